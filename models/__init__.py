@@ -1,0 +1,1 @@
+"""What ships, and the recipes that made it."""

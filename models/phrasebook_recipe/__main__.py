@@ -1,0 +1,154 @@
+"""`python -m models.phrasebook_recipe`: makes `models/phrasebook` from nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handlers.engine import conversion
+from handlers.engine.ctranslate2 import CTranslate2Engine
+from handlers.engine.m2m100 import SETTINGS_FILE, TOKENIZER_FILES
+from models.phrasebook_recipe import (
+    card,
+    corpus,
+    evaluation,
+    phrasebook,
+    tokenizer,
+    training,
+)
+from models.phrasebook_recipe.items import LANGUAGES
+
+app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
+
+MODEL = Path(__file__).parents[1] / "phrasebook"
+WORK = Path("run/phrasebook-training")
+TRAINING_FILE = "training.json"
+
+Work = Annotated[Path, typer.Option(help="Where checkpoints are kept.")]
+Out = Annotated[Path, typer.Option(help="The model directory to write or to read.")]
+
+
+@app.command()
+def train(
+    minutes: Annotated[
+        float, typer.Option(help="Time to train, earlier runs counted in.")
+    ] = 60,
+    work: Work = WORK,
+    out: Out = MODEL,
+    start: Annotated[
+        Path | None, typer.Option(help="With no checkpoint yet: begin with this model.")
+    ] = None,
+) -> None:
+    """Train, or go on where the last run stopped, then export the model.
+
+    Ctrl-C loses at most five minutes; the same command goes on from there.
+    """
+    is_fresh = not (work / training.CHECKPOINT).exists()
+    if start and is_fresh:
+        _copy_tokenizer(start, work)
+    trainer = _make_trainer(work, minutes)
+    if start and is_fresh:
+        trainer.load_weights(start)
+    with training.make_progress() as progress:
+        trainer.run(progress)
+    _export(trainer, work, out)
+
+
+@app.command()
+def export(work: Work = WORK, out: Out = MODEL) -> None:
+    """Export the last checkpoint of a training that may still be running."""
+    _export(_make_trainer(work, 0), work, out)
+
+
+@app.command()
+def evaluate(
+    out: Out = MODEL,
+    items: Annotated[int, typer.Option(help="Held-out items to judge.")] = 4000,
+    machine: Annotated[str, typer.Option(help="What trained it, for the card.")] = "",
+) -> None:
+    """Judge the exported model, set its warning's threshold and write its card."""
+    texts = corpus.Corpus(phrasebook.load())
+    with tempfile.TemporaryDirectory() as cache:
+        engine = CTranslate2Engine(conversion.convert(out, Path(cache), "int8"))
+        report = evaluation.evaluate(engine, texts, items)
+    settings = {
+        "languages": LANGUAGES,
+        "min_score": report.min_score,
+        "warning": card.WARNING,
+    }
+    (out / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
+    weights = out / "model.safetensors"
+    facts = json.loads((out / TRAINING_FILE).read_text()) | {
+        "phrases": len(texts.phrases),
+        "parameters": weights.stat().st_size / 2e6,
+        "megabytes": sum(path.stat().st_size for path in out.iterdir()) / 1e6,
+        "machine": machine or f"{os.cpu_count()} CPU cores",
+    }
+    (out / "README.md").write_text(card.write_card(report, facts), "utf-8")
+    typer.echo(
+        f"{report.overall:.1%} right; CLDR {report.cldr:.1%}, phrases {report.phrases:.1%}, "
+        f"known phrases {report.finite:.1%}, names {report.names:.1%}; "
+        f"worst language {min(report.by_language.values()):.1%}"
+    )
+
+
+@app.command()
+def compare(
+    out: Out = MODEL,
+    items: Annotated[int, typer.Option(help="Held-out items to translate.")] = 500,
+) -> None:
+    """Translate held-out items with both engines and show where they differ."""
+    from handlers.engine.transformers import TransformersEngine
+
+    pairs = corpus.Corpus(phrasebook.load()).held_out(items)
+    with tempfile.TemporaryDirectory() as cache:
+        converted = conversion.convert(out, Path(cache), "int8")
+        ours = evaluation.judge(CTranslate2Engine(converted), pairs)
+    reference = evaluation.judge(TransformersEngine(out), pairs)
+    differing = [
+        (a, b) for a, b in zip(ours, reference, strict=True) if a.text != b.text
+    ]
+    for a, b in differing:
+        typer.echo(
+            f"{a.pair.source_language}>{a.pair.target_language} {a.pair.source}\n"
+            f"  int8 {a.translation.score:.3f} {a.text}\n"
+            f"  ref. {b.translation.score:.3f} {b.text}"
+        )
+    typer.echo(
+        f"{len(differing)} of {items} differ; right: CTranslate2 int8 "
+        f"{sum(a.is_right for a in ours)}, Transformers {sum(b.is_right for b in reference)}"
+    )
+
+
+def _make_trainer(work: Path, minutes: float) -> training.Trainer:
+    texts = corpus.Corpus(phrasebook.load())
+    if not (work / "vocab.json").exists():
+        tokenizer.train(texts, work)
+    vocabulary = tokenizer.Vocabulary(work)
+    return training.Trainer(texts, vocabulary, training.Recipe(minutes=minutes), work)
+
+
+def _copy_tokenizer(source: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (*TOKENIZER_FILES, "tokenizer_config.json"):
+        shutil.copy(source / name, target / name)
+
+
+def _export(trainer: training.Trainer, work: Path, out: Path) -> None:
+    trainer.export(out)
+    _copy_tokenizer(work, out)
+    facts = {"minutes": trainer.elapsed_s / 60, "steps": trainer.step}
+    (out / TRAINING_FILE).write_text(json.dumps(facts) + "\n")
+    typer.echo(
+        f"{out}: trained {trainer.elapsed_s / 60:.0f} minutes, {trainer.step} steps"
+    )
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,164 @@
+"""Draws pairs to train on and held-out items to judge by, in the mix that the model
+needs: phrases per template (not per filling, or those with ten fillers starve), names,
+and values that never end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from models.phrasebook_recipe import cldr, phrasebook
+from models.phrasebook_recipe.items import LANGUAGES, Item
+
+Source = Callable[[random.Random], tuple[Item, frozenset[str]]]
+
+#: Share of each kind in the training mix.
+MIX: Mapping[str, float] = {"phrases": 0.7, "names": 0.22, "values": 0.08}
+_NAME_WEIGHTS = {
+    "weekdays": 1,
+    "months": 1,
+    "countries": 9,
+    "languages": 4,
+    "currencies": 4,
+}
+_VALUE_WEIGHTS = {
+    "dates": 5,
+    "times": 2,
+    "relative times": 3,
+    "units": 3,
+    "prices": 3,
+    "numbers": 2,
+    "percents": 1,
+}
+_FINAL_MARKS = ".!?。！？।؟"
+_OPENING_MARKS = "¿¡"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One text to translate, and the translation."""
+
+    category: str
+    source_language: str
+    target_language: str
+    source: str
+    target: str
+
+
+class Corpus:
+    """All items of the phrasebook and of CLDR."""
+
+    def __init__(self, phrases: list[phrasebook.Phrase]) -> None:
+        self.phrases = phrases
+        self.names = cldr.names()
+        self._phrase_weights = list(accumulate(map(_weigh, phrases)))
+
+    def draw(self, rng: random.Random, *, held_out: bool = False) -> Pair:
+        """A random pair in a random direction; training pairs vary their source's
+        capital and final mark, as people type."""
+        kind = rng.choices(list(MIX), list(MIX.values()))[0]
+        item, ambiguous_in = self._draw_item(kind, rng, held_out)
+        languages = [lang for lang in LANGUAGES if lang not in ambiguous_in]
+        source_language = rng.choice(languages)
+        target_language = rng.choice(
+            [lang for lang in LANGUAGES if lang != source_language]
+        )
+        wordings = item.wordings(source_language)
+        source = wordings[0] if held_out or rng.random() < 0.6 else rng.choice(wordings)
+        if not held_out and kind != "values":
+            source = vary(source, rng)
+        return Pair(
+            item.category,
+            source_language,
+            target_language,
+            source,
+            item.text(target_language),
+        )
+
+    def held_out(self, count: int, seed: int = 1) -> list[Pair]:
+        """Pairs of items that training never draws."""
+        rng = random.Random(seed)
+        pairs: list[Pair] = []
+        while len(pairs) < count:
+            pairs.append(self.draw(rng, held_out=True))
+        return pairs
+
+    def finite(self) -> list[Pair]:
+        """Every phrase without slots and every name, in all 182 directions."""
+        items = [(p.fill({}), p.ambiguous_in) for p in self.phrases if not p.slots]
+        items += [
+            (item, frozenset()) for group in self.names.values() for item in group
+        ]
+        return [
+            Pair(item.category, source, target, item.text(source), item.text(target))
+            for item, ambiguous_in in items
+            for source in LANGUAGES
+            if source not in ambiguous_in
+            for target in LANGUAGES
+            if target != source
+        ]
+
+    def _draw_item(
+        self, kind: str, rng: random.Random, held_out: bool
+    ) -> tuple[Item, frozenset[str]]:
+        if kind == "names" and held_out:
+            kind = "values"
+        while True:
+            item, ambiguous_in = getattr(self, f"_draw_{kind}")(rng)
+            is_wanted = item.is_held_out == held_out
+            if is_wanted:
+                return item, ambiguous_in
+
+    def _draw_phrases(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
+        phrase = rng.choices(self.phrases, cum_weights=self._phrase_weights)[0]
+        return phrase.draw(rng), phrase.ambiguous_in
+
+    def _draw_names(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
+        category = rng.choices(list(_NAME_WEIGHTS), list(_NAME_WEIGHTS.values()))[0]
+        return rng.choice(self.names[category]), frozenset()
+
+    def _draw_values(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
+        category = rng.choices(list(_VALUE_WEIGHTS), list(_VALUE_WEIGHTS.values()))[0]
+        return cldr.DRAWS[category](rng), frozenset()
+
+
+def _weigh(phrase: phrasebook.Phrase) -> int:
+    """A fixed sentence is learnt long before one with a slot and its dozen values; the
+    greetings are what everybody tries first."""
+    if phrase.values or phrase.domain == "greetings":
+        return 12
+    return 3 if phrase.slots else 2
+
+
+def vary(text: str, rng: random.Random) -> str:
+    """The text as somebody in a hurry types it: without its final mark, without
+    capitals, or with a mark that the phrasebook's own wording has not."""
+    chance = rng.random()
+    if chance < 0.5:
+        return text
+    if text[-1] not in _FINAL_MARKS:
+        marked = text + rng.choice((".", "!"))
+        return (
+            marked
+            if chance < 0.65
+            else _lower_first(text)
+            if chance < 0.8
+            else text.lower()
+        )
+    bare = text.rstrip(_FINAL_MARKS).lstrip(_OPENING_MARKS).strip()
+    if chance < 0.65:
+        return bare
+    return (
+        _lower_first(text)
+        if chance < 0.75
+        else _lower_first(bare)
+        if chance < 0.88
+        else bare.lower()
+    )
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,128 @@
+"""Judges a model on items that training never drew, and finds the score under which an
+answer is more likely outside the domain than right.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from handlers.engine.m2m100 import Engine, Sentence, Translation
+from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.items import LANGUAGES, clean
+
+OUTSIDE = Path(__file__).with_name("outside.yaml")
+#: Share of right answers inside the domain that carry no warning.
+_KEPT = 0.98
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A pair, what the model made of it, and whether that is the reference exactly."""
+
+    pair: Pair
+    translation: Translation
+
+    @property
+    def text(self) -> str:
+        """The translation, with spaces of one width."""
+        return clean(self.translation.text)
+
+    @property
+    def is_right(self) -> bool:
+        """Exact match."""
+        return self.text == self.pair.target
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the model card says. Shares are from 0 to 1."""
+
+    items: int
+    overall: float
+    cldr: float
+    phrases: float
+    by_category: Mapping[str, float]
+    by_language: Mapping[str, float]
+    finite: float
+    names: float
+    min_score: float
+    outside_warned: float
+
+
+def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> Report:
+    """Held-out items in random directions, a sample of the finite ones, and the sentences
+    of `outside.yaml`."""
+    judged = judge(engine, corpus.held_out(items))
+    known = judge(engine, random.Random(2).sample(corpus.finite(), items))
+    right_scores = sorted(j.translation.score for j in judged if j.is_right)
+    min_score = right_scores[int(len(right_scores) * (1 - _KEPT))]
+    outside = translate(engine, _draw_outside())
+    return Report(
+        items=items,
+        overall=_share(judged),
+        cldr=_share(j for j in judged if not _is_phrase(j)),
+        phrases=_share(j for j in judged if _is_phrase(j)),
+        by_category=_group(judged, lambda j: j.pair.category),
+        by_language=_group(judged, lambda j: j.pair.target_language),
+        finite=_share(j for j in known if _is_phrase(j)),
+        names=_share(j for j in known if not _is_phrase(j)),
+        min_score=round(min_score, 3),
+        outside_warned=statistics.mean(t.score < min_score for t in outside),
+    )
+
+
+def judge(engine: Engine, pairs: list[Pair]) -> list[Judgement]:
+    """Translates every pair's source."""
+    sentences = [
+        Sentence(p.source, p.source_language, p.target_language) for p in pairs
+    ]
+    return [
+        Judgement(pair, translation)
+        for pair, translation in zip(pairs, translate(engine, sentences), strict=True)
+    ]
+
+
+def translate(engine: Engine, sentences: list[Sentence]) -> list[Translation]:
+    """All of them, in batches."""
+    return [
+        translation
+        for start in range(0, len(sentences), _BATCH)
+        for translation in engine.translate(sentences[start : start + _BATCH])
+    ]
+
+
+def _draw_outside() -> list[Sentence]:
+    """Every sentence into three languages."""
+    rng = random.Random(3)
+    texts: dict[str, list[str]] = yaml.safe_load(OUTSIDE.read_text("utf-8"))
+    return [
+        Sentence(text, source, target)
+        for source, sentences in texts.items()
+        for text in sentences
+        for target in rng.sample([lang for lang in LANGUAGES if lang != source], 3)
+    ]
+
+
+def _is_phrase(judgement: Judgement) -> bool:
+    return judgement.pair.category.startswith("phrases/")
+
+
+def _share(judgements: Iterable[Judgement]) -> float:
+    return statistics.mean(j.is_right for j in judgements)
+
+
+def _group(
+    judgements: list[Judgement], key: Callable[[Judgement], str]
+) -> dict[str, float]:
+    groups = defaultdict(list)
+    for judgement in judgements:
+        groups[key(judgement)].append(judgement)
+    return {name: _share(groups[name]) for name in sorted(groups)}

@@ -1,0 +1,64 @@
+"""What the model learns from: an item is one meaning that can be written in any of
+the 14 languages. `cldr.py` and `phrasebook.py` make items, `corpus.py` draws them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LANGUAGES = (
+    "en",
+    "ko",
+    "zh",
+    "es",
+    "fr",
+    "ru",
+    "id",
+    "ja",
+    "vi",
+    "de",
+    "it",
+    "hi",
+    "ar",
+    "pt",
+)
+
+_SPACES = re.compile(r"[\u00a0\u2009\u202f]")
+_INVISIBLE = re.compile(r"[\u061c\u200e\u200f]")
+_HELD_OUT_SHARE = 10
+
+
+@dataclass(frozen=True)
+class Item:
+    """One meaning.
+
+    `key` names it across languages and decides whether it is held out; a finite item
+    (`key is None`) is always trained on. `wordings` gives the accepted inputs of a
+    language, the first of them being the translation.
+    """
+
+    category: str
+    key: str | None
+    wordings: Callable[[str], tuple[str, ...]]
+
+    def text(self, language: str) -> str:
+        """The translation into `language`."""
+        return self.wordings(language)[0]
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether this item is kept from training, for one key in ten."""
+        if self.key is None:
+            return False
+        digest = hashlib.sha256(f"{self.category}:{self.key}".encode()).digest()
+        return digest[0] % _HELD_OUT_SHARE == 0
+
+
+def clean(text: str) -> str:
+    """NFC, ordinary spaces, no direction marks: CLDR uses them unevenly."""
+    text = _INVISIBLE.sub("", _SPACES.sub(" ", text))
+    return unicodedata.normalize("NFC", text).strip()

@@ -1,0 +1,158 @@
+"""Reads `phrases/*.yaml`, checks them and makes items from them: a phrase with one
+value in each of its slots.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from models.phrasebook_recipe import cldr
+from models.phrasebook_recipe.items import LANGUAGES, Item
+
+FOLDER = Path(__file__).parent / "phrases"
+SHARED = "shared"
+
+_SLOT = re.compile(r"\{(\w+)\}")
+
+Value = Mapping[str, str]
+
+
+class PhrasebookError(ValueError):
+    """A phrases file breaks the format; the message names file, phrase and reason."""
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A sentence in every language; `{slot}` marks where a value goes."""
+
+    domain: str
+    wordings: Mapping[str, tuple[str, ...]]
+    slots: tuple[str, ...]
+    values: Mapping[str, tuple[Value, ...]]
+    ambiguous_in: frozenset[str]
+
+    def fill(self, values: Mapping[str, Value]) -> Item:
+        """The item that this phrase becomes with one value in each slot."""
+        key = "|".join([self.wordings["en"][0], *(values[s]["en"] for s in self.slots)])
+
+        def wordings(language: str) -> tuple[str, ...]:
+            chosen = {slot: value[language] for slot, value in values.items()}
+            return tuple(_fill(text, chosen) for text in self.wordings[language])
+
+        return Item(f"phrases/{self.domain}", key if self.slots else None, wordings)
+
+    def draw(self, rng: random.Random) -> Item:
+        """The phrase with random values."""
+        return self.fill({slot: self._draw_value(slot, rng) for slot in self.slots})
+
+    def all_items(self, rng: random.Random, most: int) -> Iterator[Item]:
+        """Every filling of the finite slots, `most` at the most, in random order."""
+        choices = [
+            self.values.get(slot) or self._draws(slot, rng, most) for slot in self.slots
+        ]
+        fillings = list(product(*choices))
+        for filling in rng.sample(fillings, min(most, len(fillings))):
+            yield self.fill(dict(zip(self.slots, filling, strict=True)))
+
+    def _draws(self, slot: str, rng: random.Random, count: int) -> list[Value]:
+        return [self._draw_value(slot, rng) for _ in range(count)]
+
+    def _draw_value(self, slot: str, rng: random.Random) -> Value:
+        if slot in self.values:
+            return rng.choice(self.values[slot])
+        return cldr.SLOTS[slot](rng)
+
+
+def load(folder: Path = FOLDER) -> list[Phrase]:
+    """All phrases of a folder, checked.
+
+    Raises PhrasebookError where a file breaks the format.
+    """
+    files = {
+        path.stem: yaml.safe_load(path.read_text("utf-8"))
+        for path in sorted(folder.glob("*.yaml"))
+    }
+    shared = _read_slots(SHARED, files.pop(SHARED)["slots"])
+    seen: dict[tuple[str, str], str] = {}
+    return [
+        _read_phrase(
+            domain,
+            entry,
+            {**shared, **_read_slots(domain, content.get("slots") or {})},
+            seen,
+        )
+        for domain, content in files.items()
+        for entry in content["phrases"]
+    ]
+
+
+def _read_slots(
+    domain: str, slots: dict[str, list[Value]]
+) -> dict[str, tuple[Value, ...]]:
+    for name, values in slots.items():
+        for value in values:
+            if set(value) != set(LANGUAGES):
+                raise PhrasebookError(
+                    f"{domain}.yaml: slot {name}: {value.get('en')!r} "
+                    "is not in all 14 languages"
+                )
+    return {name: tuple(values) for name, values in slots.items()}
+
+
+def _read_phrase(
+    domain: str,
+    entry: dict[str, Any],
+    values: dict[str, tuple[Value, ...]],
+    seen: dict[tuple[str, str], str],
+) -> Phrase:
+    wordings = {
+        lang: tuple([text] if isinstance(text, str) else text)
+        for lang, text in entry.items()
+    }
+    where = f"{domain}.yaml: {wordings.get('en')}"
+    if set(wordings) != set(LANGUAGES):
+        raise PhrasebookError(
+            f"{where}: missing or unknown: {sorted(set(LANGUAGES) ^ set(wordings))}"
+        )
+    slots = tuple(_SLOT.findall(wordings["en"][0]))
+    for language, texts in wordings.items():
+        for text in texts:
+            if sorted(_SLOT.findall(text)) != sorted(slots):
+                raise PhrasebookError(
+                    f"{where}: {language} has other slots than en: {text!r}"
+                )
+    for slot in slots:
+        if slot not in values and slot not in cldr.SLOTS:
+            raise PhrasebookError(
+                f"{where}: no slot {slot!r} in this file or in {SHARED}.yaml"
+            )
+    ambiguous = _find_ambiguous(wordings, seen)
+    return Phrase(
+        domain, wordings, slots, {s: values[s] for s in slots if s in values}, ambiguous
+    )
+
+
+def _find_ambiguous(
+    wordings: Mapping[str, tuple[str, ...]], seen: dict[tuple[str, str], str]
+) -> frozenset[str]:
+    """The languages in which an earlier phrase has the same text: there the earlier
+    one is what the text means ("Bonjour" is "Hello" before it is "Good morning")."""
+    me = wordings["en"][0]
+    found = set()
+    for language, texts in wordings.items():
+        for text in texts:
+            if seen.setdefault((language, text.casefold().rstrip(".!。！।")), me) != me:
+                found.add(language)
+    return frozenset(found)
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    return _SLOT.sub(lambda match: values[match[1]], text)

@@ -1,0 +1,233 @@
+"""Trains the model for a number of minutes, from where the last run stopped, and
+exports a Hugging Face directory.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from torch.nn.functional import cross_entropy
+from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
+
+from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.tokenizer import Vocabulary
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+CHECKPOINT = "checkpoint.pt"
+#: The last part of the time, in which the learning rate falls.
+_DECAY_SHARE = 0.3
+_CHECKPOINT_EVERY_S = 300
+_POOL = 4096
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is trained and for how long."""
+
+    minutes: float = 60
+    tokens_per_batch: int = 2048
+    learning_rate: float = 1.5e-3
+    warmup_steps: int = 400
+    label_smoothing: float = 0.1
+    seed: int = 0
+
+
+def make_config(vocabulary: Vocabulary) -> M2M100Config:
+    """Three layers on each side, width 256."""
+    return M2M100Config(
+        vocab_size=vocabulary.size,
+        d_model=256,
+        encoder_layers=3,
+        decoder_layers=3,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=1024,
+        decoder_ffn_dim=1024,
+        encoder_layerdrop=0.0,
+        decoder_layerdrop=0.0,
+        # Nothing is seen often enough to be learnt by heart wrongly; dropout only costs time.
+        dropout=0.0,
+        attention_dropout=0.0,
+        max_position_embeddings=256,
+    )
+
+
+class Trainer:
+    """A model, its optimiser and how long they have trained."""
+
+    def __init__(
+        self, corpus: Corpus, vocabulary: Vocabulary, recipe: Recipe, folder: Path
+    ) -> None:
+        self.recipe = recipe
+        self.corpus = corpus
+        self.vocabulary = vocabulary
+        self.checkpoint = folder / CHECKPOINT
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.manual_seed(recipe.seed)
+        self.model = M2M100ForConditionalGeneration(make_config(vocabulary)).to(
+            self.device
+        )
+        # For short sentences on a CPU PyTorch's fused attention is the slower one.
+        self.model.set_attn_implementation("eager")
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=recipe.learning_rate,
+            betas=(0.9, 0.98),
+            weight_decay=0.01,
+        )
+        self.step = 0
+        self.elapsed_s = 0.0
+        if self.checkpoint.exists():
+            self._restore()
+
+    def run(self, progress: Progress) -> None:
+        """Trains until the minutes are spent; stopped before, it goes on from the last
+        checkpoint the next time."""
+        budget_s = self.recipe.minutes * 60
+        bar = progress.add_task(
+            "training", total=budget_s, completed=int(self.elapsed_s), loss=""
+        )
+        batches = self._batches(random.Random(self.recipe.seed + self.step))
+        saved_at = self.elapsed_s
+        self.model.train()
+        while self.elapsed_s < budget_s:
+            started = time.monotonic()
+            loss = self._train_on(next(batches), self.elapsed_s / budget_s)
+            self.elapsed_s += time.monotonic() - started
+            if self.step % 50 == 0:
+                said = f"step {self.step} loss {loss:.3f}"
+                progress.update(bar, completed=self.elapsed_s, loss=said)
+            if self.elapsed_s - saved_at > _CHECKPOINT_EVERY_S:
+                self._save()
+                saved_at = self.elapsed_s
+                minutes = self.elapsed_s / 60
+                progress.console.print(
+                    f"{minutes:.0f} min, step {self.step}, loss {loss:.3f}"
+                )
+        self._save()
+
+    def export(self, folder: Path) -> None:
+        """Writes weights (float16), configuration, and generation defaults that suit the
+        model: beam 2 without early stopping, which costs accuracy, and no fixed target
+        language."""
+        self.model.generation_config = GenerationConfig(
+            bos_token_id=0,
+            pad_token_id=1,
+            eos_token_id=2,
+            decoder_start_token_id=2,
+            num_beams=2,
+            early_stopping=False,
+            max_length=128,
+        )
+        self.model.half().save_pretrained(folder)
+
+    def load_weights(self, folder: Path) -> None:
+        """Begins with the weights of an exported model."""
+        start = M2M100ForConditionalGeneration.from_pretrained(
+            folder, dtype=torch.float32
+        )
+        self.model.load_state_dict(start.state_dict())
+
+    def _train_on(self, batch: Batch, done: float) -> float:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate(done)
+        source, labels = (part.to(self.device) for part in batch)
+        decoder_input = labels.roll(1, dims=1)
+        decoder_input[:, 0] = self.vocabulary.eos
+        with torch.autocast(self.device.type, torch.bfloat16):
+            logits = self.model(
+                input_ids=source,
+                attention_mask=(source != self.vocabulary.pad).long(),
+                decoder_input_ids=decoder_input,
+            ).logits
+        loss = cross_entropy(
+            logits.flatten(0, 1).float(),
+            labels.flatten(),
+            ignore_index=self.vocabulary.pad,
+            label_smoothing=self.recipe.label_smoothing,
+        )
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.step += 1
+        return float(loss.detach())
+
+    def _learning_rate(self, done: float) -> float:
+        """Warm-up, constant, then linearly to nothing: what is rare is learnt only as long
+        as the rate is high, and all of it becomes exact in the last part."""
+        warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
+        return self.recipe.learning_rate * min(warmup, (1 - done) / _DECAY_SHARE)
+
+    def _batches(self, rng: random.Random) -> Iterator[Batch]:
+        while True:
+            rows = [self._encode(self.corpus.draw(rng)) for _ in range(_POOL)]
+            rows.sort(key=lambda row: (len(row[1]), len(row[0])))
+            batches = list(self._pack(rows))
+            rng.shuffle(batches)
+            for batch in batches:
+                yield (
+                    self._pad([row[0] for row in batch]),
+                    self._pad([row[1] for row in batch]),
+                )
+
+    def _encode(self, pair: Pair) -> tuple[list[int], list[int]]:
+        return (
+            self.vocabulary.encode(pair.source, pair.source_language),
+            self.vocabulary.encode(pair.target, pair.target_language),
+        )
+
+    def _pack(
+        self, rows: list[tuple[list[int], list[int]]]
+    ) -> Iterator[list[tuple[list[int], list[int]]]]:
+        batch: list[tuple[list[int], list[int]]] = []
+        longest = 0
+        for row in rows:
+            longest = max(longest, len(row[1]))
+            if longest * (len(batch) + 1) > self.recipe.tokens_per_batch:
+                yield batch
+                batch, longest = [], len(row[1])
+            batch.append(row)
+        yield batch
+
+    def _pad(self, rows: list[list[int]]) -> torch.Tensor:
+        longest = max(map(len, rows))
+        return torch.tensor(
+            [row + [self.vocabulary.pad] * (longest - len(row)) for row in rows]
+        )
+
+    def _save(self) -> None:
+        part = self.checkpoint.with_suffix(".part")
+        torch.save(
+            {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "step": self.step,
+                "elapsed_s": self.elapsed_s,
+            },
+            part,
+        )
+        part.replace(self.checkpoint)
+
+    def _restore(self) -> None:
+        state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.elapsed_s = state["step"], state["elapsed_s"]
+
+
+def make_progress() -> Progress:
+    """The bar that `Trainer.run` fills: time, time left and the loss."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[loss]}"),
+    )
