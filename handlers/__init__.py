@@ -1,0 +1,1 @@
+"""What runs inside a TorchServe worker: one handler per task."""

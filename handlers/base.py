@@ -1,0 +1,188 @@
+"""TorchServe's handler contract, spoken once: a batch of raw rows in, one answer per row
+out, each with its own status, whatever happens to the others.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+log = logging.getLogger(__name__)
+
+#: Unix time in milliseconds after which nobody waits for the answer any more.
+DEADLINE_HEADER = "X-Deadline-Ms"
+
+
+class TaskError(Exception):
+    """Why one row has no result; the row's client gets it as a problem document."""
+
+    def __init__(self, status: HTTPStatus, slug: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.slug = slug
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What the archive's `model-config.yaml` says under `handler`, and the device."""
+
+    directory: Path
+    device: str
+    device_index: int
+    options: Mapping[str, Any]
+
+
+class Context(Protocol):
+    """The part of `ts.context.Context` that is used here."""
+
+    model_yaml_config: dict[str, Any]
+    system_properties: dict[str, Any]
+
+    def get_request_header(self, idx: int, key: str) -> str | None: ...
+    def set_response_status(self, code: int, phrase: str, idx: int) -> None: ...
+    def set_response_content_type(self, request_id: int, value: str) -> None: ...
+
+
+Item = TypeVar("Item")
+
+
+class TaskHandler(ABC, Generic[Item]):
+    """A task: `setup` loads the model, `parse` reads a row, `run` answers a batch.
+
+    TorchServe calls `initialize` once and `handle` for every batch. A module that
+    TorchServe loads must define exactly one class.
+    """
+
+    @abstractmethod
+    def setup(self, config: ModelConfig) -> None:
+        """Loads and warms up the model."""
+
+    @abstractmethod
+    def parse(self, row: Any) -> Item:
+        """One decoded row as a value. Raises TaskError where it is malformed."""
+
+    @abstractmethod
+    def run(self, items: Sequence[Item]) -> list[dict[str, Any] | TaskError]:
+        """One result or error per item, in order."""
+
+    def initialize(self, context: Context) -> None:
+        """Called by TorchServe in a new worker; READY when it returns."""
+        options = context.model_yaml_config["handler"]
+        gpu = context.system_properties.get("gpu_id")
+        _check_device(options["device"], gpu)
+        self.setup(
+            ModelConfig(
+                directory=Path(options["model_path"]),
+                device="cpu" if gpu is None else "cuda",
+                device_index=gpu or 0,
+                options=options,
+            )
+        )
+
+    def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
+        """Called by TorchServe with a batch; returns one JSON document per row."""
+        results: list[Any] = [
+            self._parse(row, context, i) for i, row in enumerate(rows)
+        ]
+        good = [
+            i for i, result in enumerate(results) if not isinstance(result, TaskError)
+        ]
+        if good:
+            answers = self._run([results[i] for i in good])
+            for i, answer in zip(good, answers, strict=True):
+                results[i] = answer
+        return [_encode(result, context, i) for i, result in enumerate(results)]
+
+    def _parse(
+        self, row: dict[str, Any], context: Context, index: int
+    ) -> Item | TaskError:
+        """An error that left `handle` would fail the whole batch."""
+        if _is_late(context.get_request_header(index, DEADLINE_HEADER)):
+            return TaskError(
+                HTTPStatus.GATEWAY_TIMEOUT,
+                "deadline",
+                "The deadline passed while the row was queued.",
+            )
+        try:
+            return self.parse(_decode(row))
+        except TaskError as error:
+            return error
+        except Exception as error:
+            log.error("reading a row failed with %s", type(error).__name__)
+            return _internal("This row could not be read.")
+
+    def _run(self, items: list[Item]) -> list[dict[str, Any] | TaskError]:
+        """Runs a batch; where it breaks as a whole, its halves run, and so on, so that only
+        the row that breaks it is lost. The error's text may quote the user's and is not
+        logged."""
+        try:
+            answers = self.run(items)
+            if len(answers) != len(items):
+                raise RuntimeError("not one answer per row")
+            return answers
+        except Exception as error:
+            log.error(
+                "a batch of %d rows failed with %s", len(items), type(error).__name__
+            )
+        half = len(items) // 2
+        if half:
+            return self._run(items[:half]) + self._run(items[half:])
+        return [_internal("The model failed on this row.")]
+
+
+def _internal(detail: str) -> TaskError:
+    return TaskError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
+
+
+def _is_late(deadline: str | None) -> bool:
+    """A header that is no number is no deadline."""
+    try:
+        return time.time() * 1000 > float(deadline or "inf")
+    except ValueError:
+        return False
+
+
+def _check_device(device: str, gpu: int | None) -> None:
+    """TorchServe falls back to the CPU, or to another GPU, in silence."""
+    actual = "cpu" if gpu is None else str(gpu)
+    if device != actual:
+        raise RuntimeError(
+            f"the map puts this model on device {device!r}, TorchServe on {actual!r}"
+        )
+
+
+def _decode(row: dict[str, Any]) -> Any:
+    found = (row[key] for key in ("body", "data") if row.get(key) is not None)
+    body = next(found, b"")
+    if not isinstance(body, bytes | bytearray | str):
+        return body
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise TaskError(
+            HTTPStatus.BAD_REQUEST, "malformed-json", "The body is not JSON."
+        ) from error
+
+
+def _encode(result: dict[str, Any] | TaskError, context: Context, index: int) -> bytes:
+    content_type = "application/json; charset=utf-8"
+    if isinstance(result, TaskError):
+        status = result.status
+        context.set_response_status(int(status), status.phrase, index)
+        content_type = "application/problem+json"
+        result = {
+            "type": f"urn:babelgate:{result.slug}",
+            "title": status.phrase,
+            "status": int(status),
+            "detail": result.detail,
+        }
+    context.set_response_content_type(index, content_type)
+    return json.dumps(result, ensure_ascii=False).encode()

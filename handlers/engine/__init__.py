@@ -1,0 +1,1 @@
+"""Models without a server: values in, values out, usable from a REPL."""
