@@ -1,0 +1,1 @@
+"""Which model runs where, and how it gets there."""

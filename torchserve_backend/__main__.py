@@ -1,0 +1,293 @@
+"""`python -m torchserve_backend`: check the map, write archives, register models, look."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from handlers.engine.m2m100 import LANGUAGES, ModelError
+from torchserve_backend import archiver, catalog, checkpoint, registrar
+from torchserve_backend.catalog import Catalog, CatalogError, Model
+from torchserve_backend.devices import count_gpus
+from torchserve_backend.management import DEFAULT_URL, Management, ManagementError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+#: What is shown holds paths, JSON and TorchServe's words: none of it is rich's markup, and
+#: a line that is broken at the terminal's edge cannot be copied.
+console = Console(markup=False, highlight=False, soft_wrap=True)
+
+STORE = Path("run/torchserve/store")
+KEY_FILE = Path("run/torchserve/key_file.json")
+
+Map = Annotated[
+    Path, typer.Option("--map", envvar="BABELGATE_MAP", help="The map to read.")
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model", envvar="BABELGATE_MODEL", help="Use this model instead of the map's."
+    ),
+]
+Store = Annotated[
+    Path, typer.Option(envvar="BABELGATE_STORE", help="TorchServe's model store.")
+]
+Url = Annotated[
+    str,
+    typer.Option(
+        envvar="BABELGATE_MANAGEMENT_URL", help="TorchServe's management API."
+    ),
+]
+KeyFile = Annotated[
+    Path,
+    typer.Option(
+        envvar="BABELGATE_KEY_FILE", help="The key file that TorchServe wrote."
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be done and do nothing.")
+]
+
+
+@app.command()
+def check(map_path: Map = catalog.MAP, model: ModelName = None) -> None:
+    """Read the map and show which model runs where; exit 1 where it is wrong."""
+    with _errors():
+        models = load_catalog(map_path, model)
+    table = Table(
+        "language",
+        "device",
+        "engine",
+        "precision",
+        "workers",
+        "batch",
+        "delay ms",
+        "queue",
+    )
+    for entry in models.models:
+        s = entry.settings
+        table.add_row(
+            *(",".join(entry.languages), entry.device, s.engine, entry.compute_type),
+            *map(str, (s.workers, s.batch_size, s.max_batch_delay, s.queue_size)),
+        )
+    console.print(table, soft_wrap=False)
+
+
+@app.command()
+def archive(
+    map_path: Map = catalog.MAP,
+    model: ModelName = None,
+    store: Store = STORE,
+    dry_run: DryRun = False,
+) -> None:
+    """Fetch and convert the model, and write one archive per language into the store."""
+    with _errors():
+        models = load_catalog(map_path, model)
+        if dry_run:
+            for entry in models.models:
+                console.print(f"would write {store / archiver.archive_name(entry)}")
+            return
+        for desired in write_archives(models, store):
+            console.print(f"{store / desired.archive} {desired.version}")
+
+
+@app.command()
+def register(
+    map_path: Map = catalog.MAP,
+    model: ModelName = None,
+    url: Url = DEFAULT_URL,
+    key_file: KeyFile = KEY_FILE,
+    dry_run: DryRun = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Stay, and heal what is missing or dead.")
+    ] = False,
+    every_s: Annotated[
+        float, typer.Option(help="With --watch: seconds between looks.")
+    ] = 3,
+    patience_s: Annotated[
+        float,
+        typer.Option(
+            help="With --watch: seconds without a worker before a revival; a start must "
+            "not take longer."
+        ),
+    ] = 900,
+    timeout_s: Annotated[
+        float, typer.Option(help="Seconds to wait for the workers.")
+    ] = 600,
+) -> None:
+    """Make TorchServe run what the map says. Safe to run twice."""
+    with _errors():
+        desired = list_desired(load_catalog(map_path, model))
+        management = Management(url, key_file)
+        if watch and not dry_run:
+            heal_forever(desired, management, every_s=every_s, patience_s=patience_s)
+        actions = registrar.plan(desired, registrar.observe(desired, management))
+        console.print(
+            "\n".join(map(str, actions))
+            or "nothing to do: TorchServe runs what the map says"
+        )
+        if not dry_run:
+            registrar.apply(actions, management)
+            show_progress(desired, management, timeout_s)
+
+
+@app.command()
+def status(
+    map_path: Map = catalog.MAP,
+    model: ModelName = None,
+    url: Url = DEFAULT_URL,
+    key_file: KeyFile = KEY_FILE,
+) -> None:
+    """Show every language: model, device, workers READY, queue, batch settings."""
+    with _errors():
+        models = load_catalog(map_path, model)
+        is_ready = print_status(models, Management(url, key_file))
+    raise typer.Exit(0 if is_ready else 1)
+
+
+def load_catalog(map_path: Path, model: str | None) -> Catalog:
+    """The catalog for this host; says so where the map's GPUs are replaced by the CPU.
+
+    Raises CatalogError where the map cannot be used.
+    """
+    models = catalog.load(map_path, gpus=count_gpus(), model=model)
+    for language in models.languages:
+        if language not in LANGUAGES:
+            raise CatalogError(
+                f"{map_path}: cuda_id.{language}: not a language of M2M100, expected one of "
+                f"{' '.join(LANGUAGES)}"
+            )
+    if models.is_cpu_fallback:
+        console.print(
+            "This host has no GPU: every model runs on the CPU.", style="yellow"
+        )
+    return models
+
+
+def list_desired(models: Catalog) -> list[registrar.Desired]:
+    """What the registrar shall reach; converts the model where that has not been done."""
+    cache = checkpoint.default_cache()
+    return [
+        _describe(model, checkpoint.prepare(model, cache)) for model in models.models
+    ]
+
+
+def write_archives(models: Catalog, store: Path) -> list[registrar.Desired]:
+    """Writes every archive of the catalog; returns what `list_desired` does."""
+    cache = checkpoint.default_cache()
+    desired = []
+    for model in models.models:
+        model_path = checkpoint.prepare(model, cache)
+        archiver.archive(model, store, model_path)
+        desired.append(_describe(model, model_path))
+    return desired
+
+
+def _describe(model: Model, model_path: Path) -> registrar.Desired:
+    return registrar.Desired(
+        name=model.name,
+        archive=archiver.archive_name(model),
+        version=archiver.version(model, model_path),
+        settings=model.settings,
+    )
+
+
+def heal_forever(
+    desired: list[registrar.Desired],
+    management: Management,
+    *,
+    every_s: float,
+    patience_s: float,
+) -> None:
+    """Registers what has gone (TorchServe was restarted) and revives what is dead, and
+    leaves alone what an operator has changed by hand."""
+    watch = registrar.Watch(patience_s)
+    while True:
+        with _survive():
+            for action in registrar.plan_healing(desired, management, watch):
+                _heal(action, management)
+        time.sleep(every_s)
+
+
+def _heal(action: registrar.Action, management: Management) -> None:
+    """One model that TorchServe refuses does not keep the others from being healed."""
+    console.print(str(action))
+    with _survive():
+        registrar.apply([action], management)
+
+
+def show_progress(
+    desired: list[registrar.Desired], management: Management, timeout_s: float
+) -> None:
+    """A bar of ready models until all are."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("languages ready", total=len(desired))
+        for ready in registrar.poll_ready(desired, management, timeout_s):
+            progress.update(bar, completed=len(ready))
+
+
+def print_status(models: Catalog, management: Management) -> bool:
+    """Prints the table of `status`; whether every model is ready."""
+    table = Table("language", "model", "device", "READY", "queue", "batch", "delay ms")
+    are_ready = []
+    for entry in models.models:
+        found = management.describe(entry.name)
+        are_ready.append(bool(found and found.is_ready))
+        state = (
+            (
+                f"{found.ready_workers}/{found.min_workers}",
+                found.pending_requests,
+                found.batch_size,
+                found.max_batch_delay,
+            )
+            if found
+            else ("not registered", "-", "-", "-")
+        )
+        table.add_row(
+            ",".join(entry.languages),
+            entry.settings.model,
+            entry.device,
+            *map(str, state),
+        )
+    console.print(table, soft_wrap=False)
+    return all(are_ready)
+
+
+@contextmanager
+def _survive() -> Iterator[None]:
+    try:
+        yield
+    except ManagementError as error:
+        console.print(str(error))
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (CatalogError, ModelError, ManagementError, TimeoutError) as error:
+        console.print(str(error), style="red")
+        raise typer.Exit(1) from error
+
+
+if __name__ == "__main__":
+    app()

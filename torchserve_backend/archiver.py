@@ -1,0 +1,84 @@
+"""Writes a model's archive: a manifest and a `model-config.yaml`, nothing else. The
+handler is this installation's own and the weights stay where they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from torchserve_backend.catalog import CPU, Model
+
+#: TorchServe itself must not give up: the registrar decides when a model is revived.
+_RETRY_S = 86_400
+_STARTUP_S = 600
+
+
+def archive_name(model: Model) -> str:
+    """What `POST /models?url=` takes."""
+    return f"{model.name}.mar"
+
+
+def version(model: Model, model_path: Path) -> str:
+    """Changes with the archive's content, so that the registrar sees that what runs is old."""
+    digest = hashlib.sha256(_render_config(model, model_path).encode()).hexdigest()
+    return f"1.0-{digest[:8]}"
+
+
+def archive(model: Model, store: Path, model_path: Path) -> Path:
+    """Writes `store/<name>.mar` for a model whose weights lie in `model_path`."""
+    store.mkdir(parents=True, exist_ok=True)
+    path = store / archive_name(model)
+    part = path.with_suffix(".part")
+    with zipfile.ZipFile(part, "w") as file:
+        file.writestr(
+            "MAR-INF/MANIFEST.json",
+            json.dumps(_make_manifest(model, model_path), indent=2),
+        )
+        file.writestr("model-config.yaml", _render_config(model, model_path))
+    part.replace(path)
+    return path
+
+
+def _make_manifest(model: Model, model_path: Path) -> dict[str, Any]:
+    return {
+        "createdOn": "01/01/2026 00:00:00",
+        "runtime": "python",
+        "archiverVersion": "0.12.0",
+        "model": {
+            "modelName": model.name,
+            "modelVersion": version(model, model_path),
+            "handler": f"handlers.{model.task}",
+            "configFile": "model-config.yaml",
+        },
+    }
+
+
+def _render_config(model: Model, model_path: Path) -> str:
+    settings = model.settings
+    config: dict[str, Any] = {
+        "minWorkers": settings.workers,
+        "maxWorkers": settings.workers,
+        "batchSize": settings.batch_size,
+        "maxBatchDelay": settings.max_batch_delay,
+        "responseTimeout": settings.response_timeout,
+        "startupTimeout": _STARTUP_S,
+        "maxRetryTimeoutInSec": _RETRY_S,
+        "jobQueueSize": settings.queue_size,
+        "deviceType": "cpu" if model.device == CPU else "gpu",
+        "handler": {
+            "model_path": str(model_path),
+            "languages": list(model.languages),
+            "engine": settings.engine,
+            "compute_type": model.compute_type,
+            "device": model.device,
+        },
+    }
+    if model.device != CPU:
+        config["deviceIds"] = [int(model.device)]
+    return yaml.safe_dump(config, sort_keys=False)

@@ -1,0 +1,155 @@
+"""The name of a model on the Hugging Face hub in, its directory out. What a download that
+broke off has brought is kept, and the directory appears when it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx2
+from huggingface_hub import HfApi, constants, hf_hub_url
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.file_download import http_get
+from huggingface_hub.hf_api import ModelInfo, RepoSibling
+from huggingface_hub.utils import (  # type: ignore[attr-defined]
+    WeakFileLock,
+    build_hf_headers,
+    validate_repo_id,
+)
+
+from handlers.engine.m2m100 import (
+    SETTINGS_FILE,
+    TOKENIZER_FILES,
+    WEIGHT_FILES,
+    ModelError,
+    missing_files,
+)
+
+_TIMEOUT_S = 10
+_SMALL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    *TOKENIZER_FILES,
+    SETTINGS_FILE,
+)
+_WEIGHT_PART = re.compile(r"model-\d+-of-\d+\.safetensors")
+_HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+
+
+def download(name: str, folder: Path) -> Path:
+    """The directory `folder/<name>`; once it is there, the hub is not asked again.
+
+    `huggingface_hub.snapshot_download` begins a file anew when the process that loaded it
+    has ended, which for two gigabytes of weights is too much to lose.
+
+    Raises ModelError where the hub cannot be reached, or has no M2M100 of that name.
+    """
+    _check_name(name)
+    directory = folder / name
+    if directory.exists():
+        return directory
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with WeakFileLock(folder / f"{name}.lock"):
+        if not directory.exists():
+            _download(name, directory)
+    return directory
+
+
+def _download(name: str, directory: Path) -> None:
+    elsewhere = "Give a directory's path instead, or set HF_ENDPOINT to a mirror."
+    with _explain(name, elsewhere):
+        info = HfApi().model_info(name, files_metadata=True, timeout=_TIMEOUT_S)
+    files = _choose_files(info)
+    commit = info.sha or constants.DEFAULT_REVISION
+    part = directory.with_name(f"{directory.name}-{commit}.part")
+    part.mkdir(exist_ok=True)
+    with _explain(
+        name, "What has arrived is kept: the same command goes on from there."
+    ):
+        for file in files:
+            if not (part / file.rfilename).exists():
+                _fetch(
+                    file, part, url=hf_hub_url(name, file.rfilename, revision=commit)
+                )
+    part.rename(directory)
+
+
+def _choose_files(info: ModelInfo) -> list[RepoSibling]:
+    """What there is of the small files, then the best form of the weights."""
+    files = {file.rfilename: file for file in info.siblings or ()}
+    missing = missing_files(files)
+    if missing:
+        raise ModelError(
+            f"{info.id} on {constants.ENDPOINT} is not an M2M100: it lacks "
+            f"{', '.join(missing)}"
+        )
+    weights = next(name for name in WEIGHT_FILES if name in files)
+    parts = filter(_WEIGHT_PART.fullmatch, files) if "index" in weights else ()
+    return [files[name] for name in (*_SMALL_FILES, weights, *parts) if name in files]
+
+
+def _fetch(file: RepoSibling, folder: Path, *, url: str) -> None:
+    part = folder / f"{file.rfilename}.part"
+    with part.open("ab" if file.size else "wb") as target:
+        http_get(
+            url,
+            target,
+            resume_size=target.tell(),
+            headers=build_hf_headers(),
+            expected_size=file.size,
+            displayed_filename=file.rfilename,
+        )
+    if file.lfs and _digest(part) != file.lfs.sha256:
+        part.unlink()
+        raise OSError(f"{file.rfilename} arrived damaged and is thrown away")
+    part.rename(folder / file.rfilename)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_name(name: str) -> None:
+    try:
+        validate_repo_id(name)
+        is_name = name.count("/") == 1
+    except HFValidationError:
+        is_name = False
+    if not is_name:
+        raise ModelError(
+            f"{name}: no such directory, and not a hub name either (expected a path or "
+            "something like facebook/m2m100_418M)"
+        )
+
+
+@contextmanager
+def _explain(name: str, advice: str) -> Iterator[None]:
+    """What goes wrong between us and the hub, or the disk, as a ModelError."""
+    hub = constants.ENDPOINT
+    try:
+        yield
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        raise ModelError(
+            f"{name}: neither a directory nor a model that {hub} shows us; one that is "
+            "private or gated needs HF_TOKEN"
+            if status in _HIDDEN
+            else f"{name}: {hub} answered {status}. {advice}"
+        ) from error
+    except httpx2.HTTPError as error:
+        reason = str(error) or type(error).__name__
+        raise ModelError(
+            f"{name}: {hub} cannot be reached ({reason}). {advice}"
+        ) from error
+    except ValueError as error:
+        raise ModelError(f"{name}: {hub} is no hub: {error}. {advice}") from error
+    except OSError as error:
+        raise ModelError(f"{name}: {error}. {advice}") from error

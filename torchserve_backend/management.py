@@ -1,0 +1,148 @@
+"""TorchServe's management API: what is registered, in which state, and how to change it.
+Also the reader of its key file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+DEFAULT_URL = "http://127.0.0.1:8081"
+
+_TIMEOUT_S = 10
+#: Characters of an answer that is not TorchServe's.
+_QUOTED = 200
+
+
+class ManagementError(Exception):
+    """TorchServe did not do what it was asked; the message quotes it."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A model as TorchServe describes it."""
+
+    name: str
+    version: str
+    batch_size: int
+    max_batch_delay: int
+    min_workers: int
+    ready_workers: int
+    pending_requests: int
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether somebody answers for this model."""
+        return self.ready_workers > 0
+
+
+def read_key(path: Path, kind: str) -> str:
+    """The `management` or `inference` key that TorchServe wrote when it started; empty
+    where there is none (tokens switched off, or TorchServe has not started yet)."""
+    try:
+        return str(json.loads(path.read_text("utf-8"))[kind]["key"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+class Management:
+    """A client of the management API. Its calls raise ManagementError."""
+
+    def __init__(self, url: str, key_file: Path) -> None:
+        self._url = url
+        self._key_file = key_file
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    def names(self) -> list[str]:
+        """The names of all registered models."""
+        models = self._call("GET", "/models", limit=1000)["models"]
+        return [model["modelName"] for model in models]
+
+    def describe(self, name: str) -> Registered | None:
+        """The state of one model's default version, or None where it is not registered."""
+        response = self._send("GET", f"/models/{name}")
+        if response.status_code == requests.codes.not_found:
+            return None
+        model = self._check(response)[0]
+        return Registered(
+            name=name,
+            version=model["modelVersion"],
+            batch_size=model["batchSize"],
+            max_batch_delay=model["maxBatchDelay"],
+            min_workers=model["minWorkers"],
+            ready_workers=sum(
+                worker["status"] == "READY" for worker in model["workers"]
+            ),
+            pending_requests=model.get("jobQueueStatus", {}).get("pendingRequests", 0),
+        )
+
+    def register(
+        self,
+        archive: str,
+        name: str,
+        *,
+        batch_size: int,
+        max_batch_delay: int,
+        workers: int,
+    ) -> None:
+        """Registers an archive of the model store and starts its workers, without waiting
+        for them. A model that is registered already is left as it is."""
+        response = self._send(
+            "POST",
+            "/models",
+            url=archive,
+            model_name=name,
+            batch_size=batch_size,
+            max_batch_delay=max_batch_delay,
+            initial_workers=workers,
+            synchronous="false",
+        )
+        if response.status_code != requests.codes.conflict:
+            self._check(response)
+
+    def scale(self, name: str, workers: int, *, wait: bool = False) -> None:
+        """Sets the number of workers."""
+        self._call(
+            "PUT",
+            f"/models/{name}",
+            min_worker=workers,
+            max_worker=workers,
+            synchronous=str(wait).lower(),
+        )
+
+    def unregister(self, name: str, version: str) -> None:
+        """Removes a model and stops its workers."""
+        self._call("DELETE", f"/models/{name}/{version}")
+
+    def _call(self, method: str, path: str, **params: Any) -> Any:
+        return self._check(self._send(method, path, **params))
+
+    def _send(self, method: str, path: str, **params: Any) -> requests.Response:
+        headers = {"Authorization": f"Bearer {read_key(self._key_file, 'management')}"}
+        try:
+            return self._session.request(
+                method,
+                self._url + path,
+                params=params,
+                headers=headers,
+                timeout=_TIMEOUT_S,
+            )
+        except requests.RequestException as error:
+            raise ManagementError(
+                f"{self._url} does not answer: {type(error).__name__}"
+            ) from error
+
+    def _check(self, response: requests.Response) -> Any:
+        try:
+            content = response.json()
+            if response.ok:
+                return content
+            said = f"{content['type']}: {content['message']}"
+        except (ValueError, KeyError, TypeError):
+            said = response.text[:_QUOTED] or "an empty answer"
+        raise ManagementError(f"{response.url} answered {response.status_code} {said}")

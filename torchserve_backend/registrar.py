@@ -1,0 +1,222 @@
+"""Compares the map with what TorchServe says is running and mends the difference.
+
+`plan` is pure; `apply` acts and may be run again at any time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from torchserve_backend.catalog import Translation
+from torchserve_backend.management import Management, ManagementError, Registered
+
+
+class Step(StrEnum):
+    """What an action does to its model."""
+
+    REGISTER = "register"
+    REPLACE = "replace"
+    SCALE = "scale"
+    REVIVE = "revive"
+
+
+@dataclass(frozen=True)
+class Desired:
+    """A model as the map wants it."""
+
+    name: str
+    archive: str
+    version: str
+    settings: Translation
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step on one model, and why."""
+
+    step: Step
+    desired: Desired
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.step} {self.desired.name}: {self.reason}"
+
+
+def plan(
+    desired: Iterable[Desired],
+    actual: Mapping[str, Registered | None],
+    *,
+    dead: Iterable[str] = (),
+) -> list[Action]:
+    """The actions that make `actual` (by name; None is not registered) what is desired.
+
+    `dead` names models that have had no worker for so long that TorchServe must have
+    given up on them; they are revived first, as they are. One that an operator has scaled
+    to nothing is not dead.
+    """
+    given_up = set(dead)
+    actions = []
+    for model in desired:
+        found = actual.get(model.name)
+        action = _compare(model, found, is_dead=model.name in given_up)
+        if action:
+            actions.append(action)
+    return actions
+
+
+def _compare(
+    model: Desired, found: Registered | None, *, is_dead: bool
+) -> Action | None:
+    settings = model.settings
+    if found is None:
+        return Action(Step.REGISTER, model, "not registered")
+    if is_dead and not found.is_ready and found.min_workers:
+        return Action(
+            Step.REVIVE, model, "no worker, and TorchServe has stopped trying"
+        )
+    if found.version != model.version:
+        return Action(
+            Step.REPLACE,
+            model,
+            f"runs {found.version}, the map asks for {model.version}",
+        )
+    for name in ("batch_size", "max_batch_delay"):
+        is_value, should_be = getattr(found, name), getattr(settings, name)
+        if is_value != should_be:
+            return Action(
+                Step.REPLACE, model, f"{name} is {is_value}, the map says {should_be}"
+            )
+    if found.min_workers != settings.workers:
+        return Action(
+            Step.SCALE,
+            model,
+            f"{found.min_workers} workers, the map says {settings.workers}",
+        )
+    return None
+
+
+def observe(
+    desired: Iterable[Desired], management: Management
+) -> dict[str, Registered | None]:
+    """What TorchServe says about each desired model."""
+    return {model.name: management.describe(model.name) for model in desired}
+
+
+def apply(actions: Iterable[Action], management: Management) -> None:
+    """Carries the actions out; workers start in the background.
+
+    Raises ManagementError at the first that TorchServe refuses, and where the archive in
+    its store is not the one that the map asks for.
+    """
+    for action in actions:
+        model = action.desired
+        if action.step is Step.REPLACE:
+            _unregister(model.name, management)
+        if action.step in (Step.REGISTER, Step.REPLACE):
+            _register(model, management)
+        if action.step is Step.SCALE:
+            management.scale(model.name, model.settings.workers)
+        if action.step is Step.REVIVE:
+            _revive(model, management)
+
+
+def _register(model: Desired, management: Management) -> None:
+    settings = model.settings
+    management.register(
+        model.archive,
+        model.name,
+        batch_size=settings.batch_size,
+        max_batch_delay=settings.max_batch_delay,
+        workers=settings.workers,
+    )
+    found = management.describe(model.name)
+    if found and found.version != model.version:
+        raise ManagementError(
+            f"{model.archive} in TorchServe's store is {found.version}, the map asks for "
+            f"{model.version}: write the archives first"
+        )
+
+
+def _revive(model: Desired, management: Management) -> None:
+    """Asking for the same number of workers again does nothing. A model must not stay at
+    none where the first of the two calls takes too long."""
+    try:
+        management.scale(model.name, 0, wait=True)
+    finally:
+        management.scale(model.name, model.settings.workers)
+
+
+def _unregister(name: str, management: Management) -> None:
+    found = management.describe(name)
+    if found:
+        management.unregister(name, found.version)
+
+
+def poll_ready(
+    desired: list[Desired], management: Management, timeout_s: float
+) -> Iterator[set[str]]:
+    """Yields the names of the models that are ready, again and again, until all are.
+
+    Raises TimeoutError where some are not after `timeout_s`, ManagementError where
+    TorchServe does not answer.
+    """
+    give_up_at = time.monotonic() + timeout_s
+    while True:
+        states = observe(desired, management)
+        ready = {name for name, found in states.items() if found and found.is_ready}
+        yield ready
+        if len(ready) == len(states):
+            return
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(
+                f"not ready after {timeout_s:.0f} s: {', '.join(sorted(set(states) - ready))}"
+            )
+        time.sleep(0.5)
+
+
+class Watch:
+    """Remembers since when each model has had no worker."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._missing_since: dict[str, float] = {}
+
+    def find_dead(
+        self, actual: Mapping[str, Registered | None], now: float
+    ) -> set[str]:
+        """The registered models that have been without a worker for longer than the
+        patience; each is named once and then given the same time again."""
+        missing = {
+            name for name, found in actual.items() if found and not found.is_ready
+        }
+        self._missing_since = {
+            name: self._missing_since.get(name, now) for name in missing
+        }
+        dead = {
+            name
+            for name in missing
+            if now - self._missing_since[name] > self._patience_s
+        }
+        for name in dead:
+            self._missing_since[name] = now
+        return dead
+
+
+def plan_healing(
+    desired: list[Desired], management: Management, watch: Watch
+) -> list[Action]:
+    """One look at TorchServe: what is missing is to be registered and what is dead to be
+    revived; what an operator has changed by hand is left alone.
+
+    Raises ManagementError where TorchServe does not answer.
+    """
+    actual = observe(desired, management)
+    dead = watch.find_dead(actual, time.monotonic())
+    return [
+        action
+        for action in plan(desired, actual, dead=dead)
+        if action.step in (Step.REGISTER, Step.REVIVE)
+    ]
