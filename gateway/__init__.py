@@ -1,0 +1,1 @@
+"""HTTP in, HTTP out: validates requests, asks TorchServe, answers."""

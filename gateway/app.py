@@ -1,0 +1,69 @@
+"""Wires the gateway: settings in, a Flask application out."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from flask import Flask, Response, g, request
+
+from gateway.backend import Backend
+from gateway.errors import register_error_handlers
+from gateway.routes import health, languages, translation
+from gateway.settings import Settings, read_settings
+from gateway.telemetry import Telemetry, register_telemetry
+from torchserve_backend import catalog
+from torchserve_backend.catalog import Catalog
+from torchserve_backend.devices import count_gpus
+from torchserve_backend.management import Management
+
+_REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    models: Catalog | None = None,
+    backend: Backend | None = None,
+) -> Flask:
+    """The application that Gunicorn serves; tests pass parts of their own."""
+    settings = settings or read_settings()
+    models = models or catalog.load(settings.map, gpus=count_gpus())
+    backend = backend or Backend(
+        settings.inference_url,
+        Management(settings.management_url, settings.key_file),
+        settings.key_file,
+        connections=settings.connections,
+    )
+    telemetry = Telemetry()
+    app = Flask(__name__, static_folder=None)
+    # Of a longer body in chunks Werkzeug gives the start and says nothing: the byte too
+    # many tells.
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes + 1
+    # Flask's own answer to OPTIONS is text/html.
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.json.ensure_ascii = False  # type: ignore[attr-defined]
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    _register_request_id(app)
+    register_telemetry(app, telemetry)
+    register_error_handlers(app)
+    app.register_blueprint(
+        translation.make_blueprint(settings, models, backend, telemetry)
+    )
+    app.register_blueprint(languages.make_blueprint(models, backend))
+    app.register_blueprint(health.make_blueprint(models, backend))
+    return app
+
+
+def _register_request_id(app: Flask) -> None:
+    """nginx gives every request an id; it comes back in the answer and in each problem."""
+
+    @app.before_request
+    def take_request_id() -> None:
+        given = request.headers.get("X-Request-ID", "")
+        g.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+    @app.after_request
+    def answer_request_id(response: Response) -> Response:
+        response.headers["X-Request-ID"] = g.request_id
+        return response

@@ -1,0 +1,170 @@
+"""The one file that speaks to TorchServe's inference port: one text in, one result out,
+and every way in which that can fail as an error that a client understands.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+
+from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from torchserve_backend.management import (
+    Management,
+    ManagementError,
+    Registered,
+    read_key,
+)
+
+DEADLINE_HEADER = "X-Deadline-Ms"
+
+_ATTEMPTS = 2
+_CONNECT_S = 2.0
+#: How long a look at TorchServe's models is good for.
+_STATES_S = 1.0
+_PROBLEM = "application/problem+json"
+
+
+class WorkerDied(Exception):
+    """A worker ended while it had our request; another may answer."""
+
+
+class KeyRejected(WorkerDied):
+    """TorchServe has new keys: it was restarted, and its workers with it."""
+
+
+class Backend:
+    """A pool of keep-alive connections to one TorchServe, safe to share among greenlets."""
+
+    def __init__(
+        self,
+        inference_url: str,
+        management: Management,
+        key_file: Path,
+        *,
+        connections: int,
+    ) -> None:
+        self._url = inference_url
+        self._management = management
+        self._key_file = key_file
+        self._key = ""
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.mount(
+            "http://", HTTPAdapter(pool_connections=1, pool_maxsize=connections)
+        )
+        self._free = threading.BoundedSemaphore(connections)
+        self._states: dict[str, tuple[float, Registered | None]] = {}
+        self._looking = threading.Lock()
+
+    def predict(
+        self, model: str, item: Mapping[str, Any], *, deadline: float
+    ) -> dict[str, Any]:
+        """The handler's answer to `item`; `deadline` is Unix time in seconds.
+
+        Raises Overloaded, NotReady, DeadlineExceeded or RowProblem.
+        """
+        if not self._free.acquire(timeout=_remaining(deadline)):
+            raise DeadlineExceeded(
+                "The deadline passed while waiting for a connection."
+            )
+        try:
+            return self._predict(model, json.dumps(item).encode(), deadline)
+        finally:
+            self._free.release()
+
+    def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
+        """What TorchServe says of each model, at most a second old; None for one that is
+        not registered or when TorchServe does not answer."""
+        with self._looking:  # one looks, all others use what it has seen
+            now = time.monotonic()
+            old = [name for name in models if self._states.get(name, (0.0,))[0] < now]
+            seen = self._describe(old)
+            until = time.monotonic() + _STATES_S
+            self._states |= {name: (until, state) for name, state in seen.items()}
+            return {name: self._states[name][1] for name in models}
+
+    def _describe(self, models: Sequence[str]) -> dict[str, Registered | None]:
+        """Asks no further once TorchServe has not answered: each time-out is seconds."""
+        states: dict[str, Registered | None] = dict.fromkeys(models)
+        with suppress(ManagementError):
+            for name in models:
+                states[name] = self._management.describe(name)
+        return states
+
+    def _predict(self, model: str, body: bytes, deadline: float) -> dict[str, Any]:
+        """Two attempts: translating twice does no harm. A connection on which a worker
+        died is not used again."""
+        for _ in range(_ATTEMPTS):
+            with suppress(WorkerDied):
+                return self._post_with_key(model, body, deadline)
+        raise NotReady(f"The worker for {model} died or is being restarted.")
+
+    def _post_with_key(
+        self, model: str, body: bytes, deadline: float
+    ) -> dict[str, Any]:
+        """One attempt; a rejected key is read again first."""
+        try:
+            return self._post(model, body, deadline)
+        except KeyRejected:
+            self._key = read_key(self._key_file, "inference")
+            return self._post(model, body, deadline)
+
+    def _post(self, model: str, body: bytes, deadline: float) -> dict[str, Any]:
+        remaining = _remaining(deadline)
+        headers = {
+            "Authorization": f"Bearer {self._key}",
+            "Content-Type": "application/json",
+            DEADLINE_HEADER: str(int(deadline * 1000)),
+        }
+        try:
+            response = self._session.post(
+                f"{self._url}/predictions/{model}",
+                data=body,
+                headers=headers,
+                timeout=(min(_CONNECT_S, remaining), remaining),
+            )
+        except requests.ConnectTimeout as error:
+            raise NotReady("TorchServe does not accept connections.") from error
+        except requests.Timeout as error:
+            raise DeadlineExceeded(
+                "The deadline passed before the model answered."
+            ) from error
+        except requests.RequestException as error:  # closed, also in mid-answer
+            raise WorkerDied from error
+        return self._read(model, response)
+
+    def _read(self, model: str, response: requests.Response) -> dict[str, Any]:
+        if response.ok:
+            return response.json()  # type: ignore[no-any-return]
+        if response.headers.get("Content-Type") == _PROBLEM:
+            raise RowProblem(response.json())
+        kind = response.text
+        if (
+            response.status_code == requests.codes.bad_request
+            and "InvalidKeyException" in kind
+        ):
+            raise KeyRejected
+        if "ServiceUnavailableException" in kind:
+            # TorchServe says the same of a full queue and of a model without workers.
+            state = self.states([model])[model]
+            if state and state.is_ready:
+                raise Overloaded(f"The queue for {model} is full.")
+            raise NotReady(f"The model for {model} has no worker yet.")
+        if response.status_code == requests.codes.not_found:
+            raise NotReady(f"The model for {model} is not registered yet.")
+        raise WorkerDied
+
+
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.time()
+    if remaining <= 0:
+        raise DeadlineExceeded("The deadline passed before the model was asked.")
+    return remaining

@@ -1,0 +1,185 @@
+"""Every error that a client can get, and its problem document (RFC 9457).
+
+Problem                      what a client is told
+├── MalformedRequest     400 the body is not JSON, or not UTF-8
+├── InvalidRequest       422 a field is missing or wrong; lists each of them
+├── UnknownLanguage      422 a language that is not served; lists those that are
+├── NotFound             404 no such path
+├── MethodNotAllowed     405 no such method on this path
+├── BodyTooLarge         413
+├── Overloaded           429 a queue is full; Retry-After
+├── NotReady             503 no worker, or it died twice; Retry-After
+├── DeadlineExceeded     504
+├── InternalError        500 a fault of ours
+└── RowProblem           the handler's own word about one row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flask import Flask, Response, g, jsonify, request
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import RequestRedirect
+
+CONTENT_TYPE = "application/problem+json"
+
+TOO_LARGE = "The body is larger than this server takes."
+_NO_PATH = "There is no such path; see GET /languages and POST /translate."
+
+
+class Problem(Exception):
+    """An answer other than 200. `slug` is stable; programs may compare it."""
+
+    status = 500
+    slug = "internal"
+    title = "Internal Server Error"
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, detail: str, **extra: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.extra = extra
+
+    def to_response(self) -> Response:
+        """The problem document."""
+        document = {
+            "type": f"urn:babelgate:{self.slug}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            **self.extra,
+            "request_id": g.get("request_id", ""),
+        }
+        response = jsonify(document)
+        response.status_code = self.status
+        response.content_type = CONTENT_TYPE
+        response.headers.update(self.headers)
+        return response
+
+
+class MalformedRequest(Problem):
+    """The body or a header cannot be read at all."""
+
+    status, slug, title = 400, "malformed-request", "Bad Request"
+
+
+class InvalidRequest(Problem):
+    """Fields are missing or of the wrong type; `errors` names each."""
+
+    status, slug, title = 422, "invalid-request", "Unprocessable Content"
+
+    def __init__(self, errors: Sequence[Mapping[str, str]]) -> None:
+        detail = "; ".join(f"{error['field']}: {error['expected']}" for error in errors)
+        super().__init__(detail, errors=list(errors))
+
+
+class UnknownLanguage(Problem):
+    """A language that this stack does not serve."""
+
+    status, slug, title = 422, "unknown-language", "Unprocessable Content"
+
+    def __init__(self, field: str, found: str, served: Sequence[str]) -> None:
+        detail = (
+            f"{field}: {found!r} is not served; expected one of {', '.join(served)}"
+        )
+        super().__init__(detail, field=field, served=list(served))
+
+
+class NotFound(Problem):
+    """No such path."""
+
+    status, slug, title = 404, "not-found", "Not Found"
+
+
+class MethodNotAllowed(Problem):
+    """The path exists, with other methods."""
+
+    status, slug, title = 405, "method-not-allowed", "Method Not Allowed"
+
+    def __init__(self, detail: str, allowed: Sequence[str]) -> None:
+        super().__init__(detail)
+        self.headers = {"Allow": ", ".join(sorted(allowed))}
+
+
+class BodyTooLarge(Problem):
+    """The body is over the limit."""
+
+    status, slug, title = 413, "body-too-large", "Content Too Large"
+
+
+class Overloaded(Problem):
+    """A queue is full; trying again later helps."""
+
+    status, slug, title = 429, "queue-full", "Too Many Requests"
+    headers = {"Retry-After": "1"}
+
+
+class NotReady(Problem):
+    """Nobody can answer at the moment."""
+
+    status, slug, title = 503, "not-ready", "Service Unavailable"
+    headers = {"Retry-After": "5"}
+
+
+class DeadlineExceeded(Problem):
+    """The request's time is up."""
+
+    status, slug, title = 504, "deadline", "Gateway Timeout"
+
+
+class InternalError(Problem):
+    """A fault of ours; the log says more under the same request id."""
+
+
+class RowProblem(Problem):
+    """What the handler says about this text: its status, slug and detail as they are.
+
+    Python before 3.13 has the old name of 422, which RFC 9110 has changed.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        super().__init__(str(document["detail"]))
+        self.status = int(document["status"])
+        self.slug = str(document["type"]).rpartition(":")[2]
+        is_422 = self.status == InvalidRequest.status
+        self.title = InvalidRequest.title if is_422 else str(document["title"])
+
+
+def register_error_handlers(app: Flask) -> None:
+    """Makes every error of the application a problem document."""
+
+    @app.errorhandler(Problem)
+    def answer_problem(problem: Problem) -> Response:
+        return problem.to_response()
+
+    @app.errorhandler(HTTPException)
+    def answer_http_exception(error: HTTPException) -> Response:
+        return _translate(error).to_response()
+
+    @app.before_request
+    def refuse_redirect() -> None:
+        """Flask answers a path that is nearly right with a redirect in HTML."""
+        if isinstance(request.routing_exception, RequestRedirect):
+            raise NotFound(_NO_PATH)
+
+    @app.errorhandler(Exception)
+    def answer_fault(error: Exception) -> Response:
+        app.logger.error("request %s failed", g.get("request_id", ""), exc_info=error)
+        return InternalError("The gateway failed on this request.").to_response()
+
+
+def _translate(error: HTTPException) -> Problem:
+    match error.code:
+        case 404:
+            return NotFound(_NO_PATH)
+        case 405:
+            allowed = list(getattr(error, "valid_methods", None) or [])
+            return MethodNotAllowed(
+                f"This path takes {', '.join(sorted(allowed))}.", allowed
+            )
+        case 413:
+            return BodyTooLarge(TOO_LARGE)
+        case _:
+            return MalformedRequest(error.description or "The request cannot be read.")

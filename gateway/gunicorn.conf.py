@@ -1,0 +1,56 @@
+"""Gunicorn's settings. Edit and run `make reload`. Values left out are Gunicorn's own."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import multiprocess
+
+# Loopback only: nginx is the door.
+bind = os.environ.get("BABELGATE_GATEWAY_BIND", "127.0.0.1:8888")
+
+# One process per core; inside each, every request is a greenlet.
+workers = int(os.environ.get("WEB_CONCURRENCY", os.cpu_count() or 1))
+# It is Gunicorn's gevent worker; only its own error pages are problem documents.
+worker_class = "gateway.worker.ProblemWorker"
+
+# Greenlets are cheap and mostly wait for TorchServe; nginx holds the idle clients.
+worker_connections = 4096
+
+# A worker that has not reported for so long is replaced. This is not a request's time limit
+# (that is BABELGATE_TIMEOUT_S): a gevent worker reports while requests wait.
+timeout = 60
+
+# Longer than a request may take, so that a reload drops none.
+graceful_timeout = 35
+
+# nginx keeps its connections to us open; longer than its own 30 s, so that it closes first
+# and never sends a request into a connection that is going away.
+keepalive = 75
+
+# nginx writes the access log, with times and request ids.
+accesslog = None
+errorlog = "-"
+loglevel = "info"
+
+# nginx alone says whether a request came by TLS. Gunicorn would refuse a client's
+# X-Forwarded-SSL that says something else.
+secure_scheme_headers = {"X-FORWARDED-PROTO": "https"}
+
+# A control socket would be one more door.
+control_socket_disable = True
+
+
+def on_starting(server: Any) -> None:
+    """Metrics of the last life must not be added to this one's."""
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+        Path(folder).mkdir(parents=True)
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    """A worker's gauges end with it; its counters stay in the sum."""
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

@@ -1,0 +1,37 @@
+"""`GET /healthz`: this process lives. `GET /readyz`: every language can be translated into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+
+from gateway.backend import Backend
+from gateway.errors import NotReady
+from torchserve_backend.catalog import Catalog
+
+
+def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
+    """The health routes."""
+    blueprint = Blueprint("health", __name__)
+
+    @blueprint.get("/healthz")
+    def healthz() -> dict[str, Any]:
+        return {"status": "alive"}
+
+    @blueprint.get("/readyz")
+    def readyz() -> dict[str, Any]:
+        states = backend.states([model.name for model in catalog.models])
+        missing = [
+            code
+            for model in catalog.models
+            for code in model.languages
+            if not ((state := states[model.name]) and state.is_ready)
+        ]
+        if missing:
+            raise NotReady(
+                f"No worker is READY for {', '.join(missing)}.", missing=missing
+            )
+        return {"status": "ready", "languages": list(catalog.languages)}
+
+    return blueprint

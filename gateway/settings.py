@@ -1,0 +1,105 @@
+"""The gateway's settings, each declared once. `BABELGATE_<NAME>` in the environment sets
+one; they are read at the start and never change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from torchserve_backend import catalog
+
+PREFIX = "BABELGATE_"
+
+#: Variables with our prefix that others read: gunicorn.conf.py, deploy, torchserve_backend.
+READ_ELSEWHERE = frozenset(
+    "BIN CACHE GATEWAY_BIND MODEL NGINX PYTHON ROOT RUN RUN_DIR STORE".split()
+)
+
+_URL = r"^http://[^/\s]+$"
+
+
+class SettingsError(ValueError):
+    """A variable that is unknown or cannot be read; the message names it."""
+
+
+class Settings(BaseSettings):
+    """What can be set; `read_settings` is what also refuses unknown variables."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    map: Path = Field(
+        catalog.MAP, description="The map of languages, models and devices."
+    )
+    inference_url: str = Field(
+        "http://127.0.0.1:9999", pattern=_URL, description="TorchServe's inference API."
+    )
+    management_url: str = Field(
+        "http://127.0.0.1:8081",
+        pattern=_URL,
+        description="TorchServe's management API.",
+    )
+    key_file: Path = Field(
+        Path("run/torchserve/key_file.json"),
+        description="Where TorchServe writes its keys.",
+    )
+    timeout_s: float = Field(
+        30,
+        gt=0,
+        allow_inf_nan=False,
+        description="Longest time for a request; the header X-Timeout-Ms lowers it.",
+    )
+    max_body_bytes: int = Field(
+        1 << 20,
+        gt=0,
+        description="Largest request body; nginx has the same limit in nginx.conf.",
+    )
+    max_texts: int = Field(1000, gt=0, description="Most texts in one request.")
+    texts_at_once: int = Field(
+        64,
+        gt=0,
+        description="Texts of one request that are with TorchServe at the same time.",
+    )
+    connections: int = Field(
+        1024,
+        gt=0,
+        description="Connections to TorchServe per process; more requests wait.",
+    )
+
+
+def read_settings() -> Settings:
+    """The settings in the environment.
+
+    Raises SettingsError where a variable with our prefix is unknown or cannot be read.
+    """
+    faults = [_describe_unknown(name) for name in sorted(_find_unknown())]
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        faults += [
+            f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault['msg']}, found {fault['input']!r}"
+            for fault in error.errors()
+        ]
+    if faults:
+        raise SettingsError("; ".join(faults))
+    return settings
+
+
+def _known() -> set[str]:
+    return {name.upper() for name in Settings.model_fields} | READ_ELSEWHERE
+
+
+def _find_unknown() -> set[str]:
+    given = {name.upper() for name in os.environ}
+    ours = {name for name in given if name.startswith(PREFIX)}
+    return ours - {PREFIX + name for name in _known()}
+
+
+def _describe_unknown(variable: str) -> str:
+    close = difflib.get_close_matches(variable.removeprefix(PREFIX), _known(), n=1)
+    hint = f"did you mean {PREFIX}{close[0]}?" if close else "no room reads it"
+    return f"{variable}: unknown variable, {hint}"
