@@ -1,0 +1,1 @@
+"""Brings the stack up on one machine and down again."""

@@ -1,0 +1,134 @@
+"""Where a stack's files lie and on which ports it listens: the operator's configuration
+files are copied into the run directory, with the ports moved where that is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS = 7777, 8888, 9999, 8081, 8082
+_PORTS = (DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS, 7070, 7071)
+_PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
+_STATE = "stack.json"
+
+
+class StackError(Exception):
+    """The stack cannot be started; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One stack: its run directory, its map, its model, and by how much its ports are moved."""
+
+    run: Path
+    map: Path
+    model: str | None = None
+    port_offset: int = 0
+
+    @property
+    def url(self) -> str:
+        """Where clients send their requests."""
+        return f"http://127.0.0.1:{DOOR + self.port_offset}"
+
+    @property
+    def management_url(self) -> str:
+        """TorchServe's management API."""
+        return f"http://127.0.0.1:{MANAGEMENT + self.port_offset}"
+
+    @property
+    def key_file(self) -> Path:
+        """Where TorchServe writes its keys."""
+        return self.run / "torchserve" / "key_file.json"
+
+    @property
+    def store(self) -> Path:
+        """TorchServe's model store."""
+        return self.run / "torchserve" / "store"
+
+    @property
+    def socket(self) -> Path:
+        """Where supervisord listens."""
+        return self.run / "supervisor.sock"
+
+    def log(self, program: str) -> Path:
+        """The log of one program."""
+        return self.run / "logs" / f"{program}.log"
+
+    def write(self) -> None:
+        """Lays out the run directory, configuration files included."""
+        for folder in (
+            "logs",
+            "nginx/temp",
+            "nginx/logs",
+            "torchserve/store",
+            "torchserve/tmp",
+        ):
+            (self.run / folder).mkdir(parents=True, exist_ok=True)
+        self.write_configuration()
+        state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
+        (self.run / _STATE).write_text(json.dumps(state))
+
+    def write_configuration(self) -> None:
+        """Copies the files that an operator edits to where their programs read them."""
+        self._copy("nginx/nginx.conf", "nginx/nginx.conf")
+        self._copy(
+            "torchserve_backend/config.properties", "torchserve/config.properties"
+        )
+        shutil.copy(
+            ROOT / "torchserve_backend/log4j2.xml", self.run / "torchserve/log4j2.xml"
+        )
+
+    def _copy(self, source: str, target: str) -> None:
+        text = (ROOT / source).read_text("utf-8")
+        moved = _PORT.sub(lambda match: str(int(match[1]) + self.port_offset), text)
+        (self.run / target).write_text(moved, "utf-8")
+
+    def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
+        """What the programs find in their environment."""
+        python = Path(sys.executable)
+        added = {
+            "BABELGATE_ROOT": str(ROOT),
+            "BABELGATE_RUN": str(self.run),
+            "BABELGATE_PYTHON": str(python),
+            "BABELGATE_BIN": str(python.parent),
+            "BABELGATE_NGINX": str(nginx),
+            "BABELGATE_MAP": str(self.map),
+            "BABELGATE_KEY_FILE": str(self.key_file),
+            "BABELGATE_INFERENCE_URL": f"http://127.0.0.1:{INFERENCE + self.port_offset}",
+            "BABELGATE_MANAGEMENT_URL": self.management_url,
+            "BABELGATE_GATEWAY_BIND": f"127.0.0.1:{GATEWAY + self.port_offset}",
+            "PROMETHEUS_MULTIPROC_DIR": str(self.run / "metrics"),
+            "JAVA_HOME": str(java_home),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if self.model:
+            added["BABELGATE_MODEL"] = self.model
+        return dict(os.environ) | added
+
+    def check_ports(self) -> None:
+        """Raises StackError where another program listens on one of ours."""
+        for port in _PORTS:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port + self.port_offset)) == 0:
+                    raise StackError(
+                        f"Port {port + self.port_offset} is taken by another program. Stop it, "
+                        "or move all ports with --port-offset."
+                    )
+
+
+def read(run: Path) -> Stack | None:
+    """The stack that was last started in this run directory."""
+    try:
+        state = json.loads((run / _STATE).read_text())
+    except (OSError, ValueError):
+        return None
+    return Stack(run, Path(state["map"]), state["model"], state["port_offset"])
