@@ -1,0 +1,101 @@
+"""The API as data: each pair of files in `cases` is a test; a new case needs no code.
+
+`NAME.request.http` is the request as it goes over the wire, its length left out.
+`NAME.response.json` is the answer: `status`, `headers` (of which there may be more) and
+`body` (all of it; `"*"` stands for anything). What the world is like goes under `given`:
+`torchserve` says what the fake does with the calls in turn, `loading` and `unregistered`
+name models, `settings` replaces the gateway's.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.errors import Problem, RowProblem
+
+CASES = Path(__file__).with_name("cases")
+REQUEST, RESPONSE = ".request.http", ".response.json"
+GIVEN = {"torchserve", "loading", "unregistered", "settings"}
+
+names = sorted(path.name.removesuffix(REQUEST) for path in CASES.glob(f"*{REQUEST}"))
+
+
+def read_request(name: str) -> dict[str, Any]:
+    """The request in the words of the test client."""
+    head, _, body = (CASES / f"{name}{REQUEST}").read_bytes().partition(b"\n\n")
+    first, *lines = head.decode("ascii").splitlines()
+    method, path, version = first.split(" ")
+    assert version == "HTTP/1.1"
+    headers = dict(line.split(": ", 1) for line in lines)
+    data = body.removesuffix(b"\n")
+    return {"method": method, "path": path, "headers": headers, "data": data}
+
+
+def read_response(name: str) -> dict[str, Any]:
+    """The answer that is expected."""
+    expected = json.loads((CASES / f"{name}{RESPONSE}").read_text("utf-8"))
+    assert set(expected) <= {"given", "status", "headers", "body"}, name
+    assert set(expected.get("given", {})) <= GIVEN, name
+    assert isinstance(expected, dict)
+    return expected
+
+
+def fill_in(expected: Any, found: Any) -> Any:
+    """`expected` with what was found in place of each `"*"`."""
+    if expected == "*" and found:
+        return found
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return {key: fill_in(value, found.get(key)) for key, value in expected.items()}
+    if isinstance(expected, list) and isinstance(found, list):
+        rest = [None] * (len(expected) - len(found))
+        return [fill_in(*pair) for pair in zip(expected, found + rest, strict=False)]
+    return expected
+
+
+@pytest.mark.parametrize("name", names)
+def test_case(name, torchserve, make_client):
+    expected = read_response(name)
+    given = expected.get("given", {})
+    torchserve.will(*given.get("torchserve", []))
+    torchserve.loading.update(given.get("loading", []))
+    torchserve.unregistered.update(given.get("unregistered", []))
+
+    response = make_client(**given.get("settings", {})).open(**read_request(name))
+
+    body = response.get_json() if response.is_json and response.data else response.text
+    assert body == fill_in(expected["body"], body)
+    assert response.status_code == expected["status"]
+    headers = {name: response.headers.get(name) for name in expected["headers"]}
+    assert headers == fill_in(expected["headers"], headers)
+
+
+def test_every_request_has_its_response():
+    responses = {path.name.removesuffix(RESPONSE) for path in CASES.glob("*.json")}
+    assert responses == set(names)
+    assert len(list(CASES.iterdir())) == 2 * len(names)
+
+
+def test_every_route_has_a_case_that_succeeds(make_client):
+    answered = {
+        (request["method"], request["path"])
+        for name in names
+        for request in [read_request(name)]
+        if read_response(name)["status"] == 200
+    }
+    routes = {
+        (method, rule.rule)
+        for rule in make_client().application.url_map.iter_rules()
+        for method in rule.methods - {"HEAD"}
+    }
+    assert routes - answered == set()
+
+
+def test_every_problem_has_a_case():
+    bodies = [read_response(name)["body"] for name in names]
+    found = {body["type"] for body in bodies if "type" in body}
+    kinds = set(Problem.__subclasses__()) - {RowProblem}
+    assert {f"urn:babelgate:{kind.slug}" for kind in kinds} - found == set()

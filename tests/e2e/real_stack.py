@@ -1,0 +1,87 @@
+"""Starts, watches and stops a real stack, on ports and in a directory of its own, so that
+a running one is not disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import psutil
+import requests
+
+from deploy import stack as stacks
+from deploy.stack import ROOT, Stack, StackError
+
+START_S = 300
+
+
+def run_deploy(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    """`python -m deploy …`, as the Makefile calls it."""
+    return subprocess.run(
+        [sys.executable, "-m", "deploy", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+    )
+
+
+def find_port_offset() -> int:
+    """An offset at which every port of a stack is free."""
+    for offset in range(1000, 20_000, 500):
+        try:
+            Stack(Path(), Path(), None, offset).check_ports()
+        except StackError:
+            continue
+        return offset
+    raise AssertionError("no free ports")
+
+
+def wait_until(condition: Callable[[], bool], *, limit_s: float = 90) -> None:
+    """Waits for a condition; fails the test where it does not come."""
+    give_up_at = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < give_up_at, f"not within {limit_s} s"
+        time.sleep(0.2)
+
+
+def is_ready(url: str) -> bool:
+    """Whether every language can be translated into."""
+    try:
+        return requests.get(f"{url}/readyz", timeout=5).ok
+    except requests.RequestException:
+        return False
+
+
+def processes(stack: Stack) -> list[psutil.Process]:
+    """supervisord and all that it has started."""
+    supervisord = psutil.Process(int((stack.run / "supervisord.pid").read_text()))
+    return [supervisord, *supervisord.children(recursive=True)]
+
+
+def leader(stack: Stack, program: str) -> psutil.Process:
+    """A program's main process."""
+    record = json.loads((stack.run / f"{program}.group").read_text())
+    return psutil.Process(record["group"])
+
+
+def start_stack(
+    run: Path, cache: Path, *arguments: str
+) -> Generator[Stack, None, None]:
+    """Brings a stack up, gives it to the tests and takes it down."""
+    offset = ("--port-offset", str(find_port_offset()))
+    done = run_deploy("up", "--run-dir", str(run), *offset, *arguments, cache=cache)
+    try:
+        assert done.returncode == 0, done.stdout + done.stderr
+        started = stacks.read(run)
+        assert started is not None
+        yield started
+    finally:
+        run_deploy("down", "--run-dir", str(run), cache=cache)

@@ -1,0 +1,185 @@
+"""What an operator does: up again, status, a model registered by hand, metrics, down."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
+from tests.e2e.real_stack import is_ready, processes, start_stack, wait_until
+from torchserve_backend import registrar
+from torchserve_backend.catalog import Translation
+from torchserve_backend.management import Management, read_key
+
+EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
+
+
+def test_up_again_says_what_runs_already(deploy: Callable[..., str]):
+    said = deploy("up")
+    assert "running already" in said
+    assert "14 of 14 models already registered" in said
+    assert re.search(r"curl http://\S+ -d", said)
+
+
+def test_status_is_a_table_of_languages(deploy: Callable[..., str]):
+    said = deploy("status")
+    for word in ("torchserve RUNNING", "ko", "models/phrasebook", "1/1", "64", "100"):
+        assert word in said
+
+
+def test_languages_are_ready_and_named(url: str):
+    languages = {row["code"]: row for row in requests.get(f"{url}/languages").json()}
+    assert len(languages) == 14
+    assert languages["ko"] == {
+        "code": "ko",
+        "name": "Korean",
+        "own_name": "한국어",
+        "device": "cpu",
+        "ready": True,
+    }
+
+
+def test_a_model_is_registered_by_hand_with_the_documented_command(stack: Stack):
+    management = Management(stack.management_url, stack.key_file)
+    found = management.describe("ko")
+    assert found is not None
+    management.unregister("ko", found.version)
+    key = read_key(stack.key_file, "management")
+    url = f"localhost:{MANAGEMENT + stack.port_offset}/models"
+    query = "url=ko.mar&batch_size=64&max_batch_delay=100"
+    curl = ["curl", "-s", "-X", "POST", f"{url}?{query}"]
+    done = subprocess.run(
+        [*curl, "-H", f"Authorization: Bearer {key}"], capture_output=True, text=True
+    )
+    # The registrar may have been quicker: it looks every three seconds.
+    assert "registered with" in done.stdout or "already registered" in done.stdout
+    wait_until(lambda: is_ready(stack.url))
+
+
+def test_management_needs_a_token_and_takes_no_url(stack: Stack):
+    models = f"{stack.management_url}/models"
+    assert requests.get(models).status_code == 400
+    headers = {"Authorization": f"Bearer {read_key(stack.key_file, 'management')}"}
+    foreign = {"url": "http://127.0.0.1:1/evil.mar"}
+    refused = requests.post(models, params=foreign, headers=headers)
+    assert "does not match any allowed URL" in refused.text
+
+
+def test_a_model_without_workers_is_revived(stack: Stack):
+    management = Management(stack.management_url, stack.key_file)
+    management.scale("vi", 0, wait=True)
+    found = management.describe("vi")
+    assert found is not None
+    assert not found.is_ready
+    desired = registrar.Desired("vi", "vi.mar", found.version, Translation())
+    registrar.apply(
+        [registrar.Action(registrar.Step.REVIVE, desired, "test")], management
+    )
+    wait_until(lambda: bool((now := management.describe("vi")) and now.is_ready))
+
+
+def test_metrics_add_up_over_gunicorns_workers(stack: Stack):
+    def count() -> float:
+        text = requests.get(f"{stack.url}/metrics").text
+        return sum(
+            float(line.split()[-1])
+            for line in text.splitlines()
+            if line.startswith('babelgate_texts_total{target="de"}')
+        )
+
+    before = count()
+    for _ in range(20):
+        assert requests.post(stack.url, json=EN_DE, timeout=60).ok
+    assert count() == before + 20
+    torchserve = requests.get(f"http://127.0.0.1:{METRICS + stack.port_offset}/metrics")
+    assert "ts_inference_requests_total" in torchserve.text
+
+
+def test_no_log_holds_what_people_translate(stack: Stack):
+    secret = "xylophone7391"
+    requests.post(stack.url, json=EN_DE | {"src_text": secret}, timeout=60)
+    requests.post(stack.url, json=EN_DE | {"src_text": {"text": secret}}, timeout=60)
+    requests.post(stack.url, data=f'{{"{secret}', timeout=60)
+    logs = [path for path in (stack.run / "logs").iterdir() if path.is_file()]
+    assert len(logs) >= 5
+    key = read_key(stack.key_file, "inference")
+    for path in logs:
+        text = path.read_text("utf-8", "replace")
+        assert secret not in text, path
+        assert key not in text, path
+
+
+def test_only_the_door_listens_beyond_loopback(stack: Stack):
+    listening = {
+        connection.laddr
+        for process in processes(stack)
+        for connection in process.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    beyond = {
+        address.port
+        for address in listening
+        if address.ip not in ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+    }
+    assert beyond == {7777 + stack.port_offset}
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong", "message"),
+    [
+        pytest.param(
+            "nginx/nginx.conf",
+            "server_tokens off;",
+            "server_tokens maybe;",
+            'invalid value "maybe"',
+            id="nginx",
+        ),
+        pytest.param(
+            "gateway/gunicorn.conf.py",
+            "graceful_timeout = 35",
+            "graceful_timeout = 'long'",
+            "graceful_timeout",
+            id="Gunicorn",
+        ),
+    ],
+)
+def test_a_broken_configuration_is_not_taken_over(
+    stack: Stack,
+    deploy: Callable[..., str],
+    file: str,
+    right: str,
+    wrong: str,
+    message: str,
+):
+    path = ROOT / file
+    original = path.read_text("utf-8")
+    assert right in original
+    try:
+        path.write_text(original.replace(right, wrong))
+        said = deploy("reload", expect=1)
+    finally:
+        path.write_text(original)
+    assert f"{file} is not accepted" in said
+    assert message in said
+    assert is_ready(stack.url)
+
+
+def test_down_leaves_no_process_and_no_socket(tmp_path: Path, cache: Path):
+    small = tmp_path / "map.json"
+    small.write_text(json.dumps({"cuda_id": {"de": "cpu"}}))
+    run = tmp_path / "run"
+    started = start_stack(run, cache, "--map", str(small))
+    stack = next(started)
+    assert requests.post(stack.url, json=EN_DE, timeout=60).ok
+    family = processes(stack)
+    assert len(family) > 8
+    started.close()
+    assert [process for process in family if process.is_running()] == []
+    assert [path for path in run.rglob("*") if path.is_socket()] == []

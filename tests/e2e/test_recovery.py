@@ -1,0 +1,129 @@
+"""`kill -9` of any process under load: every client gets an answer in time, and the stack
+is whole again by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+import requests
+
+from deploy.stack import Stack
+from tests.e2e.real_stack import is_ready, leader, processes, wait_until
+
+CLIENTS = 12
+BODY = {"src_lang": "en", "src_text": "Good evening"}
+TARGETS = ("ko", "fr", "ar", "ja")
+LIMIT_S = 45
+
+
+@contextmanager
+def load(url: str) -> Iterator[Counter[str]]:
+    """Clients that ask without pause; counts what they get, by status, and whatever is
+    neither a translation nor a problem document as `wrong`."""
+    outcomes: Counter[str] = Counter()
+    stop = threading.Event()
+
+    def ask(number: int) -> None:
+        body = BODY | {"tgt_lang": TARGETS[number % len(TARGETS)]}
+        while not stop.is_set():
+            outcomes[_ask_once(url, body)] += 1
+            stop.wait(0.05)
+
+    clients = [threading.Thread(target=ask, args=(i,)) for i in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    try:
+        wait_until(lambda: outcomes["200"] > CLIENTS)
+        yield outcomes
+    finally:
+        stop.set()
+        for client in clients:
+            client.join(LIMIT_S)
+        assert not any(client.is_alive() for client in clients)
+
+
+def _ask_once(url: str, body: dict[str, str]) -> str:
+    try:
+        response = requests.post(url, json=body, timeout=LIMIT_S)
+    except requests.Timeout:
+        return "hung"
+    except requests.ConnectionError:
+        return "refused"
+    if response.ok:
+        return "200" if response.json()["translated"] else "wrong"
+    is_problem = response.headers["Content-Type"] == "application/problem+json"
+    return str(response.status_code) if is_problem else "wrong"
+
+
+def model_worker(stack: Stack) -> psutil.Process:
+    return find(stack, lambda line: "model_service_worker" in line)
+
+
+def java(stack: Stack) -> psutil.Process:
+    return find(stack, lambda line: "org.pytorch.serve.ModelServer" in line)
+
+
+def gateway_worker(stack: Stack) -> psutil.Process:
+    return leader(stack, "gateway").children()[0]
+
+
+def gateway_master(stack: Stack) -> psutil.Process:
+    return leader(stack, "gateway")
+
+
+def nginx_master(stack: Stack) -> psutil.Process:
+    return leader(stack, "nginx")
+
+
+def registrar(stack: Stack) -> psutil.Process:
+    return leader(stack, "registrar")
+
+
+def find(stack: Stack, is_it: Callable[[str], bool]) -> psutil.Process:
+    return next(p for p in processes(stack) if is_it(" ".join(p.cmdline())))
+
+
+@pytest.mark.parametrize(
+    ("victim", "is_door"),
+    [
+        pytest.param(model_worker, False, id="a TorchServe worker"),
+        pytest.param(java, False, id="Java"),
+        pytest.param(gateway_worker, False, id="a Gunicorn worker"),
+        pytest.param(gateway_master, False, id="Gunicorn's master"),
+        pytest.param(nginx_master, True, id="nginx's master"),
+        pytest.param(registrar, False, id="the registrar"),
+    ],
+)
+def test_the_stack_heals_after_kill(
+    stack: Stack, victim: Callable[[Stack], psutil.Process], is_door: bool
+):
+    wait_until(lambda: is_ready(stack.url))
+    process = victim(stack)
+    with load(stack.url) as outcomes:
+        process.kill()
+        process.wait(10)
+        wait_until(lambda: is_ready(stack.url), limit_s=LIMIT_S * 2)
+        before = outcomes["200"]
+        wait_until(lambda: outcomes["200"] > before + CLIENTS)
+    allowed = {"200", "429", "503", "504"} | ({"refused"} if is_door else set())
+    assert set(outcomes) <= allowed, outcomes
+    wait_until(lambda: victim(stack).pid != process.pid)
+
+
+def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
+    wait_until(lambda: is_ready(stack.url))
+    old = {p.pid for p in leader(stack, "gateway").children()}
+    with load(stack.url) as outcomes:
+        assert "Reloaded" in deploy("reload")
+        wait_until(
+            lambda: not old & {p.pid for p in leader(stack, "gateway").children()}
+        )
+        before = outcomes["200"]
+        wait_until(lambda: outcomes["200"] > before + CLIENTS)
+    assert set(outcomes) == {"200"}, outcomes

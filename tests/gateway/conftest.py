@@ -1,0 +1,69 @@
+"""The gateway with a TorchServe that does what a test tells it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from gateway.app import create_app
+from gateway.settings import PREFIX, Settings
+from tests.gateway.fake_torchserve import FakeTorchServe
+from torchserve_backend import catalog
+
+MakeClient = Callable[..., FlaskClient]
+
+#: A map with four languages; every model has its language's name.
+LANGUAGES = ("ko", "en", "zh", "pt")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the machine that runs the tests gets into them."""
+    for name in os.environ:
+        if name.upper().startswith(PREFIX) or name == "PROMETHEUS_MULTIPROC_DIR":
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def torchserve(tmp_path: Path) -> Iterator[FakeTorchServe]:
+    """A running fake."""
+    with FakeTorchServe(tmp_path / "key_file.json") as fake:
+        yield fake
+
+
+@pytest.fixture
+def map_path(tmp_path: Path) -> Path:
+    """A small map, on the CPU."""
+    path = tmp_path / "setup_config.json"
+    path.write_text(json.dumps({"cuda_id": dict.fromkeys(LANGUAGES, "cpu")}))
+    return path
+
+
+@pytest.fixture
+def make_client(torchserve: FakeTorchServe, map_path: Path) -> MakeClient:
+    """Makes a client of a gateway before the fake; takes settings."""
+
+    def make(**settings: object) -> FlaskClient:
+        values = {
+            "map": map_path,
+            "inference_url": torchserve.url,
+            "management_url": torchserve.url,
+            "key_file": torchserve.key_file,
+        }
+        app = create_app(
+            Settings.model_validate(values | settings), models=catalog.load(map_path)
+        )
+        return app.test_client()
+
+    return make
+
+
+@pytest.fixture
+def client(make_client: MakeClient) -> FlaskClient:
+    """A client of a gateway with default settings."""
+    return make_client()

@@ -1,0 +1,283 @@
+"""A TorchServe that does what a test tells it: inference and management on one loopback
+port, with its keys, its errors and its habit of closing the connection after each error.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+#: No test waits longer for the fake than this.
+LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to `/predictions`."""
+
+    model: str
+    row: dict[str, Any]
+    headers: Mapping[str, str]
+    #: The client's port: calls with the same one came over the same connection.
+    port: int
+
+
+@dataclass
+class FakeTorchServe:
+    """Answers with an echo, `ko:Hello`, unless `will` has told it something else."""
+
+    key_file: Path
+    keys: dict[str, str] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    #: How often the state of a model was asked for.
+    looks: int = 0
+    #: Calls that are being answered, now and at the most.
+    at_once: int = 0
+    most_at_once: int = 0
+    #: Models that are registered but have no READY worker.
+    loading: set[str] = field(default_factory=set)
+    unregistered: set[str] = field(default_factory=set)
+    #: How many calls the behaviour `together` waits for.
+    together: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
+    #: Released when the fake ends; until then `hang` hangs.
+    ending: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._script: list[str] = []
+        self._arrival = threading.Condition()
+        self.rotate_keys("first")
+        self._server = _Server(("127.0.0.1", 0), partial(_Handler, self))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}
+        )
+
+    def __enter__(self) -> FakeTorchServe:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ending.set()
+        self.together.abort()
+        self._server.shutdown()
+        self._server.close_connections()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        """Where both APIs are."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def will(self, *behaviours: str) -> None:
+        """Answers the next calls so, one each; the calls after them get an echo."""
+        unknown = set(behaviours) - set(BEHAVIOURS)
+        assert not unknown, f"{unknown} is none of {sorted(BEHAVIOURS)}"
+        self._script = list(behaviours)
+
+    def rotate_keys(self, name: str) -> None:
+        """New keys, as after a restart; the old ones are refused from now on."""
+        self.keys = {kind: f"{name}-{kind}" for kind in ("inference", "management")}
+        content = {kind: {"key": key} for kind, key in self.keys.items()}
+        self.key_file.write_text(json.dumps(content), "utf-8")
+
+    def close_connections(self) -> None:
+        """Drops the connections that clients keep open, as a restart does."""
+        self._server.close_connections()
+
+    def wait_for_calls(self, count: int) -> None:
+        """Returns when so many calls have arrived, answered or not."""
+        with self._arrival:
+            assert self._arrival.wait_for(lambda: len(self.calls) >= count, LIMIT_S)
+
+    def take_call(self, call: Call) -> str:
+        """Writes the call down and says how to answer it."""
+        with self._arrival:
+            self.calls.append(call)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            self._arrival.notify_all()
+            return self._script.pop(0) if self._script else "echo"
+
+
+class _Server(ThreadingHTTPServer):
+    """Knows its open connections, so that none outlives a test."""
+
+    daemon_threads = False
+    request_queue_size = 256
+
+    def __init__(self, *args: Any) -> None:
+        self._open: set[socket.socket] = set()
+        super().__init__(*args)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        client, address = super().get_request()
+        self._open.add(client)
+        return client, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        for client in list(self._open):
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def __init__(self, fake: FakeTorchServe, *args: Any) -> None:
+        self.fake = fake
+        with suppress(ConnectionError):
+            super().__init__(*args)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if not self._has_key("inference"):
+            return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
+        model = self.path.removeprefix("/predictions/")
+        headers = dict(self.headers.items())
+        call = Call(model, json.loads(body), headers, self.client_address[1])
+        behave = BEHAVIOURS[self.fake.take_call(call)]
+        try:
+            return behave(self, call)
+        finally:
+            self.fake.at_once -= 1
+
+    def do_GET(self) -> None:
+        self.fake.looks += 1
+        name = self.path.removeprefix("/models/")
+        if not self._has_key("management"):
+            return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
+        if name in self.fake.unregistered:
+            return _answer_error(self, 404, "ModelNotFoundException", f"Model {name}")
+        status = "UNLOADING" if name in self.fake.loading else "READY"
+        model = {
+            "modelName": name,
+            "modelVersion": "1.0",
+            "batchSize": 64,
+            "maxBatchDelay": 100,
+            "minWorkers": 1,
+            "workers": [{"id": "9000", "status": status}],
+            "jobQueueStatus": {"remainingCapacity": 4096, "pendingRequests": 0},
+        }
+        return self.answer(200, json.dumps([model]).encode())
+
+    def _has_key(self, kind: str) -> bool:
+        return self.headers["Authorization"] == f"Bearer {self.fake.keys[kind]}"
+
+    def answer(
+        self, status: int, body: bytes, content_type: str = "application/json"
+    ) -> None:
+        """Every answer from 400 on ends the connection with a reset, as TorchServe's."""
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        if status >= 400:
+            self.send_header("Connection", "close")
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+def _echo(handler: _Handler, call: Call, **extra: Any) -> None:
+    text = f"{call.row['tgt_lang']}:{call.row['src_text']}"
+    document = {"translated": text, "score": -0.1, **extra}
+    body = json.dumps(document, ensure_ascii=False).encode()
+    handler.answer(200, body, "application/json; charset=utf-8")
+
+
+def _doubt(handler: _Handler, call: Call) -> None:
+    _echo(handler, call, warnings=["The model is not sure."])
+
+
+def _together(handler: _Handler, call: Call) -> None:
+    """Answers when as many calls as the barrier wants are here at the same time."""
+    try:
+        handler.fake.together.wait(LIMIT_S)
+    except threading.BrokenBarrierError:
+        _answer_row_problem(handler, call, 500, "alone")
+    else:
+        _echo(handler, call)
+
+
+def _answer_error(handler: _Handler, status: int, kind: str, message: str) -> None:
+    error = {"code": status, "type": kind, "message": message}
+    handler.answer(status, json.dumps(error).encode())
+
+
+def _answer_row_problem(handler: _Handler, _: Call, status: int, slug: str) -> None:
+    problem = {
+        "type": f"urn:babelgate:{slug}",
+        "title": "Row",
+        "status": status,
+        "detail": f"The handler says {slug}.",
+    }
+    handler.answer(status, json.dumps(problem).encode(), "application/problem+json")
+
+
+def _fail(status: int, kind: str, message: str) -> Behaviour:
+    return lambda handler, _: _answer_error(handler, status, kind, message)
+
+
+def _fail_row(status: int, slug: str) -> Behaviour:
+    return lambda handler, call: _answer_row_problem(handler, call, status, slug)
+
+
+def _close(handler: _Handler, _: Call) -> None:
+    handler.close_connection = True
+
+
+def _cut(handler: _Handler, _: Call) -> None:
+    """Dies in the middle of its answer."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"translated": "ha')
+    handler.close_connection = True
+
+
+def _hang(handler: _Handler, _: Call) -> None:
+    handler.fake.ending.wait(LIMIT_S)
+    handler.close_connection = True
+
+
+Behaviour = Callable[[_Handler, Call], None]
+
+#: What TorchServe says of a full queue and of a model without workers alike.
+_UNAVAILABLE = "Model has no worker to serve inference request."
+
+BEHAVIOURS: dict[str, Behaviour] = {
+    "echo": _echo,
+    "doubt": _doubt,
+    "together": _together,
+    "row-too-long": _fail_row(422, "text-too-long"),
+    "row-unknown-language": _fail_row(422, "unknown-language"),
+    "row-late": _fail_row(504, "deadline"),
+    "row-broken": _fail_row(500, "internal"),
+    "unavailable": _fail(503, "ServiceUnavailableException", _UNAVAILABLE),
+    "not-registered": _fail(404, "ModelNotFoundException", "Model not found: ko"),
+    "worker-died": _fail(500, "InternalServerException", "Worker died."),
+    "worker-killed": _fail(507, "InternalServerException", "Worker died."),
+    "batch-failed": _fail(503, "InternalServerException", "Prediction failed"),
+    "close": _close,
+    "cut": _cut,
+    "hang": _hang,
+    "not-json": lambda handler, _: handler.answer(200, b"surprise"),
+}

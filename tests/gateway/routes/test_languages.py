@@ -1,0 +1,39 @@
+"""`GET /languages`: names for people, devices for operators, readiness for both."""
+
+from __future__ import annotations
+
+import json
+
+from handlers.engine.m2m100 import LANGUAGES
+
+
+def test_every_language_has_its_names_device_and_state(client, torchserve):
+    torchserve.loading.add("en")
+    torchserve.unregistered.add("pt")
+    rows = {row["code"]: row for row in client.get("/languages").json}
+    assert list(rows) == ["ko", "en", "zh", "pt"]
+    assert rows["ko"] == {
+        "code": "ko",
+        "name": "Korean",
+        "own_name": "한국어",
+        "device": "cpu",
+        "ready": True,
+    }
+    assert [row["ready"] for row in rows.values()] == [True, False, True, False]
+
+
+def test_languages_are_listed_while_torchserve_is_down(make_client):
+    client = make_client(management_url="http://127.0.0.1:9")
+    assert [row["ready"] for row in client.get("/languages").json] == [False] * 4
+
+
+def test_names_are_plain_utf8(client):
+    assert "中文".encode() in client.get("/languages").data
+
+
+def test_every_language_of_m2m100_has_names(map_path, make_client):
+    map_path.write_text(json.dumps({"cuda_id": dict.fromkeys(LANGUAGES, "cpu")}))
+    rows = make_client(management_url="http://127.0.0.1:9").get("/languages").json
+    assert [row["code"] for row in rows] == list(LANGUAGES)
+    assert all(row["name"] and row["own_name"] for row in rows)
+    assert len({row["name"] for row in rows}) == len(LANGUAGES)

@@ -1,0 +1,137 @@
+"""What is true of every answer, whatever the path: its id, its type, no HTML."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.mark.parametrize("given", ["a", "A-z_0-9", "0" * 64, "3f2b8c1e-1b2c"])
+@pytest.mark.parametrize("path", ["/healthz", "/nowhere", "/translate"])
+def test_a_request_id_comes_back_in_the_answer(client, path, given):
+    response = client.get(path, headers={"X-Request-ID": given})
+    assert response.headers["X-Request-ID"] == given
+    assert response.json.get("request_id", given) == given
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "a b", "a\r\nX-Evil: 1", "a\n", "é", "ａ", "0" * 65, "<script>", "a;b", "\0"],
+)
+def test_a_request_id_that_is_not_a_plain_word_is_replaced(client, given):
+    response = client.get("/nowhere", environ_overrides={"HTTP_X_REQUEST_ID": given})
+    answered = response.headers["X-Request-ID"]
+    assert re.fullmatch("[0-9a-f]{32}", answered)
+    assert response.json["request_id"] == answered
+    assert "X-Evil" not in response.headers
+
+
+def test_every_request_has_an_id_of_its_own(client):
+    ids = {client.get("/healthz").headers["X-Request-ID"] for _ in range(3)}
+    assert len(ids) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nowhere", 404),
+        ("POST", "/nowhere", 404),
+        ("GET", "/translate/", 404),
+        ("POST", "/translate//", 404),
+        ("GET", "/%ff%00", 404),
+        ("GET", "/..%2f..%2fetc/passwd", 404),
+        ("GET", "/" + "a" * 10_000, 404),
+        ("GET", "/static/app.js", 404),
+        ("POST", "/translate;a=b", 404),
+        ("POST", "/Translate", 404),
+        ("GET", "/", 405),
+        ("GET", "/translate", 405),
+        ("HEAD", "/translate", 405),
+        ("OPTIONS", "/translate", 405),
+        ("PUT", "/", 405),
+        ("DELETE", "/languages", 405),
+        ("POST", "/healthz", 405),
+        ("TRACE", "/readyz", 405),
+        ("PROPFIND", "/metrics", 405),
+        ("brew", "/translate", 405),
+    ],
+)
+def test_a_wrong_path_or_method_is_a_problem_document(client, method, path, status):
+    response = client.open(path, method=method, base_url="http://gateway")
+    assert response.status_code == status
+    assert response.content_type == PROBLEM
+    assert "Location" not in response.headers
+    assert method == "HEAD" or response.json["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/", "POST"), ("/translate", "POST"), ("/healthz", "GET, HEAD")],
+)
+def test_405_says_which_methods_there_are(client, path, methods):
+    response = client.patch(path)
+    assert response.headers["Allow"] == methods
+    assert response.json["detail"] == f"This path takes {methods}."
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/languages", "/metrics"])
+def test_head_is_get_without_a_body(client, path):
+    response = client.head(path)
+    assert response.status_code == 200
+    assert response.content_type == client.get(path).content_type
+    assert response.data == b""
+
+
+@pytest.mark.parametrize("path", ["", "/sla/sh//es", "/sla//sh", "/sla/sh"])
+def test_a_path_that_is_nearly_right_is_not_redirected(client, path):
+    client.application.add_url_rule("/sla/sh/", view_func=lambda: "found")
+    response = client.get("/", environ_overrides={"PATH_INFO": path})
+    assert response.status_code == 404
+    assert response.content_type == PROBLEM
+
+
+def test_a_percent_encoded_path_is_the_same_path(client):
+    assert client.get("/health%7A").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"Host": "a b/<x>"}, id="a host with a space"),
+        pytest.param({"Host": ""}, id="no host"),
+        pytest.param({"Connection": "upgrade", "Upgrade": "websocket"}, id="upgrade"),
+        pytest.param({"Accept": "text/html"}, id="wants HTML"),
+        pytest.param({"Content-Length": "abc"}, id="length not a number"),
+        pytest.param({"Content-Type": "multipart/form-data"}, id="no boundary"),
+        pytest.param({"Cookie": "a" * 5000}, id="cookie"),
+    ],
+)
+def test_odd_headers_never_bring_html(client, headers):
+    environ = {
+        f"HTTP_{name.upper().replace('-', '_')}".replace(
+            "HTTP_CONTENT", "CONTENT"
+        ): value
+        for name, value in headers.items()
+    }
+    response = client.post("/translate", data=b"{}", environ_overrides=environ)
+    assert response.status_code in (400, 422)
+    assert response.content_type == PROBLEM
+
+
+def test_a_fault_of_ours_is_a_500_without_its_reason(client, torchserve, caplog):
+    torchserve.will("not-json")
+    wanted = {"src_lang": "en", "src_text": "secret", "tgt_lang": "ko"}
+    response = client.post("/", json=wanted, headers={"X-Request-ID": "abc"})
+    assert response.status_code == 500
+    assert response.json == {
+        "type": "urn:babelgate:internal",
+        "title": "Internal Server Error",
+        "status": 500,
+        "detail": "The gateway failed on this request.",
+        "request_id": "abc",
+    }
+    assert "request abc failed" in caplog.text
+    assert "secret" not in caplog.text

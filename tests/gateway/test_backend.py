@@ -1,0 +1,266 @@
+"""What the gateway makes of everything that TorchServe can do to it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gateway.backend import Backend
+from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from tests.gateway.fake_torchserve import FakeTorchServe
+from torchserve_backend.management import Management
+
+ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+
+
+def make_backend(url: str, key_file: Path, *, connections: int = 4) -> Backend:
+    management = Management(url, key_file)
+    return Backend(url, management, key_file, connections=connections)
+
+
+@pytest.fixture
+def backend(torchserve: FakeTorchServe) -> Backend:
+    """A backend that has found its key already."""
+    backend = make_backend(torchserve.url, torchserve.key_file)
+    backend.predict("ko", ITEM, deadline=time.time() + 60)
+    torchserve.calls.clear()
+    return backend
+
+
+@pytest.fixture
+def silent_url() -> Iterator[str]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def predict(backend: Backend, *, timeout_s: float = 60):
+    return backend.predict("ko", ITEM, deadline=time.time() + timeout_s)
+
+
+def test_the_handlers_answer_comes_back(backend):
+    assert predict(backend) == {"translated": "ko:Hello", "score": -0.1}
+
+
+def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
+    backend, torchserve
+):
+    deadline = time.time() + 60
+    backend.predict("ko", ITEM, deadline=deadline)
+    (call,) = torchserve.calls
+    assert (call.model, call.row) == ("ko", ITEM)
+    assert call.headers["Authorization"] == "Bearer first-inference"
+    assert call.headers["Content-Type"] == "application/json"
+    assert call.headers["X-Deadline-Ms"] == str(int(deadline * 1000))
+
+
+def test_one_connection_serves_many_calls(backend, torchserve):
+    for _ in range(5):
+        predict(backend)
+    assert len({call.port for call in torchserve.calls}) == 1
+
+
+def test_new_keys_are_read_again(backend, torchserve):
+    torchserve.rotate_keys("second")
+    assert predict(backend)["translated"] == "ko:Hello"
+    (call,) = torchserve.calls
+    assert call.headers["Authorization"] == "Bearer second-inference"
+
+
+def test_new_keys_and_a_died_worker_in_one_request_cost_no_translation(
+    backend, torchserve
+):
+    torchserve.rotate_keys("second")
+    torchserve.will("worker-died")
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+def test_a_restart_that_closes_all_connections_costs_no_translation(
+    backend, torchserve
+):
+    torchserve.close_connections()
+    torchserve.rotate_keys("second")
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"inference": 1}', None])
+def test_a_key_file_that_is_not_written_yet_is_not_ready(backend, torchserve, content):
+    torchserve.keys["inference"] = "new"
+    torchserve.key_file.unlink()
+    if content is not None:
+        torchserve.key_file.write_text(content)
+    with pytest.raises(NotReady):
+        predict(backend)
+    torchserve.rotate_keys("third")
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+DEATHS = ["worker-died", "worker-killed", "batch-failed", "close", "cut"]
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_died_worker_is_tried_again_on_a_new_connection(backend, torchserve, death):
+    torchserve.will(death)
+    assert predict(backend)["translated"] == "ko:Hello"
+    first, second = torchserve.calls
+    assert first.port != second.port
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_worker_that_dies_twice_is_not_asked_a_third_time(backend, torchserve, death):
+    torchserve.will(death, death)
+    with pytest.raises(NotReady, match="died or is being restarted"):
+        predict(backend)
+    assert len(torchserve.calls) == 2
+
+
+def test_a_full_queue_is_told_from_a_model_without_workers(backend, torchserve):
+    torchserve.will("unavailable", "unavailable")
+    torchserve.loading.add("en")
+    with pytest.raises(Overloaded, match="queue for ko is full"):
+        predict(backend)
+    with pytest.raises(NotReady, match="no worker"):
+        backend.predict("en", ITEM, deadline=time.time() + 60)
+    assert len(torchserve.calls) == 2
+
+
+def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypatch):
+    monkeypatch.setattr("gateway.backend._STATES_S", 60.0)
+    backend = make_backend(torchserve.url, torchserve.key_file, connections=16)
+    torchserve.will(*["unavailable"] * 16)
+
+    def refuse(_: int) -> None:
+        with pytest.raises(Overloaded):
+            predict(backend)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(refuse, range(16)))
+    assert torchserve.looks == 1
+
+
+def test_a_model_that_is_not_registered_is_not_ready(backend, torchserve):
+    torchserve.will("not-registered")
+    with pytest.raises(NotReady, match="not registered"):
+        predict(backend)
+    assert len(torchserve.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "slug"),
+    [
+        ("row-too-long", 422, "text-too-long"),
+        ("row-unknown-language", 422, "unknown-language"),
+        ("row-late", 504, "deadline"),
+        ("row-broken", 500, "internal"),
+    ],
+)
+def test_the_handlers_word_about_a_row_is_passed_on(
+    backend, torchserve, behaviour, status, slug
+):
+    torchserve.will(behaviour)
+    with pytest.raises(RowProblem, match=f"The handler says {slug}") as caught:
+        predict(backend)
+    assert (caught.value.status, caught.value.slug) == (status, slug)
+    assert len(torchserve.calls) == 1
+
+
+def test_a_connection_is_good_again_after_a_row_problem(backend, torchserve):
+    torchserve.will("row-too-long")
+    with pytest.raises(RowProblem):
+        predict(backend)
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+def test_a_model_that_does_not_answer_is_waited_for_until_the_deadline(
+    backend, torchserve
+):
+    torchserve.will("hang")
+    with pytest.raises(DeadlineExceeded):
+        predict(backend, timeout_s=0.1)
+    assert len(torchserve.calls) <= 1
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+def test_a_request_whose_time_is_up_is_not_sent(backend, torchserve):
+    with pytest.raises(DeadlineExceeded):
+        predict(backend, timeout_s=-1)
+    assert torchserve.calls == []
+
+
+def test_a_request_that_finds_no_free_connection_waits_until_its_deadline(torchserve):
+    backend = make_backend(torchserve.url, torchserve.key_file, connections=1)
+    torchserve.together = threading.Barrier(2)
+    torchserve.will("together")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(predict, backend)
+        torchserve.wait_for_calls(1)
+        with pytest.raises(DeadlineExceeded, match="waiting for a connection"):
+            predict(backend, timeout_s=0.1)
+        torchserve.together.wait(10)
+        assert first.result()["translated"] == "ko:Hello"
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+@pytest.mark.parametrize(
+    "behaviour", ["row-too-long", "worker-died", "hang", "not-json"]
+)
+def test_every_failure_gives_its_connection_back(torchserve, behaviour):
+    backend = make_backend(torchserve.url, torchserve.key_file, connections=1)
+    torchserve.will(behaviour, behaviour)
+    with pytest.raises((RowProblem, NotReady, DeadlineExceeded, ValueError)):
+        predict(backend, timeout_s=0.3)
+    torchserve.will()
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+def test_a_torchserve_that_is_down_is_not_ready(torchserve):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    backend = make_backend(url, torchserve.key_file)
+    with pytest.raises(NotReady):
+        predict(backend)
+    assert backend.states(["ko", "en"]) == {"ko": None, "en": None}
+
+
+def test_a_silent_torchserve_is_waited_for_until_the_deadline(torchserve, silent_url):
+    with pytest.raises(DeadlineExceeded):
+        predict(make_backend(silent_url, torchserve.key_file), timeout_s=0.1)
+
+
+def test_states_tell_ready_from_loading_and_unregistered(backend, torchserve):
+    torchserve.loading.add("en")
+    torchserve.unregistered.add("zh")
+    states = backend.states(["ko", "en", "zh"])
+    assert states["ko"].is_ready
+    assert not states["en"].is_ready
+    assert states["zh"] is None
+
+
+def test_states_are_looked_up_once_and_kept_for_a_moment(
+    backend, torchserve, monkeypatch
+):
+    monkeypatch.setattr("gateway.backend._STATES_S", 60.0)
+    seen = backend.states(["ko", "en"])
+    torchserve.loading.update(["ko", "en"])
+    assert backend.states(["en", "ko"]) == seen
+    assert torchserve.looks == 2
+
+
+def test_states_change_when_torchserve_does(backend, torchserve, monkeypatch):
+    monkeypatch.setattr("gateway.backend._STATES_S", 0.0)
+    torchserve.loading.add("ko")
+    assert not backend.states(["ko"])["ko"].is_ready
+    torchserve.loading.clear()
+    assert backend.states(["ko"])["ko"].is_ready
+
+
+def test_one_that_does_not_answer_is_asked_for_one_model_only(backend, torchserve):
+    torchserve.keys["management"] = "not the one in the file"
+    assert backend.states(["ko", "en", "zh"]) == {"ko": None, "en": None, "zh": None}
+    assert torchserve.looks == 1

@@ -1,0 +1,271 @@
+"""The gateway as it runs: Gunicorn with its own configuration, gevent, real sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+import requests
+
+from gateway.settings import PREFIX
+from tests.gateway.conftest import LANGUAGES
+from tests.gateway.fake_torchserve import LIMIT_S, FakeTorchServe
+
+ROOT = Path(__file__).parents[2]
+AT_ONCE = 8
+Running = tuple[str, psutil.Process, FakeTorchServe]
+WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Waits for a condition; fails the test where it does not come."""
+    give_up_at = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+
+
+def start(folder: Path, **variables: str) -> subprocess.Popen[bytes]:
+    """Gunicorn as supervisor starts it, on a free port; its log is in `folder`."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
+    map_path = folder / "map.json"
+    map_path.write_text(json.dumps({"cuda_id": dict.fromkeys(LANGUAGES, "cpu")}))
+    environment = {
+        "BABELGATE_GATEWAY_BIND": "127.0.0.1:0",
+        "BABELGATE_MAP": str(map_path),
+        "BABELGATE_TEXTS_AT_ONCE": str(AT_ONCE),
+        "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics"),
+        "WEB_CONCURRENCY": "1",
+    }
+    gunicorn = [sys.executable, "-m", "gunicorn", "--config=gateway/gunicorn.conf.py"]
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [*gunicorn, "gateway.app:create_app()"],
+            cwd=ROOT,
+            env=inherited | environment | variables,
+            stderr=log,
+        )
+
+
+def find_url(folder: Path) -> str:
+    """The address in the log, once it is there."""
+    log = folder / "log"
+    wait_until(lambda: "Listening at" in log.read_text())
+    found = re.search(r"Listening at: (\S+)", log.read_text())
+    assert found
+    return found[1]
+
+
+def is_alive(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/healthz", timeout=LIMIT_S).ok
+    except requests.RequestException:
+        return False
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gunicorn's map, log and metrics."""
+    return tmp_path_factory.mktemp("gunicorn")
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[Running]:
+    """One Gunicorn for all tests here: its URL, its master, the fake behind it."""
+    with FakeTorchServe(folder / "keys.json") as fake:
+        master = start(
+            folder,
+            BABELGATE_INFERENCE_URL=fake.url,
+            BABELGATE_MANAGEMENT_URL=fake.url,
+            BABELGATE_KEY_FILE=str(fake.key_file),
+        )
+        try:
+            url = find_url(folder)
+            wait_until(lambda: is_alive(url))
+            yield url, psutil.Process(master.pid), fake
+        finally:
+            master.terminate()
+            master.wait(LIMIT_S)
+
+
+@pytest.fixture
+def url(running: Running) -> str:
+    """Where the gateway is."""
+    return running[0]
+
+
+@pytest.fixture
+def torchserve(running: Running) -> FakeTorchServe:
+    """The fake, with nothing to do yet."""
+    fake = running[2]
+    fake.will()
+    fake.calls.clear()
+    fake.most_at_once = 0
+    return fake
+
+
+@pytest.fixture
+def background() -> Iterator[ThreadPoolExecutor]:
+    """Threads for clients that wait."""
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def post(url: str, text: str | list[str] = "Hello", **headers: str):
+    return requests.post(
+        url, json=WANTED | {"src_text": text}, headers=headers, timeout=LIMIT_S
+    )
+
+
+def send(url: str, *parts: bytes) -> bytes:
+    """The whole answer to raw bytes."""
+    address = urlsplit(url)
+    with socket.create_connection(
+        (address.hostname, address.port), timeout=LIMIT_S
+    ) as client:
+        client.sendall(b"".join(parts))
+        with client.makefile("rb") as answer:
+            return answer.read()
+
+
+def test_the_texts_of_a_list_are_with_torchserve_at_the_same_time(url, torchserve):
+    torchserve.together = threading.Barrier(AT_ONCE)
+    torchserve.will(*["together"] * 3 * AT_ONCE)
+    texts = [str(i) for i in range(3 * AT_ONCE)]
+    assert post(url, texts).json() == {"translated": [f"ko:{text}" for text in texts]}
+    assert torchserve.most_at_once == AT_ONCE
+
+
+def test_a_request_that_waits_keeps_no_other_waiting(url, torchserve, background):
+    torchserve.together = threading.Barrier(2)
+    torchserve.will("together")
+    waiting = background.submit(post, url)
+    torchserve.wait_for_calls(1)
+    assert is_alive(url)
+    assert post(url, "b").json() == {"translated": "ko:b"}
+    assert not waiting.done()
+    torchserve.together.wait(LIMIT_S)
+    assert waiting.result().json() == {"translated": "ko:Hello"}
+
+
+def test_a_model_that_hangs_is_a_504_for_the_one_who_asked_it(url, torchserve):
+    torchserve.will("hang")
+    assert post(url, **{"X-Timeout-Ms": "100"}).status_code == 504
+    assert post(url).status_code == 200
+
+
+CLOSE = b"Connection: close\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n"
+POST = b"POST / HTTP/1.1\r\nConnection: close\r\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        pytest.param([b"hello\r\n\r\n"], 400, id="not HTTP"),
+        pytest.param([b"GET / HTTP/9.9\r\n\r\n"], 400, id="version"),
+        pytest.param([b"G / HTTP/1.1\r\n\r\n"], 400, id="short method"),
+        pytest.param([b"GET /", b"a" * 5000, b" HTTP/1.1\r\n\r\n"], 431, id="long URL"),
+        pytest.param([GET, b"X: ", b"a" * 9000, b"\r\n\r\n"], 431, id="long header"),
+        pytest.param([GET, b"X: a\r\n" * 200, b"\r\n"], 431, id="many headers"),
+        pytest.param([GET, b"no colon\r\n\r\n"], 400, id="no colon"),
+        pytest.param([GET, b"Content-Type: a\r\n" * 2, b"\r\n"], 400, id="twice"),
+        pytest.param([POST, b"Content-Length: -1\r\n\r\n"], 400, id="length"),
+        pytest.param([POST, b"Transfer-Encoding: gzip\r\n\r\n"], 400, id="coding"),
+        pytest.param(
+            [POST, b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"],
+            400,
+            id="smuggled",
+        ),
+        pytest.param([POST, b"\r\n"], 400, id="no body"),
+        pytest.param([b"POST http://a HTTP/1.1\r\n", CLOSE], 404, id="no path"),
+        pytest.param([b"OPTIONS * HTTP/1.1\r\n", CLOSE], 404, id="star"),
+    ],
+)
+def test_what_is_not_http_gets_a_problem_document_too(url, parts, status):
+    head, _, body = send(url, *parts).partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert b"Content-Type: application/problem+json" in head
+    assert json.loads(body)["status"] == status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param(
+            b"X-Forwarded-Proto: http\r\nX-Forwarded-SSL: on\r\n", id="TLS before"
+        ),
+        pytest.param(b"Expect: 100-continue\r\n", id="expect"),
+    ],
+)
+def test_what_proxies_add_does_no_harm(url, headers):
+    assert b"HTTP/1.1 200 OK" in send(url, GET, headers, b"\r\n")
+
+
+def test_a_body_in_chunks_is_read_and_has_the_same_limit(url, torchserve):
+    small = json.dumps(WANTED).encode()
+    answer = requests.post(url, data=iter([small[:9], small[9:]]), timeout=LIMIT_S)
+    assert answer.json() == {"translated": "ko:Hello"}
+    large = (b" " * 2**16 for _ in range(17))
+    answer = requests.post(url, data=large, timeout=LIMIT_S)
+    assert answer.status_code == 413
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+def test_an_unknown_setting_stops_the_start_and_is_named(tmp_path):
+    master = start(tmp_path, BABELGATE_TIMEOUT="5")
+    assert master.wait(LIMIT_S) != 0
+    log = (tmp_path / "log").read_text()
+    assert (
+        "BABELGATE_TIMEOUT: unknown variable, did you mean BABELGATE_TIMEOUT_S?" in log
+    )
+
+
+def test_a_reload_drops_no_request_and_no_connection(running, torchserve, background):
+    url, master, _ = running
+    (old,) = master.children()
+    torchserve.together = threading.Barrier(2)
+    torchserve.will("together")
+    with requests.Session() as client:
+        waiting = background.submit(client.post, url, json=WANTED, timeout=LIMIT_S)
+        torchserve.wait_for_calls(1)
+        master.send_signal(signal.SIGHUP)
+        wait_until(lambda: any(child != old for child in master.children()))
+        torchserve.together.wait(LIMIT_S)
+        assert waiting.result().json() == {"translated": "ko:Hello"}
+        assert client.post(url, json=WANTED, timeout=LIMIT_S).status_code == 200
+    wait_until(lambda: old not in master.children())
+    assert post(url).status_code == 200
+
+
+def test_a_killed_worker_comes_back_and_its_counts_stay(running):
+    url, master, _ = running
+
+    def count() -> float:
+        metrics = requests.get(f"{url}/metrics", timeout=LIMIT_S).text
+        found = re.search(
+            r'requests_total{route="/languages",status="200"} (\S+)', metrics
+        )
+        return float(found[1]) if found else 0
+
+    for _ in range(3):
+        requests.get(f"{url}/languages", timeout=LIMIT_S)
+    before = count()
+    (worker,) = master.children()
+    worker.kill()
+    wait_until(lambda: master.children() not in ([], [worker]) and is_alive(url))
+    requests.get(f"{url}/languages", timeout=LIMIT_S)
+    assert count() == before + 1

@@ -1,0 +1,208 @@
+"""Bytes in, a request or an error that says where out; nothing here needs a server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
+from gateway.schemas import (
+    TranslationRequest,
+    normalize_language,
+    parse_timeout_ms,
+    parse_translation,
+)
+
+SERVED = ("ko", "en", "zh", "pt")
+GOOD = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+
+
+def parse(body: bytes | dict[str, Any], *, max_texts: int = 3) -> TranslationRequest:
+    if isinstance(body, dict):
+        body = json.dumps(body).encode()
+    return parse_translation(body, targets=SERVED, max_texts=max_texts)
+
+
+def test_a_string_becomes_one_text():
+    assert parse(GOOD) == TranslationRequest("en", "ko", ("Hello",), is_list=False)
+
+
+def test_a_list_keeps_its_order():
+    wanted = parse(GOOD | {"src_text": ["b", "", "a"]})
+    assert wanted == TranslationRequest("en", "ko", ("b", "", "a"), is_list=True)
+
+
+def test_a_field_that_is_not_known_is_ignored():
+    assert parse(GOOD | {"beam": {"size": [1, None]}}) == parse(GOOD)
+
+
+def test_text_arrives_as_it_was_sent():
+    text = " \N{SNOWMAN}\N{COMBINING ACUTE ACCENT}\n\t\0 🏳️‍🌈 \u202e\\"
+    assert parse(GOOD | {"src_text": text}).texts == (text,)
+
+
+@pytest.mark.parametrize(
+    ("tag", "language"),
+    [
+        ("zh", "zh"),
+        ("zh-CN", "zh"),
+        ("pt_BR", "pt"),
+        ("EN", "en"),
+        ("zh-Hant-TW", "zh"),
+        ("zh_Hans", "zh"),
+        (" ko\n", "ko"),
+        ("Ko-kr", "ko"),
+    ],
+)
+def test_a_language_tag_is_understood_by_its_first_part(tag, language):
+    assert normalize_language(tag) == language
+    assert parse(GOOD | {"src_lang": tag}).source == language
+    assert parse(GOOD | {"tgt_lang": tag}).target == language
+
+
+@pytest.mark.parametrize(
+    ("field", "tag"),
+    [
+        *(("tgt_lang", tag) for tag in ("fr", "tlh", "eng", "en;q=1")),
+        *(
+            (field, tag)
+            for field in ("src_lang", "tgt_lang")
+            for tag in ("", " ", "-", "_KO", "english", "ко", "k", "e1", "../ko")
+        ),
+    ],
+)
+def test_a_language_that_is_not_served_is_named_with_those_that_are(field, tag):
+    with pytest.raises(UnknownLanguage) as caught:
+        parse(GOOD | {field: tag})
+    assert caught.value.status == 422
+    assert caught.value.extra == {"field": field, "served": list(SERVED)}
+    assert repr(tag) in caught.value.detail
+
+
+def test_a_model_may_read_languages_that_nobody_here_translates_into():
+    assert parse(GOOD | {"src_lang": "sw"}).source == "sw"
+
+
+def test_a_very_long_language_is_not_repeated_in_full():
+    with pytest.raises(UnknownLanguage) as caught:
+        parse(GOOD | {"tgt_lang": "x" * 100_000})
+    assert len(caught.value.detail) < 200
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        pytest.param(b"", "line 1, column 1", id="empty"),
+        pytest.param(b"Hello", "line 1, column 1", id="text"),
+        pytest.param(
+            b'{"src_lang": "en",\n "src_text" 1}', "line 2, column 13", id="cut"
+        ),
+        pytest.param(b'{"a": 1} {"b": 2}', "line 1, column 10", id="two documents"),
+        pytest.param(b"{'src_lang': 'en'}", "line 1, column 2", id="quotes"),
+        pytest.param(b"src_lang=en&src_text=a", "line 1, column 1", id="a form"),
+        pytest.param(b"\xef\xbb\xbf{}", "BOM", id="byte order mark"),
+        pytest.param('{"src_text": "né"}'.encode("latin-1"), "byte 15", id="Latin-1"),
+        pytest.param('{"a": 1}'.encode("utf-16"), "byte 0", id="UTF-16"),
+        pytest.param("안녕".encode("euc-kr"), "byte 0", id="EUC-KR"),
+        pytest.param(b'"\xed\xa0\x80"', "byte 1", id="surrogate in UTF-8"),
+        pytest.param(b"\x1f\x8b\x08\x00", "byte 1", id="gzip"),
+        pytest.param(b"[1, 2]", "found a list", id="list"),
+        pytest.param(b'"Hello"', "found a string", id="string"),
+        pytest.param(b"null", "found null", id="null"),
+        pytest.param(b"true", "found a boolean", id="boolean"),
+        pytest.param(b"1e400", "found a number", id="number"),
+        pytest.param(b"NaN", "found a number", id="not a number"),
+        pytest.param(b"[" * 500_000, "nested too deeply", id="deep list"),
+        pytest.param(b'{"a":' * 200_000, "nested too deeply", id="deep object"),
+        pytest.param(
+            b'{"a":' + b"9" * 5000 + b"}", "too many digits", id="huge number"
+        ),
+    ],
+)
+def test_a_body_that_cannot_be_read_says_where(body, where):
+    with pytest.raises(MalformedRequest) as caught:
+        parse(body)
+    assert caught.value.status == 400
+    assert where in caught.value.detail
+
+
+def test_every_missing_field_is_named_with_what_was_expected():
+    with pytest.raises(InvalidRequest) as caught:
+        parse({})
+    assert caught.value.status == 422
+    assert caught.value.extra["errors"] == [
+        {
+            "field": "src_lang",
+            "expected": 'missing, expected a language code such as "en"',
+        },
+        {
+            "field": "src_text",
+            "expected": "missing, expected a string or a list of strings",
+        },
+        {
+            "field": "tgt_lang",
+            "expected": 'missing, expected a language code such as "en"',
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("src_lang", None, "found null, expected a language code"),
+        ("src_lang", ["en"], "found a list, expected a language code"),
+        ("tgt_lang", {"to": "ko"}, "found an object, expected a language code"),
+        ("tgt_lang", 1, "found a number, expected a language code"),
+        ("tgt_lang", "\ud800", "half of a surrogate pair"),
+        ("src_text", None, "found null, expected a string or a list of strings"),
+        ("src_text", False, "found a boolean, expected a string or a list"),
+        ("src_text", 1.5, "found a number, expected a string or a list"),
+        ("src_text", {"0": "a"}, "found an object, expected a string or a list"),
+        ("src_text", "a\udfffb", "half of a surrogate pair, expected Unicode"),
+        ("src_text", [], "an empty list, expected at least one string"),
+        ("src_text", ["a", None], "found null at index 1, expected a list of strings"),
+        ("src_text", [["a"]], "found a list at index 0"),
+        ("src_text", ["a", "\udc00"], "half of a surrogate pair at index 1"),
+        ("src_text", list("abcd"), "a list of 4, expected 3 texts at the most"),
+    ],
+)
+def test_a_wrong_field_is_named_with_what_was_found(field, value, expected):
+    with pytest.raises(InvalidRequest) as caught:
+        parse(GOOD | {field: value})
+    (error,) = caught.value.extra["errors"]
+    assert error["field"] == field
+    assert expected in error["expected"]
+    assert caught.value.detail.startswith(f"{field}: ")
+
+
+def test_wrong_fields_are_told_before_unknown_languages():
+    with pytest.raises(InvalidRequest):
+        parse({"src_lang": "en", "src_text": 1, "tgt_lang": "tlh"})
+
+
+def test_a_list_may_be_as_long_as_the_limit():
+    assert len(parse(GOOD | {"src_text": list("abc")}).texts) == 3
+
+
+@pytest.mark.parametrize(
+    ("header", "timeout_s"),
+    [
+        pytest.param(None, 30, id="none"),
+        pytest.param("1", 0.001, id="least"),
+        pytest.param("250", 0.25, id="lower"),
+        pytest.param("30000", 30, id="equal"),
+        pytest.param("999999999", 30, id="higher"),
+    ],
+)
+def test_the_header_can_only_lower_the_time(header, timeout_s):
+    assert parse_timeout_ms(header, 30) == timeout_s
+
+
+@pytest.mark.parametrize(
+    "header", ["", "0", "-1", "1.5", "1e3", "abc", "１００", "1 000", "1" * 5000, "nan"]
+)
+def test_a_time_that_is_not_a_whole_number_above_0_is_malformed(header):
+    with pytest.raises(MalformedRequest, match="X-Timeout-Ms"):
+        parse_timeout_ms(header, 30)

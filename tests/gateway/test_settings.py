@@ -1,0 +1,147 @@
+"""What the environment can set, and what it must not get wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from gateway.app import create_app
+from gateway.settings import (
+    PREFIX,
+    READ_ELSEWHERE,
+    Settings,
+    SettingsError,
+    read_settings,
+)
+
+ROOT = Path(__file__).parents[2]
+ROOMS = "benchmarks clients deploy gateway handlers models nginx torchserve_backend"
+
+
+def test_nothing_needs_to_be_set():
+    assert read_settings() == Settings()
+
+
+def test_the_original_limits_are_the_defaults():
+    settings = Settings()
+    assert settings.timeout_s == 30
+    assert settings.max_body_bytes == 2**20
+    assert settings.inference_url == "http://127.0.0.1:9999"
+    assert settings.management_url == "http://127.0.0.1:8081"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("MAP", "other.json", Path("other.json")),
+        ("INFERENCE_URL", "http://[::1]:19999", "http://[::1]:19999"),
+        ("MANAGEMENT_URL", "http://localhost:18081", "http://localhost:18081"),
+        ("KEY_FILE", "/run/keys.json", Path("/run/keys.json")),
+        ("TIMEOUT_S", "2.5", 2.5),
+        ("MAX_BODY_BYTES", "10", 10),
+        ("MAX_TEXTS", "11", 11),
+        ("TEXTS_AT_ONCE", "12", 12),
+        ("CONNECTIONS", "13", 13),
+    ],
+)
+def test_every_setting_can_be_set(monkeypatch, name, text, value):
+    monkeypatch.setenv(PREFIX + name, text)
+    assert getattr(read_settings(), name.lower()) == value
+
+
+def test_the_table_above_has_every_setting():
+    (table,) = (mark.args[1] for mark in test_every_setting_can_be_set.pytestmark)
+    assert {row[0].lower() for row in table} == set(Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("TIMEOUT_S", "soon"),
+        ("TIMEOUT_S", ""),
+        ("TIMEOUT_S", "0"),
+        ("TIMEOUT_S", "-1"),
+        ("TIMEOUT_S", "inf"),
+        ("TIMEOUT_S", "nan"),
+        ("MAX_BODY_BYTES", "1MiB"),
+        ("MAX_BODY_BYTES", "1.5"),
+        ("MAX_TEXTS", "0"),
+        ("TEXTS_AT_ONCE", "many"),
+        ("CONNECTIONS", "-1"),
+        ("INFERENCE_URL", "localhost:9999"),
+        ("INFERENCE_URL", "http://127.0.0.1:9999/"),
+        ("INFERENCE_URL", "https://127.0.0.1:9999"),
+        ("MANAGEMENT_URL", ""),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_fatal_and_named(monkeypatch, name, text):
+    monkeypatch.setenv(PREFIX + name, text)
+    with pytest.raises(SettingsError) as caught:
+        create_app()
+    assert PREFIX + name in str(caught.value)
+    assert repr(text) in str(caught.value)
+
+
+def test_all_wrong_variables_are_named_at_once(monkeypatch):
+    monkeypatch.setenv("BABELGATE_TIMEOUT_S", "soon")
+    monkeypatch.setenv("BABELGATE_MAX_TEXTS", "few")
+    monkeypatch.setenv("BABELGATE_COLOUR", "red")
+    with pytest.raises(SettingsError, match=r"COLOUR.*TIMEOUT_S.*MAX_TEXTS"):
+        read_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("BABELGATE_TIMEOUT", "did you mean BABELGATE_TIMEOUT_S?"),
+        ("BABELGATE_MAX_TEXT", "did you mean BABELGATE_MAX_TEXTS?"),
+        ("babelgate_conections", "did you mean BABELGATE_CONNECTIONS?"),
+        ("BABELGATE_COLOUR_OF_THE_SKY", "no room reads it"),
+        ("BABELGATE_", "no room reads it"),
+    ],
+)
+def test_a_misspelled_variable_is_fatal_and_named(monkeypatch, name, hint):
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(SettingsError) as caught:
+        read_settings()
+    assert str(caught.value) == f"{name.upper()}: unknown variable, {hint}"
+
+
+@pytest.mark.parametrize("name", sorted(READ_ELSEWHERE))
+def test_a_variable_of_another_room_is_left_alone(monkeypatch, name):
+    monkeypatch.setenv(PREFIX + name, "anything")
+    assert read_settings() == Settings()
+
+
+def test_every_variable_that_a_room_names_is_known():
+    """Else the gateway refuses to start beside a room that has a new one."""
+    known = {name.upper() for name in Settings.model_fields} | READ_ELSEWHERE
+    named = {
+        name
+        for room in ROOMS.split()
+        for path in (ROOT / room).rglob("*")
+        if path.suffix in (".py", ".conf", ".properties")
+        for name in re.findall(r"\bBABELGATE_([A-Z_]+)\b", path.read_text("utf-8"))
+    }
+    assert named - known == set()
+    assert named >= READ_ELSEWHERE, "nobody reads these any more"
+
+
+def test_every_setting_has_a_description():
+    for name, field in Settings.model_fields.items():
+        assert (field.description or "").endswith("."), name
+
+
+def test_settings_never_change():
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().timeout_s = 1  # type: ignore[misc]
+
+
+def test_the_map_that_is_set_is_the_one_that_is_read(monkeypatch, map_path):
+    monkeypatch.setenv("BABELGATE_MAP", str(map_path))
+    monkeypatch.setenv("BABELGATE_MANAGEMENT_URL", "http://127.0.0.1:9")
+    languages = create_app().test_client().get("/languages").get_json()
+    assert [language["code"] for language in languages] == ["ko", "en", "zh", "pt"]

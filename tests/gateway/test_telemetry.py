@@ -1,0 +1,109 @@
+"""What `GET /metrics` counts, in one process and in several."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+
+#: One worker process: some requests, then the metrics of all processes so far.
+WORKER = """
+import sys
+from gateway.app import create_app
+
+client = create_app().test_client()
+for _ in range(int(sys.argv[1])):
+    client.get("/healthz")
+    client.get("/nowhere")
+client.post("/", data='{"src_lang": "en", "src_text": ["ab", "c"], "tgt_lang": "en"}')
+print(client.get("/metrics").text)
+"""
+
+
+def read(text: str) -> dict[tuple[str, ...], float]:
+    """Metrics by name and label values, these in the order of the labels' names."""
+    return {
+        (
+            sample.name,
+            *(value for _, value in sorted(sample.labels.items())),
+        ): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_requests_are_counted_by_route_and_status(client):
+    for path in ("/healthz", "/healthz", "/nowhere/secret", "/translate"):
+        client.get(path)
+    client.post("/translate", data=b"[")
+    response = client.get("/metrics")
+    assert response.content_type.startswith("text/plain")
+    counted = {
+        key[1:]: value
+        for key, value in read(response.text).items()
+        if key[0] == "babelgate_requests_total"
+    }
+    assert counted == {
+        ("/healthz", "200"): 2,
+        ("none", "404"): 1,
+        ("none", "405"): 1,
+        ("/translate", "400"): 1,
+    }
+
+
+def test_the_time_of_every_request_is_counted(client):
+    client.get("/healthz")
+    metrics = read(client.get("/metrics").text)
+    assert metrics["babelgate_request_seconds_count", "/healthz"] == 1
+    assert metrics["babelgate_request_seconds_bucket", "+Inf", "/healthz"] == 1
+    assert metrics["babelgate_request_seconds_sum", "/healthz"] > 0
+
+
+def test_texts_and_characters_are_counted_by_target(client, torchserve):
+    client.post("/", json=WANTED | {"src_text": ["abc", "안녕"], "tgt_lang": "pt-BR"})
+    client.post("/", json=WANTED)
+    torchserve.will("row-too-long")
+    client.post("/", json=WANTED)
+    metrics = read(client.get("/metrics").text)
+    assert metrics["babelgate_texts_total", "pt"] == 2
+    assert metrics["babelgate_characters_total", "pt"] == 5
+    assert metrics["babelgate_texts_total", "ko"] == 1
+
+
+@pytest.mark.parametrize("field", ["src_lang", "src_text", "tgt_lang"])
+def test_nothing_that_a_client_writes_becomes_a_label(client, field):
+    client.post("/", json=WANTED | {field: "sesame"})
+    client.get("/sesame?sesame=sesame", headers={"X-Request-ID": "sesame"})
+    client.open("/translate", method="SESAME")
+    assert "sesame" not in client.get("/metrics").text.lower()
+
+
+def test_the_counts_of_two_processes_are_added_up(tmp_path: Path, map_path: Path):
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    environment = os.environ | {
+        "PROMETHEUS_MULTIPROC_DIR": str(folder),
+        "BABELGATE_MAP": str(map_path),
+    }
+    for count in (2, 3):
+        worker = subprocess.run(
+            [sys.executable, "-c", WORKER, str(count)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    metrics = read(worker.stdout)
+    assert metrics["babelgate_requests_total", "/healthz", "200"] == 5
+    assert metrics["babelgate_requests_total", "none", "404"] == 5
+    assert metrics["babelgate_requests_total", "/metrics", "200"] == 1
+    assert metrics["babelgate_request_seconds_count", "/healthz"] == 5
+    assert metrics["babelgate_texts_total", "en"] == 4
+    assert metrics["babelgate_characters_total", "en"] == 6

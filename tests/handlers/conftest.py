@@ -1,0 +1,52 @@
+"""A translation handler around a fake engine, started as TorchServe starts it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handlers import translation
+from handlers.engine.m2m100 import SETTINGS_FILE
+from handlers.translation import TranslationHandler
+from tests.handlers.fakes import FakeEngine, make_context
+
+Start = Callable[..., TranslationHandler]
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    """Answers at once; takes ten tokens."""
+    return FakeEngine()
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -> Start:
+    """Starts a handler for a model with these settings of its own."""
+
+    def start(*, device: str = "cpu", **settings: Any) -> TranslationHandler:
+        (tmp_path / SETTINGS_FILE).write_text(json.dumps(settings))
+        monkeypatch.setattr(translation, "_load_engine", lambda config: engine)
+        options = {
+            "model_path": str(tmp_path),
+            "languages": ["ko", "no"],
+            "engine": "ctranslate2",
+            "compute_type": "int8",
+            "device": device,
+        }
+        handler = TranslationHandler()
+        handler.initialize(make_context(config={"handler": options}))
+        return handler
+
+    return start
+
+
+@pytest.fixture
+def handler(start: Start, engine: FakeEngine) -> TranslationHandler:
+    """Serves Korean and Norwegian, and doubts what scores under -1."""
+    handler = start(min_score=-1.0, warning="This is a demonstration.")
+    engine.batches.clear()
+    return handler

@@ -1,0 +1,55 @@
+"""The model that ships, converted once for all tests of this folder, in both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from handlers.engine import conversion
+from handlers.engine.ctranslate2 import CTranslate2Engine
+from handlers.engine.m2m100 import Engine, Sentence
+from handlers.engine.transformers import TransformersEngine
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import Corpus
+from tests.random_m2m100 import PHRASEBOOK
+
+MakeEngine = Callable[[str], Engine]
+
+
+@pytest.fixture(scope="session")
+def make_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine]:
+    """An engine by its name: `reference`, or CTranslate2 at a precision."""
+    folder = tmp_path_factory.mktemp("ctranslate2")
+
+    @cache
+    def make(name: str) -> Engine:
+        if name == "reference":
+            return TransformersEngine(PHRASEBOOK)
+        converted = conversion.convert(PHRASEBOOK, folder, name)
+        return CTranslate2Engine(converted, compute_type=name)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the model is too small for two
+    yield make
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def sentences() -> list[Sentence]:
+    """Held-out items in random directions, as they come in one batch."""
+    pairs = Corpus(phrasebook.load()).held_out(60)
+    return [Sentence(p.source, p.source_language, p.target_language) for p in pairs]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A directory like the phrasebook's that a test may change."""
+    directory = tmp_path / "model"
+    directory.mkdir()
+    for file in PHRASEBOOK.iterdir():
+        (directory / file.name).write_bytes(file.read_bytes())
+    return directory

@@ -1,0 +1,239 @@
+"""TorchServe's contract: one answer per row, each with its own status, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from handlers.base import DEADLINE_HEADER, ModelConfig, TaskError, TaskHandler
+from tests.handlers.fakes import Answer, ask, make_context
+
+JSON = "application/json; charset=utf-8"
+PROBLEM = "application/problem+json"
+
+
+class Doubling(TaskHandler[int]):
+    """Doubles numbers: refuses negative ones, cannot read 13, breaks on 666, and answers
+    too little where a row is 404."""
+
+    def __init__(self) -> None:
+        self.config: ModelConfig | None = None
+        self.batches: list[list[int]] = []
+
+    def setup(self, config: ModelConfig) -> None:
+        self.config = config
+
+    def parse(self, row: Any) -> int:
+        if row == 13:
+            raise KeyError("a bug, about 13")
+        if not isinstance(row, int) or row < 0:
+            raise TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "negative", "too little")
+        return row
+
+    def run(self, items: Sequence[int]) -> list[dict[str, Any] | TaskError]:
+        self.batches.append(list(items))
+        if 666 in items:
+            raise RuntimeError("CUDA error about 666")
+        busy = TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "not now")
+        answers = [busy if item == 5 else {"doubled": 2 * item} for item in items]
+        return answers[1:] if 404 in items else answers
+
+
+@pytest.fixture
+def doubling() -> Doubling:
+    return Doubling()
+
+
+def results(answers: Sequence[Answer]) -> list[int]:
+    """The doubled number of an answer, or its status where it has none."""
+    return [answer.content.get("doubled", answer.status) for answer in answers]
+
+
+def test_every_row_gets_its_own_answer_in_order(doubling: Doubling):
+    answers = ask(doubling, [b"1", b"-1", b"{", b"2", b"5", b"3"])
+    assert results(answers) == [2, 422, 400, 4, 503, 6]
+    assert doubling.batches == [[1, 2, 5, 3]]
+
+
+def test_a_result_is_json_with_status_200(doubling: Doubling):
+    (answer,) = ask(doubling, [b"4"])
+    assert (answer.status, answer.content_type) == (200, JSON)
+    assert answer.content == {"doubled": 8}
+
+
+def test_an_error_is_a_problem_document(doubling: Doubling):
+    (answer,) = ask(doubling, [b"-4"])
+    assert (answer.status, answer.content_type) == (422, PROBLEM)
+    assert answer.content == {
+        "type": "urn:babelgate:negative",
+        "title": answer.phrase,
+        "status": 422,
+        "detail": "too little",
+    }
+
+
+def test_a_batch_without_a_good_row_does_not_reach_the_model(doubling: Doubling):
+    assert results(ask(doubling, [b"-1", b"{"])) == [422, 400]
+    assert doubling.batches == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param({"body": b"21"}, id="bytes"),
+        pytest.param({"body": bytearray(b"21")}, id="bytearray"),
+        pytest.param({"body": "21"}, id="text"),
+        pytest.param({"body": 21}, id="decoded by TorchServe"),
+        pytest.param({"data": b"21"}, id="a form's field"),
+        pytest.param({"body": None, "data": b"21"}, id="a form's field, no body"),
+        pytest.param({"body": "21".encode("utf-16")}, id="UTF-16"),
+    ],
+)
+def test_a_body_is_read_in_every_form(doubling: Doubling, row: dict[str, Any]):
+    (body,) = doubling.handle([row], make_context())
+    assert json.loads(body) == {"doubled": 42}
+
+
+@pytest.mark.parametrize("falsy", [0, False])
+def test_a_decoded_body_may_be_falsy(doubling: Doubling, falsy: Any):
+    assert results(ask(doubling, [falsy])) == [0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b'{"a": 1} x', b"\xff\xfe\x00", "한국", b"[" * 100_000, b"9" * 5000],
+    ids=["empty", "cut", "more", "no encoding", "text", "too deep", "too long"],
+)
+def test_a_body_that_is_not_json_is_400_and_alone(doubling: Doubling, body: Any):
+    answers = ask(doubling, [b"1", body, b"2"])
+    assert results(answers) == [2, 400, 4]
+    assert answers[1].content["type"] == "urn:babelgate:malformed-json"
+
+
+def test_a_row_without_a_body_is_400(doubling: Doubling):
+    """TorchServe's `describe?customized=true` sends one."""
+    context = make_context()
+    (body,) = doubling.handle([{}], context)
+    assert context.get_response_status(0)[0] == 400
+    assert json.loads(body)["status"] == 400
+
+
+def test_a_bug_in_reading_a_row_costs_that_row_only(doubling: Doubling):
+    assert results(ask(doubling, [b"1", b"13", b"2"])) == [2, 500, 4]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 64])
+@pytest.mark.parametrize("poison", [666, 404], ids=["raises", "answers too little"])
+def test_a_row_that_breaks_the_batch_is_isolated(
+    doubling: Doubling, rows: int, poison: int
+):
+    for place in {0, rows // 2, rows - 1}:
+        numbers = list(range(100, 100 + rows))
+        numbers[place] = poison
+        answers = ask(doubling, [str(number).encode() for number in numbers])
+        expected = [500 if number == poison else 2 * number for number in numbers]
+        assert results(answers) == expected
+
+
+def test_a_bad_row_is_found_by_halves(doubling: Doubling):
+    ask(doubling, [b"666" if i == 20 else b"1" for i in range(64)])
+    assert len(doubling.batches) == 1 + 2 * 6
+
+
+def test_where_every_row_breaks_every_row_has_an_answer(doubling: Doubling):
+    assert results(ask(doubling, [b"666"] * 5)) == [500] * 5
+
+
+def milliseconds(from_now_s: float) -> str:
+    return str(int((time.time() + from_now_s) * 1000))
+
+
+def test_a_row_whose_deadline_has_passed_is_504_without_the_model(doubling: Doubling):
+    headers = {
+        0: {DEADLINE_HEADER: milliseconds(-1)},
+        1: {DEADLINE_HEADER: milliseconds(60)},
+    }
+    answers = ask(doubling, [b"1", b"2", b"3"], headers)
+    assert results(answers) == [504, 4, 6]
+    assert answers[0].content["type"] == "urn:babelgate:deadline"
+    assert doubling.batches == [[2, 3]]
+
+
+def test_a_batch_that_is_late_as_a_whole_does_not_reach_the_model(doubling: Doubling):
+    late = {DEADLINE_HEADER: milliseconds(-1)}
+    assert results(ask(doubling, [b"1", b"2"], {0: late, 1: late})) == [504, 504]
+    assert doubling.batches == []
+
+
+@pytest.mark.parametrize("header", ["", "soon", "²", "nan", "9" * 5000, "-"])
+def test_a_deadline_that_is_no_number_is_none(doubling: Doubling, header: str):
+    answers = ask(doubling, [b"1", b"2"], {0: {DEADLINE_HEADER: header}})
+    assert results(answers) == [2, 4]
+
+
+def test_every_phrase_is_one_line_of_ascii(doubling: Doubling):
+    """A longer one than it has characters breaks TorchServe's frame for the batch."""
+    late = {0: {DEADLINE_HEADER: milliseconds(-1)}}
+    bodies = [b"1", b"-1", b"{", b"5", b"13", b"666"]
+    answers = ask(doubling, bodies, late)
+    assert [answer.status for answer in answers] == [504, 422, 400, 503, 500, 500]
+    for answer in answers:
+        assert answer.phrase.isascii()
+        assert answer.phrase.isprintable()
+        assert answer.phrase == HTTPStatus(answer.status).phrase
+
+
+def test_the_log_says_how_many_rows_failed_and_not_why(
+    doubling: Doubling, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.DEBUG):
+        ask(doubling, [b"666", b"13"])
+    assert caplog.messages == [
+        "reading a row failed with KeyError",
+        "a batch of 1 rows failed with RuntimeError",
+    ]
+    assert "about" not in caplog.text
+
+
+def initialize(handler: Doubling, device: str, gpu: int | None) -> None:
+    config = {"handler": {"device": device, "model_path": "/models/m2m", "x": 1}}
+    handler.initialize(make_context(config=config, gpu=gpu))
+
+
+@pytest.mark.parametrize(
+    ("device", "gpu", "kind", "index"),
+    [("cpu", None, "cpu", 0), ("0", 0, "cuda", 0), ("2", 2, "cuda", 2)],
+)
+def test_a_handler_is_set_up_on_the_maps_device(
+    doubling: Doubling, device: str, gpu: int | None, kind: str, index: int
+):
+    initialize(doubling, device, gpu)
+    assert doubling.config is not None
+    assert (doubling.config.device, doubling.config.device_index) == (kind, index)
+    assert str(doubling.config.directory) == "/models/m2m"
+    assert doubling.config.options["x"] == 1
+
+
+@pytest.mark.parametrize(
+    ("device", "gpu", "says"),
+    [
+        pytest.param(
+            "0", None, "device '0', TorchServe on 'cpu'", id="fell to the CPU"
+        ),
+        pytest.param("1", 0, "device '1', TorchServe on '0'", id="another GPU"),
+        pytest.param("cpu", 0, "device 'cpu', TorchServe on '0'", id="GPU unasked"),
+    ],
+)
+def test_a_handler_refuses_to_start_on_another_device(
+    doubling: Doubling, device: str, gpu: int | None, says: str
+):
+    # Of all errors TorchServe reports only a RuntimeError; others end the process.
+    with pytest.raises(RuntimeError, match=says):
+        initialize(doubling, device, gpu)
+    assert doubling.config is None

@@ -1,0 +1,256 @@
+"""The translation task on a fake engine: what a row must be and what its client gets."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from handlers import translation
+from handlers.base import DEADLINE_HEADER
+from handlers.translation import TranslationHandler
+from tests.handlers.fakes import Answer, FakeEngine, ask
+
+Start = Callable[..., TranslationHandler]
+
+SECRET = "xylophone"
+TOO_LONG = "word " * 9
+
+
+def row(text: Any = "Hello", **fields: Any) -> dict[str, Any]:
+    return {"src_lang": "en", "src_text": text, "tgt_lang": "ko"} | fields
+
+
+def body(text: Any = "Hello", **fields: Any) -> bytes:
+    return json.dumps(row(text, **fields)).encode()
+
+
+def without(field: str) -> bytes:
+    return json.dumps({k: v for k, v in row().items() if k != field}).encode()
+
+
+def ask_one(handler: TranslationHandler, content: Any) -> Answer:
+    (answer,) = ask(handler, [content])
+    return answer
+
+
+def test_a_text_is_translated(handler: TranslationHandler):
+    answer = ask_one(handler, body("Good morning"))
+    assert answer.status == 200
+    assert answer.content == {"translated": "[ko] Good morning", "score": -0.1}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [body(), bytearray(body()), body().decode(), row()],
+    ids=["bytes", "bytearray", "text", "decoded"],
+)
+def test_a_body_is_read_in_every_form(handler: TranslationHandler, content: Any):
+    assert ask_one(handler, content).content["translated"] == "[ko] Hello"
+
+
+def test_the_target_is_each_rows_own(handler: TranslationHandler, engine: FakeEngine):
+    answers = ask(handler, [body(tgt_lang="no"), body(tgt_lang="ko")])
+    said = [answer.content["translated"] for answer in answers]
+    assert said == ["[no] Hello", "[ko] Hello"]
+    assert len(engine.batches) == 1
+
+
+def test_without_a_target_the_models_first_language_is_meant(
+    handler: TranslationHandler,
+):
+    answer = ask_one(handler, without("tgt_lang"))
+    assert answer.content["translated"] == "[ko] Hello"
+
+
+def test_unknown_fields_are_ignored(handler: TranslationHandler):
+    assert ask_one(handler, body(model="x")).status == 200
+
+
+@pytest.mark.parametrize("text", ["안녕하세요 🎈", "Ænd\u0300ring", 'a "b"\n\\', "نص"])
+def test_an_answer_is_real_utf8(handler: TranslationHandler, text: str):
+    answer = ask_one(handler, body(text))
+    assert answer.content_type == "application/json; charset=utf-8"
+    assert answer.content["translated"] == f"[ko] {text}"
+    for character in text:
+        assert character.isascii() or character.encode() in answer.body
+
+
+MALFORMED: dict[str, tuple[Any, int, str]] = {
+    "not JSON": (b"{", 400, "The body is not JSON."),
+    "no body": (b"", 400, "The body is not JSON."),
+    "wrong encoding": (b'{"src_text": "\xe9"}', 400, "The body is not JSON."),
+    "a list": (b"[1]", 422, "expected a JSON object"),
+    "null": (b"null", 422, "expected a JSON object"),
+    "an empty object": ({}, 422, "src_lang: expected a string"),
+    "no text": (without("src_text"), 422, "src_text: expected a string"),
+    "no source": (without("src_lang"), 422, "src_lang: expected a string"),
+    "text a list": (body(["Hello"]), 422, "src_text: expected a string"),
+    "text a number": (body(3), 422, "src_text: expected a string"),
+    "text null": (body(None), 422, "src_text: expected a string"),
+    "source a list": (body(src_lang=["en"]), 422, "src_lang: expected a string"),
+    "source unknown": (body(src_lang="tlh"), 422, "src_lang: 'tlh' is not served"),
+    "source by region": (
+        body(src_lang="en-US"),
+        422,
+        "src_lang: 'en-US' is not served",
+    ),
+    "target unknown": (body(tgt_lang="tlh"), 422, "tgt_lang: this model serves ko, no"),
+    "target not served": (body(tgt_lang="fr"), 422, "this model serves ko, no"),
+    "target a list": (body(tgt_lang=["ko"]), 422, "this model serves ko, no"),
+    "target a boolean": (body(tgt_lang=False), 422, "this model serves ko, no"),
+    "target null": (body(tgt_lang=None), 422, "this model serves ko, no"),
+    "half a character": (body("a\ud83d"), 422, "half of a surrogate pair"),
+    "text too long": (
+        body(TOO_LONG),
+        422,
+        "src_text has 11 tokens, this model takes 10",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "says"), MALFORMED.values(), ids=MALFORMED.keys()
+)
+def test_a_malformed_row_costs_the_other_63_nothing(
+    handler: TranslationHandler,
+    engine: FakeEngine,
+    content: Any,
+    status: int,
+    says: str,
+):
+    bodies: list[Any] = [body(f"text {i}") for i in range(64)]
+    bodies[41] = content
+    answers = ask(handler, bodies)
+    refused = answers.pop(41)
+    assert refused.status == refused.content["status"] == status
+    assert refused.content_type == "application/problem+json"
+    assert says in refused.content["detail"]
+    expected = [f"text {i}" for i in range(64) if i != 41]
+    assert engine.batches == [expected]
+    assert [a.content["translated"] for a in answers] == [f"[ko] {t}" for t in expected]
+    assert {(a.status, a.content_type) for a in answers} == {
+        (200, "application/json; charset=utf-8")
+    }
+
+
+def test_all_kinds_of_malformed_rows_at_once(handler: TranslationHandler):
+    bodies = [content for content, _, _ in MALFORMED.values()]
+    answers = ask(handler, [body(), *bodies, body()])
+    statuses = [status for _, status, _ in MALFORMED.values()]
+    assert [answer.status for answer in answers] == [200, *statuses, 200]
+
+
+def test_a_text_as_long_as_the_model_takes_is_translated(handler: TranslationHandler):
+    eight_words = TOO_LONG.removesuffix("word ").strip()
+    assert ask_one(handler, body(eight_words)).status == 200
+
+
+def test_a_long_unknown_language_is_not_repeated_in_full(handler: TranslationHandler):
+    detail = ask_one(handler, body(src_lang="x" * 10_000)).content["detail"]
+    assert "x" * 20 in detail
+    assert "x" * 21 not in detail
+
+
+def test_a_row_that_breaks_the_engine_is_lost_alone(
+    handler: TranslationHandler, engine: FakeEngine
+):
+    engine.breaks_on = "text 41"
+    answers = ask(handler, [body(f"text {i}") for i in range(64)])
+    lost = answers.pop(41)
+    assert lost.status == 500
+    assert lost.content["type"] == "urn:babelgate:internal"
+    assert [answer.content["translated"] for answer in answers] == [
+        f"[ko] text {i}" for i in range(64) if i != 41
+    ]
+
+
+def test_a_late_row_is_504_and_not_translated(
+    handler: TranslationHandler, engine: FakeEngine
+):
+    answers = ask(handler, [body("late"), body()], {0: {DEADLINE_HEADER: "1"}})
+    assert [answer.status for answer in answers] == [504, 200]
+    assert engine.batches == [["Hello"]]
+
+
+@pytest.mark.parametrize(
+    ("score", "is_doubtful"), [(-0.2, False), (-1.0, False), (-1.01, True), (-9, True)]
+)
+def test_a_low_score_carries_a_warning(
+    handler: TranslationHandler, engine: FakeEngine, score: float, is_doubtful: bool
+):
+    engine.scores = {"Hello": score}
+    answers = ask(handler, [body(), body("Other")])
+    warnings = {"warnings": ["This is a demonstration."]} if is_doubtful else {}
+    translated = {"translated": "[ko] Hello", "score": score}
+    assert answers[0].content == translated | warnings
+    assert "warnings" not in answers[1].content
+
+
+def test_no_log_holds_what_people_translate(
+    handler: TranslationHandler, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+):
+    engine.breaks_on = SECRET
+    bodies = [
+        body(SECRET),
+        body("Hello"),
+        body(f"{SECRET}\ud83d"),
+        body({SECRET: SECRET}),
+        body(f"{SECRET} " * 20),
+        body(src_lang=SECRET),
+        body(tgt_lang=SECRET),
+        f'{{"{SECRET}'.encode(),
+    ]
+    with caplog.at_level(logging.DEBUG):
+        answers = ask(handler, bodies)
+    assert [answer.status for answer in answers] == [500, 200, *[422] * 5, 400]
+    assert "a batch of 2 rows failed with RuntimeError" in caplog.text
+    assert SECRET not in caplog.text
+    assert SECRET not in answers[0].content["detail"]
+
+
+def test_a_handler_is_warm_when_it_is_ready(start: Start, engine: FakeEngine):
+    handler = start()
+    assert len(engine.batches) == 1
+    assert ask_one(handler, body()).content["translated"] == "[ko] Hello"
+
+
+def test_a_model_that_cannot_translate_does_not_become_ready(
+    start: Start, engine: FakeEngine
+):
+    engine.breaks_on = "1"
+    with pytest.raises(RuntimeError):
+        start()
+
+
+def test_a_model_on_another_device_is_not_loaded(start: Start, engine: FakeEngine):
+    with pytest.raises(RuntimeError, match="the map puts this model on device '1'"):
+        start(device="1")
+    assert engine.batches == []
+
+
+def test_a_model_without_a_threshold_never_warns(start: Start, engine: FakeEngine):
+    engine.scores = {"Hello": -99.0}
+    assert "warnings" not in ask_one(start(), body()).content
+
+
+def test_a_model_of_few_languages_takes_no_others(start: Start):
+    handler = start(languages=["en", "ko", "no"])
+    good, refused = ask(handler, [body(src_lang="no"), body(src_lang="sw")])
+    assert (good.status, refused.status) == (200, 422)
+    assert "expected one of en, ko, no" in refused.content["detail"]
+
+
+def test_torchserve_finds_exactly_one_class():
+    """It refuses a module that defines more, however private."""
+    classes = inspect.getmembers(
+        translation,
+        lambda value: (
+            inspect.isclass(value) and value.__module__ == translation.__name__
+        ),
+    )
+    assert [found for _, found in classes] == [TranslationHandler]

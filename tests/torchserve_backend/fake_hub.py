@@ -1,0 +1,154 @@
+"""A small Hugging Face hub on loopback: repositories are directories, large files lie
+behind a redirect as on the real one, and answers go wrong in the order that a test asks for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+COMMIT = hashlib.sha1(b"the only commit").hexdigest()
+_LARGE = {".bin", ".model", ".safetensors"}
+_RANGE = re.compile(r"bytes=(\d+)-")
+_FILE = re.compile(rf"(/storage)?/([\w-]+/[\w-]+)/resolve/{COMMIT}/([\w.-]+)")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong with one answer."""
+
+    #: Answered instead of the content.
+    status: int = 200
+    #: The content up to this byte, then the connection closes.
+    ends_at: int | None = None
+    #: The connection stays open, without a word more, as long as the hub lives.
+    is_silent: bool = False
+    #: The content is not what the hub says it is.
+    is_damaged: bool = False
+
+
+@dataclass
+class FakeHub:
+    """What it has, how it misbehaves, and what it was asked."""
+
+    repositories: dict[str, Path] = field(default_factory=dict)
+    url: str = ""
+    #: Every request: path, and the Range header where there is one.
+    calls: list[str] = field(default_factory=list)
+    #: Status and body of every answer instead of the right one.
+    instead: tuple[int, bytes] | None = None
+    #: What goes wrong with the next answers that carry a file's content.
+    faults: dict[str, list[Fault]] = field(default_factory=dict)
+    is_closing: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def serve(self) -> Iterator[None]:
+        """Answers at `url` until the block ends."""
+        self.is_closing.clear()
+
+        class Handler(_Handler):
+            hub = self
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            self.url = f"http://127.0.0.1:{server.server_port}"
+            thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+            thread.start()
+            try:
+                yield
+            finally:
+                self.is_closing.set()
+                server.shutdown()
+                thread.join()
+
+    def sent(self, file: str) -> list[str]:
+        """The Range headers with which a large file's content was asked for."""
+        asked = [call.split() for call in self.calls if call.startswith("/storage/")]
+        return [" ".join(rest) for path, *rest in asked if path.endswith(f"/{file}")]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    hub: FakeHub
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/api/agent-harnesses":  # what the library wants to know for itself
+            self._answer(404, b"")
+            return
+        self.hub.calls.append(f"{path} {self.headers.get('Range', '')}".strip())
+        if self.hub.instead:
+            self._answer(*self.hub.instead)
+        elif path.startswith("/api/models/"):
+            self._describe(path.removeprefix("/api/models/"))
+        else:
+            self._resolve(path)
+
+    def _describe(self, name: str) -> None:
+        if name not in self.hub.repositories:
+            self._answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+            return
+        files = sorted(self.hub.repositories[name].iterdir())
+        siblings = [_describe_file(file) for file in files]
+        body = json.dumps({"id": name, "sha": COMMIT, "siblings": siblings})
+        self._answer(200, body.encode(), {"Content-Type": "application/json"})
+
+    def _resolve(self, path: str) -> None:
+        match = _FILE.fullmatch(path)
+        file = match and self.hub.repositories.get(match[2], Path()) / match[3]
+        if not match or not file or not file.is_file():
+            self._answer(404, b"", {"X-Error-Code": "EntryNotFound"})
+        elif file.suffix in _LARGE and not match[1]:
+            self._answer(302, b"", {"Location": f"{self.hub.url}/storage{path}"})
+        else:
+            faults = self.hub.faults.get(file.name)
+            self._send(file.read_bytes(), faults.pop(0) if faults else Fault())
+
+    def _send(self, body: bytes, fault: Fault) -> None:
+        if fault.status != 200:
+            self._answer(fault.status, b"")
+            return
+        if fault.is_damaged:
+            body = body[::-1]
+        asked = _RANGE.fullmatch(self.headers.get("Range", ""))
+        start = int(asked[1]) if asked else 0
+        self.send_response(206 if asked else 200)
+        self.send_header("Content-Length", str(len(body) - start))
+        if asked:
+            whole = f"{start}-{len(body) - 1}/{len(body)}"
+            self.send_header("Content-Range", f"bytes {whole}")
+        self.end_headers()
+        self.wfile.write(body[start : fault.ends_at])
+        if fault.is_silent:
+            self.hub.is_closing.wait(60)
+        self.close_connection = fault.ends_at is not None
+
+    def _answer(
+        self, status: int, body: bytes, headers: dict[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _describe_file(file: Path) -> dict[str, Any]:
+    size = file.stat().st_size
+    described: dict[str, Any] = {"rfilename": file.name, "size": size}
+    if file.suffix in _LARGE:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        described["lfs"] = {"size": size, "sha256": digest, "pointerSize": 134}
+    return described

@@ -1,0 +1,159 @@
+"""Archives: thin, complete, and with a version that follows their content."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from torchserve_backend import archiver
+from torchserve_backend.catalog import Model, Translation
+
+WEIGHTS = Path("/models/m2m100/int8")
+KO = Model("ko", "translation", ("ko",), "cpu", Translation())
+
+
+def with_setting(name: str, value: Any) -> Model:
+    return dataclasses.replace(KO, settings=Translation(**{name: value}))
+
+
+def read(path: Path, name: str) -> str:
+    with zipfile.ZipFile(path) as file:
+        assert file.testzip() is None
+        return file.read(name).decode()
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    config = yaml.safe_load(read(path, "model-config.yaml"))
+    assert isinstance(config, dict)
+    return config
+
+
+def test_an_archive_holds_a_manifest_and_the_configuration(tmp_path: Path):
+    path = archiver.archive(KO, tmp_path / "new" / "store", WEIGHTS)
+    assert path == tmp_path / "new" / "store" / archiver.archive_name(KO)
+    with zipfile.ZipFile(path) as file:
+        assert file.namelist() == ["MAR-INF/MANIFEST.json", "model-config.yaml"]
+    assert path.stat().st_size < 4096
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_manifest_names_the_installed_handler(tmp_path: Path):
+    path = archiver.archive(KO, tmp_path, WEIGHTS)
+    manifest = json.loads(read(path, "MAR-INF/MANIFEST.json"))
+    assert manifest["runtime"] == "python"
+    assert manifest["model"] == {
+        "modelName": "ko",
+        "modelVersion": archiver.version(KO, WEIGHTS),
+        "handler": "handlers.translation",
+        "configFile": "model-config.yaml",
+    }
+
+
+def test_the_configuration_says_what_the_map_says(tmp_path: Path):
+    settings = Translation(
+        batch_size=8, max_batch_delay=5, workers=2, queue_size=9, response_timeout=33
+    )
+    model = Model("ko", "translation", ("ko",), "1", settings)
+    config = read_config(archiver.archive(model, tmp_path, WEIGHTS))
+    assert config == {
+        "minWorkers": 2,
+        "maxWorkers": 2,
+        "batchSize": 8,
+        "maxBatchDelay": 5,
+        "responseTimeout": 33,
+        "startupTimeout": 600,
+        "maxRetryTimeoutInSec": 86_400,
+        "jobQueueSize": 9,
+        "deviceType": "gpu",
+        "deviceIds": [1],
+        "handler": {
+            "model_path": str(WEIGHTS),
+            "languages": ["ko"],
+            "engine": "ctranslate2",
+            "compute_type": "float16",
+            "device": "1",
+        },
+    }
+
+
+def test_a_model_on_the_cpu_names_no_gpu(tmp_path: Path):
+    config = read_config(archiver.archive(KO, tmp_path, WEIGHTS))
+    assert config["deviceType"] == "cpu"
+    assert "deviceIds" not in config
+    assert config["handler"]["device"] == "cpu"
+    assert config["handler"]["compute_type"] == "int8"
+
+
+def test_norwegian_is_not_false(tmp_path: Path):
+    """`no` without quotes is a boolean to YAML."""
+    model = dataclasses.replace(KO, name="no", languages=("no",))
+    config = read_config(archiver.archive(model, tmp_path, WEIGHTS))
+    assert config["handler"]["languages"] == ["no"]
+
+
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [
+        pytest.param(dataclasses.replace(KO, device="0"), WEIGHTS, id="device"),
+        pytest.param(
+            dataclasses.replace(KO, languages=("fr",)), WEIGHTS, id="language"
+        ),
+        pytest.param(KO, WEIGHTS.with_name("float32"), id="weights"),
+        *(
+            pytest.param(
+                with_setting(name, value),
+                WEIGHTS,
+                id=name,
+            )
+            for name, value in {
+                "engine": "transformers",
+                "compute_type": "float32",
+                "batch_size": 8,
+                "max_batch_delay": 5,
+                "workers": 2,
+                "queue_size": 9,
+                "response_timeout": 33,
+            }.items()
+        ),
+    ],
+)
+def test_the_version_changes_with_the_content(
+    tmp_path: Path, model: Model, weights: Path
+):
+    before = read_config(archiver.archive(KO, tmp_path / "before", WEIGHTS))
+    after = read_config(archiver.archive(model, tmp_path / "after", weights))
+    assert before != after
+    assert archiver.version(KO, WEIGHTS) != archiver.version(model, weights)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(Translation(), id="the same again"),
+        pytest.param(Translation(compute_type="int8"), id="a default spelled out"),
+        pytest.param(Translation(model="elsewhere"), id="another name, same weights"),
+    ],
+)
+def test_the_version_stays_where_the_content_stays(tmp_path: Path, settings: Any):
+    before = archiver.archive(KO, tmp_path / "before", WEIGHTS)
+    model = dataclasses.replace(KO, settings=settings)
+    after = archiver.archive(model, tmp_path / "after", WEIGHTS)
+    for name in ("MAR-INF/MANIFEST.json", "model-config.yaml"):
+        assert read(before, name) == read(after, name)
+
+
+def test_an_old_archive_is_replaced_whole(tmp_path: Path):
+    path = archiver.archive(KO, tmp_path, WEIGHTS)
+    with path.open("rb") as running:
+        old = running.read()
+        running.seek(0)
+        archiver.archive(KO, tmp_path, WEIGHTS.with_name("float32"))
+        assert running.read() == old
+    assert read_config(path)["handler"]["model_path"].endswith("float32")
+    assert list(tmp_path.iterdir()) == [path]

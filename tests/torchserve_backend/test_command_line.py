@@ -1,0 +1,320 @@
+"""`python -m torchserve_backend`: what each command says, does and exits with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+from typer.testing import CliRunner
+
+from handlers.engine.m2m100 import TOKENIZER_FILES
+from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
+from torchserve_backend import __main__ as command_line
+from torchserve_backend import checkpoint
+from torchserve_backend.catalog import Translation
+from torchserve_backend.management import ManagementError, Registered
+from torchserve_backend.registrar import Desired
+
+WriteMap = Callable[..., Path]
+
+
+class Ran(NamedTuple):
+    """How a command ended and what it said, without colours."""
+
+    exit_code: int
+    stdout: str
+
+
+def run(*arguments: object) -> Ran:
+    result = CliRunner().invoke(command_line.app, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return Ran(result.exit_code, click.unstyle(result.stdout))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A directory with the files of an M2M100, as far as anybody looks without loading it."""
+    directory = tmp_path / "m2m"
+    directory.mkdir()
+    for name in (*TOKENIZER_FILES, "model.safetensors"):
+        (directory / name).touch()
+    (directory / "config.json").write_text('{"model_type": "m2m_100"}')
+    return directory
+
+
+@pytest.fixture
+def map_path(write_map: WriteMap, model: Path) -> Path:
+    """Korean and French on the reference engine, which needs no conversion."""
+    return write_map(engine="transformers", model=str(model))
+
+
+@pytest.fixture
+def there(torchserve: FakeTorchServe, key_file: Path) -> list[object]:
+    """The options that lead to the fake TorchServe."""
+    return ["--url", torchserve.url, "--key-file", key_file]
+
+
+@pytest.fixture
+def archived(
+    map_path: Path, tmp_path: Path, torchserve: FakeTorchServe
+) -> dict[str, str]:
+    """The archives that `archive` has put into TorchServe's store, with their versions."""
+    said = run("archive", "--map", map_path, "--store", tmp_path / "store").stdout
+    pairs = [line.split() for line in said.splitlines() if ".mar " in line]
+    torchserve.store = {Path(path).name: version for path, version in pairs}
+    return torchserve.store
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["check", "archive", "register", "status"]),
+        (["check"], ["--map", "--model", "BABELGATE_MAP"]),
+        (["archive"], ["--map", "--store", "--dry-run"]),
+        (["register"], ["--url", "--key-file", "--dry-run", "--watch"]),
+        (["status"], ["--url", "--key-file"]),
+    ],
+    ids=lambda value: " ".join(value) or "all",
+)
+def test_help_names_the_options(arguments: list[str], words: list[str]):
+    result = run(*arguments, "--help")
+    assert result.exit_code == 0
+    for word in words:
+        assert word in result.stdout
+
+
+def test_an_unknown_command_is_a_usage_error():
+    assert run("deploy").exit_code == 2
+
+
+def test_check_shows_what_runs_where(write_map: WriteMap):
+    result = run("check", "--map", write_map({"ko": "0", "fr": "cpu"}, batch_size=17))
+    assert result.exit_code == 0
+    assert "This host has no GPU: every model runs on the CPU." in result.stdout
+    for word in ("ko", "fr", "cpu", "ctranslate2", "int8", "17", "4096"):
+        assert word in result.stdout
+
+
+def test_check_is_silent_about_a_cpu_that_was_asked_for(write_map: WriteMap):
+    result = run("check", "--map", write_map({"fr": "cpu"}))
+    assert "no GPU" not in result.stdout
+
+
+def test_check_reads_the_map_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, write_map: WriteMap
+):
+    monkeypatch.setenv("BABELGATE_MAP", str(write_map(queue_size=4321)))
+    assert "4321" in run("check").stdout
+
+
+@pytest.mark.parametrize("command", ["check", "archive", "register", "status"])
+@pytest.mark.parametrize(
+    ("devices", "says"),
+    [
+        ({"ko": "3"}, "cuda_id.ko: GPU 3 does not exist, this host has 2"),
+        ({"kr": "0"}, "cuda_id.kr: not a language of M2M100, expected one of af am"),
+        ({"[/ko]": "0"}, "cuda_id.[/ko]: expected an ISO 639 code"),
+    ],
+    ids=["no such GPU", "no such language", "looks like markup"],
+)
+def test_a_wrong_map_is_explained_on_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    write_map: WriteMap,
+    command: str,
+    devices: dict[str, str],
+    says: str,
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("COLUMNS", "40")
+    path = write_map(devices)
+    result = run(command, "--map", path)
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"{path}: {says}")
+
+
+def test_archive_writes_one_archive_per_language(
+    map_path: Path, tmp_path: Path, archived: dict[str, str]
+):
+    assert archived.keys() == {"ko.mar", "fr.mar"}
+    assert {path.name for path in (tmp_path / "store").iterdir()} == archived.keys()
+    again = run("archive", "--map", map_path, "--store", tmp_path / "store")
+    assert all(version in again.stdout for version in archived.values())
+
+
+def test_archive_only_says_what_it_would_write(map_path: Path, tmp_path: Path):
+    store = tmp_path / "store"
+    result = run("archive", "--map", map_path, "--store", store, "--dry-run")
+    assert result.exit_code == 0
+    assert f"would write {store / 'ko.mar'}" in result.stdout
+    assert not store.exists()
+
+
+def test_archive_without_a_model_is_explained(map_path: Path, tmp_path: Path):
+    absent = tmp_path / "absent"
+    result = run("archive", "--map", map_path, "--model", absent, "--store", tmp_path)
+    assert result.exit_code == 1
+    assert f"{absent}: no such directory" in result.stdout
+
+
+def test_register_brings_torchserve_to_what_the_map_says(
+    map_path: Path,
+    there: list[object],
+    torchserve: FakeTorchServe,
+    archived: dict[str, str],
+):
+    first = run("register", "--map", map_path, *there)
+    assert first.exit_code == 0
+    assert "register ko: not registered\nregister fr: not registered" in first.stdout
+    assert "2/2" in first.stdout
+    assert torchserve.models.keys() == {"ko", "fr"}
+    torchserve.calls.clear()
+    second = run("register", "--map", map_path, *there)
+    assert second.exit_code == 0
+    assert "nothing to do: TorchServe runs what the map says" in second.stdout
+    assert {call.split()[0] for call in torchserve.calls} == {"GET"}
+
+
+@pytest.mark.parametrize("options", [[], ["--watch"]], ids=["once", "watching"])
+def test_register_only_says_what_it_would_do(
+    map_path: Path,
+    there: list[object],
+    torchserve: FakeTorchServe,
+    options: list[str],
+):
+    torchserve.add("fr", "1.0-old")
+    result = run("register", "--map", map_path, *there, "--dry-run", *options)
+    assert result.exit_code == 0
+    assert "register ko: not registered\nreplace fr: runs 1.0-old" in result.stdout
+    assert {call.split()[0] for call in torchserve.calls} == {"GET"}
+
+
+def test_register_says_where_the_archives_are_older_than_the_map(
+    map_path: Path,
+    there: list[object],
+    torchserve: FakeTorchServe,
+):
+    torchserve.store = {"ko.mar": "1.0-old", "fr.mar": "1.0-old"}
+    result = run("register", "--map", map_path, *there)
+    assert result.exit_code == 1
+    assert "ko.mar in TorchServe's store is 1.0-old" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["register", "status"])
+def test_a_torchserve_that_is_down_is_explained(map_path: Path, command: str):
+    result = run(command, "--map", map_path, "--url", "http://127.0.0.1:9")
+    assert result.exit_code == 1
+    assert "http://127.0.0.1:9 does not answer" in result.stdout
+
+
+def test_register_gives_up_after_the_time_it_was_given(
+    map_path: Path,
+    there: list[object],
+    torchserve: FakeTorchServe,
+    archived: dict[str, str],
+):
+    for name in ("ko", "fr"):
+        torchserve.add(name, archived[f"{name}.mar"], workers=[])
+    result = run("register", "--map", map_path, *there, "--timeout-s", "-1")
+    assert result.exit_code == 1
+    assert "fr, ko" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("state", "exit_code", "words"),
+    [
+        pytest.param({}, 0, ["1/1", "64", "100"], id="ready"),
+        pytest.param({"workers": []}, 1, ["0/1"], id="starting"),
+        pytest.param(None, 1, ["not registered"], id="not registered"),
+    ],
+)
+def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
+    map_path: Path,
+    there: list[object],
+    torchserve: FakeTorchServe,
+    state: dict[str, Any] | None,
+    exit_code: int,
+    words: list[str],
+):
+    torchserve.add("fr")
+    if state is not None:
+        torchserve.add("ko", **state)
+    result = run("status", "--map", map_path, *there)
+    assert result.exit_code == exit_code
+    (row,) = [line for line in result.stdout.splitlines() if " ko " in line]
+    for word in words:
+        assert word in row
+
+
+class Ended(Exception):
+    """Ends the loop that never ends."""
+
+
+class Unlucky(FakeManagement):
+    """Refuses to register Korean, and can be looked at only so many times."""
+
+    def __init__(self, looks: int, found: dict[str, Registered]) -> None:
+        super().__init__(found, refuses=("register ko.mar",))
+        self.looks = looks
+
+    def describe(self, name: str) -> Registered | None:
+        self.looks -= 1
+        if self.looks < 0:
+            raise Ended
+        return super().describe(name)
+
+
+def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
+    wanted = [
+        Desired(name, f"{name}.mar", "1.0", Translation())
+        for name in ("ko", "fr", "vi", "de", "it")
+    ]
+    found = {
+        "vi": Registered("vi", "1.0", 8, 100, 1, 1, 0),
+        "de": Registered("de", "1.0", 64, 100, 1, 0, 0),
+        "it": Registered("it", "1.0", 64, 100, 0, 0, 0),
+    }
+    # One look at each, and one more at French once it has been registered.
+    management = Unlucky(2 * (len(wanted) + 1), found)
+    with pytest.raises(Ended):
+        command_line.heal_forever(wanted, management, every_s=0, patience_s=-1)
+    once = [
+        "register ko.mar ko 64 100 1",
+        "register fr.mar fr 64 100 1",
+        "scale de 0 wait",
+        "scale de 1",
+    ]
+    assert management.calls == [*once, *once]
+
+
+def test_watching_survives_a_torchserve_that_is_down():
+    class Down(FakeManagement):
+        looks = 0
+
+        def describe(self, name: str) -> Registered | None:
+            self.looks += 1
+            if self.looks > 3:
+                raise Ended
+            raise ManagementError("down")
+
+    wanted = [Desired("ko", "ko.mar", "1.0", Translation())]
+    with pytest.raises(Ended):
+        command_line.heal_forever(wanted, Down(), every_s=0, patience_s=0)
+
+
+def test_a_relative_cache_is_found_from_torchserves_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BABELGATE_CACHE", "here")
+    assert checkpoint.default_cache() == tmp_path / "here"
+
+
+def test_the_repositorys_map_is_right():
+    result = run("check")
+    assert result.exit_code == 0
+    for language in "ko en zh es fr ru id ja vi de it hi ar pt".split():
+        assert f" {language} " in result.stdout

@@ -1,0 +1,61 @@
+"""Counting GPUs: the environment first, then nvidia-smi."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchserve_backend.devices import count_gpus
+
+TWO = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-9f1c2f11)
+"""
+SLICED = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6)
+  MIG 3g.20gb     Device  0: (UUID: MIG-af43)
+  MIG 3g.20gb     Device  1: (UUID: MIG-c672)
+"""
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"),
+    [("", 0), ("-1", 0), ("0", 1), ("2,3", 2), ("0, 1, 2", 3), ("GPU-5d5ba0d6", 1)],
+)
+def test_visible_devices_are_counted(
+    monkeypatch: pytest.MonkeyPatch, visible: str, count: int
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert count_gpus() == count
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "count"),
+    [
+        pytest.param(TWO, 0, 2, id="two GPUs"),
+        pytest.param(SLICED, 0, 1, id="one GPU cut in slices"),
+        pytest.param("No devices found.\n", 0, 0, id="none"),
+        pytest.param("NVIDIA-SMI has failed\n", 9, 0, id="driver does not answer"),
+        pytest.param(TWO, 15, 0, id="failed after all"),
+    ],
+)
+def test_nvidia_smi_is_asked_where_the_environment_is_silent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, status: int, count: int
+):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(
+        f"#!/bin/sh\n[ \"$1\" = --list-gpus ] || exit 64\nprintf '{said}'\nexit {status}\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert count_gpus() == count
+
+
+def test_without_nvidia_smi_there_are_no_gpus(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert count_gpus() == 0

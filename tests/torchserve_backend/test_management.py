@@ -1,0 +1,190 @@
+"""The client of the management API, against a TorchServe that is fake but speaks HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.torchserve_backend.fakes import FakeTorchServe
+from torchserve_backend.management import (
+    Management,
+    ManagementError,
+    Registered,
+    read_key,
+)
+
+CALLS: dict[str, Callable[[Management], object]] = {
+    "names": lambda m: m.names(),
+    "describe": lambda m: m.describe("ko"),
+    "register": lambda m: m.register(
+        "ko.mar", "ko", batch_size=64, max_batch_delay=100, workers=1
+    ),
+    "scale": lambda m: m.scale("ko", 1),
+    "unregister": lambda m: m.unregister("ko", "1.0"),
+}
+each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+
+
+def test_a_model_is_described(torchserve: FakeTorchServe, management: Management):
+    workers = [{"status": "READY"}, {"status": "UNLOADING"}, {"status": "READY"}]
+    queue = {"remainingCapacity": 4089, "pendingRequests": 7}
+    torchserve.add("ko", "1.0-ab", minWorkers=3, workers=workers, jobQueueStatus=queue)
+    found = management.describe("ko")
+    assert found == Registered("ko", "1.0-ab", 64, 100, 3, 2, 7)
+    assert found.is_ready
+
+
+def test_a_model_whose_workers_are_starting_is_not_ready(
+    torchserve: FakeTorchServe, management: Management
+):
+    torchserve.add("ko", workers=[{"status": "UNLOADING"}])
+    found = management.describe("ko")
+    assert found is not None
+    assert not found.is_ready
+
+
+def test_a_model_that_is_not_registered_is_none(management: Management):
+    assert management.describe("ko") is None
+
+
+def test_all_names_are_listed(torchserve: FakeTorchServe, management: Management):
+    torchserve.add("ko")
+    torchserve.add("fr")
+    assert management.names() == ["ko", "fr"]
+    assert torchserve.calls == ["GET /models?limit=1000"]
+
+
+def test_a_model_is_registered_with_the_maps_values_and_without_waiting(
+    torchserve: FakeTorchServe, management: Management
+):
+    torchserve.store = {"ko.mar": "1.0"}
+    management.register("ko.mar", "ko", batch_size=8, max_batch_delay=5, workers=2)
+    assert torchserve.calls == [
+        "POST /models?url=ko.mar&model_name=ko&batch_size=8&max_batch_delay=5"
+        "&initial_workers=2&synchronous=false"
+    ]
+
+
+def test_a_model_that_is_registered_already_is_left_as_it_is(
+    torchserve: FakeTorchServe, management: Management
+):
+    torchserve.add("ko", batchSize=3)
+    before = dict(torchserve.models["ko"])
+    CALLS["register"](management)
+    assert torchserve.models["ko"] == before
+
+
+@pytest.mark.parametrize(("wait", "word"), [(False, "false"), (True, "true")])
+def test_a_model_is_scaled(
+    torchserve: FakeTorchServe, management: Management, wait: bool, word: str
+):
+    torchserve.add("ko")
+    management.scale("ko", 2, wait=wait)
+    query = f"min_worker=2&max_worker=2&synchronous={word}"
+    assert torchserve.calls == [f"PUT /models/ko?{query}"]
+
+
+def test_a_model_is_unregistered(torchserve: FakeTorchServe, management: Management):
+    torchserve.add("ko", "1.0-ab")
+    management.unregister("ko", "1.0-ab")
+    assert torchserve.calls == ["DELETE /models/ko/1.0-ab"]
+    assert torchserve.models == {}
+
+
+@each_call
+def test_a_refusal_quotes_torchserve(
+    torchserve: FakeTorchServe, management: Management, call: Callable[..., object]
+):
+    said = {"code": 503, "type": "ServiceUnavailableException", "message": "too busy"}
+    torchserve.instead = (503, json.dumps(said).encode())
+    with pytest.raises(ManagementError) as error:
+        call(management)
+    assert "503 ServiceUnavailableException: too busy" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "quoted"),
+    [
+        pytest.param(413, b"", "413 an empty answer", id="empty"),
+        pytest.param(502, b"<h1>Bad Gateway</h1>", "502 <h1>Bad Gateway", id="HTML"),
+        pytest.param(200, b"<h1>Welcome</h1>", "200 <h1>Welcome", id="another server"),
+        pytest.param(500, b"[1]", "500 [1]", id="a list"),
+        pytest.param(500, b'{"error": "x"}', '500 {"error": "x"}', id="another shape"),
+    ],
+)
+@each_call
+def test_an_answer_that_is_not_torchserves_is_quoted(
+    torchserve: FakeTorchServe,
+    management: Management,
+    call: Callable[..., object],
+    status: int,
+    body: bytes,
+    quoted: str,
+):
+    torchserve.instead = (status, body)
+    with pytest.raises(ManagementError) as error:
+        call(management)
+    assert quoted in str(error.value)
+    assert torchserve.url in str(error.value)
+
+
+@each_call
+def test_a_torchserve_that_is_down_is_named(
+    tmp_path: Path, call: Callable[..., object]
+):
+    nobody = Management("http://127.0.0.1:9", tmp_path / "key_file.json")
+    with pytest.raises(ManagementError, match=r"http://127\.0\.0\.1:9 does not answer"):
+        call(nobody)
+
+
+@each_call
+def test_no_message_holds_the_key(
+    torchserve: FakeTorchServe, management: Management, call: Callable[..., object]
+):
+    torchserve.instead = (500, b"")
+    with pytest.raises(ManagementError) as error:
+        call(management)
+    assert torchserve.key not in str(error.value)
+
+
+def test_the_key_is_read_again_at_every_call(
+    torchserve: FakeTorchServe, management: Management, key_file: Path
+):
+    torchserve.add("ko")
+    assert management.names() == ["ko"]
+    torchserve.key = "new-key"
+    with pytest.raises(ManagementError, match="InvalidKeyException"):
+        management.names()
+    key_file.write_text(json.dumps({"management": {"key": "new-key"}}))
+    assert management.names() == ["ko"]
+
+
+def test_without_a_key_file_a_torchserve_without_tokens_is_asked(
+    torchserve: FakeTorchServe, management: Management, key_file: Path
+):
+    key_file.unlink()
+    torchserve.key = ""
+    assert management.names() == []
+
+
+def test_each_kind_of_key_is_read(key_file: Path):
+    assert read_key(key_file, "management") == "m-key"
+    assert read_key(key_file, "inference") == "i-key"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", '{"management": {"ke', "{}", '{"management": {}}', "[]", "null"],
+    ids=["empty", "half written", "no kind", "no key", "a list", "null"],
+)
+def test_a_key_file_that_cannot_be_used_is_no_key(tmp_path: Path, content: str):
+    path = tmp_path / "key_file.json"
+    path.write_text(content)
+    assert read_key(path, "management") == ""
+
+
+def test_a_missing_key_file_is_no_key(tmp_path: Path):
+    assert read_key(tmp_path / "key_file.json", "management") == ""

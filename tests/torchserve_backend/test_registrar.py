@@ -1,0 +1,241 @@
+"""The reconciler: which differences lead to which action, what each action asks of
+TorchServe, and when a model counts as dead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+
+from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
+from torchserve_backend import registrar
+from torchserve_backend.catalog import Translation
+from torchserve_backend.management import Management, ManagementError, Registered
+from torchserve_backend.registrar import Action, Desired, Step, Watch
+
+RUNS = Registered(
+    name="ko",
+    version="1.0-ab",
+    batch_size=64,
+    max_batch_delay=100,
+    min_workers=1,
+    ready_workers=1,
+    pending_requests=0,
+)
+WANTED = Desired("ko", "ko.mar", "1.0-ab", Translation())
+
+
+def runs(**changes: int | str) -> Registered:
+    return dataclasses.replace(RUNS, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "dead", "step", "reason"),
+    [
+        pytest.param(None, False, "register", "not registered", id="not there"),
+        pytest.param(
+            runs(version="1.0-cd"),
+            False,
+            "replace",
+            "runs 1.0-cd",
+            id="another version",
+        ),
+        pytest.param(
+            runs(batch_size=8), False, "replace", "batch_size is 8", id="batch size"
+        ),
+        pytest.param(
+            runs(max_batch_delay=5),
+            False,
+            "replace",
+            "max_batch_delay is 5, the map says 100",
+            id="delay",
+        ),
+        pytest.param(
+            runs(min_workers=2),
+            False,
+            "scale",
+            "2 workers, the map says 1",
+            id="workers",
+        ),
+        pytest.param(
+            runs(ready_workers=0), True, "revive", "no worker", id="given up on"
+        ),
+        pytest.param(
+            runs(ready_workers=0, batch_size=8),
+            True,
+            "revive",
+            "no worker",
+            id="given up on after it was changed by hand",
+        ),
+        pytest.param(
+            runs(ready_workers=0, min_workers=0),
+            True,
+            "scale",
+            "0 workers",
+            id="scaled to nothing by hand",
+        ),
+    ],
+)
+def test_a_difference_is_planned(
+    found: Registered | None, dead: bool, step: str, reason: str
+):
+    (action,) = registrar.plan([WANTED], {"ko": found}, dead={"ko"} if dead else ())
+    assert (action.step, action.desired) == (Step(step), WANTED)
+    assert reason in action.reason
+    assert str(action).startswith(f"{step} ko: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("found", "dead"),
+    [
+        pytest.param(RUNS, False, id="as the map says"),
+        pytest.param(RUNS, True, id="alive again"),
+        pytest.param(runs(ready_workers=0), False, id="still starting"),
+        pytest.param(runs(pending_requests=4096), False, id="busy"),
+    ],
+)
+def test_where_nothing_differs_nothing_is_planned(found: Registered, dead: bool):
+    assert registrar.plan([WANTED], {"ko": found}, dead={"ko"} if dead else ()) == []
+
+
+def test_each_model_is_compared_with_its_own_state_in_the_maps_order():
+    wanted = [
+        dataclasses.replace(WANTED, name=name, archive=f"{name}.mar")
+        for name in ("vi", "ko", "fr")
+    ]
+    actual = {"fr": None, "ko": RUNS, "de": None}
+    actions = registrar.plan(wanted, actual)
+    assert list(map(str, actions)) == [
+        "register vi: not registered",
+        "register fr: not registered",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "calls"),
+    [
+        pytest.param(Step.REGISTER, ["register ko.mar ko 64 100 1"], id="register"),
+        pytest.param(
+            Step.REPLACE,
+            ["unregister ko 1.0-ab", "register ko.mar ko 64 100 1"],
+            id="replace",
+        ),
+        pytest.param(Step.SCALE, ["scale ko 1"], id="scale"),
+        pytest.param(Step.REVIVE, ["scale ko 0 wait", "scale ko 1"], id="revive"),
+    ],
+)
+def test_an_action_is_carried_out(step: Step, calls: list[str]):
+    management = FakeManagement({"ko": RUNS})
+    registrar.apply([Action(step, WANTED, "")], management)
+    assert management.calls == calls
+
+
+def test_what_has_gone_meanwhile_is_only_registered():
+    management = FakeManagement()
+    registrar.apply([Action(Step.REPLACE, WANTED, "")], management)
+    assert management.calls == ["register ko.mar ko 64 100 1"]
+
+
+def test_the_maps_settings_are_what_is_registered():
+    settings = Translation(batch_size=8, max_batch_delay=5, workers=3)
+    wanted = dataclasses.replace(WANTED, settings=settings)
+    management = FakeManagement()
+    registrar.apply([Action(Step.REGISTER, wanted, "")], management)
+    assert management.calls == ["register ko.mar ko 8 5 3"]
+
+
+def test_the_first_refusal_ends_it():
+    management = FakeManagement(refuses=("register",))
+    actions = [Action(Step.REGISTER, WANTED, ""), Action(Step.SCALE, WANTED, "")]
+    with pytest.raises(ManagementError, match="refused: register"):
+        registrar.apply(actions, management)
+    assert management.calls == ["register ko.mar ko 64 100 1"]
+
+
+def test_a_model_is_not_left_without_workers_where_stopping_them_takes_too_long():
+    management = FakeManagement(refuses=("scale ko 0",))
+    with pytest.raises(ManagementError, match="scale ko 0"):
+        registrar.apply([Action(Step.REVIVE, WANTED, "")], management)
+    assert management.calls == ["scale ko 0 wait", "scale ko 1"]
+
+
+def test_an_archive_that_is_older_than_the_map_is_named():
+    management = FakeManagement({"ko": runs(version="1.0-old")})
+    with pytest.raises(ManagementError, match=r"ko\.mar .* is 1\.0-old.* 1\.0-ab"):
+        registrar.apply([Action(Step.REGISTER, WANTED, "")], management)
+
+
+def test_applying_the_plan_leaves_nothing_to_plan(
+    torchserve: FakeTorchServe, management: Management
+):
+    names = ("ko", "fr", "vi")
+    torchserve.store = {f"{name}.mar": "1.0-ab" for name in names}
+    torchserve.add("fr", "1.0-old")
+    torchserve.add("vi", "1.0-ab", minWorkers=3)
+    wanted = [dataclasses.replace(WANTED, name=n, archive=f"{n}.mar") for n in names]
+    actions = registrar.plan(wanted, registrar.observe(wanted, management))
+    assert [action.step for action in actions] == ["register", "replace", "scale"]
+    registrar.apply(actions, management)
+    assert registrar.plan(wanted, registrar.observe(wanted, management)) == []
+    registrar.apply(actions, management)
+    assert registrar.plan(wanted, registrar.observe(wanted, management)) == []
+
+
+def test_polling_ends_when_all_are_ready():
+    class Starting(FakeManagement):
+        looks = 0
+
+        def describe(self, name: str) -> Registered | None:
+            self.looks += 1
+            return runs(ready_workers=1 if self.looks > 1 else 0)
+
+    assert list(registrar.poll_ready([WANTED], Starting(), 60)) == [set(), {"ko"}]
+
+
+def test_polling_names_who_is_not_ready_in_time():
+    wanted = [WANTED, *(dataclasses.replace(WANTED, name=n) for n in ("vi", "fr"))]
+    poll = registrar.poll_ready(wanted, FakeManagement({"ko": RUNS}), -1)
+    assert next(poll) == {"ko"}
+    with pytest.raises(TimeoutError, match="not ready after .* s: fr, vi"):
+        next(poll)
+
+
+READY: Mapping[str, Registered | None] = {"ko": RUNS}
+EMPTY: Mapping[str, Registered | None] = {"ko": runs(ready_workers=0)}
+GONE: Mapping[str, Registered | None] = {"ko": None}
+
+
+@pytest.mark.parametrize(
+    ("seen", "dead_at"),
+    [
+        pytest.param([(0, READY), (99, READY)], [], id="ready all the time"),
+        pytest.param([(0, EMPTY), (60, EMPTY)], [], id="not for longer than that"),
+        pytest.param([(0, EMPTY), (61, EMPTY)], [61], id="longer than that"),
+        pytest.param([(61, EMPTY)], [], id="counted from the first look"),
+        pytest.param([(0, EMPTY), (30, READY), (61, EMPTY)], [], id="ready in between"),
+        pytest.param([(0, EMPTY), (30, GONE), (61, EMPTY)], [], id="gone in between"),
+        pytest.param([(0, GONE), (99, GONE)], [], id="not registered"),
+        pytest.param(
+            [(0, EMPTY), (61, EMPTY), (64, EMPTY), (121, EMPTY), (122, EMPTY)],
+            [61, 122],
+            id="named once and given the same time again",
+        ),
+    ],
+)
+def test_a_model_is_dead_after_the_patience(
+    seen: list[tuple[float, Mapping[str, Registered | None]]], dead_at: list[float]
+):
+    watch = Watch(60)
+    assert [now for now, actual in seen if watch.find_dead(actual, now)] == dead_at
+
+
+def test_each_model_is_watched_for_itself():
+    watch = Watch(60)
+    empty = runs(ready_workers=0)
+    assert watch.find_dead({"ko": empty, "fr": RUNS}, 0) == set()
+    both = {"ko": empty, "fr": empty}
+    assert watch.find_dead(both, 30) == set()
+    assert watch.find_dead(both, 61) == {"ko"}
+    assert watch.find_dead(both, 91) == {"fr"}
