@@ -1,0 +1,1 @@
+"""Programs that only speak HTTP to the stack."""
