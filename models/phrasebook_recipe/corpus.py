@@ -16,7 +16,12 @@ from models.phrasebook_recipe.items import LANGUAGES, Item
 Source = Callable[[random.Random], tuple[Item, frozenset[str]]]
 
 #: Share of each kind in the training mix.
-MIX: Mapping[str, float] = {"phrases": 0.7, "names": 0.22, "values": 0.08}
+MIX: Mapping[str, float] = {
+    "phrases": 0.7,
+    "masks": 0.06,
+    "names": 0.17,
+    "values": 0.07,
+}
 _NAME_WEIGHTS = {
     "weekdays": 1,
     "months": 1,
@@ -54,6 +59,9 @@ class Corpus:
     def __init__(self, phrases: list[phrasebook.Phrase]) -> None:
         self.phrases = phrases
         self.names = cldr.names()
+        self._slotted = [
+            p for p in phrases if p.slots and p.domain != phrasebook.WORDS
+        ]
         self._phrase_weights = list(accumulate(map(_weigh, phrases)))
 
     def draw(self, rng: random.Random, *, held_out: bool = False) -> Pair:
@@ -116,6 +124,10 @@ class Corpus:
         phrase = rng.choices(self.phrases, cum_weights=self._phrase_weights)[0]
         return phrase.draw(rng), phrase.ambiguous_in
 
+    def _draw_masks(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
+        phrase = rng.choice(self._slotted)
+        return phrase.draw_masked(rng), phrase.ambiguous_in
+
     def _draw_names(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
         category = rng.choices(list(_NAME_WEIGHTS), list(_NAME_WEIGHTS.values()))[0]
         return rng.choice(self.names[category]), frozenset()
@@ -127,7 +139,9 @@ class Corpus:
 
 def _weigh(phrase: phrasebook.Phrase) -> int:
     """A fixed sentence is learnt long before one with a slot and its dozen values; the
-    greetings are what everybody tries first."""
+    greetings are what everybody tries first; of words there are hundreds."""
+    if phrase.domain == phrasebook.WORDS:
+        return 50 if phrase.slots else 1
     if phrase.values or phrase.domain == "greetings":
         return 12
     return 3 if phrase.slots else 2

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from models.phrasebook_recipe.items import LANGUAGES, Item
 
 FOLDER = Path(__file__).parent / "phrases"
 SHARED = "shared"
+WORDS = "words"
 
 _SLOT = re.compile(r"\{(\w+)\}")
 
@@ -53,6 +54,21 @@ class Phrase:
         """The phrase with random values."""
         return self.fill({slot: self._draw_value(slot, rng) for slot in self.slots})
 
+    def draw_masked(self, rng: random.Random) -> Item:
+        """The phrase with a placeholder in one slot, or with its value between two marks
+        as between HTML tags: `{0}`, and `{0}the station{1}`."""
+        while True:
+            values = {slot: self._draw_value(slot, rng) for slot in self.slots}
+            if not self.fill(values).is_held_out:
+                break
+        slot = rng.choice(self.slots)
+        is_hidden = rng.random() < 0.5
+        values[slot] = {
+            language: "{0}" if is_hidden else f"{{0}}{text}{{1}}"
+            for language, text in values[slot].items()
+        }
+        return replace(self.fill(values), category="masks")
+
     def all_items(self, rng: random.Random, most: int) -> Iterator[Item]:
         """Every filling of the finite slots, `most` at the most, in random order."""
         choices = [
@@ -81,8 +97,9 @@ def load(folder: Path = FOLDER) -> list[Phrase]:
         for path in sorted(folder.glob("*.yaml"))
     }
     shared = _read_slots(SHARED, files.pop(SHARED)["slots"])
+    about_words = files.pop(WORDS)
     seen: dict[tuple[str, str], str] = {}
-    return [
+    phrases = [
         _read_phrase(
             domain,
             entry,
@@ -92,6 +109,35 @@ def load(folder: Path = FOLDER) -> list[Phrase]:
         for domain, content in files.items()
         for entry in content["phrases"]
     ]
+    words = _collect_words(phrases, seen)
+    clear = {"word": tuple(_as_value(word) for word in words if not word.ambiguous_in)}
+    return [
+        *phrases,
+        *words,
+        *(_read_phrase(WORDS, entry, clear, seen) for entry in about_words["phrases"]),
+    ]
+
+
+def _collect_words(
+    phrases: list[Phrase], seen: dict[tuple[str, str], str]
+) -> list[Phrase]:
+    """Every slot's values as phrases of their own: short, so that the model meets each
+    of them often."""
+    values = {
+        tuple(value[language] for language in LANGUAGES): value
+        for phrase in phrases
+        for slot_values in phrase.values.values()
+        for value in slot_values
+    }
+    meanings = [{lang: (text,) for lang, text in value.items()} for value in values.values()]
+    return [
+        Phrase(WORDS, meaning, (), {}, _find_ambiguous(meaning, seen, str(i)))
+        for i, meaning in enumerate(meanings)
+    ]
+
+
+def _as_value(word: Phrase) -> Value:
+    return {language: texts[0] for language, texts in word.wordings.items()}
 
 
 def _read_slots(
@@ -134,18 +180,17 @@ def _read_phrase(
             raise PhrasebookError(
                 f"{where}: no slot {slot!r} in this file or in {SHARED}.yaml"
             )
-    ambiguous = _find_ambiguous(wordings, seen)
+    ambiguous = _find_ambiguous(wordings, seen, wordings["en"][0])
     return Phrase(
         domain, wordings, slots, {s: values[s] for s in slots if s in values}, ambiguous
     )
 
 
 def _find_ambiguous(
-    wordings: Mapping[str, tuple[str, ...]], seen: dict[tuple[str, str], str]
+    wordings: Mapping[str, tuple[str, ...]], seen: dict[tuple[str, str], str], me: str
 ) -> frozenset[str]:
     """The languages in which an earlier phrase has the same text: there the earlier
     one is what the text means ("Bonjour" is "Hello" before it is "Good morning")."""
-    me = wordings["en"][0]
     found = set()
     for language, texts in wordings.items():
         for text in texts:

@@ -16,7 +16,7 @@ from handlers.engine.m2m100 import language_token
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import LANGUAGES, clean
 
-PIECES = 8000
+PIECES = 16000
 _CONTROL = ("<s>", "<pad>", "</s>", "<unk>")
 #: M2M100 appends its languages and eight unused rows to the vocabulary.
 _UNUSED_ROWS = 8
