@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from torchserve_backend.catalog import CPU, Model
+from torchserve_backend.catalog import Model
 
 #: TorchServe itself must not give up: the registrar decides when a model is revived.
 _RETRY_S = 86_400
 _STARTUP_S = 600
+
+_VERSION = re.compile("1[.]0-[0-9a-f]{8}")
 
 
 def archive_name(model: Model) -> str:
@@ -28,6 +31,12 @@ def version(model: Model, model_path: Path) -> str:
     """Changes with the archive's content, so that the registrar sees that what runs is old."""
     digest = hashlib.sha256(_render_config(model, model_path).encode()).hexdigest()
     return f"1.0-{digest[:8]}"
+
+
+def is_ours(version: str) -> bool:
+    """Whether a version is one that archives written here have; others were registered by
+    somebody else."""
+    return _VERSION.fullmatch(version) is not None
 
 
 def archive(model: Model, store: Path, model_path: Path) -> Path:
@@ -62,23 +71,28 @@ def _make_manifest(model: Model, model_path: Path) -> dict[str, Any]:
 def _render_config(model: Model, model_path: Path) -> str:
     settings = model.settings
     config: dict[str, Any] = {
-        "minWorkers": settings.workers,
-        "maxWorkers": settings.workers,
+        "minWorkers": model.workers,
+        "maxWorkers": model.workers,
         "batchSize": settings.batch_size,
         "maxBatchDelay": settings.max_batch_delay,
         "responseTimeout": settings.response_timeout,
         "startupTimeout": _STARTUP_S,
         "maxRetryTimeoutInSec": _RETRY_S,
         "jobQueueSize": settings.queue_size,
-        "deviceType": "cpu" if model.device == CPU else "gpu",
+        "deviceType": "gpu" if model.is_on_gpu else "cpu",
         "handler": {
             "model_path": str(model_path),
             "languages": list(model.languages),
             "engine": settings.engine,
             "compute_type": model.compute_type,
             "device": model.device,
+            "devices": list(model.devices),
+            "max_batch_tokens": settings.max_batch_tokens,
+            "max_beam_size": settings.max_beam_size,
+            "max_alternatives": settings.max_alternatives,
         },
     }
-    if model.device != CPU:
-        config["deviceIds"] = [int(model.device)]
+    if model.is_on_gpu:
+        # TorchServe deals the workers out to them in turn.
+        config["deviceIds"] = list(map(int, model.devices))
     return yaml.safe_dump(config, sort_keys=False)

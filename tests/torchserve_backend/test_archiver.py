@@ -15,7 +15,7 @@ from torchserve_backend import archiver
 from torchserve_backend.catalog import Model, Translation
 
 WEIGHTS = Path("/models/m2m100/int8")
-KO = Model("ko", "translation", ("ko",), "cpu", Translation())
+KO = Model("ko", "translation", ("ko",), ("cpu",), Translation())
 
 
 def with_setting(name: str, value: Any) -> Model:
@@ -57,9 +57,16 @@ def test_the_manifest_names_the_installed_handler(tmp_path: Path):
 
 def test_the_configuration_says_what_the_map_says(tmp_path: Path):
     settings = Translation(
-        batch_size=8, max_batch_delay=5, workers=2, queue_size=9, response_timeout=33
+        batch_size=8,
+        max_batch_delay=5,
+        workers=2,
+        queue_size=9,
+        response_timeout=33,
+        max_batch_tokens=0,
+        max_beam_size=4,
+        max_alternatives=3,
     )
-    model = Model("ko", "translation", ("ko",), "1", settings)
+    model = Model("ko", "translation", ("ko",), ("1",), settings)
     config = read_config(archiver.archive(model, tmp_path, WEIGHTS))
     assert config == {
         "minWorkers": 2,
@@ -78,8 +85,27 @@ def test_the_configuration_says_what_the_map_says(tmp_path: Path):
             "engine": "ctranslate2",
             "compute_type": "float16",
             "device": "1",
+            "devices": ["1"],
+            "max_batch_tokens": 0,
+            "max_beam_size": 4,
+            "max_alternatives": 3,
         },
     }
+
+
+def test_a_model_on_several_gpus_has_its_workers_on_each(tmp_path: Path):
+    model = Model(
+        name="translation-0-2",
+        task="translation",
+        languages=("ko", "fr"),
+        devices=("0", "2"),
+        settings=Translation(workers=3),
+    )
+    config = read_config(archiver.archive(model, tmp_path, WEIGHTS))
+    assert (config["minWorkers"], config["maxWorkers"]) == (6, 6)
+    assert (config["deviceType"], config["deviceIds"]) == ("gpu", [0, 2])
+    assert config["handler"]["languages"] == ["ko", "fr"]
+    assert config["handler"]["devices"] == ["0", "2"]
 
 
 def test_a_model_on_the_cpu_names_no_gpu(tmp_path: Path):
@@ -87,6 +113,7 @@ def test_a_model_on_the_cpu_names_no_gpu(tmp_path: Path):
     assert config["deviceType"] == "cpu"
     assert "deviceIds" not in config
     assert config["handler"]["device"] == "cpu"
+    assert config["handler"]["devices"] == ["cpu"]
     assert config["handler"]["compute_type"] == "int8"
 
 
@@ -100,7 +127,7 @@ def test_norwegian_is_not_false(tmp_path: Path):
 @pytest.mark.parametrize(
     ("model", "weights"),
     [
-        pytest.param(dataclasses.replace(KO, device="0"), WEIGHTS, id="device"),
+        pytest.param(dataclasses.replace(KO, devices=("0",)), WEIGHTS, id="device"),
         pytest.param(
             dataclasses.replace(KO, languages=("fr",)), WEIGHTS, id="language"
         ),
@@ -119,6 +146,9 @@ def test_norwegian_is_not_false(tmp_path: Path):
                 "workers": 2,
                 "queue_size": 9,
                 "response_timeout": 33,
+                "max_batch_tokens": 0,
+                "max_beam_size": 4,
+                "max_alternatives": 3,
             }.items()
         ),
     ],
@@ -146,6 +176,24 @@ def test_the_version_stays_where_the_content_stays(tmp_path: Path, settings: Any
     after = archiver.archive(model, tmp_path / "after", WEIGHTS)
     for name in ("MAR-INF/MANIFEST.json", "model-config.yaml"):
         assert read(before, name) == read(after, name)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_ours"),
+    [
+        (archiver.version(KO, WEIGHTS), True),
+        ("1.0-7f411872", True),
+        ("1.0", False),
+        ("2.0-7f411872", False),
+        ("1x0-7f411872", False),
+        ("1.0-7f41187", False),
+        ("1.0-7f4118720", False),
+        ("1.0-7F411872", False),
+        ("1.0-7f411872\n", False),
+    ],
+)
+def test_our_versions_are_told_from_others(version: str, is_ours: bool):
+    assert archiver.is_ours(version) == is_ours
 
 
 def test_an_old_archive_is_replaced_whole(tmp_path: Path):

@@ -44,9 +44,13 @@ def test_the_original_map_loads_unchanged(path: Path):
             "compute_type": "auto",
             "batch_size": 64,
             "max_batch_delay": 100,
+            "placement": "language",
             "workers": 1,
             "queue_size": 4096,
             "response_timeout": 60,
+            "max_batch_tokens": 4096,
+            "max_beam_size": 8,
+            "max_alternatives": 5,
         }
 
 
@@ -62,9 +66,13 @@ def test_every_setting_can_be_written(path: Path):
         "compute_type": "bfloat16",
         "batch_size": 1,
         "max_batch_delay": 5,
+        "placement": "language",
         "workers": 2,
         "queue_size": 8,
         "response_timeout": 300,
+        "max_batch_tokens": 0,
+        "max_beam_size": 1,
+        "max_alternatives": 0,
     }
     content = {"cuda_id": {"no": "cpu"}, "translation": section}
     (model,) = catalog.load(write(path, content)).models
@@ -86,18 +94,70 @@ def test_another_model_replaces_only_the_maps_model(path: Path):
         pytest.param({"ko": "cpu", "en": "0"}, 1, ["cpu", "0"], False, id="both"),
         pytest.param({"ko": "00"}, 1, ["0"], False, id="leading zero"),
         pytest.param({"ko": "1", "en": "0"}, 2, ["1", "0"], False, id="two GPUs"),
+        pytest.param({"ko": ["0", "1"]}, 2, ["0,1"], False, id="one language on two"),
+        pytest.param({"ko": ["10", "9"]}, 11, ["9,10"], False, id="in another order"),
+        pytest.param(
+            {"ko": ["1"], "en": "1"}, 2, ["1", "1"], False, id="a list of one"
+        ),
+        pytest.param({"ko": ["0", "1"]}, 0, ["cpu"], True, id="a list and no GPU"),
     ],
 )
 def test_models_are_placed(
     path: Path,
-    devices: dict[str, str],
+    devices: dict[str, Any],
     gpus: int,
     placed: list[str],
     is_fallback: bool,
 ):
     models = catalog.load(write(path, {"cuda_id": devices}), gpus=gpus)
     assert [model.device for model in models.models] == placed
+    assert [model.name for model in models.models] == list(devices)
     assert models.is_cpu_fallback is is_fallback
+
+
+MIXED = {"ko": "1", "en": ["1", "0"], "fr": "1", "de": "cpu", "pt": ["0", "1"]}
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpus", "served"),
+    [
+        pytest.param(
+            MIXED,
+            2,
+            {
+                "translation-1": ("ko", "fr"),
+                "translation-0-1": ("en", "pt"),
+                "translation-cpu": ("de",),
+            },
+            id="by device",
+        ),
+        pytest.param(MIXED, 0, {"translation-cpu": tuple(MIXED)}, id="no GPU"),
+        pytest.param(
+            {"ko": "0", "fr": ["00"]}, 1, {"translation-0": ("ko", "fr")}, id="one GPU"
+        ),
+    ],
+)
+def test_languages_of_a_device_share_a_model(
+    path: Path, devices: dict[str, Any], gpus: int, served: dict[str, tuple[str, ...]]
+):
+    section = {"placement": "device"}
+    write(path, {"cuda_id": devices, "translation": section})
+    models = catalog.load(path, gpus=gpus)
+    assert {model.name: model.languages for model in models.models} == served
+    assert list(served) == [model.name for model in models.models]
+    assert models.languages == tuple(devices)
+    for name, languages in served.items():
+        for language in languages:
+            assert models.route("translation", language).name == name
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "workers"), [("cpu", 0, 3), ("0", 1, 3), (["0", "1"], 2, 6)]
+)
+def test_every_device_has_its_workers(path: Path, device: Any, gpus: int, workers: int):
+    section = {"workers": 3}
+    write(path, {"cuda_id": {"ko": device}, "translation": section})
+    assert catalog.load(path, gpus=gpus).models[0].workers == workers
 
 
 @pytest.mark.parametrize(
@@ -107,16 +167,17 @@ def test_models_are_placed(
         ("ctranslate2", "0", "auto", "float16"),
         ("transformers", "cpu", "auto", "float32"),
         ("transformers", "0", "auto", "float16"),
+        ("ctranslate2", ["0", "1"], "auto", "float16"),
         ("ctranslate2", "0", "int8_float16", "int8_float16"),
         ("transformers", "cpu", "bfloat16", "bfloat16"),
     ],
 )
 def test_the_precision_is_resolved(
-    path: Path, engine: str, device: str, asked: str, resolved: str
+    path: Path, engine: str, device: Any, asked: str, resolved: str
 ):
     section = {"engine": engine, "compute_type": asked}
     write(path, {"cuda_id": {"ko": device}, "translation": section})
-    assert catalog.load(path, gpus=1).models[0].compute_type == resolved
+    assert catalog.load(path, gpus=2).models[0].compute_type == resolved
 
 
 def test_a_model_is_found_by_task_and_language(path: Path):
@@ -130,9 +191,11 @@ def test_a_model_is_found_by_task_and_language(path: Path):
 
 KO = {"ko": "0"}
 SUCH_AS = 'such as {"ko": "0"}'
-DEVICE = 'expected "cpu" or a GPU number such as "0"'
+DEVICE = (
+    'expected "cpu", a GPU number such as "0", or a list of different GPU numbers such '
+    'as ["0", "1"]'
+)
 LANGUAGE = "expected an ISO 639 code in lower case"
-NUMBER = "expected a whole number of at least 1"
 TEXT = "expected a non-empty string"
 
 
@@ -188,21 +251,66 @@ def test_a_bad_language_is_refused(path: Path, language: str):
 
 
 @pytest.mark.parametrize(
-    "device", [0, True, None, "", "gpu0", "-1", "0.5", "²", "CPU", ["0"]]
+    "device",
+    [
+        *(0, True, None, "", "gpu0", "-1", "0.5", "²", "CPU", "0,1", {"0": "1"}),
+        pytest.param([], id="no GPU in a list"),
+        pytest.param(["0", "0"], id="a GPU twice"),
+        pytest.param(["1", "01"], id="a GPU twice, written in two ways"),
+        pytest.param(["cpu", "0"], id="the CPU beside a GPU"),
+        pytest.param(["cpu"], id="the CPU in a list"),
+        pytest.param([0, 1], id="numbers without quotes"),
+        pytest.param(["0", None], id="null in a list"),
+        pytest.param([["0"]], id="a list in a list"),
+    ],
 )
 def test_a_bad_device_is_refused(path: Path, device: Any):
     write(path, {"cuda_id": {"ko": device}})
     assert_refused(path, ["cuda_id.ko: ", DEVICE, f"found {device!r}"])
 
 
-@pytest.mark.parametrize("value", [0, -1, 64.0, "64", True, False, None, [64]])
-@pytest.mark.parametrize(
-    "setting",
-    ["batch_size", "max_batch_delay", "workers", "queue_size", "response_timeout"],
-)
+RANGES = {
+    "batch_size": "of at least 1",
+    "max_batch_delay": "of at least 1",
+    "workers": "of at least 1",
+    "queue_size": "of at least 1",
+    "response_timeout": "of at least 1",
+    "max_batch_tokens": "of at least 0",
+    "max_beam_size": "from 1 to 8",
+    "max_alternatives": "from 0 to 5",
+}
+
+
+@pytest.mark.parametrize("value", [-1, 6.0, "6", True, False, None, [6]])
+@pytest.mark.parametrize("setting", RANGES)
 def test_a_bad_number_is_refused(path: Path, setting: str, value: Any):
     write(path, {"cuda_id": KO, "translation": {setting: value}})
-    assert_refused(path, [f"translation.{setting}: ", NUMBER, f"found {value!r}"])
+    expectation = f"expected a whole number {RANGES[setting]}, found {value!r}"
+    assert_refused(path, [f"translation.{setting}: {expectation}"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        *(("batch_size", 0), ("max_batch_delay", 0), ("workers", 0)),
+        *(("queue_size", 0), ("response_timeout", 0)),
+        *(("max_beam_size", 0), ("max_beam_size", 9), ("max_alternatives", 6)),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(path: Path, setting: str, value: int):
+    test_a_bad_number_is_refused(path, setting, value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        *(("max_batch_tokens", 0), ("max_beam_size", 1), ("max_beam_size", 8)),
+        *(("max_alternatives", 0), ("max_alternatives", 5), ("batch_size", 1)),
+    ],
+)
+def test_the_ends_of_a_range_are_taken(path: Path, setting: str, value: int):
+    write(path, {"cuda_id": KO, "translation": {setting: value}})
+    assert getattr(catalog.load(path).models[0].settings, setting) == value
 
 
 @pytest.mark.parametrize(
@@ -211,8 +319,10 @@ def test_a_bad_number_is_refused(path: Path, setting: str, value: Any):
         ("model", "", TEXT),
         ("model", 3, TEXT),
         ("model", None, TEXT),
-        ("engine", True, TEXT),
+        ("engine", True, "expected one of ctranslate2, transformers"),
         ("engine", "onnx", "expected one of ctranslate2, transformers"),
+        ("placement", "gpu", "expected one of language, device"),
+        ("placement", ["device"], "expected one of language, device"),
         ("compute_type", 8, TEXT),
         ("compute_type", "int7", "expected one of auto, int8, "),
         ("compute_type", "int8 ", "expected one of auto, int8, "),
@@ -230,8 +340,11 @@ def test_a_precision_of_the_other_engine_is_refused(path: Path):
     assert_refused(path, ["translation.compute_type: ", expectation, "found 'int8'"])
 
 
-def test_a_gpu_that_does_not_exist_is_refused(path: Path):
-    write(path, {"cuda_id": {"ko": "0", "it": "2"}})
+@pytest.mark.parametrize("device", ["2", ["1", "2"]], ids=["alone", "in a list"])
+@pytest.mark.parametrize("placement", catalog.PLACEMENTS)
+def test_a_gpu_that_does_not_exist_is_refused(path: Path, placement: str, device: Any):
+    section = {"placement": placement}
+    write(path, {"cuda_id": {"ko": "0", "it": device}, "translation": section})
     says = ["cuda_id.it: GPU 2 does not exist", "this host has 2 (0 to 1)", '"cpu"']
     assert_refused(path, says, gpus=2)
 
