@@ -67,11 +67,7 @@ def up(
         _start(wanted, nginx)
         management = Management(wanted.management_url, wanted.key_file)
         _wait_for_torchserve(wanted, management)
-        actions = registrar.plan(desired, registrar.observe(desired, management))
-        console.print(
-            f"{len(desired) - len(actions)} of {len(desired)} models already registered"
-        )
-        registrar.apply(actions, management)
+        _mend(desired, management)
         backend.show_progress(desired, management, timeout_s)
         _show_translation(wanted, models)
 
@@ -192,6 +188,16 @@ def _wait_for_torchserve(wanted: Stack, management: Management) -> None:
             if supervision.states()["torchserve"] == "FATAL":
                 break
     raise TimeoutError("TorchServe did not start.")
+
+
+def _mend(desired: list[registrar.Desired], management: Management) -> None:
+    """Brings TorchServe to what the map says; names the models that go."""
+    actions = registrar.plan_change(desired, management)
+    gone = [action for action in actions if action.desired is None]
+    kept = len(desired) + len(gone) - len(actions)
+    said = f"{kept} of {len(desired)} models already registered"
+    console.print(said, *map(str, gone), sep="\n", markup=False)
+    registrar.apply(actions, management)
 
 
 def _show_translation(wanted: Stack, models: Catalog) -> None:

@@ -68,20 +68,14 @@ def check(map_path: Map = catalog.MAP, model: ModelName = None) -> None:
     with _errors():
         models = load_catalog(map_path, model)
     table = Table(
-        "language",
-        "device",
-        "engine",
-        "precision",
-        "workers",
-        "batch",
-        "delay ms",
-        "queue",
+        *("language", "device", "engine", "precision"),
+        *("workers", "batch", "delay ms", "queue"),
     )
     for entry in models.models:
         s = entry.settings
         table.add_row(
-            *(",".join(entry.languages), entry.device, s.engine, entry.compute_type),
-            *map(str, (s.workers, s.batch_size, s.max_batch_delay, s.queue_size)),
+            *(" ".join(entry.languages), entry.device, s.engine, entry.compute_type),
+            *map(str, (entry.workers, s.batch_size, s.max_batch_delay, s.queue_size)),
         )
     console.print(table, soft_wrap=False)
 
@@ -93,7 +87,7 @@ def archive(
     store: Store = STORE,
     dry_run: DryRun = False,
 ) -> None:
-    """Fetch and convert the model, and write one archive per language into the store."""
+    """Fetch and convert the model, and write one archive per model into the store."""
     with _errors():
         models = load_catalog(map_path, model)
         if dry_run:
@@ -134,7 +128,7 @@ def register(
         management = Management(url, key_file)
         if watch and not dry_run:
             heal_forever(desired, management, every_s=every_s, patience_s=patience_s)
-        actions = registrar.plan(desired, registrar.observe(desired, management))
+        actions = registrar.plan_change(desired, management)
         console.print(
             "\n".join(map(str, actions))
             or "nothing to do: TorchServe runs what the map says"
@@ -198,10 +192,9 @@ def write_archives(models: Catalog, store: Path) -> list[registrar.Desired]:
 
 def _describe(model: Model, model_path: Path) -> registrar.Desired:
     return registrar.Desired(
-        name=model.name,
+        model,
         archive=archiver.archive_name(model),
         version=archiver.version(model, model_path),
-        settings=model.settings,
     )
 
 
@@ -232,7 +225,7 @@ def _heal(action: registrar.Action, management: Management) -> None:
 def show_progress(
     desired: list[registrar.Desired], management: Management, timeout_s: float
 ) -> None:
-    """A bar of ready models until all are."""
+    """A bar of ready languages until all are."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -240,9 +233,14 @@ def show_progress(
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("languages ready", total=len(desired))
+        bar = progress.add_task("languages ready", total=_count(desired))
         for ready in registrar.poll_ready(desired, management, timeout_s):
-            progress.update(bar, completed=len(ready))
+            are_ready = [model for model in desired if model.name in ready]
+            progress.update(bar, completed=_count(are_ready))
+
+
+def _count(desired: list[registrar.Desired]) -> int:
+    return sum(len(entry.model.languages) for entry in desired)
 
 
 def print_status(models: Catalog, management: Management) -> bool:
@@ -263,7 +261,7 @@ def print_status(models: Catalog, management: Management) -> bool:
             else ("not registered", "-", "-", "-")
         )
         table.add_row(
-            ",".join(entry.languages),
+            " ".join(entry.languages),
             entry.settings.model,
             entry.device,
             *map(str, state),

@@ -14,6 +14,8 @@ import requests
 DEFAULT_URL = "http://127.0.0.1:8081"
 
 _TIMEOUT_S = 10
+#: Names in one answer; TorchServe gives no more, whatever it is asked for.
+_PAGE = 100
 #: Characters of an answer that is not TorchServe's.
 _QUOTED = 200
 
@@ -60,8 +62,13 @@ class Management:
 
     def names(self) -> list[str]:
         """The names of all registered models."""
-        models = self._call("GET", "/models", limit=1000)["models"]
-        return [model["modelName"] for model in models]
+        names: list[str] = []
+        page: dict[str, Any] = {"nextPageToken": 0}
+        while "nextPageToken" in page:
+            token = page["nextPageToken"]
+            page = self._call("GET", "/models", limit=_PAGE, next_page_token=token)
+            names += (model["modelName"] for model in page["models"])
+        return names
 
     def describe(self, name: str) -> Registered | None:
         """The state of one model's default version, or None where it is not registered."""

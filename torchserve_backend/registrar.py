@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from torchserve_backend.catalog import Translation
+from torchserve_backend import archiver
+from torchserve_backend.catalog import Model
 from torchserve_backend.management import Management, ManagementError, Registered
 
 
@@ -21,79 +22,88 @@ class Step(StrEnum):
     REPLACE = "replace"
     SCALE = "scale"
     REVIVE = "revive"
+    REMOVE = "remove"
 
 
 @dataclass(frozen=True)
 class Desired:
-    """A model as the map wants it."""
+    """A model as the map wants it, and the archive that brings it."""
 
-    name: str
+    model: Model
     archive: str
     version: str
-    settings: Translation
+
+    @property
+    def name(self) -> str:
+        """What TorchServe calls it."""
+        return self.model.name
 
 
 @dataclass(frozen=True)
 class Action:
-    """One step on one model, and why."""
+    """One step on one model, and why; a model that shall go has nothing that is desired."""
 
     step: Step
-    desired: Desired
+    name: str
     reason: str
+    desired: Desired | None = None
 
     def __str__(self) -> str:
-        return f"{self.step} {self.desired.name}: {self.reason}"
+        return f"{self.step} {self.name}: {self.reason}"
 
 
 def plan(
-    desired: Iterable[Desired],
+    desired: Sequence[Desired],
     actual: Mapping[str, Registered | None],
     *,
     dead: Iterable[str] = (),
 ) -> list[Action]:
     """The actions that make `actual` (by name; None is not registered) what is desired.
 
-    `dead` names models that have had no worker for so long that TorchServe must have
-    given up on them; they are revived first, as they are. One that an operator has scaled
-    to nothing is not dead.
+    What `actual` has beyond that is removed where it is ours, before all else: the others
+    may need its memory. `dead` names models that have had no worker for so long that
+    TorchServe must have given up on them; they are revived, as they are. One that an
+    operator has scaled to nothing is not dead.
     """
     given_up = set(dead)
-    actions = []
+    wanted = {model.name for model in desired}
+    actions = [
+        Action(Step.REMOVE, name, "the map does not name it")
+        for name, found in actual.items()
+        if found and name not in wanted and archiver.is_ours(found.version)
+    ]
     for model in desired:
         found = actual.get(model.name)
-        action = _compare(model, found, is_dead=model.name in given_up)
-        if action:
-            actions.append(action)
+        difference = _compare(model, found, is_dead=model.name in given_up)
+        if difference:
+            step, reason = difference
+            actions.append(Action(step, model.name, reason, model))
     return actions
 
 
 def _compare(
-    model: Desired, found: Registered | None, *, is_dead: bool
-) -> Action | None:
-    settings = model.settings
+    desired: Desired, found: Registered | None, *, is_dead: bool
+) -> tuple[Step, str] | None:
     if found is None:
-        return Action(Step.REGISTER, model, "not registered")
+        return Step.REGISTER, "not registered"
     if is_dead and not found.is_ready and found.min_workers:
-        return Action(
-            Step.REVIVE, model, "no worker, and TorchServe has stopped trying"
-        )
-    if found.version != model.version:
-        return Action(
+        return Step.REVIVE, "no worker, and TorchServe has stopped trying"
+    if found.version != desired.version:
+        return (
             Step.REPLACE,
-            model,
-            f"runs {found.version}, the map asks for {model.version}",
+            f"runs {found.version}, the map asks for {desired.version}",
         )
     for name in ("batch_size", "max_batch_delay"):
-        is_value, should_be = getattr(found, name), getattr(settings, name)
+        is_value, should_be = (
+            getattr(found, name),
+            getattr(desired.model.settings, name),
+        )
         if is_value != should_be:
-            return Action(
-                Step.REPLACE, model, f"{name} is {is_value}, the map says {should_be}"
-            )
-    if found.min_workers != settings.workers:
-        return Action(
+            return Step.REPLACE, f"{name} is {is_value}, the map says {should_be}"
+    if found.min_workers != desired.model.workers:
+        return (
             Step.SCALE,
-            model,
-            f"{found.min_workers} workers, the map says {settings.workers}",
+            f"{found.min_workers} workers, the map says {desired.model.workers}",
         )
     return None
 
@@ -112,41 +122,45 @@ def apply(actions: Iterable[Action], management: Management) -> None:
     its store is not the one that the map asks for.
     """
     for action in actions:
-        model = action.desired
-        if action.step is Step.REPLACE:
-            _unregister(model.name, management)
-        if action.step in (Step.REGISTER, Step.REPLACE):
-            _register(model, management)
-        if action.step is Step.SCALE:
-            management.scale(model.name, model.settings.workers)
-        if action.step is Step.REVIVE:
-            _revive(model, management)
+        if action.step in (Step.REPLACE, Step.REMOVE):
+            _unregister(action.name, management)
+        if action.desired is not None:
+            _reach(action.desired, action.step, management)
 
 
-def _register(model: Desired, management: Management) -> None:
-    settings = model.settings
+def _reach(desired: Desired, step: Step, management: Management) -> None:
+    if step in (Step.REGISTER, Step.REPLACE):
+        _register(desired, management)
+    if step is Step.SCALE:
+        management.scale(desired.name, desired.model.workers)
+    if step is Step.REVIVE:
+        _revive(desired, management)
+
+
+def _register(desired: Desired, management: Management) -> None:
+    settings = desired.model.settings
     management.register(
-        model.archive,
-        model.name,
+        desired.archive,
+        desired.name,
         batch_size=settings.batch_size,
         max_batch_delay=settings.max_batch_delay,
-        workers=settings.workers,
+        workers=desired.model.workers,
     )
-    found = management.describe(model.name)
-    if found and found.version != model.version:
+    found = management.describe(desired.name)
+    if found and found.version != desired.version:
         raise ManagementError(
-            f"{model.archive} in TorchServe's store is {found.version}, the map asks for "
-            f"{model.version}: write the archives first"
+            f"{desired.archive} in TorchServe's store is {found.version}, the map asks for "
+            f"{desired.version}: write the archives first"
         )
 
 
-def _revive(model: Desired, management: Management) -> None:
+def _revive(desired: Desired, management: Management) -> None:
     """Asking for the same number of workers again does nothing. A model must not stay at
     none where the first of the two calls takes too long."""
     try:
-        management.scale(model.name, 0, wait=True)
+        management.scale(desired.name, 0, wait=True)
     finally:
-        management.scale(model.name, model.settings.workers)
+        management.scale(desired.name, desired.model.workers)
 
 
 def _unregister(name: str, management: Management) -> None:
@@ -156,7 +170,7 @@ def _unregister(name: str, management: Management) -> None:
 
 
 def poll_ready(
-    desired: list[Desired], management: Management, timeout_s: float
+    desired: Sequence[Desired], management: Management, timeout_s: float
 ) -> Iterator[set[str]]:
     """Yields the names of the models that are ready, again and again, until all are.
 
@@ -205,8 +219,18 @@ class Watch:
         return dead
 
 
+def plan_change(desired: Sequence[Desired], management: Management) -> list[Action]:
+    """One look at TorchServe: all that differs from the map, with what the map no longer
+    names.
+
+    Raises ManagementError where TorchServe does not answer.
+    """
+    names = management.names()
+    return plan(desired, {name: management.describe(name) for name in names})
+
+
 def plan_healing(
-    desired: list[Desired], management: Management, watch: Watch
+    desired: Sequence[Desired], management: Management, watch: Watch
 ) -> list[Action]:
     """One look at TorchServe: what is missing is to be registered and what is dead to be
     revived; what an operator has changed by hand is left alone.

@@ -15,7 +15,7 @@ import requests
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
 from tests.e2e.real_stack import is_ready, processes, start_stack, wait_until
 from torchserve_backend import registrar
-from torchserve_backend.catalog import Translation
+from torchserve_backend.catalog import Model, Translation
 from torchserve_backend.management import Management, read_key
 
 EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
@@ -78,10 +78,10 @@ def test_a_model_without_workers_is_revived(stack: Stack):
     found = management.describe("vi")
     assert found is not None
     assert not found.is_ready
-    desired = registrar.Desired("vi", "vi.mar", found.version, Translation())
-    registrar.apply(
-        [registrar.Action(registrar.Step.REVIVE, desired, "test")], management
-    )
+    model = Model("vi", "translation", ("vi",), ("cpu",), Translation())
+    desired = registrar.Desired(model, "vi.mar", found.version)
+    revive = registrar.Action(registrar.Step.REVIVE, "vi", "test", desired)
+    registrar.apply([revive], management)
     wait_until(lambda: bool((now := management.describe("vi")) and now.is_ready))
 
 

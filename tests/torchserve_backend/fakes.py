@@ -63,7 +63,7 @@ class FakeTorchServe:
         ):
             return _refuse(400, "InvalidKeyException", "Token Authorization failed.")
         if path == "/models":
-            return self._register(given) if method == "POST" else self._list()
+            return self._register(given) if method == "POST" else self._list(given)
         name = path.split("/")[2]
         if name not in self.models:
             return _refuse(404, "ModelNotFoundException", f"Model not found: {name}")
@@ -74,8 +74,13 @@ class FakeTorchServe:
             return 200, {"status": f'Model "{name}" unregistered'}
         return 200, [self.models[name]]
 
-    def _list(self) -> Answer:
-        return 200, {"models": [{"modelName": name} for name in self.models]}
+    def _list(self, given: dict[str, str]) -> Answer:
+        """A page; where it is full, the next one is named, even if nothing is there."""
+        start = int(given.get("next_page_token", 0))
+        end = start + min(int(given["limit"]), 100)
+        page = [{"modelName": name} for name in sorted(self.models)[start:end]]
+        next_page = {"nextPageToken": str(end)} if end <= len(self.models) else {}
+        return 200, {"models": page} | next_page
 
     def _register(self, given: dict[str, str]) -> Answer:
         name = given["model_name"]
@@ -114,6 +119,9 @@ class FakeManagement(Management):
         self.found = found or {}
         self.calls: list[str] = []
         self._refuses = refuses
+
+    def names(self) -> list[str]:
+        return list(self.found)
 
     def describe(self, name: str) -> Registered | None:
         return self.found.get(name)

@@ -14,7 +14,7 @@ from handlers.engine.m2m100 import TOKENIZER_FILES
 from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
 from torchserve_backend import __main__ as command_line
 from torchserve_backend import checkpoint
-from torchserve_backend.catalog import Translation
+from torchserve_backend.catalog import Model, Translation
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Desired
 
@@ -98,6 +98,19 @@ def test_check_shows_what_runs_where(write_map: WriteMap):
         assert word in result.stdout
 
 
+def test_check_shows_languages_together_with_all_their_workers(
+    monkeypatch: pytest.MonkeyPatch, write_map: WriteMap
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    devices = {"ko": ["0", "1"], "en": "cpu", "fr": ["1", "0"]}
+    result = run("check", "--map", write_map(devices, placement="device", workers=3))
+    rows = "\n".join(
+        " ".join(line.replace("│", " ").split()) for line in result.stdout.splitlines()
+    )
+    assert "\nko fr 0,1 ctranslate2 float16 6 64 100 4096\n" in rows
+    assert "\nen cpu ctranslate2 int8 3 64 100 4096\n" in rows
+
+
 def test_check_is_silent_about_a_cpu_that_was_asked_for(write_map: WriteMap):
     result = run("check", "--map", write_map({"fr": "cpu"}))
     assert "no GPU" not in result.stdout
@@ -178,6 +191,43 @@ def test_register_brings_torchserve_to_what_the_map_says(
     assert {call.split()[0] for call in torchserve.calls} == {"GET"}
 
 
+def test_register_removes_what_the_map_does_not_name(
+    map_path: Path,
+    there: list[object],
+    torchserve: FakeTorchServe,
+    archived: dict[str, str],
+):
+    torchserve.add("de", "1.0-7f411872")
+    torchserve.add("mine", "1.0")
+    result = run("register", "--map", map_path, *there)
+    assert result.exit_code == 0
+    assert "remove de: the map does not name it\nregister ko: " in result.stdout
+    assert torchserve.models.keys() == {"ko", "fr", "mine"}
+
+
+def test_a_placement_can_be_changed_back_and_forth(
+    write_map: WriteMap,
+    model: Path,
+    tmp_path: Path,
+    there: list[object],
+    torchserve: FakeTorchServe,
+):
+    for placement, names in (
+        ("language", {"ko", "fr"}),
+        ("device", {"translation-cpu"}),
+        ("language", {"ko", "fr"}),
+    ):
+        settings = {"engine": "transformers", "model": str(model)}
+        path = write_map(placement=placement, **settings)
+        said = run("archive", "--map", path, "--store", tmp_path / "store").stdout
+        pairs = [line.split() for line in said.splitlines() if ".mar " in line]
+        torchserve.store = {Path(path).name: version for path, version in pairs}
+        result = run("register", "--map", path, *there)
+        assert result.exit_code == 0
+        assert "2/2" in result.stdout
+        assert torchserve.models.keys() == names
+
+
 @pytest.mark.parametrize("options", [[], ["--watch"]], ids=["once", "watching"])
 def test_register_only_says_what_it_would_do(
     map_path: Path,
@@ -249,8 +299,25 @@ def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
         assert word in row
 
 
+def want(name: str) -> Desired:
+    model = Model(name, "translation", (name,), ("cpu",), Translation())
+    return Desired(model, f"{name}.mar", "1.0")
+
+
 class Ended(Exception):
     """Ends the loop that never ends."""
+
+
+def test_status_shows_a_model_once_with_all_its_languages(
+    write_map: WriteMap, there: list[object], torchserve: FakeTorchServe
+):
+    torchserve.add("translation-cpu", minWorkers=2)
+    path = write_map(placement="device", workers=2)
+    result = run("status", "--map", path, *there)
+    assert result.exit_code == 0
+    (row,) = [line for line in result.stdout.splitlines() if "cpu" in line]
+    for words in ("ko fr", "models/phrasebook", "1/2"):
+        assert words in row
 
 
 class Unlucky(FakeManagement):
@@ -268,14 +335,12 @@ class Unlucky(FakeManagement):
 
 
 def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
-    wanted = [
-        Desired(name, f"{name}.mar", "1.0", Translation())
-        for name in ("ko", "fr", "vi", "de", "it")
-    ]
+    wanted = list(map(want, ("ko", "fr", "vi", "de", "it")))
     found = {
         "vi": Registered("vi", "1.0", 8, 100, 1, 1, 0),
         "de": Registered("de", "1.0", 64, 100, 1, 0, 0),
         "it": Registered("it", "1.0", 64, 100, 0, 0, 0),
+        "pt": Registered("pt", "1.0-7f411872", 64, 100, 1, 1, 0),
     }
     # One look at each, and one more at French once it has been registered.
     management = Unlucky(2 * (len(wanted) + 1), found)
@@ -300,9 +365,8 @@ def test_watching_survives_a_torchserve_that_is_down():
                 raise Ended
             raise ManagementError("down")
 
-    wanted = [Desired("ko", "ko.mar", "1.0", Translation())]
     with pytest.raises(Ended):
-        command_line.heal_forever(wanted, Down(), every_s=0, patience_s=0)
+        command_line.heal_forever([want("ko")], Down(), every_s=0, patience_s=0)
 
 
 def test_a_relative_cache_is_found_from_torchserves_directory(

@@ -53,8 +53,18 @@ def test_a_model_that_is_not_registered_is_none(management: Management):
 def test_all_names_are_listed(torchserve: FakeTorchServe, management: Management):
     torchserve.add("ko")
     torchserve.add("fr")
-    assert management.names() == ["ko", "fr"]
-    assert torchserve.calls == ["GET /models?limit=1000"]
+    assert management.names() == ["fr", "ko"]
+    assert torchserve.calls == ["GET /models?limit=100&next_page_token=0"]
+
+
+@pytest.mark.parametrize("number", [99, 100, 101, 250])
+def test_names_that_are_on_several_pages_are_all_listed(
+    torchserve: FakeTorchServe, management: Management, number: int
+):
+    names = [f"model-{i:03}" for i in range(number)]
+    for name in names:
+        torchserve.add(name)
+    assert management.names() == names
 
 
 def test_a_model_is_registered_with_the_maps_values_and_without_waiting(

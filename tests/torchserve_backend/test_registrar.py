@@ -11,7 +11,7 @@ import pytest
 
 from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
 from torchserve_backend import registrar
-from torchserve_backend.catalog import Translation
+from torchserve_backend.catalog import Model, Translation
 from torchserve_backend.management import Management, ManagementError, Registered
 from torchserve_backend.registrar import Action, Desired, Step, Watch
 
@@ -24,7 +24,15 @@ RUNS = Registered(
     ready_workers=1,
     pending_requests=0,
 )
-WANTED = Desired("ko", "ko.mar", "1.0-ab", Translation())
+
+
+def want(name: str, **settings: int) -> Desired:
+    model = Model(name, "translation", (name,), ("cpu",), Translation(**settings))  # type: ignore[arg-type]
+    return Desired(model, f"{name}.mar", "1.0-ab")
+
+
+WANTED = want("ko")
+OURS, FOREIGN = "1.0-7f411872", "1.0"
 
 
 def runs(**changes: int | str) -> Registered:
@@ -101,15 +109,84 @@ def test_where_nothing_differs_nothing_is_planned(found: Registered, dead: bool)
 
 
 def test_each_model_is_compared_with_its_own_state_in_the_maps_order():
-    wanted = [
-        dataclasses.replace(WANTED, name=name, archive=f"{name}.mar")
-        for name in ("vi", "ko", "fr")
-    ]
+    wanted = [want("vi"), WANTED, want("fr")]
     actual = {"fr": None, "ko": RUNS, "de": None}
     actions = registrar.plan(wanted, actual)
     assert list(map(str, actions)) == [
         "register vi: not registered",
         "register fr: not registered",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "actions"),
+    [
+        pytest.param(
+            runs(name="de", version=OURS),
+            ["remove de: the map does not name it", "register vi: not registered"],
+            id="ours, before what is new",
+        ),
+        pytest.param(
+            runs(name="de", version=OURS, ready_workers=0, min_workers=0),
+            ["remove de: the map does not name it", "register vi: not registered"],
+            id="ours without workers",
+        ),
+        pytest.param(
+            runs(name="de", version=FOREIGN),
+            ["register vi: not registered"],
+            id="somebody else's",
+        ),
+        pytest.param(None, ["register vi: not registered"], id="gone meanwhile"),
+    ],
+)
+def test_what_the_map_does_not_name_is_removed_where_it_is_ours(
+    found: Registered | None, actions: list[str]
+):
+    actual = {"ko": RUNS, "de": found}
+    assert list(map(str, registrar.plan([WANTED, want("vi")], actual))) == actions
+
+
+def test_a_change_removes_and_healing_does_not(
+    torchserve: FakeTorchServe, management: Management
+):
+    torchserve.store = {"ko.mar": "1.0-ab"}
+    torchserve.add("de", OURS)
+    torchserve.add("mine", FOREIGN)
+    for _ in range(2):
+        healing = registrar.plan_healing([WANTED], management, Watch(-1))
+        registrar.apply(healing, management)
+    assert torchserve.models.keys() == {"ko", "de", "mine"}
+    change = registrar.plan_change([WANTED], management)
+    registrar.apply(change, management)
+    assert torchserve.models.keys() == {"ko", "mine"}
+    registrar.apply(change, management)
+    assert registrar.plan_change([WANTED], management) == []
+    assert torchserve.models.keys() == {"ko", "mine"}
+
+
+@pytest.mark.parametrize(
+    ("devices", "workers", "total"),
+    [
+        pytest.param(("cpu",), 2, 2, id="one device"),
+        pytest.param(("0", "1"), 2, 4, id="two devices"),
+    ],
+)
+def test_workers_are_counted_on_all_devices(
+    devices: tuple[str, ...], workers: int, total: int
+):
+    model = dataclasses.replace(want("ko", workers=workers).model, devices=devices)
+    wanted = dataclasses.replace(WANTED, model=model)
+    assert registrar.plan([wanted], {"ko": runs(min_workers=total)}) == []
+    (action,) = registrar.plan([wanted], {"ko": runs(min_workers=total + 1)})
+    assert str(action) == f"scale ko: {total + 1} workers, the map says {total}"
+    management = FakeManagement()
+    for step in (Step.REGISTER, Step.SCALE, Step.REVIVE):
+        registrar.apply([Action(step, "ko", "", wanted)], management)
+    assert management.calls == [
+        f"register ko.mar ko 64 100 {total}",
+        f"scale ko {total}",
+        "scale ko 0 wait",
+        f"scale ko {total}",
     ]
 
 
@@ -128,27 +205,40 @@ def test_each_model_is_compared_with_its_own_state_in_the_maps_order():
 )
 def test_an_action_is_carried_out(step: Step, calls: list[str]):
     management = FakeManagement({"ko": RUNS})
-    registrar.apply([Action(step, WANTED, "")], management)
+    registrar.apply([Action(step, "ko", "", WANTED)], management)
+    assert management.calls == calls
+
+
+@pytest.mark.parametrize(
+    ("found", "calls"),
+    [
+        pytest.param({"ko": RUNS}, ["unregister ko 1.0-ab"], id="there"),
+        pytest.param({}, [], id="gone meanwhile"),
+    ],
+)
+def test_a_removal_is_carried_out(found: dict[str, Registered], calls: list[str]):
+    management = FakeManagement(found)
+    registrar.apply([Action(Step.REMOVE, "ko", "")], management)
     assert management.calls == calls
 
 
 def test_what_has_gone_meanwhile_is_only_registered():
     management = FakeManagement()
-    registrar.apply([Action(Step.REPLACE, WANTED, "")], management)
+    registrar.apply([Action(Step.REPLACE, "ko", "", WANTED)], management)
     assert management.calls == ["register ko.mar ko 64 100 1"]
 
 
 def test_the_maps_settings_are_what_is_registered():
-    settings = Translation(batch_size=8, max_batch_delay=5, workers=3)
-    wanted = dataclasses.replace(WANTED, settings=settings)
+    wanted = want("ko", batch_size=8, max_batch_delay=5, workers=3)
     management = FakeManagement()
-    registrar.apply([Action(Step.REGISTER, wanted, "")], management)
+    registrar.apply([Action(Step.REGISTER, "ko", "", wanted)], management)
     assert management.calls == ["register ko.mar ko 8 5 3"]
 
 
 def test_the_first_refusal_ends_it():
     management = FakeManagement(refuses=("register",))
-    actions = [Action(Step.REGISTER, WANTED, ""), Action(Step.SCALE, WANTED, "")]
+    steps = (Step.REGISTER, Step.SCALE)
+    actions = [Action(step, "ko", "", WANTED) for step in steps]
     with pytest.raises(ManagementError, match="refused: register"):
         registrar.apply(actions, management)
     assert management.calls == ["register ko.mar ko 64 100 1"]
@@ -157,14 +247,14 @@ def test_the_first_refusal_ends_it():
 def test_a_model_is_not_left_without_workers_where_stopping_them_takes_too_long():
     management = FakeManagement(refuses=("scale ko 0",))
     with pytest.raises(ManagementError, match="scale ko 0"):
-        registrar.apply([Action(Step.REVIVE, WANTED, "")], management)
+        registrar.apply([Action(Step.REVIVE, "ko", "", WANTED)], management)
     assert management.calls == ["scale ko 0 wait", "scale ko 1"]
 
 
 def test_an_archive_that_is_older_than_the_map_is_named():
     management = FakeManagement({"ko": runs(version="1.0-old")})
     with pytest.raises(ManagementError, match=r"ko\.mar .* is 1\.0-old.* 1\.0-ab"):
-        registrar.apply([Action(Step.REGISTER, WANTED, "")], management)
+        registrar.apply([Action(Step.REGISTER, "ko", "", WANTED)], management)
 
 
 def test_applying_the_plan_leaves_nothing_to_plan(
@@ -174,13 +264,13 @@ def test_applying_the_plan_leaves_nothing_to_plan(
     torchserve.store = {f"{name}.mar": "1.0-ab" for name in names}
     torchserve.add("fr", "1.0-old")
     torchserve.add("vi", "1.0-ab", minWorkers=3)
-    wanted = [dataclasses.replace(WANTED, name=n, archive=f"{n}.mar") for n in names]
-    actions = registrar.plan(wanted, registrar.observe(wanted, management))
+    wanted = list(map(want, names))
+    actions = registrar.plan_change(wanted, management)
     assert [action.step for action in actions] == ["register", "replace", "scale"]
     registrar.apply(actions, management)
-    assert registrar.plan(wanted, registrar.observe(wanted, management)) == []
+    assert registrar.plan_change(wanted, management) == []
     registrar.apply(actions, management)
-    assert registrar.plan(wanted, registrar.observe(wanted, management)) == []
+    assert registrar.plan_change(wanted, management) == []
 
 
 def test_polling_ends_when_all_are_ready():
@@ -195,7 +285,7 @@ def test_polling_ends_when_all_are_ready():
 
 
 def test_polling_names_who_is_not_ready_in_time():
-    wanted = [WANTED, *(dataclasses.replace(WANTED, name=n) for n in ("vi", "fr"))]
+    wanted = [WANTED, want("vi"), want("fr")]
     poll = registrar.poll_ready(wanted, FakeManagement({"ko": RUNS}), -1)
     assert next(poll) == {"ko"}
     with pytest.raises(TimeoutError, match="not ready after .* s: fr, vi"):
