@@ -41,11 +41,12 @@ class Desired:
 
 @dataclass(frozen=True)
 class Action:
-    """One step on one model, and why; a model that shall go has nothing that is desired."""
+    """One step on one model, and why."""
 
     step: Step
     name: str
     reason: str
+    #: None where the model is to be removed.
     desired: Desired | None = None
 
     def __str__(self) -> str:
@@ -84,27 +85,20 @@ def plan(
 def _compare(
     desired: Desired, found: Registered | None, *, is_dead: bool
 ) -> tuple[Step, str] | None:
+    settings, workers = desired.model.settings, desired.model.workers
     if found is None:
         return Step.REGISTER, "not registered"
     if is_dead and not found.is_ready and found.min_workers:
         return Step.REVIVE, "no worker, and TorchServe has stopped trying"
     if found.version != desired.version:
-        return (
-            Step.REPLACE,
-            f"runs {found.version}, the map asks for {desired.version}",
-        )
+        reason = f"runs {found.version}, the map asks for {desired.version}"
+        return Step.REPLACE, reason
     for name in ("batch_size", "max_batch_delay"):
-        is_value, should_be = (
-            getattr(found, name),
-            getattr(desired.model.settings, name),
-        )
+        is_value, should_be = getattr(found, name), getattr(settings, name)
         if is_value != should_be:
             return Step.REPLACE, f"{name} is {is_value}, the map says {should_be}"
-    if found.min_workers != desired.model.workers:
-        return (
-            Step.SCALE,
-            f"{found.min_workers} workers, the map says {desired.model.workers}",
-        )
+    if found.min_workers != workers:
+        return Step.SCALE, f"{found.min_workers} workers, the map says {workers}"
     return None
 
 
