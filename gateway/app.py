@@ -8,10 +8,12 @@ import uuid
 from flask import Flask, Response, g, request
 
 from gateway.backend import Backend
-from gateway.errors import register_error_handlers
-from gateway.routes import health, languages, translation
+from gateway.errors import TOO_LARGE, BodyTooLarge, register_error_handlers
+from gateway.langid import Identifier
+from gateway.routes import health, identification, languages, translation
 from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
+from gateway.translator import Translator
 from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.devices import count_gpus
@@ -28,7 +30,9 @@ def create_app(
 ) -> Flask:
     """The application that Gunicorn serves; tests pass parts of their own."""
     settings = settings or read_settings()
-    models = models or catalog.load(settings.map, gpus=count_gpus())
+    models = models or catalog.load(
+        settings.map, gpus=count_gpus(), model=settings.model
+    )
     backend = backend or Backend(
         settings.inference_url,
         Management(settings.management_url, settings.key_file),
@@ -37,9 +41,6 @@ def create_app(
     )
     telemetry = Telemetry()
     app = Flask(__name__, static_folder=None)
-    # Of a longer body in chunks Werkzeug gives the start and says nothing: the byte too
-    # many tells.
-    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes + 1
     # Flask's own answer to OPTIONS is text/html.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.json.ensure_ascii = False  # type: ignore[attr-defined]
@@ -47,9 +48,13 @@ def create_app(
     _register_request_id(app)
     register_telemetry(app, telemetry)
     register_error_handlers(app)
-    app.register_blueprint(
-        translation.make_blueprint(settings, models, backend, telemetry)
+    _register_body_limit(app, settings.max_body_bytes)
+    identifier = Identifier(models.sources)
+    translator = Translator(
+        models, backend, identifier, telemetry, settings.sentences_at_once
     )
+    app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
+    app.register_blueprint(identification.make_blueprint(settings, identifier))
     app.register_blueprint(languages.make_blueprint(models, backend))
     app.register_blueprint(health.make_blueprint(models, backend))
     return app
@@ -67,3 +72,14 @@ def _register_request_id(app: Flask) -> None:
     def answer_request_id(response: Response) -> Response:
         response.headers["X-Request-ID"] = g.request_id
         return response
+
+
+def _register_body_limit(app: Flask, most_bytes: int) -> None:
+    """Of a longer body in chunks Werkzeug gives the start and says nothing: the byte too
+    many tells."""
+    app.config["MAX_CONTENT_LENGTH"] = most_bytes + 1
+
+    @app.before_request
+    def refuse_large_body() -> None:
+        if len(request.get_data()) > most_bytes:
+            raise BodyTooLarge(TOO_LARGE)

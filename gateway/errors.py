@@ -7,6 +7,7 @@ Problem                      what a client is told
 ├── NotFound             404 no such path
 ├── MethodNotAllowed     405 no such method on this path
 ├── BodyTooLarge         413
+├── ClientGone           499 nobody waits for the answer, and nobody gets this one
 ├── Overloaded           429 a queue is full; Retry-After
 ├── NotReady             503 no worker, or it died twice; Retry-After
 ├── DeadlineExceeded     504
@@ -109,6 +110,12 @@ class BodyTooLarge(Problem):
     status, slug, title = 413, "body-too-large", "Content Too Large"
 
 
+class ClientGone(Problem):
+    """The client has closed its connection; the status is nginx's for this."""
+
+    status, slug, title = 499, "client-gone", "Client Closed Request"
+
+
 class Overloaded(Problem):
     """A queue is full; trying again later helps."""
 
@@ -134,13 +141,16 @@ class InternalError(Problem):
 
 
 class RowProblem(Problem):
-    """What the handler says about this text: its status, slug and detail as they are.
+    """What the handler says about this text: its status, slug, detail and further members
+    as they are.
 
     Python before 3.13 has the old name of 422, which RFC 9110 has changed.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        super().__init__(str(document["detail"]))
+        known = ("type", "title", "status", "detail")
+        extra = {name: value for name, value in document.items() if name not in known}
+        super().__init__(str(document["detail"]), **extra)
         self.status = int(document["status"])
         self.slug = str(document["type"]).rpartition(":")[2]
         is_422 = self.status == InvalidRequest.status

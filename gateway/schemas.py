@@ -9,42 +9,83 @@ from typing import Any
 
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 
-_FIELDS = ("src_lang", "src_text", "tgt_lang")
+#: As `src_lang`: each text's language is identified.
+AUTO = "auto"
+_CODE = 'a language code such as "en"'
+_HALF = "holds half of a surrogate pair, expected Unicode text"
+FORMATS = ("text", "html")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may ask for: languages to translate into, and how much at once."""
+
+    targets: Sequence[str]
+    max_texts: int
+    max_beam_size: int
+    max_alternatives: int
 
 
 @dataclass(frozen=True)
 class TranslationRequest:
-    """What to translate; `is_list` says in which shape the client wants the answer."""
+    """What to translate, and how. Without a `source` each text's own is identified;
+    `is_list` says in which shape the client wants the answer."""
 
-    source: str
+    source: str | None
     target: str
+    texts: tuple[str, ...]
+    is_list: bool
+    is_html: bool = False
+    is_protected: bool = True
+    beam_size: int | None = None
+    alternatives: int = 0
+
+
+@dataclass(frozen=True)
+class IdentificationRequest:
+    """Texts whose languages a client wants to know."""
+
     texts: tuple[str, ...]
     is_list: bool
 
 
-def parse_translation(
-    body: bytes, *, targets: Sequence[str], max_texts: int
-) -> TranslationRequest:
+def parse_translation(body: bytes, limits: Limits) -> TranslationRequest:
     """The request in `body`; fields that it does not know are ignored.
 
     Raises MalformedRequest, InvalidRequest or UnknownLanguage.
     """
-    content = _decode(body)
-    if not isinstance(content, dict):
-        raise MalformedRequest(f"Expected a JSON object, found {_kind(content)}.")
-    errors = [
-        {"field": field, "expected": expected}
-        for field in _FIELDS
-        if (expected := _find_fault(field, content, max_texts))
-    ]
-    if errors:
-        raise InvalidRequest(errors)
-    text = content["src_text"]
+    content = _read_object(body)
+    given = {"src_lang": AUTO} | content
+    faults = {
+        "src_lang": _find_string_fault(given, "src_lang", _CODE),
+        "src_text": _find_text_fault(given, limits.max_texts),
+        "tgt_lang": _find_string_fault(given, "tgt_lang", _CODE),
+        **_find_option_faults(given, limits),
+    }
+    _refuse(faults)
+    text = given["src_text"]
     return TranslationRequest(
-        source=_find_source(content["src_lang"], targets),
-        target=_find_target(content["tgt_lang"], targets),
+        source=_find_source(given["src_lang"], limits.targets),
+        target=_find_target(given["tgt_lang"], limits.targets),
         texts=(text,) if isinstance(text, str) else tuple(text),
         is_list=isinstance(text, list),
+        is_html=given.get("format") == "html",
+        is_protected=given.get("protect", True),
+        beam_size=given.get("beam_size"),
+        alternatives=given.get("alternatives", 0),
+    )
+
+
+def parse_identification(body: bytes, max_texts: int) -> IdentificationRequest:
+    """The request in `body`; fields that it does not know are ignored.
+
+    Raises MalformedRequest or InvalidRequest.
+    """
+    content = _read_object(body)
+    _refuse({"src_text": _find_text_fault(content, max_texts)})
+    text = content["src_text"]
+    return IdentificationRequest(
+        (text,) if isinstance(text, str) else tuple(text), isinstance(text, list)
     )
 
 
@@ -91,23 +132,62 @@ def _decode(body: bytes) -> Any:
         ) from error
 
 
-def _find_fault(field: str, content: Mapping[str, Any], max_texts: int) -> str | None:
-    is_text = field == "src_text"
-    expected = (
-        "a string or a list of strings" if is_text else 'a language code such as "en"'
-    )
+def _read_object(body: bytes) -> dict[str, Any]:
+    content = _decode(body)
+    if not isinstance(content, dict):
+        raise MalformedRequest(f"Expected a JSON object, found {_kind(content)}.")
+    return content
+
+
+def _refuse(faults: Mapping[str, str | None]) -> None:
+    errors = [
+        {"field": field, "expected": expected}
+        for field, expected in faults.items()
+        if expected
+    ]
+    if errors:
+        raise InvalidRequest(errors)
+
+
+def _find_string_fault(
+    content: Mapping[str, Any], field: str, expected: str
+) -> str | None:
     if field not in content:
         return f"missing, expected {expected}"
     value = content[field]
-    if is_text and isinstance(value, list):
-        return _find_list_fault(value, max_texts)
     if not isinstance(value, str):
         return f"found {_kind(value)}, expected {expected}"
-    return (
-        None
-        if _is_unicode(value)
-        else "holds half of a surrogate pair, expected Unicode text"
-    )
+    return None if _is_unicode(value) else _HALF
+
+
+def _find_text_fault(content: Mapping[str, Any], max_texts: int) -> str | None:
+    texts = content.get("src_text")
+    if isinstance(texts, list):
+        return _find_list_fault(texts, max_texts)
+    return _find_string_fault(content, "src_text", "a string or a list of strings")
+
+
+def _find_option_faults(
+    content: Mapping[str, Any], limits: Limits
+) -> dict[str, str | None]:
+    """What is wrong with each of the fields that may be left out."""
+    ranges = {
+        "beam_size": range(1, limits.max_beam_size + 1),
+        "alternatives": range(limits.max_alternatives + 1),
+    }
+    faults = {
+        name: f"found {_show(content[name])}, expected a whole number "
+        f"from {span[0]} to {span[-1]}"
+        for name, span in ranges.items()
+        if name in content
+        and (type(content[name]) is not int or content[name] not in span)
+    }
+    if content.get("format", "text") not in FORMATS:
+        expected = " or ".join(f'"{name}"' for name in FORMATS)
+        faults["format"] = f"found {_show(content['format'])}, expected {expected}"
+    if not isinstance(content.get("protect", True), bool):
+        faults["protect"] = f"found {_show(content['protect'])}, expected true or false"
+    return dict(faults)
 
 
 def _find_list_fault(texts: list[Any], max_texts: int) -> str | None:
@@ -119,14 +199,16 @@ def _find_list_fault(texts: list[Any], max_texts: int) -> str | None:
         if not isinstance(text, str):
             return f"found {_kind(text)} at index {i}, expected a list of strings"
         if not _is_unicode(text):
-            return f"holds half of a surrogate pair at index {i}, expected Unicode text"
+            return f"at index {i} {_HALF}"
     return None
 
 
-def _find_source(tag: str, served: Sequence[str]) -> str:
+def _find_source(tag: str, served: Sequence[str]) -> str | None:
     """Any language code: which languages a model reads, only the model knows, and it may
-    read more than this stack translates into."""
+    read more than this stack translates into. None where it is to be identified."""
     language = normalize_language(tag)
+    if language == AUTO:
+        return None
     if not (2 <= len(language) <= 3 and language.isascii() and language.isalpha()):
         raise UnknownLanguage("src_lang", tag[:40], served)
     return language
@@ -141,6 +223,12 @@ def _find_target(tag: str, served: Sequence[str]) -> str:
 
 def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _show(value: Any) -> str:
+    """A number as it is, of anything else the kind: it may be long."""
+    is_short = isinstance(value, int | float) and not isinstance(value, bool)
+    return repr(value)[:20] if is_short else _kind(value)
 
 
 def _kind(value: Any) -> str:

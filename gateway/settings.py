@@ -17,7 +17,7 @@ PREFIX = "BABELGATE_"
 
 #: Variables with our prefix that others read: gunicorn.conf.py, deploy, torchserve_backend.
 READ_ELSEWHERE = frozenset(
-    "BIN CACHE GATEWAY_BIND MODEL NGINX PYTHON ROOT RUN RUN_DIR STORE".split()
+    "BIN CACHE GATEWAY_BIND NGINX PYTHON ROOT RUN RUN_DIR STORE".split()
 )
 
 _URL = r"^http://[^/\s]+$"
@@ -35,6 +35,7 @@ class Settings(BaseSettings):
     map: Path = Field(
         catalog.MAP, description="The map of languages, models and devices."
     )
+    model: str | None = Field(None, description="Use this model instead of the map's.")
     inference_url: str = Field(
         "http://127.0.0.1:9999", pattern=_URL, description="TorchServe's inference API."
     )
@@ -59,10 +60,10 @@ class Settings(BaseSettings):
         description="Largest request body; nginx has the same limit in nginx.conf.",
     )
     max_texts: int = Field(1000, gt=0, description="Most texts in one request.")
-    texts_at_once: int = Field(
+    sentences_at_once: int = Field(
         64,
         gt=0,
-        description="Texts of one request that are with TorchServe at the same time.",
+        description="Sentences of one request that are with TorchServe at the same time.",
     )
     connections: int = Field(
         1024,

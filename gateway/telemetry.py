@@ -50,6 +50,16 @@ class Telemetry:
             ["target"],
             registry=self._registry,
         )
+        self.marked = Counter(
+            "babelgate_marked_sentences",
+            "Sentences with placeholders or tags, by whether the model has kept them all.",
+            ["outcome"],
+            registry=self._registry,
+        )
+
+    def count_marked(self, *, is_kept: bool) -> None:
+        """Counts a sentence with marks in it."""
+        self.marked.labels("kept" if is_kept else "lost").inc()
 
     def count_texts(self, target: str, texts: tuple[str, ...]) -> None:
         """Counts what has been translated into a served language."""

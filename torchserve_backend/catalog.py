@@ -15,6 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from handlers.engine.m2m100 import LANGUAGES, read_settings
+
+ROOT = Path(__file__).parents[1]
 MAP = Path(__file__).with_name("setup_config.json")
 
 TRANSLATION = "translation"
@@ -132,6 +135,13 @@ class Catalog:
     def languages(self) -> tuple[str, ...]:
         """The languages that can be translated into, in the map's order."""
         return tuple(target for task, target in self.routes if task == TRANSLATION)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The languages that can be translated from: those that the model lists in its
+        `babelgate.json`, or all of M2M100's."""
+        directory = ROOT / Path(self.models[0].settings.model).expanduser()
+        return tuple(read_settings(directory).get("languages", LANGUAGES))
 
     def route(self, task: str, target: str) -> Model:
         """The model that does `task` for `target`. Raises KeyError where none does."""

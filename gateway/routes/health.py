@@ -8,7 +8,7 @@ from flask import Blueprint
 
 from gateway.backend import Backend
 from gateway.errors import NotReady
-from torchserve_backend.catalog import Catalog
+from torchserve_backend.catalog import TRANSLATION, Catalog
 
 
 def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
@@ -24,9 +24,11 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
         states = backend.states([model.name for model in catalog.models])
         missing = [
             code
-            for model in catalog.models
-            for code in model.languages
-            if not ((state := states[model.name]) and state.is_ready)
+            for code in catalog.languages
+            if not (
+                (state := states[catalog.route(TRANSLATION, code).name])
+                and state.is_ready
+            )
         ]
         if missing:
             raise NotReady(

@@ -9,7 +9,7 @@ from babel.core import UnknownLocaleError
 from flask import Blueprint
 
 from gateway.backend import Backend
-from torchserve_backend.catalog import Catalog
+from torchserve_backend.catalog import TRANSLATION, Catalog
 
 
 def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
@@ -27,8 +27,8 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
                 "device": model.device,
                 "ready": bool((state := states[model.name]) and state.is_ready),
             }
-            for model in catalog.models
-            for code in model.languages
+            for code in catalog.languages
+            for model in [catalog.route(TRANSLATION, code)]
         ]
 
     return blueprint

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, request
-from gevent.pool import Pool
 
-from gateway.backend import Backend
-from gateway.errors import TOO_LARGE, BodyTooLarge, Problem
-from gateway.schemas import TranslationRequest, parse_timeout_ms, parse_translation
+from gateway.schemas import (
+    Limits,
+    TranslationRequest,
+    parse_timeout_ms,
+    parse_translation,
+)
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
-from torchserve_backend.catalog import TRANSLATION, Catalog
+from gateway.translator import TranslatedText, Translator
+from torchserve_backend.catalog import Catalog
 
 Answer = dict[str, Any]
 
 
 def make_blueprint(
-    settings: Settings, catalog: Catalog, backend: Backend, telemetry: Telemetry
+    settings: Settings, translator: Translator, telemetry: Telemetry
 ) -> Blueprint:
     """The translation routes."""
     blueprint = Blueprint("translation", __name__)
-    translator = Translator(catalog, backend, settings.texts_at_once)
+    limits = _find_limits(translator.catalog, settings)
 
     @blueprint.post("/")
     @blueprint.post("/translate")
@@ -32,69 +38,60 @@ def make_blueprint(
         deadline = time.time() + parse_timeout_ms(
             request.headers.get("X-Timeout-Ms"), settings.timeout_s
         )
-        body = request.get_data()
-        if len(body) > settings.max_body_bytes:
-            raise BodyTooLarge(TOO_LARGE)
-        wanted = parse_translation(
-            body,
-            targets=catalog.languages,
-            max_texts=settings.max_texts,
-        )
-        rows = translator.translate(wanted, deadline)
+        wanted = parse_translation(request.get_data(), limits)
+        client = request.environ.get("gunicorn.socket")
+        answers = translator.translate(wanted, deadline, partial(_has_gone, client))
         telemetry.count_texts(wanted.target, wanted.texts)
-        return _join(wanted, rows)
+        return _join(wanted, answers)
 
     return blueprint
 
 
-@dataclass(frozen=True)
-class Translator:
-    """Asks the backend for each text of a request, so many at a time."""
-
-    catalog: Catalog
-    backend: Backend
-    texts_at_once: int
-
-    def translate(self, wanted: TranslationRequest, deadline: float) -> list[Answer]:
-        """One answer per text; raises the Problem of the first text that has one."""
-
-        def attempt(index: int) -> Answer | Problem:
-            try:
-                return self._translate_text(wanted, wanted.texts[index], deadline)
-            except Problem as problem:
-                problem.detail = f"src_text[{index}]: {problem.detail}"
-                return problem
-
-        if not wanted.is_list:
-            return [self._translate_text(wanted, wanted.texts[0], deadline)]
-        outcomes = Pool(self.texts_at_once).map(attempt, range(len(wanted.texts)))
-        for outcome in outcomes:
-            if isinstance(outcome, Problem):
-                raise outcome
-        return outcomes  # type: ignore[no-any-return]
-
-    def _translate_text(
-        self, wanted: TranslationRequest, text: str, deadline: float
-    ) -> Answer:
-        """Blank text, and text that is in the target language already, needs no model."""
-        if not text.strip() or wanted.source == wanted.target:
-            return {"translated": text}
-        model = self.catalog.route(TRANSLATION, wanted.target)
-        row = {"src_lang": wanted.source, "src_text": text, "tgt_lang": wanted.target}
-        return self.backend.predict(model.name, row, deadline=deadline)
+def _find_limits(catalog: Catalog, settings: Settings) -> Limits:
+    section = catalog.models[0].settings
+    return Limits(
+        targets=catalog.languages,
+        max_texts=settings.max_texts,
+        max_beam_size=section.max_beam_size,
+        max_alternatives=section.max_alternatives,
+    )
 
 
-def _join(wanted: TranslationRequest, rows: list[Answer]) -> Answer:
+def _has_gone(client: socket.socket | None) -> bool:
+    """Whether the connection that the request came by has been closed."""
+    if client is None:
+        return False
+    try:
+        is_readable = bool(select.select([client], [], [], 0)[0])
+        return is_readable and not client.recv(1, socket.MSG_PEEK)
+    except (OSError, ValueError):
+        return True
+
+
+def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Answer:
     """One answer in the request's shape; in a list, a warning says which text it is about."""
-    texts = [row["translated"] for row in rows]
-    if not wanted.is_list:
-        warnings = rows[0].get("warnings", [])
-        answer: Answer = {"translated": texts[0]}
-    else:
+    fields: dict[str, list[Any]] = {
+        "translated": [text.renderings[0].text for text in texts]
+    }
+    if wanted.source is None:
+        guesses = [text.guess for text in texts if text.guess]
+        fields["src_lang"] = [guess.language for guess in guesses]
+        fields["confidence"] = [guess.confidence for guess in guesses]
+    if wanted.alternatives:
+        fields["alternatives"] = [_list_alternatives(text) for text in texts]
+    if wanted.is_list:
+        answer: Answer = dict(fields)
         warnings = [
-            f"src_text[{i}]: {w}"
-            for i, row in enumerate(rows)
-            for w in row.get("warnings", [])
+            f"src_text[{i}]: {w}" for i, text in enumerate(texts) for w in text.warnings
         ]
-        answer = {"translated": texts}
+    else:
+        answer = {name: values[0] for name, values in fields.items()}
+        warnings = list(texts[0].warnings)
     return answer | ({"warnings": warnings} if warnings else {})
+
+
+def _list_alternatives(text: TranslatedText) -> list[Answer]:
+    return [
+        {"text": rendering.text, "score": round(rendering.score or 0.0, 4)}
+        for rendering in text.renderings[1:]
+    ]

@@ -50,6 +50,10 @@ class FakeTorchServe:
     together: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
     #: Released when the fake ends; until then `hang` hangs.
     ending: threading.Event = field(default_factory=threading.Event)
+    #: Characters, and so tokens, that the model takes.
+    limit: int = 1 << 30
+    #: What the model makes of a text.
+    translate: Callable[[str, str], str] = lambda target, text: f"{target}:{text}"
 
     def __post_init__(self) -> None:
         self._script: list[str] = []
@@ -196,7 +200,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _echo(handler: _Handler, call: Call, **extra: Any) -> None:
-    text = f"{call.row['tgt_lang']}:{call.row['src_text']}"
+    source = call.row["src_text"]
+    if len(source) > handler.fake.limit:
+        counts = {"tokens": len(source), "limit": handler.fake.limit}
+        _answer_row_problem(handler, call, 422, "text-too-long", **counts)
+        return
+    text = handler.fake.translate(call.row["tgt_lang"], source)
     document = {"translated": text, "score": -0.1, **extra}
     body = json.dumps(document, ensure_ascii=False).encode()
     handler.answer(200, body, "application/json; charset=utf-8")
@@ -221,12 +230,15 @@ def _answer_error(handler: _Handler, status: int, kind: str, message: str) -> No
     handler.answer(status, json.dumps(error).encode())
 
 
-def _answer_row_problem(handler: _Handler, _: Call, status: int, slug: str) -> None:
+def _answer_row_problem(
+    handler: _Handler, _: Call, status: int, slug: str, **extra: int
+) -> None:
     problem = {
         "type": f"urn:babelgate:{slug}",
         "title": "Row",
         "status": status,
         "detail": f"The handler says {slug}.",
+        **extra,
     }
     handler.answer(status, json.dumps(problem).encode(), "application/problem+json")
 

@@ -46,7 +46,7 @@ def start(folder: Path, **variables: str) -> subprocess.Popen[bytes]:
     environment = {
         "BABELGATE_GATEWAY_BIND": "127.0.0.1:0",
         "BABELGATE_MAP": str(map_path),
-        "BABELGATE_TEXTS_AT_ONCE": str(AT_ONCE),
+        "BABELGATE_SENTENCES_AT_ONCE": str(AT_ONCE),
         "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics"),
         "WEB_CONCURRENCY": "1",
     }

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.schemas import (
+    Limits,
     TranslationRequest,
     normalize_language,
     parse_timeout_ms,
@@ -22,7 +23,8 @@ GOOD = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 def parse(body: bytes | dict[str, Any], *, max_texts: int = 3) -> TranslationRequest:
     if isinstance(body, dict):
         body = json.dumps(body).encode()
-    return parse_translation(body, targets=SERVED, max_texts=max_texts)
+    limits = Limits(SERVED, max_texts, max_beam_size=8, max_alternatives=5)
+    return parse_translation(body, limits)
 
 
 def test_a_string_becomes_one_text():
@@ -36,6 +38,27 @@ def test_a_list_keeps_its_order():
 
 def test_a_field_that_is_not_known_is_ignored():
     assert parse(GOOD | {"beam": {"size": [1, None]}}) == parse(GOOD)
+
+
+@pytest.mark.parametrize("tag", ["auto", "AUTO", None], ids=str)
+def test_a_source_that_is_not_named_is_to_be_identified(tag):
+    body = GOOD | {"src_lang": tag}
+    if tag is None:
+        del body["src_lang"]
+    assert parse(body).source is None
+
+
+def test_options_are_taken_over():
+    options = {"beam_size": 8, "alternatives": 5, "format": "html", "protect": False}
+    wanted = parse(GOOD | options)
+    assert (wanted.beam_size, wanted.alternatives) == (8, 5)
+    assert (wanted.is_html, wanted.is_protected) == (True, False)
+
+
+def test_without_options_the_text_is_plain_and_protected():
+    wanted = parse(GOOD)
+    assert (wanted.beam_size, wanted.alternatives) == (None, 0)
+    assert (wanted.is_html, wanted.is_protected) == (False, True)
 
 
 def test_text_arrives_as_it_was_sent():
@@ -134,10 +157,6 @@ def test_every_missing_field_is_named_with_what_was_expected():
     assert caught.value.status == 422
     assert caught.value.extra["errors"] == [
         {
-            "field": "src_lang",
-            "expected": 'missing, expected a language code such as "en"',
-        },
-        {
             "field": "src_text",
             "expected": "missing, expected a string or a list of strings",
         },
@@ -164,8 +183,19 @@ def test_every_missing_field_is_named_with_what_was_expected():
         ("src_text", [], "an empty list, expected at least one string"),
         ("src_text", ["a", None], "found null at index 1, expected a list of strings"),
         ("src_text", [["a"]], "found a list at index 0"),
-        ("src_text", ["a", "\udc00"], "half of a surrogate pair at index 1"),
+        ("src_text", ["a", "\udc00"], "at index 1 holds half of a surrogate pair"),
         ("src_text", list("abcd"), "a list of 4, expected 3 texts at the most"),
+        ("beam_size", 0, "found 0, expected a whole number from 1 to 8"),
+        ("beam_size", 9, "found 9, expected a whole number from 1 to 8"),
+        ("beam_size", 2.0, "found 2.0, expected a whole number from 1 to 8"),
+        ("beam_size", True, "found a boolean, expected a whole number from 1 to 8"),
+        ("alternatives", -1, "found -1, expected a whole number from 0 to 5"),
+        ("alternatives", 6, "found 6, expected a whole number from 0 to 5"),
+        ("alternatives", None, "found null, expected a whole number from 0 to 5"),
+        ("format", "xml", 'found a string, expected "text" or "html"'),
+        ("format", ["html"], 'found a list, expected "text" or "html"'),
+        ("protect", "no", "found a string, expected true or false"),
+        ("protect", 1, "found 1, expected true or false"),
     ],
 )
 def test_a_wrong_field_is_named_with_what_was_found(field, value, expected):

@@ -1,0 +1,111 @@
+"""Says in which language a text is written: languages with confidences, best first, or
+none of them where there is too little evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import regex
+from babel.core import get_global
+from py3langid.langid import (  # type: ignore[import-untyped]
+    MODEL_FILE,
+    LanguageIdentifier,
+)
+
+#: ISO 639's code for a language that nobody has identified.
+UNDETERMINED = "und"
+#: Below it the best guess is too often wrong: of 4,192 phrasebook sentences in 14
+#: languages 92 % of those between 0.5 and 0.7 were right, and 80 % of those below.
+MIN_CONFIDENCE = 0.5
+
+#: What people type first, too short for statistics.
+_GREETINGS = {
+    "de": "hallo danke ja nein tschüss bitte",
+    "en": "hello hi hey bye goodbye thanks yes please sorry welcome",
+    "es": "hola gracias adiós sí",
+    "fr": "bonjour merci salut oui bonsoir",
+    "id": "halo makasih",
+    "it": "ciao grazie buongiorno prego",
+    "pt": "olá oi obrigado obrigada tchau",
+}
+_BY_GREETING = {
+    word: language for language, words in _GREETINGS.items() for word in words.split()
+}
+#: Scripts of ISO 15924 that are several of Unicode's.
+_UNICODE_SCRIPTS = {
+    "Hans": ("Han",),
+    "Jpan": ("Han", "Hiragana", "Katakana"),
+    "Kore": ("Hangul", "Han"),
+}
+#: Characters that are looked at: more of them take time and tell nothing new.
+_ENOUGH = 2000
+_LETTER = regex.compile(r"\p{L}")
+_ADDRESS = regex.compile(r"\S+(?:://|@)\S+")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A language and how sure it is, from 0 to 1."""
+
+    language: str
+    confidence: float
+
+
+class Identifier:
+    """py3langid, restricted to some languages, and to those of them that are written in
+    the text's script."""
+
+    def __init__(self, languages: Iterable[str]) -> None:
+        self._languages = frozenset(languages)
+        self._model = _load(self._languages)
+
+    def rank(self, text: str) -> list[Guess]:
+        """The languages in which `text` can be written, the likeliest first; none for a
+        text without letters."""
+        text = _ADDRESS.sub(" ", text[:_ENOUGH])
+        letters = len(_LETTER.findall(text))
+        if not letters:
+            return []
+        greeted = _BY_GREETING.get(text.strip(" .!?¡¿,").lower())
+        if greeted in self._languages:
+            return [Guess(greeted, 1.0)]
+        possible = [
+            Guess(language, float(share))
+            for language, share in self._model.rank(text)
+            if _count_letters(text, language) * 2 > letters
+        ]
+        total = sum(guess.confidence for guess in possible)
+        if not total:
+            return []
+        return [Guess(g.language, round(g.confidence / total, 4)) for g in possible]
+
+    def identify(self, text: str) -> Guess:
+        """The likeliest language, or `und` where the evidence is too little."""
+        best, *_ = self.rank(text) or [Guess(UNDETERMINED, 0.0)]
+        if best.confidence < MIN_CONFIDENCE:
+            return Guess(UNDETERMINED, best.confidence)
+        return best
+
+
+@cache
+def _load(languages: frozenset[str]) -> LanguageIdentifier:
+    """Takes a second or two."""
+    model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    model.set_languages(sorted(languages & set(model.labels)))
+    return model
+
+
+def _count_letters(text: str, language: str) -> int:
+    """Letters that the language is written with. Japanese text has Chinese letters too,
+    but Chinese text has no kana."""
+    return len(_letters_of(language).findall(text))
+
+
+@cache
+def _letters_of(language: str) -> regex.Pattern[str]:
+    script = get_global("likely_subtags")[language].split("_")[1]
+    names = _UNICODE_SCRIPTS.get(script, (script,))
+    return regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in names) + "]")

@@ -1,0 +1,147 @@
+"""Finds what must come out of a translation as it went in, hides it from the model behind
+numbered masks, and puts it back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import regex
+
+
+class Role(Enum):
+    """What a mark is to its sentence."""
+
+    #: It belongs into the sentence: a placeholder, a number with its unit.
+    WORD = auto()
+    #: At the sentence's edge it can be left out: an emoji, an address, a line break.
+    LOOSE = auto()
+    OPENING = auto()
+    CLOSING = auto()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Characters `start` to `end` of a text, none for a tag, that appear as `shown`."""
+
+    start: int
+    end: int
+    shown: str
+    role: Role = Role.WORD
+
+    def moved(self, by: int) -> Mark:
+        """The same mark where the text begins `by` characters later."""
+        return Mark(self.start - by, self.end - by, self.shown, self.role)
+
+
+_UNITS = (
+    *("km/h", "km²", "km", "m²", "m³", "m/s", "cm", "mm", "nm", "µm", "m", "mph", "ft"),
+    *("kg", "mg", "µg", "g", "lbs?", "oz", "ml", "cl", "dl", "l", "L"),
+    *("°C", "°F", "°", "[kMGTP]?i?B/s", "[kMG]bit/s", "[kKMGTP]i?B", "[kMG]?Hz"),
+    *(
+        "[kMG]?Wh?",
+        "[kMG]?V",
+        "mAh",
+        "mA",
+        "px",
+        "dpi",
+        "fps",
+        "dB",
+        "kcal",
+        "kPa",
+        "hPa",
+    ),
+)
+#: Each kind with the role that its finds have; of two that begin at the same place the
+#: earlier one wins.
+_KINDS: tuple[tuple[str, Role, str], ...] = (
+    ("code", Role.WORD, r"```.+?```|``[^`\n]+``|`[^`\n]+`"),
+    (
+        "url",
+        Role.LOOSE,
+        r"(?:https?|ftps?|file)://[^\s<>\"'`{}|\\^]+|\bwww\.[^\s<>\"'`]+",
+    ),
+    ("email", Role.LOOSE, r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+"),
+    ("braces", Role.WORD, r"\{\{.+?\}\}|\$\{[^{}\n]+\}|\{[\w.:#!\[\] ,-]*\}"),
+    (
+        "printf",
+        Role.WORD,
+        r"%\(\w+\)[#0 +-]*\d*(?:\.\d+)?[a-zA-Z]"
+        r"|%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![\w])",
+    ),
+    ("shortcode", Role.LOOSE, r"(?<![\w:]):(?=[\w+-]*[a-z])[a-z0-9_+-]+:(?![\w:])"),
+    (
+        "quantity",
+        Role.WORD,
+        rf"(?<![\w.,])[-+−]?\d+(?:[.,]\d+)*[ \u00a0\u202f]?(?:{'|'.join(_UNITS)})(?!\w)",
+    ),
+    (
+        "emoji",
+        Role.LOOSE,
+        r"(?:\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3|\p{Extended_Pictographic}"
+        r"[\uFE0F\p{EMod}]*(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*)*)",
+    ),
+)
+_ANY = regex.compile(
+    "|".join(f"(?P<{name}>{pattern})" for name, _, pattern in _KINDS), regex.DOTALL
+)
+_ROLES = {name: role for name, role, _ in _KINDS}
+#: What ends a sentence or a bracket is no part of an address.
+_AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
+
+_MASK = re.compile(r"\{(\d+)\}")
+
+
+def find_protected(text: str) -> list[Mark]:
+    """What stays as it is in plain text, in order."""
+    marks = []
+    for match in _ANY.finditer(text):
+        found = match[0]
+        if match.lastgroup == "url":
+            found = found.rstrip(_AFTER_ADDRESS)
+        end = match.start() + len(found)
+        marks.append(Mark(match.start(), end, found, _ROLES[match.lastgroup or "code"]))
+    return marks
+
+
+def mask(text: str, marks: Sequence[Mark]) -> str:
+    """The text with `{0}`, `{1}`, … in place of the marks. Software strings have such
+    placeholders, so translation models have met them."""
+    return fill(text, marks, [f"{{{number}}}" for number in range(len(marks))])
+
+
+def unmask(
+    translated: str, marks: Sequence[Mark], escape: Callable[[str], str]
+) -> str | None:
+    """The translation with the marks put back, or None where the model has lost one, made
+    one up, or put tags in another order."""
+    if not marks:
+        return escape(translated)
+    numbers = [int(match[1]) for match in _MASK.finditer(translated)]
+    if sorted(numbers) != list(range(len(marks))):
+        return None
+    tags = [n for n in numbers if marks[n].role in (Role.OPENING, Role.CLOSING)]
+    if tags != sorted(tags):
+        return None
+    pieces = _MASK.split(translated)
+    pieces[::2] = map(escape, pieces[::2])
+    pieces[1::2] = (marks[int(number)].shown for number in pieces[1::2])
+    return "".join(pieces)
+
+
+def fill(
+    text: str,
+    marks: Sequence[Mark],
+    shown: Sequence[str],
+    escape: Callable[[str], str] = str,
+) -> str:
+    """The text with each mark's characters replaced."""
+    pieces: list[str] = []
+    end = 0
+    for mark, replacement in zip(marks, shown, strict=True):
+        pieces += (escape(text[end : mark.start]), replacement)
+        end = mark.end
+    return "".join([*pieces, escape(text[end:])])

@@ -1,0 +1,33 @@
+"""`POST /identify`: in which languages a text, or each of a list, can be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, request
+
+from gateway.langid import Identifier
+from gateway.schemas import parse_identification
+from gateway.settings import Settings
+
+#: More than these nobody reads.
+_MOST = 5
+
+
+def make_blueprint(settings: Settings, identifier: Identifier) -> Blueprint:
+    """The identification route."""
+    blueprint = Blueprint("identification", __name__)
+
+    @blueprint.post("/identify")
+    def identify() -> dict[str, Any]:
+        wanted = parse_identification(request.get_data(), settings.max_texts)
+        ranked = [
+            [
+                {"language": guess.language, "confidence": guess.confidence}
+                for guess in identifier.rank(text)[:_MOST]
+            ]
+            for text in wanted.texts
+        ]
+        return {"languages": ranked if wanted.is_list else ranked[0]}
+
+    return blueprint

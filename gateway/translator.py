@@ -1,0 +1,253 @@
+"""Translates what a request asks for: each text becomes a document, its sentences go to
+the backend, so many at a time, and the document is put together again.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from gevent.lock import BoundedSemaphore
+from gevent.pool import Pool
+
+from gateway.backend import Backend
+from gateway.documents import (
+    Document,
+    Format,
+    Sentence,
+    divide,
+    read_html,
+    read_text,
+    take_apart,
+)
+from gateway.errors import ClientGone, Problem, RowProblem
+from gateway.langid import UNDETERMINED, Guess, Identifier
+from gateway.protection import unmask
+from gateway.schemas import TranslationRequest
+from gateway.telemetry import Telemetry
+from torchserve_backend.catalog import TRANSLATION, Catalog
+
+_TEXT_TOO_LONG = "text-too-long"
+#: A part of a sentence may have more tokens than its share of the characters.
+_MARGIN = 0.8
+#: Places that a warning names; of more it gives the number.
+_PLACES = 3
+
+_UNIDENTIFIED = "too little evidence for the language of this text: name src_lang"
+_TORN = "cut from a sentence that is longer than the model takes"
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A translation, and its mean log-probability per token where a model made it."""
+
+    text: str
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning about characters `start` to `end` of a text."""
+
+    start: int
+    end: int
+    warning: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """The renderings of a sentence or a text, the translation first."""
+
+    renderings: tuple[Rendering, ...]
+    warned: tuple[Warned, ...] = ()
+
+
+@dataclass(frozen=True)
+class TranslatedText:
+    """What a client is told about one text; `guess` where its language was not given."""
+
+    renderings: tuple[Rendering, ...]
+    warnings: tuple[str, ...] = ()
+    guess: Guess | None = None
+
+
+@dataclass(frozen=True)
+class Translator:
+    """Serves requests; safe to share among greenlets."""
+
+    catalog: Catalog
+    backend: Backend
+    identifier: Identifier
+    telemetry: Telemetry
+    sentences_at_once: int
+
+    def translate(
+        self, wanted: TranslationRequest, deadline: float, has_gone: Callable[[], bool]
+    ) -> list[TranslatedText]:
+        """One answer per text. Raises the Problem of the first text that has one, and
+        ClientGone as soon as `has_gone` says that nobody waits for the answer."""
+        return _Job(self, wanted, deadline, has_gone).run()
+
+
+class _Job:
+    """One request. However long its texts are, only so many of its sentences are with
+    TorchServe at the same time: a batch has room for others."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        wanted: TranslationRequest,
+        deadline: float,
+        has_gone: Callable[[], bool],
+    ) -> None:
+        self._translator = translator
+        self._wanted = wanted
+        self._deadline = deadline
+        self._has_gone = has_gone
+        self._at_once = translator.sentences_at_once
+        self._free = BoundedSemaphore(self._at_once)
+        self._model = translator.catalog.route(TRANSLATION, wanted.target).name
+        self._row: dict[str, Any] = {"tgt_lang": wanted.target}
+        if wanted.beam_size:
+            self._row["beam_size"] = wanted.beam_size
+        if wanted.alternatives:
+            self._row["alternatives"] = wanted.alternatives
+
+    def run(self) -> list[TranslatedText]:
+        """All texts, side by side."""
+        return self._map(self._answer_text, range(len(self._wanted.texts)))
+
+    def _map(self, function: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
+        """Like `map`, in greenlets; a Problem ends what is still under way."""
+        items = list(items)
+        if len(items) < 2:
+            return [function(item) for item in items]
+
+        def attempt(item: In) -> Out | Problem:
+            try:
+                return function(item)
+            except Problem as problem:  # raised in a greenlet it would be printed
+                return problem
+
+        pool = Pool(self._at_once)
+        outcomes: list[Out] = []
+        try:
+            for outcome in pool.imap(attempt, items):
+                if isinstance(outcome, Problem):
+                    raise outcome
+                outcomes.append(outcome)
+        finally:
+            pool.kill(block=False)
+        return outcomes
+
+    def _answer_text(self, index: int) -> TranslatedText:
+        text, guess = self._wanted.texts[index], None
+        source = self._wanted.source
+        if source is None:
+            guess = self._translator.identifier.identify(text)
+            source = guess.language
+        if not text.strip() or source == self._wanted.target:
+            return TranslatedText((Rendering(text),), guess=guess)
+        if source == UNDETERMINED:
+            return TranslatedText((Rendering(text),), (_UNIDENTIFIED,), guess)
+        read = read_html if self._wanted.is_html else read_text
+        document = read(text, source, is_protected=self._wanted.is_protected)
+        try:
+            result = self._translate_document(document, source)
+        except Problem as problem:
+            if self._wanted.is_list:
+                problem.detail = f"src_text[{index}]: {problem.detail}"
+            raise
+        is_whole = len(document.sentences) == 1
+        warnings = _summarize(result.warned, is_whole=is_whole)
+        return TranslatedText(result.renderings, tuple(warnings), guess)
+
+    def _translate_document(self, document: Document, source: str) -> Result:
+        translate = partial(
+            self._translate_sentence, source=source, format=document.format
+        )
+        return _join(document, self._map(translate, document.sentences))
+
+    def _translate_sentence(
+        self, sentence: Sentence, *, source: str, format: Format
+    ) -> Result:
+        try:
+            answer = self._predict(sentence.masked, source)
+        except RowProblem as problem:
+            return self._translate_document(_divide(sentence, format, problem), source)
+        renderings = list(_read_renderings(answer, sentence, format))
+        if sentence.marks:
+            self._translator.telemetry.count_marked(is_kept=bool(renderings))
+        if not renderings:
+            return self._translate_document(take_apart(sentence, format), source)
+        warnings = [*answer.get("warnings", []), *([_TORN] if sentence.is_torn else [])]
+        end = sentence.start + len(sentence.text)
+        warned = (Warned(sentence.start, end, warning) for warning in warnings)
+        return Result(tuple(renderings), tuple(warned))
+
+    def _predict(self, text: str, source: str) -> dict[str, Any]:
+        with self._free:
+            if self._has_gone():
+                raise ClientGone("The client has closed the connection.")
+            row = {"src_lang": source, "src_text": text, **self._row}
+            return self._translator.backend.predict(
+                self._model, row, deadline=self._deadline
+            )
+
+
+def _divide(sentence: Sentence, format: Format, problem: RowProblem) -> Document:
+    """Parts of a sentence that is too long for the model. Raises `problem` where it is
+    another one, or where nothing can be divided."""
+    tokens, limit = (problem.extra.get(name) for name in ("tokens", "limit"))
+    if problem.slug != _TEXT_TOO_LONG or not tokens or not limit:
+        raise problem
+    share = _MARGIN * limit / tokens
+    document = divide(sentence, max(1, int(len(sentence.text) * share)), format)
+    if any(len(part.text) == len(sentence.text) for part in document.sentences):
+        raise problem
+    return document
+
+
+def _read_renderings(
+    answer: dict[str, Any], sentence: Sentence, format: Format
+) -> Iterator[Rendering]:
+    """The translation and its alternatives with their marks; none at all where the
+    translation has lost one."""
+    main = {"text": answer["translated"], "score": answer.get("score")}
+    for number, found in enumerate([main, *answer.get("alternatives", [])]):
+        text = unmask(found["text"], sentence.marks, format.write)
+        if text is not None:
+            yield Rendering(text, found["score"])
+        elif number == 0:
+            return
+
+
+def _join(document: Document, results: list[Result]) -> Result:
+    """The renderings of a document: the best of every sentence, the second best, and so
+    on; a sentence that has no more repeats its last."""
+    count = max((len(result.renderings) for result in results), default=1)
+    renderings = []
+    for rank in range(count):
+        chosen = [r.renderings[min(rank, len(r.renderings) - 1)] for r in results]
+        scores = [r.score for r in chosen if r.score is not None]
+        text = document.render(rendering.text for rendering in chosen)
+        renderings.append(Rendering(text, statistics.fmean(scores) if scores else None))
+    warned = (warned for result in results for warned in result.warned)
+    return Result(tuple(renderings), tuple(warned))
+
+
+def _summarize(warned: Iterable[Warned], *, is_whole: bool) -> Iterator[str]:
+    """Every warning once, with the places that it is about unless that is the whole text."""
+    places: dict[str, list[str]] = {}
+    for found in warned:
+        places.setdefault(found.warning, []).append(f"{found.start}-{found.end}")
+    for warning, spans in places.items():
+        more = f" and {len(spans) - _PLACES} more" if len(spans) > _PLACES else ""
+        where = f"characters {', '.join(spans[:_PLACES])}{more}: "
+        yield warning if is_whole and len(spans) == 1 else where + warning
