@@ -8,14 +8,24 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from handlers.engine import conversion
 from handlers.engine.ctranslate2 import CTranslate2Engine
 from handlers.engine.m2m100 import Engine, Sentence
 from handlers.engine.transformers import TransformersEngine
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus
+from models.phrasebook_recipe.corpus import Corpus, Pair
 from tests.random_m2m100 import PHRASEBOOK
+
+# A busy machine is no failure, and a failure comes back.
+settings.register_profile(
+    "babelgate",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("babelgate")
 
 MakeEngine = Callable[[str], Engine]
 
@@ -39,10 +49,17 @@ def make_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine
 
 
 @pytest.fixture(scope="session")
-def sentences() -> list[Sentence]:
-    """Held-out items in random directions, as they come in one batch."""
-    pairs = Corpus(phrasebook.load()).held_out(60)
-    return [Sentence(p.source, p.source_language, p.target_language) for p in pairs]
+def pairs() -> list[Pair]:
+    """Held-out items of the phrasebook, in random directions."""
+    return Corpus(phrasebook.load()).held_out(3000)
+
+
+@pytest.fixture(scope="session")
+def sentences(pairs: list[Pair]) -> list[Sentence]:
+    """As many as come in one batch."""
+    return [
+        Sentence(p.source, p.source_language, p.target_language) for p in pairs[:60]
+    ]
 
 
 @pytest.fixture

@@ -1,0 +1,53 @@
+"""What can go wrong while a model runs, and the one place where a library's errors become
+ours.
+
+    EngineError         a batch has no translations
+    ├── OutOfMemory     it is too large for the device; a smaller one may fit
+    └── DeviceFault     nothing will run on the device in this process any more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class EngineError(RuntimeError):
+    """Why an engine has no translations for a batch."""
+
+
+class OutOfMemory(EngineError):
+    """The batch does not fit into the device's memory."""
+
+
+class DeviceFault(EngineError):
+    """The device is in a state from which only a new process recovers."""
+
+
+#: What the messages of PyTorch and CTranslate2 have in common, the first that fits wins:
+#: "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "DefaultCPUAllocator: can't allocate
+#: memory", then "CUDA error: device-side assert triggered", "cuBLAS failed with status …".
+#: Their classes say no more: CTranslate2's is RuntimeError, PyTorch's two inherit from it.
+_CLUES: tuple[tuple[str, type[EngineError]], ...] = (
+    ("out of memory", OutOfMemory),
+    ("_alloc_failed", OutOfMemory),
+    ("can't allocate memory", OutOfMemory),
+    ("cuda", DeviceFault),
+    ("cublas", DeviceFault),
+    ("cudnn", DeviceFault),
+)
+
+
+@contextmanager
+def device_errors() -> Iterator[None]:
+    """Raises EngineErrors for what a library says of its device; lets the rest pass."""
+    try:
+        yield
+    except MemoryError as error:
+        raise OutOfMemory(str(error)) from error
+    except RuntimeError as error:
+        message = str(error).lower()
+        for clue, kind in _CLUES:
+            if clue in message:
+                raise kind(str(error)) from error
+        raise
