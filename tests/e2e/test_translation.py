@@ -147,12 +147,6 @@ def test_text_outside_the_domain_ends_and_carries_a_warning(url: str):
             "unknown-language",
             id="language not served",
         ),
-        pytest.param(
-            b'{"src_lang":"en","src_text":"' + b"x 1 " * 400 + b'","tgt_lang":"de"}',
-            422,
-            "text-too-long",
-            id="more tokens than the model takes",
-        ),
         pytest.param(b" " * (2 << 20), 413, "body-too-large", id="body over 1 MiB"),
     ],
 )
@@ -181,9 +175,11 @@ def test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error(url: 
         if 0.01 <= kind < 0.06:
             body["src_text"] = {"not": "text"}
         response = requests.post(url, json=body, timeout=60)
-        if kind < 0.06:
+        if 0.01 <= kind < 0.06:
             return response.status_code, response.status_code == 422
         answer = response.json().get("translated")
+        if kind < 0.01:
+            return response.status_code, bool(answer)
         return response.status_code, answer == greetings[target]
 
     with ThreadPoolExecutor(1000) as clients:

@@ -1,0 +1,203 @@
+"""Documents, placeholders, markup and unnamed languages on the real stack: nothing is lost,
+and a sentence is translated alike wherever it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from html.parser import HTMLParser
+from itertools import product
+from typing import Any
+
+import pytest
+import requests
+
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.items import LANGUAGES
+from tests.e2e.test_translation import translate_pairs
+
+#: What must survive, one of each kind and some that are easily mistaken.
+KEPT = (
+    "https://example.org/a?b=1&c=%20d#e",
+    "www.example.org",
+    "ann.lee+x@example.co.uk",
+    "{{ user.name }}",
+    "{count}",
+    "{0}",
+    "${total}",
+    "%s",
+    "%1$s",
+    "%(name)s",
+    ":smile:",
+    "`make up`",
+    "5 km",
+    "3.5GB",
+    "20 °C",
+    "👩‍👩‍👧",
+    "🇩🇪",
+)
+#: In each language a sentence of the phrasebook; `{}` is where something is put in.
+FRAMES = {
+    "en": "My name is {}.",
+    "de": "Ich heiße {}.",
+    "fr": "Je m'appelle {}.",
+    "es": "Me llamo {}.",
+    "it": "Mi chiamo {}.",
+    "pt": "Meu nome é {}.",
+    "id": "Nama saya {}.",
+    "vi": "Tôi tên là {}.",
+    "ru": "Меня зовут {}.",
+    "ar": "اسمي {}.",
+    "hi": "मेरा नाम {} है।",
+    "zh": "我叫{}。",
+    "ja": "私の名前は{}です。",
+    "ko": "제 이름은 {}입니다.",
+}
+MARKUP = (
+    "<p>{}</p>",
+    "<b>{}</b>",
+    "<p><i>{}</i> <code>f(x)</code></p>",
+    '<a href="https://a.b/?x=1&amp;y=2" title="a > b">{}</a>',
+    "<ul><li>{}<li>{}</ul>",
+    '<p>{} <span translate="no">Foo <b>Bar</b></span></p>',
+    "<pre>keep  {{this}}</pre><p>{}</p><!-- and this -->",
+)
+
+
+def ask(url: str, text: Any, target: str, **options: Any) -> dict[str, Any]:
+    body = {"src_text": text, "tgt_lang": target} | options
+    response = requests.post(f"{url}/translate", json=body, timeout=120)
+    assert response.status_code == 200, response.text
+    answer = response.json()
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_what_must_survive_survives_in_every_language(url: str):
+    lost, count = [], 0
+    for i, (source, frame) in enumerate(FRAMES.items()):
+        target = LANGUAGES[(i + 5) % len(LANGUAGES)]
+        wrapped = [frame.format(kept) for kept in KEPT]
+        doubled = [
+            frame.format(f"{a} {b}") for a, b in zip(KEPT, KEPT[1:], strict=False)
+        ]
+        texts = wrapped + doubled
+        answers = ask(url, texts, target, src_lang=source)["translated"]
+        wanted = [(kept,) for kept in KEPT] + list(zip(KEPT, KEPT[1:], strict=False))
+        for text, answer, kept in zip(texts, answers, wanted, strict=True):
+            count += 1
+            lost += (
+                [(text, answer)]
+                if any(answer.count(k) != text.count(k) for k in kept)
+                else []
+            )
+    assert count >= 300
+    assert lost == []
+
+
+def tags_of(html: str) -> list[str]:
+    """Every tag with its attributes, as it is written, in order."""
+    found: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: Any) -> None:
+            found.append(self.get_starttag_text() or "")
+
+        def handle_endtag(self, tag: str) -> None:
+            found.append(f"</{tag}>")
+
+    Reader().feed(html)
+    return found
+
+
+@pytest.mark.parametrize("markup", MARKUP)
+def test_markup_survives_in_every_language(url: str, markup: str):
+    for source, frame in FRAMES.items():
+        target = "en" if source != "en" else "ko"
+        inner = frame.format("<b>Anna</b>")
+        html = markup.replace("{{", "\0").replace("{}", inner).replace("\0", "{")
+        answer = ask(url, html, target, src_lang=source, format="html")["translated"]
+        assert tags_of(answer) == tags_of(html)
+        for kept in re.findall(r"<(?:pre|code|!--).*?(?:</|-->)", html):
+            assert kept in answer
+
+
+def test_500_held_out_items_are_translated_alike_alone_in_lists_and_in_documents(
+    url: str,
+):
+    pairs = [
+        pair
+        for pair in Corpus(phrasebook.load()).held_out(500)
+        if "\n" not in pair.source
+    ]
+    alone = translate_pairs(url, pairs)
+    directions = defaultdict(list)
+    for pair, answer in zip(pairs, alone, strict=True):
+        directions[pair.source_language, pair.target_language].append((pair, answer))
+    differing = [
+        found for direction in directions.values() for found in compare(url, direction)
+    ]
+    assert differing == []
+
+
+def compare(url: str, known: list[tuple[Pair, str]]) -> list[str]:
+    """What one direction's items become as a list and as the lines of a document, where it
+    is not what they become alone."""
+    first = known[0][0]
+    texts = [pair.source for pair, _ in known]
+    options = {"src_lang": first.source_language}
+    listed = ask(url, texts, first.target_language, **options)["translated"]
+    text = "\n".join(f"  - {text}" for text in texts)
+    document = ask(url, text, first.target_language, **options)["translated"]
+    lines = [line.removeprefix("  - ") for line in document.split("\n")]
+    return [
+        f"{pair.source}: {answer} / {as_item} / {as_line}"
+        for (pair, answer), as_item, as_line in zip(known, listed, lines, strict=True)
+        if not answer == as_item == as_line
+    ]
+
+
+def test_a_long_document_keeps_its_form(url: str):
+    text = (
+        "# Good morning\n\n  - Thank you very much. See you tomorrow.\n\n\tYes\n" * 40
+    )
+    answer = ask(url, text, "de", src_lang="en")["translated"]
+    form = re.compile(r"^[#\s-]*", re.MULTILINE)
+    assert form.findall(answer) == form.findall(text)
+    assert answer.count("Bis morgen") == 40
+
+
+def test_a_sentence_that_is_too_long_is_divided_and_says_where(url: str):
+    answer = ask(url, "word 1 " * 300, "de", src_lang="en")
+    assert answer["translated"]
+    assert any("longer than the model takes" in w for w in answer["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), product(("en", "ja", "ru"), ("fr", "ko"))
+)
+def test_an_unnamed_language_is_identified(url: str, source: str, target: str):
+    texts = [FRAMES[source].format("Anna"), "OK", ""]
+    answer = ask(url, texts, target)
+    named = ask(url, texts[0], target, src_lang=source)
+    assert answer["translated"] == [named["translated"], "OK", ""]
+    assert answer["src_lang"] == [source, "und", "und"]
+    assert "name src_lang" in answer["warnings"][-1]
+
+
+def test_alternatives_come_with_scores_best_first(url: str):
+    answer = ask(url, "Thank you very much.", "fr", src_lang="en", alternatives=3)
+    scores = [alternative["score"] for alternative in answer["alternatives"]]
+    texts = [alternative["text"] for alternative in answer["alternatives"]]
+    assert 1 <= len(texts) <= 3
+    assert scores == sorted(scores, reverse=True)
+    assert answer["translated"] not in texts
+    assert len(set(texts)) == len(texts)
+
+
+def test_a_wider_beam_is_taken_and_one_out_of_range_refused(url: str):
+    assert ask(url, "Yes", "de", src_lang="en", beam_size=8)["translated"] == "Ja"
+    body = {"src_lang": "en", "src_text": "Yes", "tgt_lang": "de", "beam_size": 9}
+    assert requests.post(url, json=body, timeout=60).status_code == 422
