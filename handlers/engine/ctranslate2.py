@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from math import ceil
 from pathlib import Path
 
 import ctranslate2
 
+from handlers.engine.errors import device_errors
 from handlers.engine.m2m100 import (
     Sentence,
     Tokenizer,
     Translation,
+    common_decoding,
     language_token,
     longest_answer,
+    read_beam,
     read_settings,
 )
 
-_BEAMS = 2
-#: CTranslate2's default 1 stops before the hypotheses that Transformers would find.
+#: CTranslate2's default 1 stops before the hypotheses that Transformers would find. A beam
+#: of one has no other hypotheses.
 _PATIENCE = 2
 
 
 class CTranslate2Engine:
     """Translates with a directory that `conversion.convert` wrote.
 
-    On a CPU the batch is spread over as many single-threaded translators as there are
-    cores, which is faster than one translator with as many threads (24.5 against 18.5
-    sentences/s on two cores at M2M100-418M size).
+    On a CPU there are as many single-threaded translators as there are cores. With half
+    of a batch each, two are faster than one with two threads (24.5 against 18.5 sentences/s
+    at M2M100-418M size).
     """
 
     def __init__(
@@ -41,41 +43,52 @@ class CTranslate2Engine:
     ) -> None:
         self.tokenizer = Tokenizer(directory)
         self.max_tokens: int = read_settings(directory)["max_tokens"]
-        self._translators = len(os.sched_getaffinity(0)) if device == "cpu" else 1
+        self.translators = len(os.sched_getaffinity(0)) if device == "cpu" else 1
         self._model = ctranslate2.Translator(
             str(directory),
             device=device,
             device_index=index,
             compute_type=compute_type,
-            inter_threads=self._translators,
+            inter_threads=self.translators,
             intra_threads=1,
         )
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
         """One translation per sentence, in order; those of Transformers' beam search."""
+        decoding = common_decoding(sentences)
         tokens = [self.tokenizer.encode(s.text, s.source) for s in sentences]
-        results = self._model.translate_batch(
-            tokens,
-            target_prefix=[[language_token(s.target)] for s in sentences],
-            max_batch_size=ceil(len(tokens) / self._translators),
-            beam_size=_BEAMS,
-            patience=_PATIENCE,
-            num_hypotheses=_BEAMS * _PATIENCE,
-            max_input_length=0,
-            max_decoding_length=longest_answer(max(map(len, tokens)), self.max_tokens),
-            return_scores=True,
-            return_end_token=True,
-        )
-        return [self._read(result.hypotheses, result.scores) for result in results]
-
-    def _read(
-        self, hypotheses: Sequence[Sequence[str]], scores: Sequence[float]
-    ) -> Translation:
-        """The best hypothesis by Transformers' score. CTranslate2 counts the language
-        token, which is given and costs nothing, into the mean of each."""
-        own_scores = [
-            score * len(tokens) / max(1, len(tokens) - 1)
-            for tokens, score in zip(hypotheses, scores, strict=True)
+        patience = _PATIENCE if decoding.beams > 1 else 1
+        with device_errors():
+            results = self._model.translate_batch(
+                tokens,
+                target_prefix=[[language_token(s.target)] for s in sentences],
+                beam_size=decoding.beams,
+                patience=patience,
+                num_hypotheses=decoding.beams * patience,
+                no_repeat_ngram_size=decoding.no_repeat_ngram_size,
+                repetition_penalty=decoding.repetition_penalty,
+                max_input_length=0,
+                max_decoding_length=longest_answer(
+                    max(map(len, tokens)), self.max_tokens
+                ),
+                return_scores=True,
+                return_end_token=True,
+            )
+        return [
+            read_beam(
+                zip(
+                    result.hypotheses,
+                    map(_correct, result.hypotheses, result.scores),
+                    strict=True,
+                ),
+                self.tokenizer,
+                decoding,
+            )
+            for result in results
         ]
-        best = max(range(len(own_scores)), key=own_scores.__getitem__)
-        return Translation(self.tokenizer.decode(hypotheses[best]), own_scores[best])
+
+
+def _correct(tokens: Sequence[str], score: float) -> float:
+    """Transformers' score of a hypothesis. CTranslate2 counts the language token, which is
+    given and costs nothing, into the mean."""
+    return score * len(tokens) / max(1, len(tokens) - 1)

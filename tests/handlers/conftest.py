@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +25,26 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -> Start:
-    """Starts a handler for a model with these settings of its own."""
+    """Starts a handler with these options, for a model with these settings of its own."""
 
-    def start(*, device: str = "cpu", **settings: Any) -> TranslationHandler:
+    def start(
+        *,
+        device: str = "cpu",
+        options: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> TranslationHandler:
         (tmp_path / SETTINGS_FILE).write_text(json.dumps(settings))
         monkeypatch.setattr(translation, "_load_engine", lambda config: engine)
-        options = {
+        handler_options = {
             "model_path": str(tmp_path),
             "languages": ["ko", "no"],
             "engine": "ctranslate2",
             "compute_type": "int8",
             "device": device,
+            **(options or {}),
         }
         handler = TranslationHandler()
-        handler.initialize(make_context(config={"handler": options}))
+        handler.initialize(make_context(config={"handler": handler_options}))
         return handler
 
     return start
@@ -49,4 +55,5 @@ def handler(start: Start, engine: FakeEngine) -> TranslationHandler:
     """Serves Korean and Norwegian, and doubts what scores under -1."""
     handler = start(min_score=-1.0, warning="This is a demonstration.")
     engine.batches.clear()
+    engine.decodings.clear()
     return handler

@@ -1,8 +1,9 @@
-"""An engine that answers at once, and TorchServe's own context around a batch."""
+"""An engine that answers at once, and TorchServe's own context and metrics around a batch."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +14,21 @@ from ts.context import (  # type: ignore[import-untyped]
 )
 
 from handlers.base import TaskHandler
-from handlers.engine.m2m100 import Sentence, Translation, language_token
+from handlers.engine.errors import OutOfMemory
+from handlers.engine.m2m100 import (
+    Decoding,
+    Sentence,
+    Tokenizer,
+    Translation,
+    language_token,
+)
 
 
-class FakeTokenizer:
+class FakeTokenizer(Tokenizer):
     """A token per word."""
+
+    def __init__(self) -> None:
+        pass
 
     def encode(self, text: str, language: str) -> list[str]:
         return [language_token(language), *text.split(), "</s>"]
@@ -28,21 +39,58 @@ class FakeEngine:
     """Translates `text` to `[ko] text`; what it breaks on, it quotes in its error."""
 
     max_tokens: int = 10
+    translators: int = 1
     scores: Mapping[str, float] = field(default_factory=dict)
     breaks_on: str = ""
-    tokenizer: FakeTokenizer = field(default_factory=FakeTokenizer)
-    #: The texts of every batch that it was given.
+    #: What it raises then; a bug where there is nothing.
+    error: Exception | None = None
+    #: How many words, with padding, fit into its memory.
+    memory: int = 1_000_000
+    #: What it says to a text when it does not search carefully, and when it does.
+    says: Mapping[str, str] = field(default_factory=dict)
+    says_carefully: Mapping[str, str] = field(default_factory=dict)
+    tokenizer: Tokenizer = field(default_factory=FakeTokenizer)
+    #: The texts of every batch that it was given, and their decoding.
     batches: list[list[str]] = field(default_factory=list)
+    decodings: list[Decoding] = field(default_factory=list)
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
         texts = [sentence.text for sentence in sentences]
+        (decoding,) = {sentence.decoding for sentence in sentences}
         self.batches.append(texts)
+        self.decodings.append(decoding)
         if self.breaks_on and self.breaks_on in texts:
-            raise RuntimeError(f"CUDA error in {texts}")
+            raise self.error or RuntimeError(f"a bug about {texts}")
+        if len(texts) * max(len(text.split()) for text in texts) > self.memory:
+            raise OutOfMemory("out of memory")
+        is_careful = decoding.no_repeat_ngram_size > 0
+        says = self.says_carefully if is_careful else self.says
         return [
-            Translation(f"[{s.target}] {s.text}", self.scores.get(s.text, -0.1))
+            Translation(
+                says.get(s.text, f"[{s.target}] {s.text}"),
+                self.scores.get(s.text, -0.1),
+                tuple(
+                    Translation(f"[{s.target}] {s.text} {i}", -1.0 - i)
+                    for i in range(decoding.alternatives)
+                ),
+            )
             for s in sentences
         ]
+
+
+@dataclass
+class FakeMetrics:
+    """Adds up, as TorchServe does, unless it is broken."""
+
+    counters: Counter[str] = field(default_factory=Counter)
+    calls: int = 0
+    is_broken: bool = False
+
+    def add_counter(self, name: str, value: int, idx: int) -> None:
+        if self.is_broken:
+            raise ValueError("no such metric")
+        self.calls += 1
+        self.counters[name] += value
 
 
 @dataclass(frozen=True)
@@ -65,11 +113,13 @@ def make_context(
     headers: Mapping[int, Mapping[str, str]] | None = None,
     config: Mapping[str, Any] | None = None,
     gpu: int | None = None,
+    metrics: Any = None,
 ) -> Context:
     """What TorchServe gives a handler, for a batch whose rows have these headers."""
     context = Context(
         "ko", "/store/ko", {}, 64, gpu, "0.12.0", model_yaml_config=config
     )
+    context.metrics = metrics or FakeMetrics()
     context.request_processor = [
         RequestProcessor(dict((headers or {}).get(i, {}))) for i in range(rows)
     ]
@@ -80,9 +130,11 @@ def ask(
     handler: TaskHandler[Any],
     bodies: Sequence[Any],
     headers: Mapping[int, Mapping[str, str]] | None = None,
+    *,
+    metrics: Any = None,
 ) -> list[Answer]:
     """Gives a handler a batch of bodies, and reads back what TorchServe would send."""
-    context = make_context(len(bodies), headers=headers)
+    context = make_context(len(bodies), headers=headers, metrics=metrics)
     answers = handler.handle([{"body": body} for body in bodies], context)
     assert len(answers) == len(bodies)
     return [

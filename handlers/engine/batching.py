@@ -1,0 +1,144 @@
+"""Sentences in, one answer each out, in order: whatever a batch needs besides an engine that
+translates sentences of one decoding and of like length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from handlers.engine import packing
+from handlers.engine.errors import OutOfMemory
+from handlers.engine.guard import find_fault
+from handlers.engine.m2m100 import Decoding, Engine, Sentence, Translation
+
+Answer = Translation | OutOfMemory
+
+
+@dataclass(frozen=True)
+class BatchStatistics:
+    """What a batch was for the model, both attempts of a sentence counted."""
+
+    #: In the texts, padding not counted.
+    tokens: int
+    #: To make the texts of a pack equally long.
+    padding_tokens: int
+    #: Sentences that were answered with another one's translation.
+    deduplicated: int
+    #: Sentences that were translated a second time because the first had a fault.
+    redecoded: int
+
+
+@dataclass(frozen=True)
+class _Pack:
+    """Sentences that the engine translates together."""
+
+    sentences: tuple[Sentence, ...]
+    tokens: int
+    padding_tokens: int
+
+
+class Batcher:
+    """Runs batches on an engine, in packs of at most `max_tokens` tokens with padding; with
+    0 in one piece, as they come.
+
+    Equal sentences are translated once. Where an answer has a fault, that sentence is
+    translated again, more carefully. A pack that does not fit into memory is halved.
+    """
+
+    def __init__(self, engine: Engine, *, max_tokens: int) -> None:
+        self._engine = engine
+        self._max_tokens = max_tokens
+
+    def translate(
+        self, sentences: Sequence[Sentence]
+    ) -> tuple[list[Answer], BatchStatistics]:
+        """One answer per sentence, in order. Raises DeviceFault, and what the engine
+        raises beside OutOfMemory."""
+        unique = list(dict.fromkeys(sentences))
+        packs = self._pack(unique)
+        answers = self._run(packs)
+        second = {
+            sentence: replace(sentence, decoding=sentence.decoding.careful())
+            for sentence, answer in answers.items()
+            if isinstance(answer, Translation) and answer.fault
+        }
+        second_packs = self._pack(list(dict.fromkeys(second.values())))
+        second_answers = self._run(second_packs)
+        for sentence, careful in second.items():
+            answers[sentence] = _choose(answers[sentence], second_answers[careful])
+        packs += second_packs
+        return [answers[sentence] for sentence in sentences], BatchStatistics(
+            tokens=sum(pack.tokens for pack in packs),
+            padding_tokens=sum(pack.padding_tokens for pack in packs),
+            deduplicated=len(sentences) - len(unique),
+            redecoded=len(second),
+        )
+
+    def _pack(self, sentences: Sequence[Sentence]) -> list[_Pack]:
+        by_decoding: dict[Decoding, list[Sentence]] = {}
+        for sentence in sentences:
+            by_decoding.setdefault(sentence.decoding, []).append(sentence)
+        return [
+            pack for group in by_decoding.values() for pack in self._pack_group(group)
+        ]
+
+    def _pack_group(self, sentences: Sequence[Sentence]) -> Iterable[_Pack]:
+        tokenizer, translators = self._engine.tokenizer, self._engine.translators
+        lengths = [len(tokenizer.encode(s.text, s.source)) for s in sentences]
+        if self._max_tokens:
+            packs = packing.spread(
+                lengths, max_tokens=self._max_tokens, translators=translators
+            )
+        else:
+            packs = packing.split(len(sentences), translators=translators)
+        for rows in packs:
+            tokens = sum(lengths[row] for row in rows)
+            longest = max(lengths[row] for row in rows)
+            yield _Pack(
+                tuple(sentences[row] for row in rows),
+                tokens,
+                len(rows) * longest - tokens,
+            )
+
+    def _run(self, packs: Sequence[_Pack]) -> dict[Sentence, Answer]:
+        """The answers to all sentences, with the faults that they have."""
+        batches = [pack.sentences for pack in packs]
+        if self._engine.translators == 1:
+            results = list(map(self._translate, batches))
+        else:
+            with ThreadPoolExecutor(self._engine.translators) as pool:
+                results = list(pool.map(self._translate, batches))
+        pairs = zip(chain(*batches), chain(*results), strict=True)
+        return {sentence: _judge(sentence, answer) for sentence, answer in pairs}
+
+    def _translate(self, sentences: Sequence[Sentence]) -> Sequence[Answer]:
+        try:
+            return self._engine.translate(sentences)
+        except OutOfMemory as error:
+            if len(sentences) == 1:
+                return [OutOfMemory(str(error))]
+        # Here the error no longer keeps alive what the engine had in memory.
+        half = len(sentences) // 2
+        return [
+            *self._translate(sentences[:half]),
+            *self._translate(sentences[half:]),
+        ]
+
+
+def _judge(sentence: Sentence, answer: Answer) -> Answer:
+    if isinstance(answer, OutOfMemory):
+        return answer
+    fault = find_fault(sentence.text, answer.text, sentence.target)
+    return replace(answer, fault=fault)
+
+
+def _choose(first: Answer, second: Answer) -> Answer:
+    """The second attempt where it has no fault, else the one that the model prefers."""
+    if not isinstance(first, Translation) or not isinstance(second, Translation):
+        return first
+    if second.fault is None:
+        return second
+    return max(first, second, key=lambda translation: translation.score)
