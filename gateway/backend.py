@@ -24,6 +24,7 @@ from torchserve_backend.management import (
 )
 
 DEADLINE_HEADER = "X-Deadline-Ms"
+SENT_HEADER = "X-Sent-Ms"
 
 _ATTEMPTS = 2
 _CONNECT_S = 2.0
@@ -123,6 +124,7 @@ class Backend:
             "Authorization": f"Bearer {self._key}",
             "Content-Type": "application/json",
             DEADLINE_HEADER: str(int(deadline * 1000)),
+            SENT_HEADER: str(int(time.time() * 1000)),
         }
         try:
             response = self._session.post(

@@ -141,6 +141,14 @@ def send(url: str, *parts: bytes) -> bytes:
             return answer.read()
 
 
+def test_sentences_of_a_document_are_with_torchserve_at_the_same_time(url, torchserve):
+    torchserve.together = threading.Barrier(AT_ONCE)
+    torchserve.will(*["together"] * 2 * AT_ONCE)
+    answer = post(url, "One. " * 2 * AT_ONCE)
+    assert answer.json() == {"translated": "ko:One. " * 2 * AT_ONCE}
+    assert torchserve.most_at_once == AT_ONCE
+
+
 def test_the_texts_of_a_list_are_with_torchserve_at_the_same_time(url, torchserve):
     torchserve.together = threading.Barrier(AT_ONCE)
     torchserve.will(*["together"] * 3 * AT_ONCE)
@@ -269,3 +277,19 @@ def test_a_killed_worker_comes_back_and_its_counts_stay(running):
     wait_until(lambda: master.children() not in ([], [worker]) and is_alive(url))
     requests.get(f"{url}/languages", timeout=LIMIT_S)
     assert count() == before + 1
+
+
+def test_of_a_client_that_has_gone_no_further_sentence_is_sent(url, torchserve):
+    torchserve.together = threading.Barrier(AT_ONCE + 1)
+    torchserve.will(*["together"] * AT_ONCE)
+    address = urlsplit(url)
+    body = json.dumps(WANTED | {"src_text": "One. " * 5 * AT_ONCE}).encode()
+    with socket.create_connection((address.hostname, address.port)) as client:
+        head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        torchserve.wait_for_calls(AT_ONCE)
+    torchserve.together.wait(LIMIT_S)
+    wait_until(
+        lambda: 'status="499"' in requests.get(f"{url}/metrics", timeout=LIMIT_S).text
+    )
+    assert len(torchserve.calls) == AT_ONCE
