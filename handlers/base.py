@@ -1,33 +1,46 @@
 """TorchServe's handler contract, spoken once: a batch of raw rows in, one answer per row
-out, each with its own status, whatever happens to the others.
+out, each with its own status, whatever happens to the others, and the batch's metrics.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
+import os
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
+
+from handlers.engine.errors import DeviceFault
 
 log = logging.getLogger(__name__)
 
 #: Unix time in milliseconds after which nobody waits for the answer any more.
 DEADLINE_HEADER = "X-Deadline-Ms"
+#: Unix time in milliseconds at which the row was sent here.
+SENT_HEADER = "X-Sent-Ms"
+#: Who says that a row has waited longer has another clock.
+_LONGEST_WAIT_MS = 3_600_000
 
 
 class TaskError(Exception):
-    """Why one row has no result; the row's client gets it as a problem document."""
+    """Why one row has no result; the row's client gets it as a problem document, in which
+    `members` are further fields."""
 
-    def __init__(self, status: HTTPStatus, slug: str, detail: str) -> None:
+    def __init__(
+        self, status: HTTPStatus, slug: str, detail: str, **members: int
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.slug = slug
         self.detail = detail
+        self.members = members
 
 
 @dataclass(frozen=True)
@@ -40,11 +53,18 @@ class ModelConfig:
     options: Mapping[str, Any]
 
 
+class Metrics(Protocol):
+    """The part of TorchServe's metrics that is used here."""
+
+    def add_counter(self, name: str, value: int, idx: int) -> None: ...
+
+
 class Context(Protocol):
     """The part of `ts.context.Context` that is used here."""
 
     model_yaml_config: dict[str, Any]
     system_properties: dict[str, Any]
+    metrics: Metrics
 
     def get_request_header(self, idx: int, key: str) -> str | None: ...
     def set_response_status(self, code: int, phrase: str, idx: int) -> None: ...
@@ -61,6 +81,10 @@ class TaskHandler(ABC, Generic[Item]):
     TorchServe loads must define exactly one class.
     """
 
+    #: The batch's metrics by the names that `torchserve_backend/metrics.yaml` declares;
+    #: `run` adds the task's own.
+    statistics: Counter[str]
+
     @abstractmethod
     def setup(self, config: ModelConfig) -> None:
         """Loads and warms up the model."""
@@ -75,6 +99,8 @@ class TaskHandler(ABC, Generic[Item]):
 
     def initialize(self, context: Context) -> None:
         """Called by TorchServe in a new worker; READY when it returns."""
+        _log_to_stderr()
+        self.statistics = Counter()
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
         _check_device(options["device"], gpu)
@@ -89,6 +115,7 @@ class TaskHandler(ABC, Generic[Item]):
 
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
         """Called by TorchServe with a batch; returns one JSON document per row."""
+        self.statistics = Counter(_count_rows(len(rows), context))
         results: list[Any] = [
             self._parse(row, context, i) for i, row in enumerate(rows)
         ]
@@ -96,16 +123,22 @@ class TaskHandler(ABC, Generic[Item]):
             i for i, result in enumerate(results) if not isinstance(result, TaskError)
         ]
         if good:
+            began = time.perf_counter()
             answers = self._run([results[i] for i in good])
+            compute_s = time.perf_counter() - began
+            self.statistics["BabelgateComputeMs"] = round(compute_s * 1000)
             for i, answer in zip(good, answers, strict=True):
                 results[i] = answer
+        _emit(self.statistics, context)
         return [_encode(result, context, i) for i, result in enumerate(results)]
 
     def _parse(
         self, row: dict[str, Any], context: Context, index: int
     ) -> Item | TaskError:
         """An error that left `handle` would fail the whole batch."""
-        if _is_late(context.get_request_header(index, DEADLINE_HEADER)):
+        deadline = _read_ms(context.get_request_header(index, DEADLINE_HEADER))
+        if deadline is not None and time.time() * 1000 > deadline:
+            self.statistics["BabelgateDroppedRows"] += 1
             return TaskError(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 "deadline",
@@ -128,6 +161,10 @@ class TaskHandler(ABC, Generic[Item]):
             if len(answers) != len(items):
                 raise RuntimeError("not one answer per row")
             return answers
+        except DeviceFault as error:
+            first_line = str(error).partition("\n")[0]
+            log.critical("the device failed, this worker ends: %s", first_line)
+            _end_worker()
         except Exception as error:
             log.error(
                 "a batch of %d rows failed with %s", len(items), type(error).__name__
@@ -142,12 +179,49 @@ def _internal(detail: str) -> TaskError:
     return TaskError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
 
 
-def _is_late(deadline: str | None) -> bool:
-    """A header that is no number is no deadline."""
+def _log_to_stderr() -> None:
+    """TorchServe takes what a worker writes to stdout, where it sets the log up, for mere
+    information, and drops it."""
+    if logging.lastResort:
+        logging.getLogger("handlers").addHandler(logging.lastResort)
+
+
+def _end_worker() -> NoReturn:
+    """TorchServe starts another worker only when this process is gone."""
+    os._exit(1)
+
+
+def _read_ms(header: str | None) -> float | None:
+    """A header that is no number says nothing."""
     try:
-        return time.time() * 1000 > float(deadline or "inf")
+        value = float(header or "nan")
     except ValueError:
-        return False
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _count_rows(rows: int, context: Context) -> dict[str, int]:
+    """The metrics of a batch that are known when it comes."""
+    now = time.time() * 1000
+    sent = [_read_ms(context.get_request_header(i, SENT_HEADER)) for i in range(rows)]
+    waits = [now - time_ms for time_ms in sent if time_ms is not None]
+    return {
+        "BabelgateBatches": 1,
+        "BabelgateRows": rows,
+        "BabelgateDroppedRows": 0,
+        "BabelgateQueueMs": round(sum(w for w in waits if 0 < w < _LONGEST_WAIT_MS)),
+        "BabelgateComputeMs": 0,
+    }
+
+
+def _emit(statistics: Mapping[str, int], context: Context) -> None:
+    """Each metric is a line on stdout, so they are those of a batch, and under the id of
+    its first row instead of all 64. None of them is worth the batch."""
+    try:
+        for name, value in statistics.items():
+            context.metrics.add_counter(name, value, 0)
+    except Exception as error:
+        log.error("counting a batch failed with %s", type(error).__name__)
 
 
 def _check_device(device: str, gpu: int | None) -> None:
@@ -183,6 +257,7 @@ def _encode(result: dict[str, Any] | TaskError, context: Context, index: int) ->
             "title": status.phrase,
             "status": int(status),
             "detail": result.detail,
+            **result.members,
         }
     context.set_response_content_type(index, content_type)
     return json.dumps(result, ensure_ascii=False).encode()

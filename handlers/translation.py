@@ -1,34 +1,47 @@
-"""The translation task: `{"src_lang", "src_text", "tgt_lang"}` in, `{"translated", "score"}`
-out, with `warnings` where the model itself says that its answer is doubtful.
+"""The translation task: `{"src_lang", "src_text", "tgt_lang"}` in, with `beam_size` and
+`alternatives` where they are wanted; `{"translated", "score"}` out, with `alternatives` where
+they were wanted and `warnings` where the answer is doubtful.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from handlers.base import ModelConfig, TaskError, TaskHandler
+from handlers.engine.batching import Answer, Batcher
+from handlers.engine.errors import OutOfMemory
 from handlers.engine.m2m100 import (
     LANGUAGES,
+    Decoding,
     Engine,
     Sentence,
-    Translation,
     read_settings,
 )
+
+#: What an archive's `model-config.yaml` may leave out: tokens in a pack, padding counted (0
+#: runs a batch as it came), and the most that a row may ask for.
+_DEFAULTS = {"max_batch_tokens": 4096, "max_beam_size": 8, "max_alternatives": 5}
 
 
 class TranslationHandler(TaskHandler[Sentence]):
     """Serves one M2M100 for the target languages that the map gives it."""
 
     def setup(self, config: ModelConfig) -> None:
-        self.languages: list[str] = config.options["languages"]
+        options = _DEFAULTS | dict(config.options)
+        self.languages: list[str] = options["languages"]
+        self.max_beam_size: int = options["max_beam_size"]
+        self.max_alternatives: int = options["max_alternatives"]
         settings = read_settings(config.directory)
         self.sources: list[str] = settings.get("languages", LANGUAGES)
         self.min_score: float = settings.get("min_score", float("-inf"))
         self.warning: str = settings.get("warning", "")
         self.engine = _load_engine(config)
-        self.run([Sentence("1", "en", self.languages[0])])
+        self.batcher = Batcher(self.engine, max_tokens=options["max_batch_tokens"])
+        (answer,) = self.run([Sentence("1", "en", self.languages[0])])
+        if isinstance(answer, TaskError):
+            raise RuntimeError(answer.detail)
 
     def parse(self, row: Any) -> Sentence:
         if not isinstance(row, dict):
@@ -48,11 +61,30 @@ class TranslationHandler(TaskHandler[Sentence]):
             )
         if target not in self.languages:
             raise _invalid(f"tgt_lang: this model serves {', '.join(self.languages)}")
+        decoding = self._read_decoding(row)
         self._check_length(row["src_text"], source)
-        return Sentence(row["src_text"], source, target)
+        return Sentence(row["src_text"], source, target, decoding)
 
     def run(self, items: Sequence[Sentence]) -> list[dict[str, Any] | TaskError]:
-        return [self._answer(result) for result in self.engine.translate(items)]
+        answers, statistics = self.batcher.translate(items)
+        self.statistics.update(
+            BabelgateTokens=statistics.tokens,
+            BabelgatePaddingTokens=statistics.padding_tokens,
+            BabelgateDeduplicatedRows=statistics.deduplicated,
+            BabelgateRedecodedRows=statistics.redecoded,
+        )
+        return [
+            self._answer(item, answer)
+            for item, answer in zip(items, answers, strict=True)
+        ]
+
+    def _read_decoding(self, row: Mapping[str, Any]) -> Decoding:
+        usual = min(Decoding.beam_size, self.max_beam_size)
+        beam_size = row.get("beam_size", usual)
+        alternatives = row.get("alternatives", Decoding.alternatives)
+        _check_number("beam_size", beam_size, 1, self.max_beam_size)
+        _check_number("alternatives", alternatives, 0, self.max_alternatives)
+        return Decoding(beam_size, alternatives)
 
     def _check_length(self, text: str, source: str) -> None:
         tokens = len(self.engine.tokenizer.encode(text, source))
@@ -62,13 +94,33 @@ class TranslationHandler(TaskHandler[Sentence]):
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 "text-too-long",
                 f"src_text has {tokens} tokens, this model takes {limit}: send less at once.",
+                tokens=tokens,
+                limit=limit,
             )
 
-    def _answer(self, translation: Translation) -> dict[str, Any]:
-        answer = {"translated": translation.text, "score": round(translation.score, 4)}
-        if not translation.score >= self.min_score:  # NaN is not a good score
-            return answer | {"warnings": [self.warning]}
-        return answer
+    def _answer(self, item: Sentence, answer: Answer) -> dict[str, Any] | TaskError:
+        if isinstance(answer, OutOfMemory):
+            return TaskError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "out-of-memory",
+                "This text does not fit into the device's memory, even alone: "
+                "send less at once.",
+            )
+        result: dict[str, Any] = {
+            "translated": answer.text,
+            "score": round(answer.score, 4),
+        }
+        if item.decoding.alternatives:
+            result["alternatives"] = [
+                {"text": other.text, "score": round(other.score, 4)}
+                for other in answer.alternatives
+            ]
+        warnings = [answer.fault.value] if answer.fault else []
+        if not answer.score >= self.min_score:  # NaN is not a good score
+            warnings.append(self.warning)
+        if warnings:
+            result["warnings"] = warnings
+        return result
 
 
 def _is_unicode(text: str) -> bool:
@@ -81,6 +133,11 @@ def _is_unicode(text: str) -> bool:
 
 def _invalid(detail: str) -> TaskError:
     return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
+
+
+def _check_number(field: str, value: Any, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:  # True is an int, too
+        raise _invalid(f"{field}: expected a whole number from {least} to {most}")
 
 
 def _load_engine(config: ModelConfig) -> Engine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cache
 
@@ -89,7 +89,8 @@ def find_fault(text: str, translated: str, target: str) -> Fault | None:
     """The most telling fault of `translated` as a translation of `text` into `target`."""
     if _substance(translated) < _substance(text):
         return Fault.EMPTY
-    if _count_repeats(translated) > 2 * _count_repeats(text):
+    repeats = _count_repeats(translated, _least_repeats)
+    if repeats > 1 and repeats > 2 * _count_repeats(text, lambda unit: 2):
         return Fault.LOOP
     shorter, longer = sorted((_weigh(text), _weigh(translated)))
     if longer > _RATIO * shorter + _RATIO_MARGIN:
@@ -104,10 +105,10 @@ def _substance(text: str) -> int:
     return any(map(str.isalnum, text)) + (not text.isspace() and bool(text))
 
 
-def _count_repeats(text: str) -> int:
-    """How many times in a row the most repeated stretch stands there; 1 where that is
-    nothing unusual. One pass: a loop of period p shows as n-grams that each were seen p
-    characters before."""
+def _count_repeats(text: str, least: Callable[[str], int]) -> int:
+    """How many times in a row the most repeated stretch stands there, those left out that
+    are there fewer than `least` times; 1 without any. One pass: a loop of period p shows as
+    n-grams that each were seen p characters before."""
     text = " ".join([*text.split(), ""])
     last_seen: dict[str, int] = {}
     most, period, length = 1, 0, 0
@@ -118,14 +119,13 @@ def _count_repeats(text: str) -> int:
         length = length + 1 if distance == period else _GRAM
         period = distance
         repeats = 1 + length // period
-        is_more = repeats > max(most, 2)
-        if is_more and repeats >= _least_repeats(text[end - period : end]):
+        if repeats > most and repeats >= least(text[end - period : end]):
             most = repeats
     return most
 
 
 def _least_repeats(unit: str) -> int:
-    if sum(map(str.isalpha, unit)) < 2:
+    if len(unit) == 1 or not any(map(str.isalpha, unit)):
         return _SIGN_REPEATS
     return _LONG_REPEATS if len(unit) >= _LONG else _WORD_REPEATS
 

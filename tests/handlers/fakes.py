@@ -146,3 +146,16 @@ def ask(
         )
         for i, body in enumerate(answers)
     ]
+
+
+def ask_one(handler: TaskHandler[Any], content: Any) -> Answer:
+    (answer,) = ask(handler, [content])
+    return answer
+
+
+def row(text: Any = "Hello", **fields: Any) -> dict[str, Any]:
+    return {"src_lang": "en", "src_text": text, "tgt_lang": "ko"} | fields
+
+
+def body(text: Any = "Hello", **fields: Any) -> bytes:
+    return json.dumps(row(text, **fields)).encode()

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from handlers.base import DEADLINE_HEADER, ModelConfig, TaskError, TaskHandler
-from tests.handlers.fakes import Answer, ask, make_context
+from handlers import base
+from handlers.base import (
+    DEADLINE_HEADER,
+    SENT_HEADER,
+    ModelConfig,
+    TaskError,
+    TaskHandler,
+)
+from handlers.engine.errors import DeviceFault
+from tests.handlers.fakes import Answer, FakeMetrics, ask, make_context
 
 JSON = "application/json; charset=utf-8"
 PROBLEM = "application/problem+json"
 
 
 class Doubling(TaskHandler[int]):
-    """Doubles numbers: refuses negative ones, cannot read 13, breaks on 666, and answers
-    too little where a row is 404."""
+    """Doubles numbers: refuses negative ones, cannot read 13, breaks on 666, breaks the
+    device on 999, and answers too little where a row is 404."""
 
     def __init__(self) -> None:
         self.config: ModelConfig | None = None
@@ -33,13 +43,18 @@ class Doubling(TaskHandler[int]):
         if row == 13:
             raise KeyError("a bug, about 13")
         if not isinstance(row, int) or row < 0:
-            raise TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "negative", "too little")
+            raise TaskError(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "negative", "too little", limit=0
+            )
         return row
 
     def run(self, items: Sequence[int]) -> list[dict[str, Any] | TaskError]:
         self.batches.append(list(items))
         if 666 in items:
-            raise RuntimeError("CUDA error about 666")
+            raise RuntimeError("an error about 666")
+        if 999 in items:
+            raise DeviceFault("CUDA error: an illegal address\nabout 999")
+        self.statistics["BabelgateTokens"] += sum(items)
         busy = TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "not now")
         answers = [busy if item == 5 else {"doubled": 2 * item} for item in items]
         return answers[1:] if 404 in items else answers
@@ -75,6 +90,7 @@ def test_an_error_is_a_problem_document(doubling: Doubling):
         "title": answer.phrase,
         "status": 422,
         "detail": "too little",
+        "limit": 0,
     }
 
 
@@ -199,6 +215,117 @@ def test_the_log_says_how_many_rows_failed_and_not_why(
         "a batch of 1 rows failed with RuntimeError",
     ]
     assert "about" not in caplog.text
+
+
+class Ended(BaseException):
+    """Instead of this process."""
+
+
+@pytest.fixture
+def mortal(doubling: Doubling, monkeypatch: pytest.MonkeyPatch) -> Doubling:
+    """Raises Ended where a worker would end."""
+
+    def end() -> NoReturn:
+        raise Ended
+
+    monkeypatch.setattr(base, "_end_worker", end)
+    return doubling
+
+
+def test_a_device_that_fails_ends_the_worker(
+    mortal: Doubling, caplog: pytest.LogCaptureFixture
+):
+    """TorchServe would go on sending batches to it."""
+    with pytest.raises(Ended):
+        ask(mortal, [b"1", b"999"])
+    assert mortal.batches == [[1, 999]]
+    assert caplog.messages == [
+        "the device failed, this worker ends: CUDA error: an illegal address"
+    ]
+
+
+def test_a_device_that_fails_for_half_a_batch_ends_the_worker(mortal: Doubling):
+    with pytest.raises(Ended):
+        ask(mortal, [b"666", b"999"])
+
+
+def test_a_worker_ends_at_once():
+    """Nothing that waits for a broken device, or for a thread, can hold it."""
+    script = (
+        "from handlers import base\ntry: base._end_worker()\nfinally: print('alive')"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True)
+    assert (ended.returncode, ended.stdout) == (1, b"")
+
+
+def test_what_a_worker_logs_goes_where_torchserve_keeps_it(
+    doubling: Doubling, capsys: pytest.CaptureFixture[str]
+):
+    """That is stderr: TorchServe drops what it reads from stdout."""
+    for _ in range(2):
+        initialize(doubling, "cpu", None)
+    ask(doubling, [b"666"])
+    captured = capsys.readouterr()
+    assert captured.err == "a batch of 1 rows failed with RuntimeError\n"
+    assert captured.out == ""
+
+
+def count(doubling: Doubling, bodies: list[bytes], headers: Any = None) -> Any:
+    metrics = FakeMetrics()
+    ask(doubling, bodies, headers, metrics=metrics)
+    return metrics
+
+
+def test_a_batch_is_counted(doubling: Doubling):
+    headers = {0: {DEADLINE_HEADER: milliseconds(-1)}}
+    counters = count(doubling, [b"1", b"2", b"-3", b"5"], headers).counters
+    assert counters["BabelgateBatches"] == 1
+    assert counters["BabelgateRows"] == 4
+    assert counters["BabelgateDroppedRows"] == 1
+    assert counters["BabelgateTokens"] == 7
+    assert counters["BabelgateComputeMs"] >= 0
+
+
+def test_a_metric_is_one_line_per_batch(doubling: Doubling):
+    assert count(doubling, [b"1"] * 64).calls == count(doubling, [b"1"]).calls == 6
+
+
+def test_each_batch_is_counted_for_itself(doubling: Doubling):
+    assert count(doubling, [b"1", b"2"]).counters["BabelgateTokens"] == 3
+    assert count(doubling, [b"4"]).counters["BabelgateTokens"] == 4
+
+
+def test_halves_of_a_batch_that_broke_are_added_up(doubling: Doubling):
+    metrics = count(doubling, [b"1", b"2", b"666", b"4"])
+    assert metrics.counters["BabelgateTokens"] == 7
+    assert metrics.counters["BabelgateBatches"] == 1
+
+
+def test_the_wait_of_a_row_is_counted_from_when_it_was_sent(doubling: Doubling):
+    headers = {i: {SENT_HEADER: milliseconds(-20)} for i in (0, 2)}
+    waited = count(doubling, [b"1", b"2", b"3"], headers).counters["BabelgateQueueMs"]
+    assert 40_000 <= waited < 600_000
+
+
+@pytest.mark.parametrize(
+    "header", ["", "soon", "²", "nan", "inf", "-inf", "0", "-", "9" * 5000, "1e300"]
+)
+def test_a_row_that_was_sent_at_no_time_has_not_waited(doubling: Doubling, header: str):
+    counters = count(doubling, [b"1"], {0: {SENT_HEADER: header}}).counters
+    assert counters["BabelgateQueueMs"] == 0
+
+
+def test_a_row_from_the_future_has_not_waited(doubling: Doubling):
+    headers = {0: {SENT_HEADER: milliseconds(30)}}
+    assert count(doubling, [b"1"], headers).counters["BabelgateQueueMs"] == 0
+
+
+def test_metrics_that_fail_cost_no_batch(
+    doubling: Doubling, caplog: pytest.LogCaptureFixture
+):
+    answers = ask(doubling, [b"1", b"2"], metrics=FakeMetrics(is_broken=True))
+    assert results(answers) == [2, 4]
+    assert caplog.messages == ["counting a batch failed with ValueError"]
 
 
 def initialize(handler: Doubling, device: str, gpu: int | None) -> None:

@@ -13,7 +13,7 @@ import pytest
 from handlers import translation
 from handlers.base import DEADLINE_HEADER
 from handlers.translation import TranslationHandler
-from tests.handlers.fakes import Answer, FakeEngine, ask
+from tests.handlers.fakes import FakeEngine, ask, ask_one, body, row
 
 Start = Callable[..., TranslationHandler]
 
@@ -21,21 +21,8 @@ SECRET = "xylophone"
 TOO_LONG = "word " * 9
 
 
-def row(text: Any = "Hello", **fields: Any) -> dict[str, Any]:
-    return {"src_lang": "en", "src_text": text, "tgt_lang": "ko"} | fields
-
-
-def body(text: Any = "Hello", **fields: Any) -> bytes:
-    return json.dumps(row(text, **fields)).encode()
-
-
 def without(field: str) -> bytes:
     return json.dumps({k: v for k, v in row().items() if k != field}).encode()
-
-
-def ask_one(handler: TranslationHandler, content: Any) -> Answer:
-    (answer,) = ask(handler, [content])
-    return answer
 
 
 def test_a_text_is_translated(handler: TranslationHandler):
@@ -105,6 +92,31 @@ MALFORMED: dict[str, tuple[Any, int, str]] = {
     "target a boolean": (body(tgt_lang=False), 422, "this model serves ko, no"),
     "target null": (body(tgt_lang=None), 422, "this model serves ko, no"),
     "half a character": (body("a\ud83d"), 422, "half of a surrogate pair"),
+    "no beam": (
+        body(beam_size=0),
+        422,
+        "beam_size: expected a whole number from 1 to 8",
+    ),
+    "beam too wide": (body(beam_size=9), 422, "beam_size: expected a whole number"),
+    "beam a text": (body(beam_size="2"), 422, "beam_size: expected a whole number"),
+    "beam a fraction": (body(beam_size=2.0), 422, "beam_size: expected a whole number"),
+    "beam a boolean": (body(beam_size=True), 422, "beam_size: expected a whole number"),
+    "beam null": (body(beam_size=None), 422, "beam_size: expected a whole number"),
+    "fewer alternatives than none": (
+        body(alternatives=-1),
+        422,
+        "alternatives: expected a whole number from 0 to 5",
+    ),
+    "too many alternatives": (
+        body(alternatives=6),
+        422,
+        "alternatives: expected a whole number from 0 to 5",
+    ),
+    "alternatives a boolean": (
+        body(alternatives=False),
+        422,
+        "alternatives: expected a whole number",
+    ),
     "text too long": (
         body(TOO_LONG),
         422,
@@ -148,6 +160,13 @@ def test_all_kinds_of_malformed_rows_at_once(handler: TranslationHandler):
 def test_a_text_as_long_as_the_model_takes_is_translated(handler: TranslationHandler):
     eight_words = TOO_LONG.removesuffix("word ").strip()
     assert ask_one(handler, body(eight_words)).status == 200
+
+
+def test_a_text_that_is_too_long_comes_back_with_numbers(handler: TranslationHandler):
+    """By which the gateway splits it."""
+    content = ask_one(handler, body(TOO_LONG)).content
+    assert content["type"] == "urn:babelgate:text-too-long"
+    assert (content["tokens"], content["limit"]) == (11, 10)
 
 
 def test_a_long_unknown_language_is_not_repeated_in_full(handler: TranslationHandler):

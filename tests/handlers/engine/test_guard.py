@@ -59,6 +59,7 @@ RIGHT: dict[str, tuple[str, str, str]] = {
     "a line to write on": ("Name: ____________", "Имя: ____________", "ru"),
     "a layout": ("Name        Price", "이름                        가격", "ko"),
     "doubled words": ("butterflies and others", "kupu-kupu dan lain-lain", "id"),
+    "placeholders": ("By %s, %s, %s and %s.", "Von %s, %s, %s, %s.", "de"),
     "names": ("Barack Obama, Angela Merkel", "Barack Obama, Angela Merkel", "ko"),
     "an address": ("www.example.com/index", "www.example.com/index", "ru"),
     "a mail": ("write to someone@example.org", "someone@example.org 으로", "ko"),
