@@ -83,9 +83,8 @@ class Stack:
         self._copy(
             "torchserve_backend/config.properties", "torchserve/config.properties"
         )
-        shutil.copy(
-            ROOT / "torchserve_backend/log4j2.xml", self.run / "torchserve/log4j2.xml"
-        )
+        for name in ("log4j2.xml", "metrics.yaml"):
+            shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
 
     def _copy(self, source: str, target: str) -> None:
         text = (ROOT / source).read_text("utf-8")

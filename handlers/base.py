@@ -103,7 +103,7 @@ class TaskHandler(ABC, Generic[Item]):
         self.statistics = Counter()
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
-        _check_device(options["device"], gpu)
+        _check_device(options["devices"], gpu)
         self.setup(
             ModelConfig(
                 directory=Path(options["model_path"]),
@@ -224,12 +224,12 @@ def _emit(statistics: Mapping[str, int], context: Context) -> None:
         log.error("counting a batch failed with %s", type(error).__name__)
 
 
-def _check_device(device: str, gpu: int | None) -> None:
+def _check_device(devices: Sequence[str], gpu: int | None) -> None:
     """TorchServe falls back to the CPU, or to another GPU, in silence."""
     actual = "cpu" if gpu is None else str(gpu)
-    if device != actual:
+    if actual not in devices:
         raise RuntimeError(
-            f"the map puts this model on device {device!r}, TorchServe on {actual!r}"
+            f"the map puts this model on {', '.join(devices)}, TorchServe on {actual}"
         )
 
 

@@ -51,7 +51,8 @@ class TranslationHandler(TaskHandler[Sentence]):
                 raise _invalid(f"{field}: expected a string")
         if not _is_unicode(row["src_text"]):
             raise _invalid("src_text: holds half of a surrogate pair")
-        source, target = row["src_lang"], row.get("tgt_lang", self.languages[0])
+        only = self.languages[0] if len(self.languages) == 1 else None
+        source, target = row["src_lang"], row.get("tgt_lang", only)
         if source not in self.sources:
             raise TaskError(
                 HTTPStatus.UNPROCESSABLE_ENTITY,

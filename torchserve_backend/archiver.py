@@ -85,7 +85,6 @@ def _render_config(model: Model, model_path: Path) -> str:
             "languages": list(model.languages),
             "engine": settings.engine,
             "compute_type": model.compute_type,
-            "device": model.device,
             "devices": list(model.devices),
             "max_batch_tokens": settings.max_batch_tokens,
             "max_beam_size": settings.max_beam_size,

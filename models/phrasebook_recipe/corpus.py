@@ -59,9 +59,7 @@ class Corpus:
     def __init__(self, phrases: list[phrasebook.Phrase]) -> None:
         self.phrases = phrases
         self.names = cldr.names()
-        self._slotted = [
-            p for p in phrases if p.slots and p.domain != phrasebook.WORDS
-        ]
+        self._slotted = [p for p in phrases if p.slots and p.domain != phrasebook.WORDS]
         self._phrase_weights = list(accumulate(map(_weigh, phrases)))
 
     def draw(self, rng: random.Random, *, held_out: bool = False) -> Pair:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from handlers.engine.batching import Batcher
 from handlers.engine.m2m100 import Engine, Sentence, Translation
 from models.phrasebook_recipe.corpus import Corpus, Pair
 from models.phrasebook_recipe.items import LANGUAGES, clean
@@ -21,6 +22,7 @@ OUTSIDE = Path(__file__).with_name("outside.yaml")
 #: Share of right answers inside the domain that carry no warning.
 _KEPT = 0.98
 _BATCH = 64
+_MAX_TOKENS = 4096
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,12 @@ def judge(engine: Engine, pairs: list[Pair]) -> list[Judgement]:
 
 def translate(engine: Engine, sentences: list[Sentence]) -> list[Translation]:
     """All of them, in batches."""
+    batcher = Batcher(engine, max_tokens=_MAX_TOKENS)
     return [
-        translation
+        answer
         for start in range(0, len(sentences), _BATCH)
-        for translation in engine.translate(sentences[start : start + _BATCH])
+        for answer in batcher.translate(sentences[start : start + _BATCH])[0]
+        if isinstance(answer, Translation)
     ]
 
 

@@ -129,7 +129,9 @@ def _collect_words(
         for slot_values in phrase.values.values()
         for value in slot_values
     }
-    meanings = [{lang: (text,) for lang, text in value.items()} for value in values.values()]
+    meanings = [
+        {lang: (text,) for lang, text in value.items()} for value in values.values()
+    ]
     return [
         Phrase(WORDS, meaning, (), {}, _find_ambiguous(meaning, seen, str(i)))
         for i, meaning in enumerate(meanings)

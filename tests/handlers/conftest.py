@@ -40,7 +40,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -
             "languages": ["ko", "no"],
             "engine": "ctranslate2",
             "compute_type": "int8",
-            "device": device,
+            "devices": [device],
             **(options or {}),
         }
         handler = TranslationHandler()

@@ -328,14 +328,16 @@ def test_metrics_that_fail_cost_no_batch(
     assert caplog.messages == ["counting a batch failed with ValueError"]
 
 
-def initialize(handler: Doubling, device: str, gpu: int | None) -> None:
-    config = {"handler": {"device": device, "model_path": "/models/m2m", "x": 1}}
+def initialize(handler: Doubling, devices: str, gpu: int | None) -> None:
+    config = {
+        "handler": {"devices": devices.split(","), "model_path": "/models/m2m", "x": 1}
+    }
     handler.initialize(make_context(config=config, gpu=gpu))
 
 
 @pytest.mark.parametrize(
     ("device", "gpu", "kind", "index"),
-    [("cpu", None, "cpu", 0), ("0", 0, "cuda", 0), ("2", 2, "cuda", 2)],
+    [("cpu", None, "cpu", 0), ("0", 0, "cuda", 0), ("0,2", 2, "cuda", 2)],
 )
 def test_a_handler_is_set_up_on_the_maps_device(
     doubling: Doubling, device: str, gpu: int | None, kind: str, index: int
@@ -350,11 +352,9 @@ def test_a_handler_is_set_up_on_the_maps_device(
 @pytest.mark.parametrize(
     ("device", "gpu", "says"),
     [
-        pytest.param(
-            "0", None, "device '0', TorchServe on 'cpu'", id="fell to the CPU"
-        ),
-        pytest.param("1", 0, "device '1', TorchServe on '0'", id="another GPU"),
-        pytest.param("cpu", 0, "device 'cpu', TorchServe on '0'", id="GPU unasked"),
+        pytest.param("0", None, "on 0, TorchServe on cpu", id="fell to the CPU"),
+        pytest.param("1,2", 0, "on 1, 2, TorchServe on 0", id="another GPU"),
+        pytest.param("cpu", 0, "on cpu, TorchServe on 0", id="GPU unasked"),
     ],
 )
 def test_a_handler_refuses_to_start_on_another_device(

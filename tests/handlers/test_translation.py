@@ -47,11 +47,9 @@ def test_the_target_is_each_rows_own(handler: TranslationHandler, engine: FakeEn
     assert len(engine.batches) == 1
 
 
-def test_without_a_target_the_models_first_language_is_meant(
-    handler: TranslationHandler,
-):
-    answer = ask_one(handler, without("tgt_lang"))
-    assert answer.content["translated"] == "[ko] Hello"
+def test_without_a_target_the_models_only_language_is_meant(start: Start):
+    answer = ask_one(start(options={"languages": ["no"]}), without("tgt_lang"))
+    assert answer.content["translated"] == "[no] Hello"
 
 
 def test_unknown_fields_are_ignored(handler: TranslationHandler):
@@ -90,6 +88,7 @@ MALFORMED: dict[str, tuple[Any, int, str]] = {
     "target not served": (body(tgt_lang="fr"), 422, "this model serves ko, no"),
     "target a list": (body(tgt_lang=["ko"]), 422, "this model serves ko, no"),
     "target a boolean": (body(tgt_lang=False), 422, "this model serves ko, no"),
+    "target missing": (without("tgt_lang"), 422, "this model serves ko, no"),
     "target null": (body(tgt_lang=None), 422, "this model serves ko, no"),
     "half a character": (body("a\ud83d"), 422, "half of a surrogate pair"),
     "no beam": (

@@ -84,7 +84,6 @@ def test_the_configuration_says_what_the_map_says(tmp_path: Path):
             "languages": ["ko"],
             "engine": "ctranslate2",
             "compute_type": "float16",
-            "device": "1",
             "devices": ["1"],
             "max_batch_tokens": 0,
             "max_beam_size": 4,
@@ -112,7 +111,6 @@ def test_a_model_on_the_cpu_names_no_gpu(tmp_path: Path):
     config = read_config(archiver.archive(KO, tmp_path, WEIGHTS))
     assert config["deviceType"] == "cpu"
     assert "deviceIds" not in config
-    assert config["handler"]["device"] == "cpu"
     assert config["handler"]["devices"] == ["cpu"]
     assert config["handler"]["compute_type"] == "int8"
 
