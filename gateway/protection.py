@@ -55,6 +55,13 @@ _UNITS = (
         "hPa",
     ),
 )
+#: Letters of languages that write no spaces, or put particles behind a word: they are no
+#: part of what they touch, but of an address after a slash or the like.
+_CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
+_URL_CHARACTER = (
+    rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}])"
+)
+_WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
 #: Each kind with the role that its finds have; of two that begin at the same place the
 #: earlier one wins.
 _KINDS: tuple[tuple[str, Role, str], ...] = (
@@ -62,27 +69,37 @@ _KINDS: tuple[tuple[str, Role, str], ...] = (
     (
         "url",
         Role.LOOSE,
-        r"(?:https?|ftps?|file)://[^\s<>\"'`{}|\\^]+|\bwww\.[^\s<>\"'`]+",
+        rf"(?:(?:https?|ftps?|file)://|(?<![{_WORD}.@/-])www\.){_URL_CHARACTER}+",
     ),
-    ("email", Role.LOOSE, r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+"),
-    ("braces", Role.WORD, r"\{\{.+?\}\}|\$\{[^{}\n]+\}|\{[\w.:#!\[\] ,-]*\}"),
+    ("email", Role.LOOSE, rf"[{_WORD}.+%-]+@[{_WORD}-]+(?:\.[{_WORD}-]+)+"),
+    (
+        "braces",
+        Role.WORD,
+        r"\{\{.+?\}\}|\$\{[^{}\n]+\}|\{[\w.:#!\[\] ,-]*\}",
+    ),
     (
         "printf",
         Role.WORD,
-        r"%\(\w+\)[#0 +-]*\d*(?:\.\d+)?[a-zA-Z]"
-        r"|%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![\w])",
+        r"%\(\w+\)[#0 +-]*\d*(?:\.\d+)?[a-zA-Z]|%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?"
+        rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
     ),
-    ("shortcode", Role.LOOSE, r"(?<![\w:]):(?=[\w+-]*[a-z])[a-z0-9_+-]+:(?![\w:])"),
+    (
+        "shortcode",
+        Role.LOOSE,
+        rf"(?<![{_WORD}:]):(?=[a-z0-9_+-]*[a-z])[a-z0-9_+-]+:(?![{_WORD}:])"
+        rf"|(?<![{_WORD}:]):[+-]1:",
+    ),
     (
         "quantity",
         Role.WORD,
-        rf"(?<![\w.,])[-+−]?\d+(?:[.,]\d+)*[ \u00a0\u202f]?(?:{'|'.join(_UNITS)})(?!\w)",
+        rf"(?<![{_WORD}.,])[-+−]?\d+(?:[.,]\d+)*[ \u00a0\u202f]?"
+        rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
     ),
     (
         "emoji",
         Role.LOOSE,
-        r"(?:\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3|\p{Extended_Pictographic}"
-        r"[\uFE0F\p{EMod}]*(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*)*)",
+        r"\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3|\p{Extended_Pictographic}[\uFE0F\p{EMod}]*"
+        r"(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*)*",
     ),
 )
 _ANY = regex.compile(

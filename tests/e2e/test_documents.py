@@ -176,7 +176,7 @@ def test_a_sentence_that_is_too_long_is_divided_and_says_where(url: str):
 
 
 @pytest.mark.parametrize(
-    ("source", "target"), product(("en", "ja", "ru"), ("fr", "ko"))
+    ("source", "target"), [*product(("en", "ja", "ru"), ("fr", "ko"))]
 )
 def test_an_unnamed_language_is_identified(url: str, source: str, target: str):
     texts = [FRAMES[source].format("Anna"), "OK", ""]

@@ -21,18 +21,35 @@ from gateway.protection import Mark, Role, fill, find_protected, mask, unmask
             "%s has %d of %1$s, %(n)s, %.2f, %@",
             ["%s", "%d", "%1$s", "%(n)s", "%.2f", "%@"],
         ),
-        ("Nice :smile: :+1: at 10:30:45", [":smile:"]),
+        ("Nice :smile: :+1: at 10:30:45", [":smile:", ":+1:"]),
         ("Run `make up` or ``a b``", ["`make up`", "``a b``"]),
         ("```\ncode. More\n```", ["```\ncode. More\n```"]),
         ("5 km, 3.5GB, 20 °C and 1,000 kg", ["5 km", "3.5GB", "20 °C", "1,000 kg"]),
         ("Hi 😀 👩‍👩‍👧 🇩🇪 👍🏽 ❤️", ["😀", "👩‍👩‍👧", "🇩🇪", "👍🏽", "❤️"]),
         ("50% of people, 5 minutes, 3 million", []),
         ("Room 5 at 10:30, 1:2:3, a/b, A&B", []),
+        (
+            "(https://zh.wikipedia.org/wiki/中文)",
+            ["https://zh.wikipedia.org/wiki/中文"],
+        ),
         ("", []),
     ],
 )
 def test_what_must_survive_is_found(text, expected):
     assert [mark.shown for mark in find_protected(text)] == expected
+
+
+@pytest.mark.parametrize(
+    "frame", ["私の名前は{}です。", "我叫{}。", "제 이름은 {}입니다.", "({})"]
+)
+@pytest.mark.parametrize(
+    "kept",
+    ["https://a.b/c?d=1", "www.example.org", "ann.lee+x@example.co.uk", "{count}", "%s"]
+    + ["%1$s", ":smile:", "`a`", "5 km", "20 °C"],
+)
+def test_letters_without_spaces_are_no_part_of_what_they_touch(frame, kept):
+    text = frame.replace("{}", kept)
+    assert [mark.shown for mark in find_protected(text)] == [kept]
 
 
 @given(st.text())
