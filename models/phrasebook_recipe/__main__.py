@@ -85,7 +85,7 @@ def evaluate(
     (out / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
     weights = out / "model.safetensors"
     facts = json.loads((out / TRAINING_FILE).read_text()) | {
-        "phrases": len(texts.phrases),
+        "phrases": sum(p.domain != phrasebook.WORDS for p in texts.phrases),
         "parameters": weights.stat().st_size / 2e6,
         "megabytes": sum(path.stat().st_size for path in out.iterdir()) / 1e6,
         "machine": machine or f"{os.cpu_count()} CPU cores",

@@ -47,6 +47,10 @@ What is finite was trained on whole; of a random sample of it right: phrases wit
 |---|---|
 {categories}
 
+`phrases/words` are sentences about a word ("What does “the station” mean?"), which show the
+model every slot value more often; the figures above leave them out. `masks` have a
+placeholder in a slot, or marks as of HTML tags round its value, and all come out in place.
+
 ## Its own warning
 
 An answer whose mean log-probability is below {min_score} carries a warning. That score keeps

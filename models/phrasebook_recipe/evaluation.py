@@ -15,9 +15,11 @@ import yaml
 
 from handlers.engine.batching import Batcher
 from handlers.engine.m2m100 import Engine, Sentence, Translation
+from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, Pair
 from models.phrasebook_recipe.items import LANGUAGES, clean
 
+PHRASES = "phrases/"
 OUTSIDE = Path(__file__).with_name("outside.yaml")
 #: Share of right answers inside the domain that carry no warning.
 _KEPT = 0.98
@@ -70,12 +72,12 @@ def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> Report:
     return Report(
         items=items,
         overall=_share(judged),
-        cldr=_share(j for j in judged if not _is_phrase(j)),
+        cldr=_share(j for j in judged if _is_cldr(j)),
         phrases=_share(j for j in judged if _is_phrase(j)),
         by_category=_group(judged, lambda j: j.pair.category),
         by_language=_group(judged, lambda j: j.pair.target_language),
         finite=_share(j for j in known if _is_phrase(j)),
-        names=_share(j for j in known if not _is_phrase(j)),
+        names=_share(j for j in known if _is_cldr(j)),
         min_score=round(min_score, 3),
         outside_warned=statistics.mean(t.score < min_score for t in outside),
     )
@@ -116,7 +118,14 @@ def _draw_outside() -> list[Sentence]:
 
 
 def _is_phrase(judgement: Judgement) -> bool:
-    return judgement.pair.category.startswith("phrases/")
+    """Sentences about words are there to teach and would flatter."""
+    category = judgement.pair.category
+    return category.startswith(PHRASES) and category != f"{PHRASES}{phrasebook.WORDS}"
+
+
+def _is_cldr(judgement: Judgement) -> bool:
+    category = judgement.pair.category
+    return not category.startswith(PHRASES) and category != phrasebook.MASKS
 
 
 def _share(judgements: Iterable[Judgement]) -> float:

@@ -20,6 +20,7 @@ from models.phrasebook_recipe.items import LANGUAGES, Item
 FOLDER = Path(__file__).parent / "phrases"
 SHARED = "shared"
 WORDS = "words"
+MASKS = "masks"
 
 _SLOT = re.compile(r"\{(\w+)\}")
 
@@ -67,7 +68,7 @@ class Phrase:
             language: "{0}" if is_hidden else f"{{0}}{text}{{1}}"
             for language, text in values[slot].items()
         }
-        return replace(self.fill(values), category="masks")
+        return replace(self.fill(values), category=MASKS)
 
     def all_items(self, rng: random.Random, most: int) -> Iterator[Item]:
         """Every filling of the finite slots, `most` at the most, in random order."""
