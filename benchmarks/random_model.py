@@ -1,0 +1,98 @@
+"""Builds M2M100s of any size with random weights: they translate nonsense, but they load,
+batch and answer as real ones do.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers import M2M100Config, M2M100ForConditionalGeneration
+
+from handlers.engine.m2m100 import LANGUAGES, SETTINGS_FILE
+
+PHRASEBOOK = Path(__file__).parents[1] / "models" / "phrasebook"
+
+#: M2M100 appends its languages and eight unused rows to the vocabulary.
+_UNUSED_ROWS = 8
+#: Uniform in ±0.035 spreads as the normal distribution that training starts from.
+_SPREAD = 0.035
+#: Random weights do not know when to end. So many tokens are a usual sentence's answer.
+_ANSWER_TOKENS = 32
+_GENERATION = {
+    "bos_token_id": 0,
+    "pad_token_id": 1,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
+
+
+def find(cache: Path) -> Path:
+    """The model of M2M100-418M's size in `cache`, built where it is not there yet. Its
+    answers end after 32 tokens, and it takes texts of as many. It appears whole or not at
+    all."""
+    directory = cache / f"m2m100_418M-random-{_ANSWER_TOKENS}"
+    if directory.exists():
+        return directory
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
+        part = build(Path(folder) / "model")
+        settings = {"max_tokens": _ANSWER_TOKENS}
+        (part / SETTINGS_FILE).write_text(json.dumps(settings) + "\n")
+        generation = {**_GENERATION, "max_length": _ANSWER_TOKENS}
+        (part / "generation_config.json").write_text(json.dumps(generation) + "\n")
+        part.replace(directory)
+    return directory
+
+
+def build(directory: Path, config: M2M100Config | None = None) -> Path:
+    """Writes a model into `directory` and returns it. Without `config` it is exactly as
+    large as facebook/m2m100_418M: 1 GB on disk, 2.5 GB of memory while it is made."""
+    config = config or M2M100Config()
+    config.architectures = ["M2M100ForConditionalGeneration"]
+    config.dtype = torch.float16
+    directory.mkdir(parents=True, exist_ok=True)
+    config.save_pretrained(directory)
+    _write_tokenizer(directory, config.vocab_size - len(LANGUAGES) - _UNUSED_ROWS)
+    save_file(
+        _draw_weights(config),
+        directory / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    return directory
+
+
+def _write_tokenizer(directory: Path, size: int) -> None:
+    """The phrasebook's pieces, and made-up ones up to `size`."""
+    for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
+        shutil.copy(PHRASEBOOK / name, directory / name)
+    ids = json.loads((PHRASEBOOK / "vocab.json").read_text("utf-8"))
+    if size < len(ids):
+        raise ValueError(f"the phrasebook alone has {len(ids)} tokens, not {size}")
+    ids |= {f"▁made{i}up": i for i in range(len(ids), size)}
+    (directory / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
+
+
+def _draw_weights(config: M2M100Config) -> dict[str, torch.Tensor]:
+    """Random matrices, neutral biases and norms; nothing is initialised twice."""
+    with torch.device("meta"):
+        shapes = M2M100ForConditionalGeneration(config).state_dict()
+    tied = ("embed_tokens.weight", "lm_head.weight")
+    generator = torch.Generator().manual_seed(0)
+    return {
+        name: _draw(name, weight.shape, generator)
+        for name, weight in shapes.items()
+        if not name.endswith(tied)
+    }
+
+
+def _draw(name: str, shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    if len(shape) == 1:
+        value = 0.0 if name.endswith("bias") else 1.0
+        return torch.full(shape, value, dtype=torch.float16)
+    weight = torch.empty(shape, dtype=torch.float16)
+    return weight.uniform_(-_SPREAD, _SPREAD, generator=generator)
