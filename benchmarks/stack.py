@@ -1,146 +1,181 @@
-"""A closed loop against port 7777: so many clients that each wait for their answer before
-they ask again. Requests per second and latencies out.
+"""`python -m benchmarks stack`: load on port 7777, from clients that wait for their answers
+and from clients that do not.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
-import random
-import statistics
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from urllib.parse import urlsplit
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
 
-import psutil
+import typer
 
-from deploy.stack import Stack
-from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus, Pair
+from benchmarks.figures import show
+from benchmarks.load import Load, measure_closed, measure_open
+from benchmarks.load import Target as Asked
+from benchmarks.options import (
+    DEFAULT_RUN,
+    Bar,
+    Clients,
+    Plot,
+    RunDir,
+    Target,
+    check_plot,
+    console,
+    explain_errors,
+    publish,
+    publish_plot,
+    read_numbers,
+    read_words,
+    show_progress,
+)
+from benchmarks.plots import Chart
+from benchmarks.processes import measure_cpu, measure_memory
+from benchmarks.report import Content, Table
+from benchmarks.running import Running, find_running
+from benchmarks.sentences import draw, write_body
 
-_TIMEOUT_S = 60
+BODIES = 2000
+_TICKS_PER_S = 10
+_HEADERS = (
+    *("loop", "clients or planned/s", "requests/s", "p50 ms", "p95 ms", "p99 ms"),
+    *("errors", "lag p99 ms"),
+)
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One closed loop: throughput, latency percentiles, answers by status."""
+def command(
+    *,
+    clients: Clients = "1,64,128",
+    rates: Annotated[
+        str, typer.Option(help="Arrivals per second of open loops; empty for none.")
+    ] = "",
+    seconds: Annotated[float, typer.Option(help="Length of each loop.")] = 15,
+    target: Target = "",
+    connections: Annotated[
+        int, typer.Option(help="Requests of an open loop under way at the most.", min=1)
+    ] = 512,
+    run_dir: RunDir = DEFAULT_RUN,
+    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
+        "run/benchmark-stack.json"
+    ),
+    plot: Plot = None,
+) -> None:
+    """Requests/s, latency, errors, CPU and memory of the running stack.
 
-    clients: int
-    seconds: float
-    requests_per_s: float
-    p50_ms: float
-    p99_ms: float
-    statuses: dict[str, int]
+    In a closed loop each client waits for its answer before it asks again. In an open loop
+    requests arrive at random, whatever has become of the others, and their time is counted
+    from the planned arrival.
+    """
+    with explain_errors():
+        check_plot(plot)
+        running = find_running(run_dir)
+        numbers = read_numbers(clients) if clients else []
+        planned = read_rates(rates)
+        bodies = list(map(write_body, draw(BODIES, read_words(target))))
+        ticks = (len(numbers) + len(planned)) * seconds * _TICKS_PER_S
+        with show_progress(ticks) as bar:
+            asked = Asked(running.url, bodies, bar.tick)
+            loads = [
+                _measure_closed(running, asked, bar, clients=number, seconds=seconds)
+                for number in numbers
+            ] + [
+                _measure_open(
+                    *(running, asked, bar),
+                    rate=rate,
+                    seconds=seconds,
+                    connections=connections,
+                )
+                for rate in planned
+            ]
+        memory = measure_memory(running.leaders)
+        console.print(_describe(loads, memory))
+        results = {"loads": loads, "memory_mb": memory}
+        options = {"target": target, "seconds": seconds, "connections": connections}
+        publish(out, tabulate(loads), Content("stack", options, results))
+        publish_plot(plot, chart(loads))
 
-    def to_row(self) -> list[str]:
-        """The cells of a table."""
-        statuses = " ".join(
-            f"{count}x{status}" for status, count in self.statuses.items()
-        )
-        figures = (self.requests_per_s, self.p50_ms, self.p99_ms)
-        return [str(self.clients), *(f"{figure:.0f}" for figure in figures), statuses]
+
+def read_rates(text: str) -> list[float]:
+    """`0.5,20` as numbers above 0; an empty text is an empty list. Raises ValueError."""
+    rates = [float(rate) for rate in read_words(text)]
+    if not all(0 < rate < math.inf for rate in rates):
+        raise ValueError(f"{text!r}: expected arrivals per second, above 0")
+    return rates
 
 
-def draw_bodies(count: int, target: str | None = None) -> list[bytes]:
-    """Phrasebook sentences as request bodies, in random directions or into one language."""
-    corpus, rng = Corpus(phrasebook.load()), random.Random(0)
-    pairs: list[Pair] = []
-    while len(pairs) < count:
-        pair = corpus.draw(rng)
-        if target in (None, pair.target_language):
-            pairs.append(pair)
+def tabulate(loads: Sequence[Load]) -> Table:
+    """A row per load, with the CPU of every program that was counted."""
+    programs = list(dict.fromkeys(name for load in loads for name in load.cpu_ms))
+    headers = (*_HEADERS, *(f"{name} CPU ms" for name in programs))
+    return Table(headers, tuple(_write_row(load, programs) for load in loads))
+
+
+def chart(loads: Sequence[Load]) -> list[Chart]:
+    """Latencies over throughput, one picture per kind of loop."""
     return [
-        json.dumps(
-            {
-                "src_lang": pair.source_language,
-                "src_text": pair.source,
-                "tgt_lang": pair.target_language,
-            }
-        ).encode()
-        for pair in pairs
+        Chart(f"{loop.capitalize()} loop", "requests/s", "ms", _draw_lines(loads, loop))
+        for loop in dict.fromkeys(load.loop for load in loads)
     ]
 
 
-def measure(
-    url: str,
-    bodies: list[bytes],
-    *,
-    clients: int,
-    seconds: float,
-    tick: Callable[[], None],
-) -> Measurement:
-    """Runs the loop; `tick` is called about ten times a second, for a progress bar."""
-    latencies: list[float] = []
-    statuses: Counter[str] = Counter()
-    stop = threading.Event()
+def _draw_lines(
+    loads: Sequence[Load], loop: str
+) -> Mapping[str, list[tuple[float, float]]]:
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for load in loads:
+        for name in ("p50", "p95", "p99"):
+            ms = getattr(load.latencies, f"{name}_ms")
+            if load.loop == loop and ms is not None:
+                lines.setdefault(name, []).append((load.requests_per_s, ms))
+    return lines
 
-    def ask(number: int) -> None:
-        for latency, status in _ask(url, bodies, number):
-            latencies.append(latency)
-            statuses[status] += 1
-            if stop.is_set():
-                return
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(clients)]
-    started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    while time.perf_counter() - started < seconds:
-        time.sleep(0.1)
-        tick()
-    stop.set()
-    for thread in threads:
-        thread.join(_TIMEOUT_S)
-    elapsed = time.perf_counter() - started
-    cuts = statistics.quantiles(latencies, n=100)
-    return Measurement(
-        clients=clients,
-        seconds=elapsed,
-        requests_per_s=len(latencies) / elapsed,
-        p50_ms=cuts[49] * 1000,
-        p99_ms=cuts[98] * 1000,
-        statuses=dict(statuses),
+def _write_row(load: Load, programs: Sequence[str]) -> tuple[str, ...]:
+    times = load.latencies
+    return (
+        *(load.loop, f"{load.level:g}", show(load.requests_per_s)),
+        *map(show, (times.p50_ms, times.p95_ms, times.p99_ms)),
+        *(str(load.errors), show(load.lag_p99_ms)),
+        *(show(load.cpu_ms.get(program)) for program in programs),
     )
 
 
-def _ask(url: str, bodies: list[bytes], number: int) -> Iterator[tuple[float, str]]:
-    """Asks for ever on one keep-alive connection; yields seconds and status."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_S)
-    for index in range(number, 1 << 62, 7):
-        started = time.perf_counter()
-        try:
-            connection.request("POST", "/", bodies[index % len(bodies)])
-            response = connection.getresponse()
-            response.read()
-            status = str(response.status)
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            status = type(error).__name__
-        yield time.perf_counter() - started, status
+def _measure_closed(
+    running: Running, asked: Asked, bar: Bar, *, clients: int, seconds: float
+) -> Load:
+    bar.say(f"{clients} clients")
+    return measure_cpu(
+        running.leaders,
+        lambda: measure_closed(asked, clients=clients, seconds=seconds),
+    )
 
 
-def measure_memory(stack: Stack) -> dict[str, float]:
-    """Megabytes of each program and its children: proportional set size, in which memory
-    shared by several processes is counted once."""
-    return {
-        program: sum(_read_pss(process) for process in _family(stack, program)) / 1e6
-        for program in ("nginx", "gateway", "registrar", "torchserve")
-    }
+def _measure_open(
+    running: Running,
+    asked: Asked,
+    bar: Bar,
+    *,
+    rate: float,
+    seconds: float,
+    connections: int,
+) -> Load:
+    bar.say(f"{rate:g} arrivals/s")
+    return measure_cpu(
+        running.leaders,
+        lambda: measure_open(
+            asked, rate=rate, seconds=seconds, connections=connections
+        ),
+    )
 
 
-def _family(stack: Stack, program: str) -> list[psutil.Process]:
-    record = json.loads((stack.run / f"{program}.group").read_text())
-    leader = psutil.Process(record["group"])
-    return [leader, *leader.children(recursive=True)]
-
-
-def _read_pss(process: psutil.Process) -> int:
-    return int(process.memory_full_info().pss)
-
-
-def to_json(measurements: list[Measurement]) -> str:
-    """All figures, for a file."""
-    return json.dumps([asdict(m) for m in measurements], indent=2)
+def _describe(loads: Sequence[Load], memory: Mapping[str, float]) -> str:
+    """What is not in the table."""
+    statuses = [
+        f"{load.loop} {load.level:g}: "
+        + ", ".join(f"{count} x {status}" for status, count in load.statuses.items())
+        for load in loads
+        if load.errors
+    ]
+    held = ", ".join(f"{program} {show(mb)}" for program, mb in memory.items())
+    return "\n".join((*statuses, f"memory, MB: {held}"))

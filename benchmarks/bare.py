@@ -1,0 +1,106 @@
+"""An engine alone, without HTTP, queues and TorchServe: sentences in batches in, seconds
+out. It tokenises, packs, translates and decodes as a worker does, but judges no answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from handlers.engine import packing
+from handlers.engine.m2m100 import Engine, Sentence
+from torchserve_backend import catalog, checkpoint
+
+#: Of a pack; the map's default.
+MAX_TOKENS = 4096
+RANDOM = "418M"
+_TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
+
+
+class Unsupported(ValueError):
+    """An engine that does not run in a precision on a device."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A model, and how it is run."""
+
+    model: Path
+    engine: str
+    compute_type: str
+    device: str = "cpu"
+
+
+def find_model(name: str) -> Path:
+    """The directory of a model: a path, a hub name, or `418M` for random weights. Raises
+    ModelError where it is none."""
+    cache = checkpoint.default_cache()
+    if name == RANDOM:
+        from benchmarks import random_model
+
+        return random_model.find(cache / "benchmarks")
+    return checkpoint.fetch(name, cache)
+
+
+def prepare(configuration: Configuration, cache: Path) -> Path:
+    """The directory that the engine loads, converted into `cache` where it has to be.
+
+    Raises Unsupported where the engine cannot run it so.
+    """
+    engine, compute_type = configuration.engine, configuration.compute_type
+    if engine not in catalog.ENGINES:
+        raise Unsupported(f"there is no engine {engine!r}")
+    if engine == "transformers":
+        if compute_type not in _TRANSFORMERS_TYPES:
+            raise Unsupported(f"Transformers has no {compute_type}")
+        return configuration.model
+    import ctranslate2
+
+    from handlers.engine.conversion import convert
+
+    device = configuration.device
+    if compute_type not in ctranslate2.get_supported_compute_types(device):
+        raise Unsupported(f"CTranslate2 has no {compute_type} on this {device}")
+    return convert(configuration.model, cache / "ctranslate2", compute_type)
+
+
+def load(configuration: Configuration, directory: Path) -> Engine:
+    """The engine, with what `prepare` gave."""
+    make: Callable[..., Engine]
+    if configuration.engine == "transformers":
+        from handlers.engine.transformers import TransformersEngine as make
+    else:
+        from handlers.engine.ctranslate2 import CTranslate2Engine as make
+    return make(
+        directory,
+        device=configuration.device,
+        compute_type=configuration.compute_type,
+    )
+
+
+def count_tokens(engine: Engine, sentences: Sequence[Sentence]) -> int:
+    """Of the texts."""
+    return sum(_measure_lengths(engine, sentences))
+
+
+def translate(engine: Engine, batches: Sequence[Sequence[Sentence]]) -> float:
+    """Translates one batch after the other, each in packs of like length on all of the
+    engine's translators; returns seconds."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(engine.translators) as pool:
+        for batch in batches:
+            packs = packing.spread(
+                _measure_lengths(engine, batch),
+                max_tokens=MAX_TOKENS,
+                translators=engine.translators,
+            )
+            parts = ([batch[row] for row in rows] for rows in packs)
+            list(pool.map(engine.translate, parts))
+    return time.perf_counter() - began
+
+
+def _measure_lengths(engine: Engine, sentences: Sequence[Sentence]) -> list[int]:
+    return [len(engine.tokenizer.encode(s.text, s.source)) for s in sentences]

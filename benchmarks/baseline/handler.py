@@ -1,0 +1,49 @@
+"""The baseline's TorchServe handler: one language, float32, row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import M2M100ForConditionalGeneration, M2M100Tokenizer
+
+_BEAMS = 2
+
+
+class BaselineHandler:
+    """Translates into the language that its model is named after."""
+
+    def initialize(self, context: Any) -> None:
+        """Loads the model."""
+        path = context.model_yaml_config["handler"]["model_path"]
+        gpu = context.system_properties.get("gpu_id")
+        self.device = torch.device("cpu" if gpu is None else f"cuda:{gpu}")
+        self.tokenizer = M2M100Tokenizer.from_pretrained(path)
+        model = M2M100ForConditionalGeneration.from_pretrained(
+            path, dtype=torch.float32
+        )
+        self.model = model.to(self.device).eval()
+        self.target = self.tokenizer.get_lang_id(context.model_name)
+
+    def handle(self, rows: list[dict[str, Any]], context: Any) -> list[dict[str, str]]:
+        """One translation per row."""
+        encoded = [self._tokenize(row["body"]) for row in rows]
+        longest = max(map(len, encoded))
+        padding = self.tokenizer.pad_token_id
+        ids = [row + [padding] * (longest - len(row)) for row in encoded]
+        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in encoded]
+        with torch.no_grad():
+            output = self.model.generate(
+                input_ids=torch.tensor(ids, device=self.device),
+                attention_mask=torch.tensor(mask, device=self.device),
+                num_beams=_BEAMS,
+                forced_bos_token_id=self.target,
+            )
+        return [
+            {"translated": self.tokenizer.decode(row, skip_special_tokens=True)}
+            for row in output
+        ]
+
+    def _tokenize(self, body: dict[str, str]) -> list[int]:
+        self.tokenizer.src_lang = body["src_lang"]
+        return list(self.tokenizer(body["src_text"], truncation=True)["input_ids"])

@@ -1,0 +1,69 @@
+"""Measured values in, the few numbers that say what they mean out. Nothing here measures."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of repeated measurements, the smallest and the largest."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{show(self.median)} ({show(self.low)}–{show(self.high)})"
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """The times that half, 95 % and 99 % of the requests took at the most; None where
+    there were no requests."""
+
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The smallest of the values that is not exceeded by `share` of them (nearest rank), so
+    one that was measured; None of no values."""
+    if not values:
+        return None
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def summarize_latencies(seconds: Sequence[float]) -> Latencies:
+    """Percentiles in milliseconds of times in seconds."""
+    ms = [second * 1000 for second in seconds]
+    return Latencies(*(percentile(ms, share) for share in (0.5, 0.95, 0.99)))
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Of one value at least."""
+    values = list(values)
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def find_ratio(
+    ours: Sequence[float | None], theirs: Sequence[float | None]
+) -> Spread | None:
+    """How many times theirs ours is, round by round, so that what slows the machine for a
+    while slows both; None where no round has both."""
+    pairs = zip(ours, theirs, strict=True)
+    ratios = [our / their for our, their in pairs if our is not None and their]
+    return spread(ratios) if ratios else None
+
+
+def show(value: float | None) -> str:
+    """Three digits, which is more than a benchmark knows."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    size = abs(value)
+    digits = 0 if size >= 99.95 else 1 if size >= 9.995 else 2
+    return f"{value:,.{digits}f}"

@@ -1,0 +1,116 @@
+"""What the commands share: options, and how they show what they do and found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import SubprocessError
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from benchmarks import plots, report
+from benchmarks.plots import Chart
+from benchmarks.report import Table
+from deploy.stack import ROOT, StackError
+
+console = Console(highlight=False)
+
+Clients = Annotated[str, typer.Option(help="Numbers of clients, one loop each.")]
+Target = Annotated[str, typer.Option(help="Translate into this language only.")]
+RunDir = Annotated[Path, typer.Option(help="The running stack's directory.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="A model directory, or 418M: random weights in M2M100-418M's size."
+    ),
+]
+Plot = Annotated[
+    Path | None, typer.Option(help="A picture of the figures (needs matplotlib).")
+]
+
+DEFAULT_RUN = ROOT / "run"
+
+
+class Bar:
+    """A progress bar; all its steps together take so many ticks."""
+
+    def __init__(self, progress: Progress, total: float) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=total)
+
+    def tick(self) -> None:
+        """A step further."""
+        self._progress.advance(self._task)
+
+    def say(self, doing: str) -> None:
+        """Names what is being done."""
+        self._progress.update(self._task, description=doing)
+
+
+@contextmanager
+def show_progress(total: float) -> Iterator[Bar]:
+    """A bar on the terminal that is full after so many ticks."""
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn()),
+        *(TimeElapsedColumn(), TimeRemainingColumn()),
+    )
+    with Progress(*columns, console=console) as progress:
+        yield Bar(progress, total)
+
+
+@contextmanager
+def explain_errors() -> Iterator[None]:
+    """Shows what keeps a benchmark from running, without a traceback."""
+    try:
+        yield
+    except (StackError, ValueError, SubprocessError) as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from error
+
+
+def read_numbers(text: str) -> list[int]:
+    """`1,64,128` as numbers of 1 at least. Raises ValueError."""
+    numbers = [int(number) for number in read_words(text)]
+    if not numbers or min(numbers) < 1:
+        raise ValueError(
+            f"{text!r}: expected whole numbers from 1, with commas between"
+        )
+    return numbers
+
+
+def read_words(text: str) -> list[str]:
+    """`a,b` as a list; an empty text is an empty list."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def publish(out: Path, table: Table, content: report.Content) -> None:
+    """Shows the table and writes it, as Markdown, beside the figures."""
+    console.print(report.to_rich(table))
+    report.save(out, content)
+    markdown = out.with_suffix(".md")
+    markdown.write_text(report.to_markdown(table), "utf-8")
+    console.print(f"written: {out}, {markdown}")
+
+
+def publish_plot(path: Path | None, charts: Sequence[Chart]) -> None:
+    """Draws the picture where one is wanted."""
+    if path is None:
+        return
+    plots.draw(charts, path)
+    console.print(f"written: {path}")
+
+
+def check_plot(path: Path | None) -> None:
+    """Raises PlotError where a picture is wanted that could not be drawn in the end."""
+    if path is not None:
+        plots.load_figure()

@@ -1,0 +1,63 @@
+"""Charts in, a picture out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_INCHES = (6.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines through points, each with its name."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+    is_logarithmic: bool = False
+
+
+class PlotError(ValueError):
+    """The picture cannot be drawn; the message says what to do."""
+
+
+def load_figure() -> Any:
+    """matplotlib's class. Raises PlotError where matplotlib is missing."""
+    try:
+        from matplotlib.figure import (  # type: ignore[import-not-found, unused-ignore]
+            Figure,
+        )
+    except ImportError as error:
+        raise PlotError(
+            "A picture needs matplotlib: `.venv/bin/pip install matplotlib`."
+        ) from error
+    return Figure
+
+
+def draw(charts: Sequence[Chart], path: Path) -> None:
+    """Draws the charts beside each other; the path's ending names the format.
+
+    Raises PlotError where matplotlib is missing.
+    """
+    width, height = _INCHES
+    size = (width * len(charts), height)
+    figure = load_figure()(figsize=size, layout="constrained")
+    axes = figure.subplots(1, len(charts), squeeze=False)[0]
+    for chart, axis in zip(charts, axes, strict=True):
+        for name, points in chart.lines.items():
+            axis.plot(*zip(*points, strict=True), marker="o", label=name)
+        axis.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+        if chart.is_logarithmic:
+            axis.set_xscale("log", base=2)
+            axis.set_yscale("log")
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_major_formatter("{x:g}")
+        axis.grid(visible=True, alpha=0.3)
+        if chart.lines:
+            axis.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,114 @@
+"""What a stack's processes cost: CPU and memory by program, with the model workers, which
+are children of TorchServe's Java, counted apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import psutil
+
+from benchmarks.load import Load
+from deploy.stack import Stack
+from deploy.supervision import PROGRAMS
+
+#: Each program's main process, from which all others descend.
+Leaders = Mapping[str, psutil.Process]
+#: CPU seconds by program and process.
+Clock = Mapping[str, Mapping[int, float]]
+
+_TORCHSERVE, _WORKERS, _CLIENT = "torchserve", "workers", "client"
+
+
+def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
+    """The main processes of a stack that `python -m deploy` has started."""
+    return {program: _read_leader(stack, program) for program in PROGRAMS}
+
+
+def measure_cpu(leaders: Leaders, measure: Callable[[], Load]) -> Load:
+    """A load with what it cost each program, and the client that made it."""
+    before = _read_clock(leaders)
+    load = measure()
+    spent = subtract(_read_clock(leaders), before)
+    return replace(load, cpu_ms=divide(spent, load.answers))
+
+
+def measure_memory(leaders: Leaders) -> dict[str, float]:
+    """Megabytes of each program: proportional set size, in which memory shared by several
+    processes is counted once."""
+    return {
+        program: sum(map(_read_pss, family)) / 1e6
+        for program, family in _find_families(leaders).items()
+    }
+
+
+def subtract(after: Clock, before: Clock) -> dict[str, float]:
+    """CPU seconds between two clocks by program. A process that has come since then began
+    at 0; what one that has gone used since then is not known."""
+    return {
+        program: sum(
+            seconds - before.get(program, {}).get(pid, 0.0)
+            for pid, seconds in processes.items()
+        )
+        for program, processes in after.items()
+    }
+
+
+def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:
+    """Milliseconds per answer."""
+    return {
+        program: value * 1000 / max(1, answers) for program, value in seconds.items()
+    }
+
+
+def _read_leader(stack: Stack, program: str) -> psutil.Process:
+    record = json.loads((stack.run / f"{program}.group").read_text())
+    return psutil.Process(record["group"])
+
+
+def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
+    families = {
+        program: [leader, *leader.children(recursive=True)]
+        for program, leader in leaders.items()
+    }
+    if _TORCHSERVE in families:
+        families[_WORKERS] = _find_workers(families[_TORCHSERVE])
+        families[_TORCHSERVE] = [
+            process
+            for process in families[_TORCHSERVE]
+            if process not in families[_WORKERS]
+        ]
+    return families
+
+
+def _find_workers(family: Iterable[psutil.Process]) -> list[psutil.Process]:
+    return [
+        child
+        for process in family
+        if process.name() == "java"
+        for child in process.children(recursive=True)
+    ]
+
+
+def _read_clock(leaders: Leaders) -> Clock:
+    families = _find_families(leaders) | {_CLIENT: [psutil.Process()]}
+    return {
+        program: {process.pid: _read_cpu(process) for process in family}
+        for program, family in families.items()
+    }
+
+
+def _read_cpu(process: psutil.Process) -> float:
+    with suppress(psutil.NoSuchProcess):
+        times = process.cpu_times()
+        return float(times.user + times.system)
+    return 0.0
+
+
+def _read_pss(process: psutil.Process) -> int:
+    with suppress(psutil.NoSuchProcess):
+        return int(process.memory_full_info().pss)
+    return 0

@@ -1,0 +1,121 @@
+"""Stacks that run: the one that is up, and ones that are started for a measurement, on
+ports and in a directory of their own, and stopped after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.processes import Leaders, find_leaders
+from deploy import stack as stacks
+from deploy.stack import ROOT, Stack, StackError
+from deploy.supervision import Supervision
+from torchserve_backend import catalog
+
+START_S = 900
+_STOP_S = 120
+#: Beyond the offsets that the tests use, and below the ports that Linux gives to clients.
+_OFFSETS = range(12_000, 22_000, 500)
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where a stack is asked, and its processes."""
+
+    url: str
+    leaders: Leaders
+
+
+def find_running(run: Path) -> Running:
+    """The stack that `make up` has started in this directory.
+
+    Raises StackError where there is none.
+    """
+    stack = stacks.read(run.resolve())
+    if stack is None or not Supervision(stack).is_running():
+        raise StackError("The stack is not running; `make up` starts it.")
+    return Running(stack.url, find_leaders(stack))
+
+
+#: Starts a stack in a directory, with a map and a model, for as long as it is entered.
+Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
+
+
+@contextmanager
+def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
+    """Brings a stack up with `python -m deploy`, and down again whatever happens.
+
+    Raises StackError with what it said where it does not come up.
+    """
+    offset = str(find_port_offset())
+    options = ("--map", str(map_path), "--model", str(model), "--port-offset", offset)
+    try:
+        _deploy("up", run, *options, timeout_s=START_S)
+        stack = stacks.read(run)
+        if stack is None:
+            raise StackError(f"{run} has no stack.")
+        yield Running(stack.url, find_leaders(stack))
+    finally:
+        _deploy("down", run, timeout_s=_STOP_S)
+
+
+def find_port_offset() -> int:
+    """An offset at which every port of a stack is free. Raises StackError."""
+    for offset in _OFFSETS:
+        if _is_free(offset):
+            return offset
+    raise StackError("No free ports for a stack.")
+
+
+def write_map(
+    path: Path, settings: Mapping[str, Any], languages: Collection[str] = ()
+) -> Path:
+    """The map as it ships with other `settings` for translation, and only these languages
+    where some are named. Raises ValueError where one is not in the map."""
+    content = json.loads(catalog.MAP.read_text("utf-8"))
+    missing = set(languages) - set(content["cuda_id"])
+    if missing:
+        raise ValueError(f"not in the map: {', '.join(sorted(missing))}")
+    content["cuda_id"] = {
+        language: device
+        for language, device in content["cuda_id"].items()
+        if not languages or language in languages
+    }
+    content["translation"] |= settings
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2), "utf-8")
+    return path
+
+
+def _is_free(offset: int) -> bool:
+    try:
+        Stack(Path(), Path(), None, offset).check_ports()
+    except StackError:
+        return False
+    return True
+
+
+def _deploy(command: str, run: Path, *options: str, timeout_s: float) -> None:
+    """In a session of its own: Ctrl-C ends the benchmark, which then takes the stack down;
+    the taking down is not to be interrupted."""
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy", command, "--run-dir", str(run), *options],
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        start_new_session=True,
+    )
+    if done.returncode != 0:
+        raise StackError(
+            f"`deploy {command}` of {run} failed:\n{done.stdout}{done.stderr}"
+        )
