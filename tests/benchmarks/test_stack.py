@@ -61,7 +61,6 @@ def test_every_command_explains_itself(command: str):
 
 
 def test_a_picture_is_drawn(tmp_path: Path):
-    pytest.importorskip("matplotlib")
     lines = {"int8": [(1.0, 2.0), (2.0, 3.0)]}
     path = tmp_path / "new" / "figure.png"
     plots.draw([Chart("Throughput", "batch", "sentences/s", lines)], path)
