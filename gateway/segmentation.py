@@ -20,14 +20,14 @@ MAX_CHARACTERS = 1000
 _ABBREVIATIONS = {
     "ar": "د م أ أ.د ا ت ص ج ق هـ م.م ش",
     "de": "bzw ca evtl ggf inkl max min sog usw vgl",
-    "en": "e.g i.e approx dept est fig no vs",
+    "en": "e.g i.e approx dept est fig vs",
     "es": "aprox art av avda núm pág ud uds vs",
     "fr": "m mm mme mmes mlle mgr dr pr st ste av bd boul ch env etc ex fig n tél vol c",
     "hi": "डॉ श्री श्रीमती सुश्री कु प्रो पं मो इं ई.पू रु",
     "id": "rp jl no dr drs ir prof tn ny sdr kab kec kel gg hlm dll dsb yth s.d a.n",
     "it": "sig sigg sig.ra sig.na dott dott.ssa prof avv ing arch n art p pag pagg v ecc",
     "pt": "av sr sra srta dr dra d exmo exma prof profa n p pág págs r tel ed",
-    "ru": "г гг ул д кв р им стр рис тыс млн млрд руб коп т.е т.к т.н см ср пр пл обл",
+    "ru": "ул д кв р им стр рис тыс млн млрд руб коп т.е т.к т.н см ср пр пл обл",
     "vi": "ts ths pgs gs tp bs ks cn gs.ts pgs.ts tx tt q p đ",
 }
 _KNOWN = {
@@ -70,8 +70,7 @@ def segment(
 
     No cut falls inside one of the `whole` spans.
     """
-    spans = list(whole)
-    inside = _find_inside(spans)
+    inside = _find_inside(whole)
     lead = _LEAD_WITH_ORDINALS if language in _WITH_ORDINALS else _LEAD
     cuts, leads = {len(text)}, set()
     for line in _LINES.finditer(text):

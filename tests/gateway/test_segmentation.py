@@ -63,6 +63,7 @@ def test_no_cut_falls_inside_a_whole_span(text, ends):
     [
         ("en", "Dr. Smith is here. Is he?", ["Dr. Smith is here.", "Is he?"]),
         ("en", "It costs 3.50 dollars. Yes!", ["It costs 3.50 dollars.", "Yes!"]),
+        ("en", "Is it? No. It is not.", ["Is it?", "No.", "It is not."]),
         ("fr", "M. Dupont est là. Il parle.", ["M. Dupont est là.", "Il parle."]),
         ("id", "Harganya Rp. 5000. Mahal.", ["Harganya Rp. 5000.", "Mahal."]),
         ("vi", "TS. Lan đến. Chào.", ["TS. Lan đến.", "Chào."]),
