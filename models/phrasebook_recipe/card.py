@@ -49,7 +49,7 @@ What is finite was trained on whole; of a random sample of it right: phrases wit
 
 `phrases/words` are sentences about a word ("What does “the station” mean?"), which show the
 model every slot value more often; the figures above leave them out. `masks` have a
-placeholder in a slot, or marks as of HTML tags round its value, and all come out in place.
+placeholder in a slot, or marks as of HTML tags round its value.
 
 ## Its own warning
 
