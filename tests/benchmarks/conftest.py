@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from transformers import M2M100Config
 
-from benchmarks.random_model import build
-from handlers.engine.m2m100 import SETTINGS_FILE
+from benchmarks.random_model import PHRASEBOOK, build
+from handlers.engine.m2m100 import LANGUAGES, SETTINGS_FILE, Tokenizer
 
 #: The phrasebook's vocabulary, its languages and eight unused rows.
-VOCABULARY = 8109
+VOCABULARY = len(Tokenizer(PHRASEBOOK).ids) + len(LANGUAGES) + 8
 
 
 @dataclass

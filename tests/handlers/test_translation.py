@@ -246,7 +246,9 @@ def test_a_model_that_cannot_translate_does_not_become_ready(
 
 
 def test_a_model_on_another_device_is_not_loaded(start: Start, engine: FakeEngine):
-    with pytest.raises(RuntimeError, match="the map puts this model on device '1'"):
+    with pytest.raises(
+        RuntimeError, match="the map puts this model on 1, TorchServe on cpu"
+    ):
         start(device="1")
     assert engine.batches == []
 

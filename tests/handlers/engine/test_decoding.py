@@ -105,7 +105,8 @@ def test_a_wider_beam_finds_no_less_likely_answers(
     engine = make_engine("float32")
     narrow = engine.translate(ask_for(Decoding(beam_size=1), few))
     wide = engine.translate(ask_for(Decoding(beam_size=8), few))
-    assert sum(a.score for a in wide) >= sum(a.score for a in narrow)
+    rounding = 1e-4
+    assert sum(a.score for a in wide) > sum(a.score for a in narrow) - rounding
 
 
 @pytest.mark.parametrize("max_tokens", [0, 40])
