@@ -77,9 +77,9 @@ def draw_dated_pairs() -> list[Pair]:
     return pairs
 
 
-def test_a_sentence_with_a_random_date_is_right_in_nine_of_ten_directions(url: str):
+def test_a_sentence_with_a_random_date_is_right_in_nearly_all_directions(url: str):
     pairs = draw_dated_pairs()
-    assert share_right(pairs, translate_pairs(url, pairs)) >= 0.9
+    assert share_right(pairs, translate_pairs(url, pairs)) >= 0.95
 
 
 def newcomer_pairs() -> list[Pair]:
@@ -114,7 +114,7 @@ def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
         for p, a in zip(pairs, answers, strict=True)
         if clean(a) != p.target
     ]
-    assert len(wrong) <= len(pairs) * 0.025, wrong[:40]
+    assert len(wrong) <= len(pairs) * 0.003, wrong[:40]
 
 
 def test_a_list_comes_back_in_its_order(url: str):
