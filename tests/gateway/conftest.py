@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
+from hypothesis import settings
 
 from gateway.app import create_app
 from gateway.settings import PREFIX, Settings
 from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend import catalog
+
+# A test never asserts a time, and a busy machine is no counter-example.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 MakeClient = Callable[..., FlaskClient]
 
@@ -48,7 +53,7 @@ def map_path(tmp_path: Path) -> Path:
 def make_client(torchserve: FakeTorchServe, map_path: Path) -> MakeClient:
     """Makes a client of a gateway before the fake; takes settings."""
 
-    def make(**settings: object) -> FlaskClient:
+    def make(**given: object) -> FlaskClient:
         values = {
             "map": map_path,
             "inference_url": torchserve.url,
@@ -56,7 +61,7 @@ def make_client(torchserve: FakeTorchServe, map_path: Path) -> MakeClient:
             "key_file": torchserve.key_file,
         }
         app = create_app(
-            Settings.model_validate(values | settings), models=catalog.load(map_path)
+            Settings.model_validate(values | given), models=catalog.load(map_path)
         )
         return app.test_client()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import ClientGone, RowProblem
@@ -67,7 +67,6 @@ def translate(
     return translator.translate(wanted, time.time() + 60, lambda: has_gone)
 
 
-@settings(deadline=None)
 @given(st.text(), st.booleans(), st.integers(40, 60))
 def test_with_a_model_that_copies_any_text_comes_back_byte_for_byte(
     text, protect, limit
@@ -77,7 +76,6 @@ def test_with_a_model_that_copies_any_text_comes_back_byte_for_byte(
     assert found.renderings[0].text == text
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["Hi {name}. ", "😀", "\n", "a, b ", "<", "https://a.b"]))
 )
