@@ -5,17 +5,18 @@ out. It tokenises, packs, translates and decodes as a worker does, but judges no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from handlers.engine import packing
+from handlers.engine.loading import load_engine
 from handlers.engine.m2m100 import Engine, Sentence
 from torchserve_backend import catalog, checkpoint
 
 #: Of a pack; the map's default.
-MAX_TOKENS = 4096
+MAX_TOKENS = catalog.Translation.max_batch_tokens
 RANDOM = "418M"
 _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 
@@ -69,12 +70,8 @@ def prepare(configuration: Configuration, cache: Path) -> Path:
 
 def load(configuration: Configuration, directory: Path) -> Engine:
     """The engine, with what `prepare` gave."""
-    make: Callable[..., Engine]
-    if configuration.engine == "transformers":
-        from handlers.engine.transformers import TransformersEngine as make
-    else:
-        from handlers.engine.ctranslate2 import CTranslate2Engine as make
-    return make(
+    return load_engine(
+        configuration.engine,
         directory,
         device=configuration.device,
         compute_type=configuration.compute_type,

@@ -4,7 +4,6 @@ are children of TorchServe's Java, counted apart.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +24,7 @@ _TORCHSERVE, _WORKERS, _CLIENT = "torchserve", "workers", "client"
 
 def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
     """The main processes of a stack that `python -m deploy` has started."""
-    return {program: _read_leader(stack, program) for program in PROGRAMS}
+    return {program: stack.find_leader(program) for program in PROGRAMS}
 
 
 def measure_cpu(leaders: Leaders, measure: Callable[[], Load]) -> Load:
@@ -62,11 +61,6 @@ def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:
     return {
         program: value * 1000 / max(1, answers) for program, value in seconds.items()
     }
-
-
-def _read_leader(stack: Stack, program: str) -> psutil.Process:
-    record = json.loads((stack.run / f"{program}.group").read_text())
-    return psutil.Process(record["group"])
 
 
 def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:

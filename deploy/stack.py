@@ -13,6 +13,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import psutil
+
 ROOT = Path(__file__).parents[1]
 
 DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS = 7777, 8888, 9999, 8081, 8082
@@ -112,6 +114,11 @@ class Stack:
         if self.model:
             added["BABELGATE_MODEL"] = self.model
         return dict(os.environ) | added
+
+    def find_leader(self, program: str) -> psutil.Process:
+        """A running program's main process, as `deploy.launch` has recorded it."""
+        record = json.loads((self.run / f"{program}.group").read_text())
+        return psutil.Process(record["group"])
 
     def check_ports(self) -> None:
         """Raises StackError where another program listens on one of ours."""

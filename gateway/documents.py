@@ -44,7 +44,7 @@ class Sentence:
     @property
     def masked(self) -> str:
         """What the model gets."""
-        return mask(self.text, self.marks) if self.marks else self.text
+        return mask(self.text, self.marks)
 
 
 Piece = str | Sentence

@@ -72,10 +72,15 @@ class Identifier:
         greeted = _BY_GREETING.get(text.strip(" .!?¡¿,").lower())
         if greeted in self._languages:
             return [Guess(greeted, 1.0)]
+        # Japanese text has Chinese letters too, but Chinese text has no kana.
+        is_written_in = {
+            scripts: len(_letters_of(scripts).findall(text)) * 2 > letters
+            for scripts in set(map(_scripts_of, self._model.labels))
+        }
         possible = [
             Guess(language, float(share))
             for language, share in self._model.rank(text)
-            if _count_letters(text, language) * 2 > letters
+            if is_written_in[_scripts_of(language)]
         ]
         total = sum(guess.confidence for guess in possible)
         if not total:
@@ -98,14 +103,14 @@ def _load(languages: frozenset[str]) -> LanguageIdentifier:
     return model
 
 
-def _count_letters(text: str, language: str) -> int:
-    """Letters that the language is written with. Japanese text has Chinese letters too,
-    but Chinese text has no kana."""
-    return len(_letters_of(language).findall(text))
+@cache
+def _scripts_of(language: str) -> tuple[str, ...]:
+    script = get_global("likely_subtags")[language].split("_")[1]
+    return _UNICODE_SCRIPTS.get(script, (script,))
 
 
 @cache
-def _letters_of(language: str) -> regex.Pattern[str]:
-    script = get_global("likely_subtags")[language].split("_")[1]
-    names = _UNICODE_SCRIPTS.get(script, (script,))
-    return regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in names) + "]")
+def _letters_of(scripts: tuple[str, ...]) -> regex.Pattern[str]:
+    return regex.compile(
+        "[" + "".join(rf"\p{{Script={name}}}" for name in scripts) + "]"
+    )

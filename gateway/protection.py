@@ -37,24 +37,11 @@ class Mark:
         return Mark(self.start - by, self.end - by, self.shown, self.role)
 
 
-_UNITS = (
-    *("km/h", "km²", "km", "m²", "m³", "m/s", "cm", "mm", "nm", "µm", "m", "mph", "ft"),
-    *("kg", "mg", "µg", "g", "lbs?", "oz", "ml", "cl", "dl", "l", "L"),
-    *("°C", "°F", "°", "[kMGTP]?i?B/s", "[kMG]bit/s", "[kKMGTP]i?B", "[kMG]?Hz"),
-    *(
-        "[kMG]?Wh?",
-        "[kMG]?V",
-        "mAh",
-        "mA",
-        "px",
-        "dpi",
-        "fps",
-        "dB",
-        "kcal",
-        "kPa",
-        "hPa",
-    ),
-)
+_UNITS = """
+    km/h km² km m² m³ m/s cm mm nm µm m mph ft kg mg µg g lbs? oz ml cl dl l L °C °F °
+    [kMGTP]?i?B/s [kMG]bit/s [kKMGTP]i?B [kMG]?Hz [kMG]?Wh? [kMG]?V mAh mA px dpi fps dB
+    kcal kPa hPa
+""".split()
 #: Letters of languages that write no spaces, or put particles behind a word: they are no
 #: part of what they touch, but of an address after a slash or the like.
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"

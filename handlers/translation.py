@@ -5,17 +5,17 @@ they were wanted and `warnings` where the answer is doubtful.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from handlers.base import ModelConfig, TaskError, TaskHandler
 from handlers.engine.batching import Answer, Batcher
 from handlers.engine.errors import OutOfMemory
+from handlers.engine.loading import load_engine
 from handlers.engine.m2m100 import (
     LANGUAGES,
     Decoding,
-    Engine,
     Sentence,
     read_settings,
 )
@@ -37,7 +37,13 @@ class TranslationHandler(TaskHandler[Sentence]):
         self.sources: list[str] = settings.get("languages", LANGUAGES)
         self.min_score: float = settings.get("min_score", float("-inf"))
         self.warning: str = settings.get("warning", "")
-        self.engine = _load_engine(config)
+        self.engine = load_engine(
+            options["engine"],
+            config.directory,
+            device=config.device,
+            index=config.device_index,
+            compute_type=options["compute_type"],
+        )
         self.batcher = Batcher(self.engine, max_tokens=options["max_batch_tokens"])
         (answer,) = self.run([Sentence("1", "en", self.languages[0])])
         if isinstance(answer, TaskError):
@@ -139,19 +145,3 @@ def _invalid(detail: str) -> TaskError:
 def _check_number(field: str, value: Any, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:  # True is an int, too
         raise _invalid(f"{field}: expected a whole number from {least} to {most}")
-
-
-def _load_engine(config: ModelConfig) -> Engine:
-    """Imports only the engine that is asked for: without Transformers a worker starts
-    sooner and is smaller."""
-    engine: Callable[..., Engine]
-    if config.options["engine"] == "transformers":
-        from handlers.engine.transformers import TransformersEngine as engine
-    else:
-        from handlers.engine.ctranslate2 import CTranslate2Engine as engine
-    return engine(
-        config.directory,
-        device=config.device,
-        index=config.device_index,
-        compute_type=config.options["compute_type"],
-    )

@@ -8,9 +8,7 @@ import os
 from pathlib import Path
 
 from handlers.engine.m2m100 import check_directory
-from torchserve_backend.catalog import Model
-
-ROOT = Path(__file__).parents[1]
+from torchserve_backend.catalog import ROOT, Model
 
 
 def default_cache() -> Path:

@@ -4,7 +4,6 @@ a running one is not disturbed.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -64,12 +63,6 @@ def processes(stack: Stack) -> list[psutil.Process]:
     """supervisord and all that it has started."""
     supervisord = psutil.Process(int((stack.run / "supervisord.pid").read_text()))
     return [supervisord, *supervisord.children(recursive=True)]
-
-
-def leader(stack: Stack, program: str) -> psutil.Process:
-    """A program's main process."""
-    record = json.loads((stack.run / f"{program}.group").read_text())
-    return psutil.Process(record["group"])
 
 
 def start_stack(

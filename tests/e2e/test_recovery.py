@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from deploy.stack import Stack
-from tests.e2e.real_stack import is_ready, leader, processes, wait_until
+from tests.e2e.real_stack import is_ready, processes, wait_until
 
 CLIENTS = 12
 BODY = {"src_lang": "en", "src_text": "Good evening"}
@@ -70,19 +70,19 @@ def java(stack: Stack) -> psutil.Process:
 
 
 def gateway_worker(stack: Stack) -> psutil.Process:
-    return leader(stack, "gateway").children()[0]
+    return stack.find_leader("gateway").children()[0]
 
 
 def gateway_master(stack: Stack) -> psutil.Process:
-    return leader(stack, "gateway")
+    return stack.find_leader("gateway")
 
 
 def nginx_master(stack: Stack) -> psutil.Process:
-    return leader(stack, "nginx")
+    return stack.find_leader("nginx")
 
 
 def registrar(stack: Stack) -> psutil.Process:
-    return leader(stack, "registrar")
+    return stack.find_leader("registrar")
 
 
 def find(stack: Stack, is_it: Callable[[str], bool]) -> psutil.Process:
@@ -118,11 +118,11 @@ def test_the_stack_heals_after_kill(
 
 def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
     wait_until(lambda: is_ready(stack.url))
-    old = {p.pid for p in leader(stack, "gateway").children()}
+    old = {p.pid for p in stack.find_leader("gateway").children()}
     with load(stack.url) as outcomes:
         assert "Reloaded" in deploy("reload")
         wait_until(
-            lambda: not old & {p.pid for p in leader(stack, "gateway").children()}
+            lambda: not old & {p.pid for p in stack.find_leader("gateway").children()}
         )
         before = outcomes["200"]
         wait_until(lambda: outcomes["200"] > before + CLIENTS)

@@ -34,7 +34,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -
         **settings: Any,
     ) -> TranslationHandler:
         (tmp_path / SETTINGS_FILE).write_text(json.dumps(settings))
-        monkeypatch.setattr(translation, "_load_engine", lambda config: engine)
+        monkeypatch.setattr(translation, "load_engine", lambda *_, **__: engine)
         handler_options = {
             "model_path": str(tmp_path),
             "languages": ["ko", "no"],

@@ -18,10 +18,10 @@ import pytest
 
 from handlers.engine.m2m100 import ModelError
 from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
-from torchserve_backend import checkpoint
+from torchserve_backend import catalog, checkpoint
 
 NAME = "test/phrasebook"
-PHRASEBOOK = checkpoint.ROOT / "models" / "phrasebook"
+PHRASEBOOK = catalog.ROOT / "models" / "phrasebook"
 WEIGHTS = "model.safetensors"
 #: `huggingface_hub` writes what has arrived in pieces of this size.
 PIECE = 10 * 1024 * 1024
@@ -77,7 +77,7 @@ def run(
     """What a command that must end with this exit code has said."""
     done = subprocess.run(
         command,
-        cwd=checkpoint.ROOT,
+        cwd=catalog.ROOT,
         env=environment,
         capture_output=True,
         text=True,
@@ -158,7 +158,7 @@ def test_a_download_that_was_killed_is_gone_on_with(
 ):
     hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL, is_silent=True)]
     with subprocess.Popen(
-        command, cwd=checkpoint.ROOT, env=environment, stderr=subprocess.DEVNULL
+        command, cwd=catalog.ROOT, env=environment, stderr=subprocess.DEVNULL
     ) as process:
         wait_until(
             lambda: weights_part.exists() and weights_part.stat().st_size == PIECE
@@ -245,7 +245,7 @@ def test_a_terminal_shows_how_far_the_download_is(
     controller, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 120))
     with subprocess.Popen(
-        command, cwd=checkpoint.ROOT, env=environment, stdout=terminal, stderr=terminal
+        command, cwd=catalog.ROOT, env=environment, stdout=terminal, stderr=terminal
     ) as process:
         os.close(terminal)
         shown = b"".join(iter(lambda: read_terminal(controller), b""))

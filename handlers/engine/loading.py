@@ -1,0 +1,21 @@
+"""An engine's name and a model directory in, the loaded engine out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from handlers.engine.m2m100 import Engine
+
+
+def load_engine(
+    name: str, directory: Path, *, device: str, index: int = 0, compute_type: str
+) -> Engine:
+    """`transformers`, or else CTranslate2. Imports only the one that is asked for: without
+    Transformers a worker starts sooner and is smaller."""
+    engine: Callable[..., Engine]
+    if name == "transformers":
+        from handlers.engine.transformers import TransformersEngine as engine
+    else:
+        from handlers.engine.ctranslate2 import CTranslate2Engine as engine
+    return engine(directory, device=device, index=index, compute_type=compute_type)
