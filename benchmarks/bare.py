@@ -83,16 +83,21 @@ def count_tokens(engine: Engine, sentences: Sequence[Sentence]) -> int:
     return sum(_measure_lengths(engine, sentences))
 
 
-def translate(engine: Engine, batches: Sequence[Sequence[Sentence]]) -> float:
-    """Translates one batch after the other, each in packs of like length on all of the
-    engine's translators; returns seconds."""
+def translate(
+    engine: Engine,
+    batches: Sequence[Sequence[Sentence]],
+    threads: int | None = None,
+) -> float:
+    """Translates one batch after the other, each in packs of like length on so many
+    threads, or on all translators; returns seconds."""
+    threads = threads or engine.translators
     began = time.perf_counter()
-    with ThreadPoolExecutor(engine.translators) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         for batch in batches:
             packs = packing.spread(
                 _measure_lengths(engine, batch),
                 max_tokens=MAX_TOKENS,
-                translators=engine.translators,
+                translators=threads,
             )
             parts = ([batch[row] for row in rows] for rows in packs)
             list(pool.map(engine.translate, parts))

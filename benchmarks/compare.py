@@ -29,12 +29,12 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.report import Content, Table
-from benchmarks.sentences import draw, draw_mixed
-from benchmarks.stack import BODIES
+from benchmarks.sentences import draw
+from benchmarks.stack import SENTENCES
 
 _HEADERS = (
     *("clients", "", "requests/s", "p50 ms", "p95 ms", "p99 ms"),
-    *("errors", "CPU ms"),
+    *("errors", "CPU ms", "memory MB"),
 )
 
 
@@ -46,6 +46,7 @@ class Ratio:
     requests_per_s: Spread | None
     p50_ms: Spread | None
     p95_ms: Spread | None
+    memory_mb: Spread | None
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def command(
         typer.Option(
             help="baseline: the original's way of working. packing: batches packed by "
             "tokens or as they come. placement: a model per device or per language. "
-            "engine: the stack or the engine alone."
+            "engine, thread: the engine alone, on all cores or in one thread. torchserve: "
+            "the same stack without nginx and the gateway."
         ),
     ],
     rounds: Annotated[int, typer.Option(help="Turns of each.", min=1)] = 5,
@@ -71,6 +73,13 @@ def command(
     seconds: Annotated[float, typer.Option(help="Length of each loop.")] = 15,
     warm_s: Annotated[float, typer.Option(help="Load that does not count.")] = 5,
     target: Target = "",
+    tokens: Annotated[
+        str,
+        typer.Option(
+            help="LEAST-MOST: texts of about so many tokens, phrases with commas between; "
+            "empty: the phrasebook's own. Against packing 3-200."
+        ),
+    ] = "",
     languages: Annotated[
         str, typer.Option(help="Serve these languages only, and no other of the map.")
     ] = "",
@@ -91,11 +100,11 @@ def command(
     with explain_errors():
         contenders = pair(against)
         served = tuple(read_words(languages))
-        draw_texts = draw_mixed if against == "packing" else draw
+        lengths = read_range(tokens or ("3-200" if against == "packing" else ""))
         workload = Workload(
             folder=folder.resolve(),
             model=bare.find_model(model),
-            sentences=draw_texts(BODIES, read_words(target) or served),
+            sentences=draw(SENTENCES, read_words(target) or served, tokens=lengths),
             clients=tuple(read_numbers(clients)),
             seconds=seconds,
             warm_s=warm_s,
@@ -109,6 +118,7 @@ def command(
             "against": against,
             "model": model,
             "target": target,
+            "tokens": lengths,
             "languages": languages,
             "settings": workload.settings,
             "seconds": seconds,
@@ -119,6 +129,16 @@ def command(
             tabulate(ours, theirs),
             Content("compare", options, results),
         )
+
+
+def read_range(text: str) -> tuple[int, int] | None:
+    """`3-200` as two numbers; None of an empty text. Raises ValueError."""
+    if not text:
+        return None
+    least, dash, most = text.partition("-")
+    if not (dash and least.isdecimal() and most.isdecimal()) or int(least) > int(most):
+        raise ValueError(f"{text!r}: expected LEAST-MOST, two numbers of tokens")
+    return int(least), int(most)
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, Any]:
@@ -156,10 +176,9 @@ def compare(ours: Turns, theirs: Turns) -> list[Ratio]:
                 [load.requests_per_s for load in our],
                 [load.requests_per_s for load in their],
             ),
-            *(
-                find_ratio(_read_times(our, name), _read_times(their, name))
-                for name in ("p50_ms", "p95_ms")
-            ),
+            find_ratio(_read_times(our, "p50_ms"), _read_times(their, "p50_ms")),
+            find_ratio(_read_times(our, "p95_ms"), _read_times(their, "p95_ms")),
+            find_ratio(_sum_memory(our), _sum_memory(their)),
         )
         for our, their in zip(_by_clients(ours), _by_clients(theirs), strict=True)
     ]
@@ -174,8 +193,8 @@ def tabulate(ours: Turns, theirs: Turns) -> Table:
         rows.append(_write_row(ours.name, our))
         rows.append(_write_row(theirs.name, their))
         figures = (ratio.requests_per_s, ratio.p50_ms, ratio.p95_ms)
-        cells = (str(figure) if figure else "–" for figure in figures)
-        rows.append((str(ratio.clients), "ratio", *cells, "–", "–", "–"))
+        cells = (*map(_show, figures), "–", "–", "–", _show(ratio.memory_mb))
+        rows.append((str(ratio.clients), "ratio", *cells))
     return Table(_HEADERS, tuple(rows))
 
 
@@ -203,7 +222,16 @@ def _write_row(name: str, loads: Sequence[Load]) -> tuple[str, ...]:
         ),
         str(sum(load.errors for load in loads)),
         show(statistics.median(cpu_ms) or None),
+        show(_find_median(_sum_memory(loads))),
     )
+
+
+def _show(figure: Spread | None) -> str:
+    return str(figure) if figure else "–"
+
+
+def _sum_memory(loads: Iterable[Load]) -> list[float | None]:
+    return [sum(load.memory_mb.values()) or None for load in loads]
 
 
 def _find_median(values: Iterable[float | None]) -> float | None:

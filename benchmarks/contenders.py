@@ -8,6 +8,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from benchmarks.baseline import launch
 from benchmarks.figures import Latencies
 from benchmarks.load import Load, Target, measure_closed
 from benchmarks.options import Bar
-from benchmarks.processes import measure_cpu
+from benchmarks.processes import measure_cost
 from benchmarks.running import Start
-from benchmarks.sentences import write_body
+from benchmarks.sentences import write_request
 from handlers.engine.m2m100 import Sentence
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.devices import count_gpus
@@ -66,10 +67,13 @@ def _make_stack(name: str, start: Start, **settings: Any) -> Contender:
     def take_turn(workload: Workload, bar: Bar) -> list[Load]:
         map_path = _write_map(workload, name, settings)
         run = workload.folder / name
-        bodies = list(map(write_body, workload.sentences))
         bar.say(f"starting {name}")
         with start(run, map_path, workload.model) as stack:
-            asked = Target(stack.url, bodies)
+            requests = [
+                write_request(sentence, stack.paths.get(sentence.target, "/"))
+                for sentence in workload.sentences
+            ]
+            asked = Target(stack.url, requests, headers=stack.headers)
             bar.say(f"warming {name} up")
             measure_closed(
                 asked, clients=max(workload.clients), seconds=workload.warm_s
@@ -88,14 +92,17 @@ def _make_stack(name: str, start: Start, **settings: Any) -> Contender:
 def _measure(
     stack: running.Running, asked: Target, clients: int, seconds: float
 ) -> Load:
-    return measure_cpu(
+    return measure_cost(
         stack.leaders, lambda: measure_closed(asked, clients=clients, seconds=seconds)
     )
 
 
-def _run_engine(workload: Workload, bar: Bar) -> list[Load]:
-    """The engine that the map asks for, in this process, with batches of the same size.
-    It has no clients: its figure stands for every number of them."""
+def _run_engine(
+    workload: Workload, bar: Bar, *, threads: int | None = None
+) -> list[Load]:
+    """The engine that the map asks for, in this process, with batches of the same size, on
+    so many `threads`, or on all cores. It has no clients: its figure stands for every
+    number of them."""
     map_path = _write_map(workload, "engine", {})
     model = catalog.load(map_path, gpus=count_gpus()).models[0]
     bar.say("loading the engine")
@@ -109,10 +116,10 @@ def _run_engine(workload: Workload, bar: Bar) -> list[Load]:
     engine = bare.load(configuration, directory)
     batches = divide(workload.sentences, model.settings.batch_size)
     bar.say("the engine alone")
-    bare.translate(engine, batches[:1])
+    bare.translate(engine, batches[:1], threads)
     count, began = 0, time.perf_counter()
     for batch in itertools.cycle(batches):
-        bare.translate(engine, [batch])
+        bare.translate(engine, [batch], threads)
         count += len(batch)
         if time.perf_counter() - began >= workload.seconds:
             break
@@ -172,5 +179,13 @@ PAIRS: Mapping[str, tuple[Contender, Contender]] = {
     "engine": (
         _make_stack("stack", running.start),
         Contender("engine", _run_engine),
+    ),
+    "thread": (
+        _make_stack("stack", running.start),
+        Contender("engine-thread", partial(_run_engine, threads=1)),
+    ),
+    "torchserve": (
+        _make_stack("stack", running.start),
+        _make_stack("torchserve", running.start_torchserve),
     ),
 }

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.figures import Spread, find_ratio, show
-from benchmarks.load import Answer, Client, Load, measure_closed
+from benchmarks.load import Answer, Client, Load, Request, measure_closed
 from benchmarks.load import Target as Asked
 from benchmarks.options import (
     DEFAULT_RUN,
@@ -28,7 +28,7 @@ from benchmarks.options import (
 )
 from benchmarks.report import Content, Table
 from benchmarks.running import find_running
-from benchmarks.sentences import draw, write_body, write_document
+from benchmarks.sentences import draw, write_document, write_request
 
 #: What is promised: under load the 95th percentile is at most so many times as high.
 LIMIT = 3.0
@@ -64,10 +64,10 @@ def command(
     """One client's p95 while the running stack translates documents, against its p95 alone."""
     with explain_errors():
         running = find_running(run_dir)
-        bodies = list(map(write_body, draw(_SENTENCES, (target,))))
-        document = write_request(target, int(kilobytes * 1000))
+        requests = list(map(write_request, draw(_SENTENCES, (target,))))
+        document = draw_request(target, int(kilobytes * 1000))
         with show_progress(2 * rounds * seconds * _TICKS_PER_S) as bar:
-            asked = Asked(running.url, bodies, bar.tick)
+            asked = Asked(running.url, requests, bar.tick)
             measured = []
             for number in range(rounds):
                 bar.say(f"round {number + 1} of {rounds}")
@@ -76,7 +76,7 @@ def command(
         console.print(describe(ratio))
         options = {
             "target": target,
-            "document_bytes": len(document),
+            "document_bytes": len(document.body),
             "documents": documents,
             "seconds": seconds,
         }
@@ -84,7 +84,7 @@ def command(
         publish(out, tabulate(measured), Content("fairness", options, results))
 
 
-def write_request(target: str, size_bytes: int) -> bytes:
+def draw_request(target: str, size_bytes: int) -> Request:
     """A document of this size as a request, from English or, into English, from German."""
     source = "en" if target != "en" else "de"
     body = {
@@ -92,7 +92,7 @@ def write_request(target: str, size_bytes: int) -> bytes:
         "src_text": write_document(source, size_bytes),
         "tgt_lang": target,
     }
-    return json.dumps(body, ensure_ascii=False).encode()
+    return Request(json.dumps(body, ensure_ascii=False).encode())
 
 
 def judge(rounds: Sequence[Round]) -> Spread | None:
@@ -125,7 +125,7 @@ def tabulate(rounds: Sequence[Round]) -> Table:
     return Table(headers, tuple(rows))
 
 
-def _measure(asked: Asked, document: bytes, documents: int, seconds: float) -> Round:
+def _measure(asked: Asked, document: Request, documents: int, seconds: float) -> Round:
     alone = measure_closed(asked, clients=1, seconds=seconds)
     with _translate(asked.url, document, documents) as answers:
         loaded = measure_closed(asked, clients=1, seconds=seconds)
@@ -142,7 +142,7 @@ def _write_row(number: int, beside: str, load: Load) -> tuple[str, ...]:
 
 
 @contextmanager
-def _translate(url: str, document: bytes, clients: int) -> Iterator[list[Answer]]:
+def _translate(url: str, document: Request, clients: int) -> Iterator[list[Answer]]:
     """So many clients have the document translated again and again; at the end the last
     ones are waited for, so that the next round begins with nothing under way."""
     stop = threading.Event()

@@ -62,6 +62,16 @@ class Load:
     lag_p99_ms: float | None = None
     #: Milliseconds of CPU per answer, by program.
     cpu_ms: Mapping[str, float] = field(default_factory=dict)
+    #: Megabytes at its end, by program.
+    memory_mb: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one request sends, and where to."""
+
+    body: bytes
+    path: str = "/"
 
 
 @dataclass(frozen=True)
@@ -69,23 +79,25 @@ class Target:
     """Who is asked, and what; `tick` is called about ten times a second."""
 
     url: str
-    bodies: Sequence[bytes]
+    requests: Sequence[Request]
     tick: Tick = lambda: None
+    #: Of every request.
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Client:
     """One keep-alive connection."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+        self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._connection = http.client.HTTPConnection(
             urlsplit(url).netloc, timeout=TIMEOUT_S
         )
 
-    def ask(self, body: bytes) -> str:
+    def ask(self, request: Request) -> str:
         """Sends a request, waits for the answer and returns its status."""
-        headers = {"Content-Type": "application/json"}
         try:
-            self._connection.request("POST", "/", body, headers)
+            self._connection.request("POST", request.path, request.body, self._headers)
             response = self._connection.getresponse()
             response.read()
             return str(response.status)
@@ -104,12 +116,12 @@ def measure_closed(target: Target, *, clients: int, seconds: float) -> Load:
     began = time.perf_counter()
 
     def ask(number: int, stop: threading.Event) -> Iterable[Answer]:
-        client = Client(target.url)
+        client = Client(target.url, target.headers)
         for index in itertools.count(number, clients):
             sent = time.perf_counter()
             if stop.is_set() or sent - began >= seconds:
                 break
-            status = client.ask(target.bodies[index % len(target.bodies)])
+            status = client.ask(target.requests[index % len(target.requests)])
             yield Answer(time.perf_counter() - sent, status)
         client.close()
 
@@ -132,7 +144,7 @@ def measure_open(
     began = time.perf_counter()
 
     def ask(_: int, stop: threading.Event) -> Iterable[Answer]:
-        client = Client(target.url)
+        client = Client(target.url, target.headers)
         while not stop.is_set():
             with lock:
                 number = next(numbers, None)
@@ -141,7 +153,7 @@ def measure_open(
             planned = began + arrivals[number]
             stop.wait(max(0.0, planned - time.perf_counter()))
             lag_s = time.perf_counter() - planned
-            status = client.ask(target.bodies[number % len(target.bodies)])
+            status = client.ask(target.requests[number % len(target.requests)])
             yield Answer(time.perf_counter() - planned, status, lag_s)
         client.close()
 

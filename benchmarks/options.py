@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     Progress,
@@ -39,6 +40,8 @@ Plot = Annotated[
 ]
 
 DEFAULT_RUN = ROOT / "run"
+#: A table is shown whole: a terminal that is too narrow breaks its lines.
+_WIDEST = 400
 
 
 class Bar:
@@ -95,7 +98,9 @@ def read_words(text: str) -> list[str]:
 
 def publish(out: Path, table: Table, content: report.Content) -> None:
     """Shows the table and writes it, as Markdown, beside the figures."""
-    console.print(report.to_rich(table))
+    shown = report.to_rich(table)
+    needed = Measurement.get(console, console.options.update(width=_WIDEST), shown)
+    console.print(shown, width=max(console.width, needed.maximum), crop=False)
     report.save(out, content)
     markdown = out.with_suffix(".md")
     markdown.write_text(report.to_markdown(table), "utf-8")

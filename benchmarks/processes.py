@@ -27,15 +27,19 @@ def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
     return {program: stack.find_leader(program) for program in PROGRAMS}
 
 
-def measure_cpu(leaders: Leaders, measure: Callable[[], Load]) -> Load:
-    """A load with what it cost each program, and the client that made it."""
+def measure_cost(leaders: Leaders, measure: Callable[[], Load]) -> Load:
+    """A load with what it cost each program; CPU also the client that made it."""
     before = _read_clock(leaders)
     load = measure()
     spent = subtract(_read_clock(leaders), before)
-    return replace(load, cpu_ms=divide(spent, load.answers))
+    return replace(
+        load,
+        cpu_ms=divide(spent, load.answers),
+        memory_mb=_measure_memory(leaders),
+    )
 
 
-def measure_memory(leaders: Leaders) -> dict[str, float]:
+def _measure_memory(leaders: Leaders) -> dict[str, float]:
     """Megabytes of each program: proportional set size, in which memory shared by several
     processes is counted once."""
     return {

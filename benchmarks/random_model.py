@@ -14,8 +14,7 @@ from safetensors.torch import save_file
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
 from handlers.engine.m2m100 import LANGUAGES, SETTINGS_FILE
-
-PHRASEBOOK = Path(__file__).parents[1] / "models" / "phrasebook"
+from models.phrasebook_recipe import phrasebook
 
 #: M2M100 appends its languages and eight unused rows to the vocabulary.
 _UNUSED_ROWS = 8
@@ -33,15 +32,15 @@ _GENERATION = {
 
 def find(cache: Path) -> Path:
     """The model of M2M100-418M's size in `cache`, built where it is not there yet. Its
-    answers end after 32 tokens, and it takes texts of as many. It appears whole or not at
-    all."""
+    answers end after 32 tokens, and it takes texts of as many; no guard judges them. It
+    appears whole or not at all."""
     directory = cache / f"m2m100_418M-random-{_ANSWER_TOKENS}"
     if directory.exists():
         return directory
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
         part = build(Path(folder) / "model")
-        settings = {"max_tokens": _ANSWER_TOKENS}
+        settings = {"max_tokens": _ANSWER_TOKENS, "guard": False}
         (part / SETTINGS_FILE).write_text(json.dumps(settings) + "\n")
         generation = {**_GENERATION, "max_length": _ANSWER_TOKENS}
         (part / "generation_config.json").write_text(json.dumps(generation) + "\n")
@@ -69,8 +68,8 @@ def build(directory: Path, config: M2M100Config | None = None) -> Path:
 def _write_tokenizer(directory: Path, size: int) -> None:
     """The phrasebook's pieces, and made-up ones up to `size`."""
     for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
-        shutil.copy(PHRASEBOOK / name, directory / name)
-    ids = json.loads((PHRASEBOOK / "vocab.json").read_text("utf-8"))
+        shutil.copy(phrasebook.MODEL / name, directory / name)
+    ids = json.loads((phrasebook.MODEL / "vocab.json").read_text("utf-8"))
     if size < len(ids):
         raise ValueError(f"the phrasebook alone has {len(ids)} tokens, not {size}")
     ids |= {f"▁made{i}up": i for i in range(len(ids), size)}

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from deploy import stack as stacks
 from deploy.stack import ROOT, Stack, StackError
 from deploy.supervision import Supervision
 from torchserve_backend import catalog
+from torchserve_backend.devices import count_gpus
+from torchserve_backend.management import prediction_path, read_key
 
 START_S = 900
 _STOP_S = 120
@@ -32,6 +34,10 @@ class Running:
 
     url: str
     leaders: Leaders
+    #: Sent with every request.
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: Where a target language is asked, where that is not `/`.
+    paths: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_running(run: Path) -> Running:
@@ -65,6 +71,24 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
         yield Running(stack.url, find_leaders(stack))
     finally:
         _deploy("down", run, timeout_s=_STOP_S)
+
+
+@contextmanager
+def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
+    """The same stack, asked at TorchServe's own door. Raises StackError."""
+    routes = catalog.load(map_path, gpus=count_gpus()).routes
+    with start(run, map_path, model) as running:
+        stack = stacks.read(run)
+        assert stack is not None
+        yield Running(
+            stack.inference_url,
+            running.leaders,
+            {"Authorization": f"Bearer {read_key(stack.key_file, 'inference')}"},
+            {
+                language: prediction_path(model.name)
+                for (_, language), model in routes.items()
+            },
+        )
 
 
 def find_port_offset() -> int:

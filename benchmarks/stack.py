@@ -31,12 +31,12 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.plots import Chart
-from benchmarks.processes import measure_cpu, measure_memory
+from benchmarks.processes import measure_cost
 from benchmarks.report import Content, Table
 from benchmarks.running import Running, find_running
-from benchmarks.sentences import draw, write_body
+from benchmarks.sentences import draw, write_request
 
-BODIES = 2000
+SENTENCES = 2000
 _TICKS_PER_S = 10
 _HEADERS = (
     *("loop", "clients or planned/s", "requests/s", "p50 ms", "p95 ms", "p99 ms"),
@@ -72,10 +72,10 @@ def command(
         running = find_running(run_dir)
         numbers = read_numbers(clients) if clients else []
         planned = read_rates(rates)
-        bodies = list(map(write_body, draw(BODIES, read_words(target))))
+        requests = list(map(write_request, draw(SENTENCES, read_words(target))))
         ticks = (len(numbers) + len(planned)) * seconds * _TICKS_PER_S
         with show_progress(ticks) as bar:
-            asked = Asked(running.url, bodies, bar.tick)
+            asked = Asked(running.url, requests, bar.tick)
             loads = [
                 _measure_closed(running, asked, bar, clients=number, seconds=seconds)
                 for number in numbers
@@ -88,11 +88,9 @@ def command(
                 )
                 for rate in planned
             ]
-        memory = measure_memory(running.leaders)
-        console.print(_describe(loads, memory))
-        results = {"loads": loads, "memory_mb": memory}
+        console.print(_describe(loads))
         options = {"target": target, "seconds": seconds, "connections": connections}
-        publish(out, tabulate(loads), Content("stack", options, results))
+        publish(out, tabulate(loads), Content("stack", options, {"loads": loads}))
         publish_plot(plot, chart(loads))
 
 
@@ -145,7 +143,7 @@ def _measure_closed(
     running: Running, asked: Asked, bar: Bar, *, clients: int, seconds: float
 ) -> Load:
     bar.say(f"{clients} clients")
-    return measure_cpu(
+    return measure_cost(
         running.leaders,
         lambda: measure_closed(asked, clients=clients, seconds=seconds),
     )
@@ -161,7 +159,7 @@ def _measure_open(
     connections: int,
 ) -> Load:
     bar.say(f"{rate:g} arrivals/s")
-    return measure_cpu(
+    return measure_cost(
         running.leaders,
         lambda: measure_open(
             asked, rate=rate, seconds=seconds, connections=connections
@@ -169,7 +167,7 @@ def _measure_open(
     )
 
 
-def _describe(loads: Sequence[Load], memory: Mapping[str, float]) -> str:
+def _describe(loads: Sequence[Load]) -> str:
     """What is not in the table."""
     statuses = [
         f"{load.loop} {load.level:g}: "
@@ -177,5 +175,6 @@ def _describe(loads: Sequence[Load], memory: Mapping[str, float]) -> str:
         for load in loads
         if load.errors
     ]
+    memory = loads[-1].memory_mb if loads else {}
     held = ", ".join(f"{program} {show(mb)}" for program, mb in memory.items())
     return "\n".join((*statuses, f"memory, MB: {held}"))

@@ -42,6 +42,11 @@ class Stack:
         return f"http://127.0.0.1:{DOOR + self.port_offset}"
 
     @property
+    def inference_url(self) -> str:
+        """TorchServe's inference API."""
+        return f"http://127.0.0.1:{INFERENCE + self.port_offset}"
+
+    @property
     def management_url(self) -> str:
         """TorchServe's management API."""
         return f"http://127.0.0.1:{MANAGEMENT + self.port_offset}"
@@ -104,7 +109,7 @@ class Stack:
             "BABELGATE_NGINX": str(nginx),
             "BABELGATE_MAP": str(self.map),
             "BABELGATE_KEY_FILE": str(self.key_file),
-            "BABELGATE_INFERENCE_URL": f"http://127.0.0.1:{INFERENCE + self.port_offset}",
+            "BABELGATE_INFERENCE_URL": self.inference_url,
             "BABELGATE_MANAGEMENT_URL": self.management_url,
             "BABELGATE_GATEWAY_BIND": f"127.0.0.1:{GATEWAY + self.port_offset}",
             "PROMETHEUS_MULTIPROC_DIR": str(self.run / "metrics"),

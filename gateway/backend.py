@@ -14,12 +14,14 @@ from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.util import SKIP_HEADER
 
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from torchserve_backend.management import (
     Management,
     ManagementError,
     Registered,
+    prediction_path,
     read_key,
 )
 
@@ -31,6 +33,8 @@ _CONNECT_S = 2.0
 #: How long a look at TorchServe's models is good for.
 _STATES_S = 1.0
 _PROBLEM = "application/problem+json"
+#: TorchServe hands every header to the worker, which reads its parts one by one.
+_NO_HEADERS = {"User-Agent": SKIP_HEADER, "Accept-Encoding": SKIP_HEADER}
 
 
 class WorkerDied(Exception):
@@ -58,6 +62,8 @@ class Backend:
         self._key = ""
         self._session = requests.Session()
         self._session.trust_env = False
+        self._session.headers.clear()
+        self._session.headers.update(_NO_HEADERS)
         self._session.mount(
             "http://", HTTPAdapter(pool_connections=1, pool_maxsize=connections)
         )
@@ -128,7 +134,7 @@ class Backend:
         }
         try:
             response = self._session.post(
-                f"{self._url}/predictions/{model}",
+                self._url + prediction_path(model),
                 data=body,
                 headers=headers,
                 timeout=(min(_CONNECT_S, remaining), remaining),

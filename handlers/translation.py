@@ -44,7 +44,11 @@ class TranslationHandler(TaskHandler[Sentence]):
             index=config.device_index,
             compute_type=options["compute_type"],
         )
-        self.batcher = Batcher(self.engine, max_tokens=options["max_batch_tokens"])
+        self.batcher = Batcher(
+            self.engine,
+            max_tokens=options["max_batch_tokens"],
+            is_guarded=settings.get("guard", True),
+        )
         (answer,) = self.run([Sentence("1", "en", self.languages[0])])
         if isinstance(answer, TaskError):
             raise RuntimeError(answer.detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.random_model import PHRASEBOOK, build
+from benchmarks.random_model import build
+from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
 __all__ = ["PHRASEBOOK", "build"]

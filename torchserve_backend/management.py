@@ -51,6 +51,11 @@ def read_key(path: Path, kind: str) -> str:
         return ""
 
 
+def prediction_path(model: str) -> str:
+    """Where TorchServe's inference API is asked for a model's answer."""
+    return f"/predictions/{model}"
+
+
 class Management:
     """A client of the management API. Its calls raise ManagementError."""
 

@@ -48,9 +48,13 @@ class Batcher:
     translated again, more carefully. A pack that does not fit into memory is halved.
     """
 
-    def __init__(self, engine: Engine, *, max_tokens: int) -> None:
+    def __init__(
+        self, engine: Engine, *, max_tokens: int, is_guarded: bool = True
+    ) -> None:
         self._engine = engine
         self._max_tokens = max_tokens
+        self._is_guarded = is_guarded
+        self._pool = ThreadPoolExecutor(engine.translators)
 
     def translate(
         self, sentences: Sequence[Sentence]
@@ -106,12 +110,10 @@ class Batcher:
     def _run(self, packs: Sequence[_Pack]) -> dict[Sentence, Answer]:
         """The answers to all sentences, with the faults that they have."""
         batches = [pack.sentences for pack in packs]
-        if self._engine.translators == 1:
-            results = list(map(self._translate, batches))
-        else:
-            with ThreadPoolExecutor(self._engine.translators) as pool:
-                results = list(pool.map(self._translate, batches))
+        results = list(self._pool.map(self._translate, batches))
         pairs = zip(chain(*batches), chain(*results), strict=True)
+        if not self._is_guarded:
+            return dict(pairs)
         return {sentence: _judge(sentence, answer) for sentence, answer in pairs}
 
     def _translate(self, sentences: Sequence[Sentence]) -> Sequence[Answer]:

@@ -26,7 +26,6 @@ from models.phrasebook_recipe.items import LANGUAGES
 
 app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
 
-MODEL = Path(__file__).parents[1] / "phrasebook"
 WORK = Path("run/phrasebook-training")
 TRAINING_FILE = "training.json"
 
@@ -40,7 +39,7 @@ def train(
         float, typer.Option(help="Time to train, earlier runs counted in.")
     ] = 60,
     work: Work = WORK,
-    out: Out = MODEL,
+    out: Out = phrasebook.MODEL,
     start: Annotated[
         Path | None, typer.Option(help="With no checkpoint yet: begin with this model.")
     ] = None,
@@ -61,14 +60,14 @@ def train(
 
 
 @app.command()
-def export(work: Work = WORK, out: Out = MODEL) -> None:
+def export(work: Work = WORK, out: Out = phrasebook.MODEL) -> None:
     """Export the last checkpoint of a training that may still be running."""
     _export(_make_trainer(work, 0), work, out)
 
 
 @app.command()
 def evaluate(
-    out: Out = MODEL,
+    out: Out = phrasebook.MODEL,
     items: Annotated[int, typer.Option(help="Held-out items to judge.")] = 4000,
     machine: Annotated[str, typer.Option(help="What trained it, for the card.")] = "",
 ) -> None:
@@ -100,7 +99,7 @@ def evaluate(
 
 @app.command()
 def compare(
-    out: Out = MODEL,
+    out: Out = phrasebook.MODEL,
     items: Annotated[int, typer.Option(help="Held-out items to translate.")] = 500,
 ) -> None:
     """Translate held-out items with both engines and show where they differ."""

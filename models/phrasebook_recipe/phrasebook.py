@@ -18,6 +18,8 @@ from models.phrasebook_recipe import cldr
 from models.phrasebook_recipe.items import LANGUAGES, Item
 
 FOLDER = Path(__file__).parent / "phrases"
+#: The model that is trained on them.
+MODEL = Path(__file__).parents[1] / "phrasebook"
 SHARED = "shared"
 WORDS = "words"
 MASKS = "masks"

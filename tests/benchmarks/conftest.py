@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from transformers import M2M100Config
 
-from benchmarks.random_model import PHRASEBOOK, build
 from handlers.engine.m2m100 import LANGUAGES, SETTINGS_FILE, Tokenizer
+from tests.random_m2m100 import PHRASEBOOK, build
 
 #: The phrasebook's vocabulary, its languages and eight unused rows.
 VOCABULARY = len(Tokenizer(PHRASEBOOK).ids) + len(LANGUAGES) + 8

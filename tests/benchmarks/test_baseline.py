@@ -13,9 +13,9 @@ import yaml
 from benchmarks.baseline import launch
 from benchmarks.baseline.gateway import create_app
 from benchmarks.baseline.handler import BaselineHandler
-from benchmarks.random_model import PHRASEBOOK
 from benchmarks.running import write_map
 from tests.benchmarks.conftest import Server
+from tests.random_m2m100 import PHRASEBOOK
 
 ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from benchmarks import compare, contenders
 from benchmarks.__main__ import app
-from benchmarks.compare import Turns, alternate, read_settings, tabulate
+from benchmarks.compare import Turns, alternate, read_range, read_settings, tabulate
 from benchmarks.contenders import Contender, Workload, divide
 from benchmarks.figures import Latencies, Spread
 from benchmarks.load import Load
@@ -32,6 +32,7 @@ def load(rate: float, p95_ms: float | None = 100, clients: int = 1) -> Load:
         latencies=Latencies(p95_ms, p95_ms, p95_ms),
         statuses={"200": 9, "503": 1},
         cpu_ms={"gateway": 2.0, "client": 9.0},
+        memory_mb={"gateway": 100, "workers": 200},
     )
 
 
@@ -81,10 +82,22 @@ def test_the_table_has_both_and_the_ratio():
     table = tabulate(Turns("ours", [[load(20)]]), Turns("theirs", [[load(10, None)]]))
     ours, theirs, ratio = table.rows
     assert ours == (
-        *("1", "ours", "20.0 (20.0–20.0)", "100", "100", "100", "1", "2.00"),
+        *("1", "ours", "20.0 (20.0–20.0)", "100", "100", "100", "1", "2.00", "300"),
     )
     assert theirs[3:6] == ("–", "–", "–")
     assert ratio[:4] == ("1", "ratio", "2.00 (2.00–2.00)", "–")
+    assert ratio[-1] == "1.00 (1.00–1.00)"
+
+
+def test_a_range_is_two_numbers():
+    assert read_range("3-200") == (3, 200)
+    assert read_range("") is None
+
+
+@pytest.mark.parametrize("text", ["3", "a-b", "9-3", "-3"])
+def test_what_is_no_range_is_refused(text: str):
+    with pytest.raises(ValueError, match="expected LEAST-MOST"):
+        read_range(text)
 
 
 def test_settings_are_words_and_numbers():

@@ -164,4 +164,7 @@ def test_a_random_model_is_built_once(tmp_path: Path, monkeypatch: pytest.Monkey
     (built / "model.safetensors").write_text("the first")
     assert bare.find_model("418M") == built
     assert (built / "model.safetensors").read_text() == "the first"
-    assert json.loads((built / "babelgate.json").read_text()) == {"max_tokens": 32}
+    assert json.loads((built / "babelgate.json").read_text()) == {
+        "max_tokens": 32,
+        "guard": False,
+    }

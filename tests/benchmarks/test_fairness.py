@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.fairness import Round, describe, judge, tabulate, write_request
+from benchmarks.fairness import Round, describe, draw_request, judge, tabulate
 from benchmarks.figures import Spread
 from benchmarks.load import Answer, summarize
 
@@ -36,6 +36,6 @@ def test_the_table_says_what_became_of_the_documents():
 
 def test_a_document_is_in_another_language_than_its_translation():
     for target, source in (("fr", "en"), ("en", "de")):
-        body = json.loads(write_request(target, 3000))
+        body = json.loads(draw_request(target, 3000).body)
         assert (body["src_lang"], body["tgt_lang"]) == (source, target)
         assert len(body["src_text"].encode()) >= 3000

@@ -7,14 +7,21 @@ import json
 import pytest
 
 from benchmarks.arrivals import draw_arrivals
-from benchmarks.load import Answer, Target, measure_closed, measure_open, summarize
+from benchmarks.load import (
+    Answer,
+    Request,
+    Target,
+    measure_closed,
+    measure_open,
+    summarize,
+)
 from tests.benchmarks.conftest import Server
 
-BODIES = [json.dumps({"number": number}).encode() for number in range(5)]
+REQUESTS = [Request(json.dumps({"number": i}).encode()) for i in range(5)]
 
 
 def test_a_closed_loop_counts_every_answer_once(server: Server):
-    load = measure_closed(Target(server.url, BODIES), clients=3, seconds=0.3)
+    load = measure_closed(Target(server.url, REQUESTS), clients=3, seconds=0.3)
     assert load.answers == len(server.asked) > 0
     assert load.statuses == {"200": load.answers}
     assert load.errors == 0
@@ -22,12 +29,12 @@ def test_a_closed_loop_counts_every_answer_once(server: Server):
 
 
 def test_all_bodies_are_sent(server: Server):
-    measure_closed(Target(server.url, BODIES), clients=5, seconds=0.2)
+    measure_closed(Target(server.url, REQUESTS), clients=5, seconds=0.2)
     assert {body["number"] for _, body in server.asked} == set(range(5))
 
 
 def test_an_open_loop_sends_a_request_per_arrival(server: Server):
-    target = Target(server.url, BODIES)
+    target = Target(server.url, REQUESTS)
     load = measure_open(target, rate=100, seconds=0.5, connections=4, seed=3)
     assert load.answers == len(server.asked) == len(draw_arrivals(100, 0.5, 3))
     assert load.loop == "open"
@@ -36,14 +43,14 @@ def test_an_open_loop_sends_a_request_per_arrival(server: Server):
 
 def test_what_is_no_translation_is_an_error(server: Server):
     server.statuses = [429, 503]
-    target = Target(server.url, BODIES)
+    target = Target(server.url, REQUESTS)
     load = measure_open(target, rate=100, seconds=0.3, connections=1)
     assert load.errors == 2
     assert load.statuses == {"200": load.answers - 2, "429": 1, "503": 1}
 
 
 def test_a_server_that_is_not_there_is_an_error():
-    target = Target("http://127.0.0.1:9", BODIES)  # nobody discards anything any more
+    target = Target("http://127.0.0.1:9", REQUESTS)  # nobody discards anything any more
     load = measure_open(target, rate=50, seconds=0.2, connections=2)
     assert load.errors == load.answers > 0
     assert set(load.statuses) == {"ConnectionRefusedError"}
@@ -51,7 +58,7 @@ def test_a_server_that_is_not_there_is_an_error():
 
 def test_the_progress_bar_is_told(server: Server):
     ticks: list[int] = []
-    target = Target(server.url, BODIES, lambda: ticks.append(1))
+    target = Target(server.url, REQUESTS, lambda: ticks.append(1))
     measure_closed(target, clients=1, seconds=0.3)
     assert ticks
 

@@ -8,8 +8,8 @@ import sys
 import psutil
 import pytest
 
-from benchmarks.load import summarize
-from benchmarks.processes import divide, measure_cpu, measure_memory, subtract
+from benchmarks.load import Load, summarize
+from benchmarks.processes import divide, measure_cost, subtract
 
 IDLE = "import sys; sys.stdin.read()"
 
@@ -31,21 +31,25 @@ def test_cpu_is_told_per_answer():
     assert divide({"nginx": 2.0}, 0) == {"nginx": pytest.approx(2000)}
 
 
-def test_a_load_gets_the_cpu_of_each_program_and_of_its_client():
+def measure_nothing() -> Load:
+    return summarize("closed", 1, 1.0, [])
+
+
+def test_a_load_gets_the_cost_of_each_program_and_the_cpu_of_its_client():
     with subprocess.Popen([sys.executable, "-c", IDLE], stdin=subprocess.PIPE) as idle:
         leaders = {"gateway": psutil.Process(idle.pid)}
-        load = measure_cpu(leaders, lambda: summarize("closed", 1, 1.0, []))
-        memory = measure_memory(leaders)
+        load = measure_cost(leaders, measure_nothing)
         assert idle.stdin
         idle.stdin.close()
     assert set(load.cpu_ms) == {"gateway", "client"}
-    assert memory["gateway"] > 0
+    assert load.memory_mb["gateway"] > 0
 
 
 def test_workers_are_counted_apart_from_torchserve():
     with subprocess.Popen([sys.executable, "-c", IDLE], stdin=subprocess.PIPE) as idle:
-        memory = measure_memory({"torchserve": psutil.Process(idle.pid)})
+        leaders = {"torchserve": psutil.Process(idle.pid)}
+        load = measure_cost(leaders, measure_nothing)
         assert idle.stdin
         idle.stdin.close()
-    assert set(memory) == {"torchserve", "workers"}
-    assert memory["workers"] == 0
+    assert set(load.memory_mb) == {"torchserve", "workers"}
+    assert load.memory_mb["workers"] == 0

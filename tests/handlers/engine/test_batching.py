@@ -191,6 +191,14 @@ def test_a_second_search_that_does_not_fit_leaves_the_first_answer():
     assert answer == Translation(LOOP, -0.1, fault=Fault.LOOP)
 
 
+def test_without_a_guard_no_answer_is_judged():
+    engine = FakeEngine(says={"The dog": LOOP})
+    batcher = Batcher(engine, max_tokens=4096, is_guarded=False)
+    answers, statistics = batcher.translate([sentence("The dog")])
+    assert answers == [Translation(LOOP, -0.1)]
+    assert statistics.redecoded == 0
+
+
 def test_the_same_second_search_is_made_once():
     engine = FakeEngine(says={"The dog": LOOP})
     rows = [sentence("The dog", Decoding(beam_size=1)), sentence("The dog")]
