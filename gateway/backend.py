@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import requests
-from requests.adapters import HTTPAdapter
+import urllib3
 from urllib3.util import SKIP_HEADER
 
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
@@ -56,17 +56,11 @@ class Backend:
         *,
         connections: int,
     ) -> None:
-        self._url = inference_url
+        # What requests stands on: requests' own part was a fifth of the gateway's CPU.
+        self._pool = urllib3.connection_from_url(inference_url, maxsize=connections)
         self._management = management
         self._key_file = key_file
         self._key = ""
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.headers.clear()
-        self._session.headers.update(_NO_HEADERS)
-        self._session.mount(
-            "http://", HTTPAdapter(pool_connections=1, pool_maxsize=connections)
-        )
         self._free = threading.BoundedSemaphore(connections)
         self._states: dict[str, tuple[float, Registered | None]] = {}
         self._looking = threading.Lock()
@@ -131,42 +125,41 @@ class Backend:
             "Content-Type": "application/json",
             DEADLINE_HEADER: str(int(deadline * 1000)),
             SENT_HEADER: str(int(time.time() * 1000)),
+            **_NO_HEADERS,
         }
         try:
-            response = self._session.post(
-                self._url + prediction_path(model),
-                data=body,
+            response = self._pool.urlopen(
+                "POST",
+                prediction_path(model),
+                body=body,
                 headers=headers,
-                timeout=(min(_CONNECT_S, remaining), remaining),
+                retries=False,
+                timeout=urllib3.Timeout(min(_CONNECT_S, remaining), remaining),
             )
-        except requests.ConnectTimeout as error:
+        except urllib3.exceptions.ConnectTimeoutError as error:
             raise NotReady("TorchServe does not accept connections.") from error
-        except requests.Timeout as error:
+        except urllib3.exceptions.TimeoutError as error:
             raise DeadlineExceeded(
                 "The deadline passed before the model answered."
             ) from error
-        except requests.RequestException as error:  # closed, also in mid-answer
+        except urllib3.exceptions.HTTPError as error:  # closed, also in mid-answer
             raise WorkerDied from error
         return self._read(model, response)
 
-    def _read(self, model: str, response: requests.Response) -> dict[str, Any]:
-        if response.ok:
+    def _read(self, model: str, response: urllib3.BaseHTTPResponse) -> dict[str, Any]:
+        if response.status == HTTPStatus.OK:
             return response.json()  # type: ignore[no-any-return]
         if response.headers.get("Content-Type") == _PROBLEM:
             raise RowProblem(response.json())
-        kind = response.text
-        if (
-            response.status_code == requests.codes.bad_request
-            and "InvalidKeyException" in kind
-        ):
+        if response.status == HTTPStatus.BAD_REQUEST and b"InvalidKey" in response.data:
             raise KeyRejected
-        if "ServiceUnavailableException" in kind:
+        if b"ServiceUnavailableException" in response.data:
             # TorchServe says the same of a full queue and of a model without workers.
             state = self.states([model])[model]
             if state and state.is_ready:
                 raise Overloaded(f"The queue for {model} is full.")
             raise NotReady(f"The model for {model} has no worker yet.")
-        if response.status_code == requests.codes.not_found:
+        if response.status == HTTPStatus.NOT_FOUND:
             raise NotReady(f"The model for {model} is not registered yet.")
         raise WorkerDied
 
