@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     Progress,
@@ -99,8 +98,9 @@ def read_words(text: str) -> list[str]:
 def publish(out: Path, table: Table, content: report.Content) -> None:
     """Shows the table and writes it, as Markdown, beside the figures."""
     shown = report.to_rich(table)
-    needed = Measurement.get(console, console.options.update(width=_WIDEST), shown)
-    console.print(shown, width=max(console.width, needed.maximum), crop=False)
+    wide = Console(width=max(console.width, _WIDEST))
+    wide.width = max(console.width, wide.measure(shown).maximum)
+    wide.print(shown, soft_wrap=True)
     report.save(out, content)
     markdown = out.with_suffix(".md")
     markdown.write_text(report.to_markdown(table), "utf-8")

@@ -7,6 +7,8 @@ from typing import Any
 
 from prometheus_client import multiprocess
 
+from gateway.langid import load_model
+
 # Loopback only: nginx is the door.
 bind = os.environ.get("BABELGATE_GATEWAY_BIND", "127.0.0.1:8888")
 
@@ -43,7 +45,9 @@ control_socket_disable = True
 
 
 def on_starting(server: Any) -> None:
-    """Metrics of the last life must not be added to this one's."""
+    """The workers share the model by which languages are identified. Metrics of the last
+    life must not be added to this one's."""
+    load_model()
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if folder:
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,6 +5,7 @@ none of them where there is too little evidence.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 
@@ -60,7 +61,8 @@ class Identifier:
 
     def __init__(self, languages: Iterable[str]) -> None:
         self._languages = frozenset(languages)
-        self._model = _load(self._languages)
+        self._model = copy(load_model())
+        self._model.set_languages(sorted(self._languages & set(self._model.labels)))
 
     def rank(self, text: str) -> list[Guess]:
         """The languages in which `text` can be written, the likeliest first; none for a
@@ -96,11 +98,10 @@ class Identifier:
 
 
 @cache
-def _load(languages: frozenset[str]) -> LanguageIdentifier:
-    """Takes a second or two."""
-    model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    model.set_languages(sorted(languages & set(model.labels)))
-    return model
+def load_model() -> LanguageIdentifier:
+    """py3langid's model for all languages: 70 MB, which processes share that are forked
+    after it was loaded. Takes a second or two."""
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 @cache
