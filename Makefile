@@ -1,6 +1,8 @@
 # `make up` and `make test` set everything up on a fresh machine; `make help` lists the rest.
 PYTHON ?= python3
 BIN := .venv/bin
+BENCHMARK := $(BIN)/python -m benchmarks
+FIGURES := run/figures
 .DEFAULT_GOAL := help
 
 .PHONY: help up down status reload restart test check bench
@@ -29,8 +31,18 @@ check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 
-bench: .venv/ready  ## measure the running stack
-	@$(BIN)/python -m benchmarks stack
+bench: up  ## measure all of docs/performance.md, 40 minutes, 5 GB of memory; stops the running stack
+	$(BENCHMARK) stack --rates 20,50,100 --seconds 10 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg
+	$(BENCHMARK) fairness --rounds 2 --seconds 20 --out $(FIGURES)/fairness.json
+	@$(BIN)/python -m deploy down
+	$(BENCHMARK) engine --limit-s 5 --repetitions 3 --batches 1,4,16,64,256 --out $(FIGURES)/engine.json --plot $(FIGURES)/engine.svg
+	$(BENCHMARK) compare --against baseline --languages fr --clients 1,16,64,256 --rounds 2 --seconds 8 --out $(FIGURES)/baseline.json
+	$(BENCHMARK) compare --against baseline --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 1 --seconds 60 --warm-s 1 --out $(FIGURES)/baseline-418M.json
+	$(BENCHMARK) compare --against engine --model 418M --languages fr --tokens 20-20 --clients 64,128 --rounds 2 --seconds 20 --out $(FIGURES)/engine-418M.json
+	$(BENCHMARK) compare --against thread --languages fr --clients 64,256 --rounds 2 --seconds 12 --out $(FIGURES)/thread.json
+	$(BENCHMARK) compare --against torchserve --languages fr --clients 1 --rounds 3 --seconds 12 --out $(FIGURES)/torchserve.json
+	$(BENCHMARK) compare --against packing --languages fr --clients 64,128 --rounds 3 --out $(FIGURES)/packing.json
+	$(BENCHMARK) compare --against placement --clients 64 --rounds 3 --out $(FIGURES)/placement.json
 
 .venv/ready: pyproject.toml constraints.txt
 	@echo 'Installing the pinned Python packages into .venv …'
