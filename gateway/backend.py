@@ -134,7 +134,9 @@ class Backend:
                 body=body,
                 headers=headers,
                 retries=False,
-                timeout=urllib3.Timeout(min(_CONNECT_S, remaining), remaining),
+                timeout=urllib3.Timeout(
+                    connect=min(_CONNECT_S, remaining), read=remaining
+                ),
             )
         except urllib3.exceptions.ConnectTimeoutError as error:
             raise NotReady("TorchServe does not accept connections.") from error

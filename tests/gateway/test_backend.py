@@ -178,11 +178,14 @@ def test_a_connection_is_good_again_after_a_row_problem(backend, torchserve):
 
 
 def test_a_model_that_does_not_answer_is_waited_for_until_the_deadline(
-    backend, torchserve
+    backend, torchserve, monkeypatch
 ):
+    monkeypatch.setattr("gateway.backend._CONNECT_S", 0.01)  # is no limit of an answer
     torchserve.will("hang")
+    began = time.time()
     with pytest.raises(DeadlineExceeded):
         predict(backend, timeout_s=0.1)
+    assert time.time() - began >= 0.1
     assert len(torchserve.calls) <= 1
     assert predict(backend)["translated"] == "ko:Hello"
 
