@@ -31,14 +31,15 @@ check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 
-bench: up  ## measure all of docs/performance.md, 40 minutes, 5 GB of memory; stops the running stack
-	$(BENCHMARK) stack --rates 20,50,100 --seconds 10 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg
-	$(BENCHMARK) fairness --rounds 2 --seconds 20 --out $(FIGURES)/fairness.json
+bench: up  ## measure all of docs/performance.md, 40 minutes; stops the running stack
+	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg
+	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json
 	@$(BIN)/python -m deploy down
-	$(BENCHMARK) engine --limit-s 5 --repetitions 3 --batches 1,4,16,64,256 --out $(FIGURES)/engine.json --plot $(FIGURES)/engine.svg
+	$(BENCHMARK) engine --limit-s 4 --repetitions 2 --batches 1,4,16,64,256 --compute-types float32,int8 --out $(FIGURES)/engine.json --plot $(FIGURES)/engine.svg
 	$(BENCHMARK) compare --against baseline --languages fr --clients 1,16,64,256 --rounds 2 --seconds 8 --out $(FIGURES)/baseline.json
-	$(BENCHMARK) compare --against baseline --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 1 --seconds 60 --warm-s 1 --out $(FIGURES)/baseline-418M.json
-	$(BENCHMARK) compare --against engine --model 418M --languages fr --tokens 20-20 --clients 64,128 --rounds 2 --seconds 20 --out $(FIGURES)/engine-418M.json
+	$(BENCHMARK) compare --against baseline --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 1 --seconds 30 --warm-s 1 --out $(FIGURES)/baseline-418M.json
+	$(BENCHMARK) compare --against engine --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 1 --seconds 30 --out $(FIGURES)/engine-418M.json
+	$(BENCHMARK) compare --against engine --languages fr --clients 64,256 --rounds 2 --seconds 10 --out $(FIGURES)/engine-phrasebook.json
 	$(BENCHMARK) compare --against thread --languages fr --clients 64,256 --rounds 2 --seconds 12 --out $(FIGURES)/thread.json
 	$(BENCHMARK) compare --against torchserve --languages fr --clients 1 --rounds 3 --seconds 12 --out $(FIGURES)/torchserve.json
 	$(BENCHMARK) compare --against packing --languages fr --clients 64,128 --rounds 3 --out $(FIGURES)/packing.json

@@ -5,6 +5,7 @@ have long documents translated.
 from __future__ import annotations
 
 import json
+import statistics
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -116,13 +117,21 @@ def tabulate(rounds: Sequence[Round]) -> Table:
     headers = ("round", "beside", "sentences", "p50 ms", "p95 ms", "p99 ms", "errors")
     rows = []
     for number, measured in enumerate(rounds, 1):
-        beside = ", ".join(
-            f"{answer.status} after {show(answer.latency_s)} s"
-            for answer in measured.documents
-        )
+        beside = _summarize(measured.documents)
         rows.append(_write_row(number, "nothing", measured.alone))
         rows.append(_write_row(number, f"documents: {beside}", measured.loaded))
     return Table(headers, tuple(rows))
+
+
+def _summarize(documents: Sequence[Answer]) -> str:
+    """How many documents got which status, and the median of their times."""
+    times: dict[str, list[float]] = {}
+    for answer in documents:
+        times.setdefault(answer.status, []).append(answer.latency_s)
+    return ", ".join(
+        f"{len(seconds)} x {status} after {show(statistics.median(seconds))} s"
+        for status, seconds in times.items()
+    )
 
 
 def _measure(asked: Asked, document: Request, documents: int, seconds: float) -> Round:

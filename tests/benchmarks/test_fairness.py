@@ -14,7 +14,7 @@ DOCUMENT = Answer(20.0, "200")
 def make_round(alone_s: float, loaded_s: float) -> Round:
     alone = summarize("closed", 1, 1.0, [Answer(alone_s, "200")])
     loaded = summarize("closed", 1, 1.0, [Answer(loaded_s, "200")])
-    return Round(alone, loaded, [DOCUMENT])
+    return Round(alone, loaded, [DOCUMENT, Answer(30.0, "200")])
 
 
 def test_rounds_are_judged_by_their_95th_percentiles():
@@ -31,7 +31,7 @@ def test_the_result_says_whether_the_promise_is_held():
 def test_the_table_says_what_became_of_the_documents():
     alone, loaded = tabulate([make_round(0.125, 0.25)]).rows
     assert alone == ("1", "nothing", "1", "125", "125", "125", "0")
-    assert loaded[1] == "documents: 200 after 20.0 s"
+    assert loaded[1] == "documents: 2 x 200 after 25.0 s"
 
 
 def test_a_document_is_in_another_language_than_its_translation():
