@@ -153,7 +153,8 @@ class Backend:
             return response.json()  # type: ignore[no-any-return]
         if response.headers.get("Content-Type") == _PROBLEM:
             raise RowProblem(response.json())
-        if response.status == HTTPStatus.BAD_REQUEST and b"InvalidKey" in response.data:
+        is_bad = response.status == HTTPStatus.BAD_REQUEST
+        if is_bad and b"InvalidKeyException" in response.data:
             raise KeyRejected
         if b"ServiceUnavailableException" in response.data:
             # TorchServe says the same of a full queue and of a model without workers.
