@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from transformers import M2M100Config
+
 from benchmarks.random_model import build
+from handlers.engine.m2m100 import LANGUAGES, Tokenizer
 from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
-__all__ = ["PHRASEBOOK", "build"]
+__all__ = ["PHRASEBOOK", "build", "build_tiny"]
+
+_UNUSED_ROWS = 8
+
+
+def build_tiny(directory: Path, *, positions: int) -> Path:
+    """One of two small layers with the phrasebook's vocabulary, for texts of so many
+    tokens."""
+    config = M2M100Config(
+        vocab_size=len(Tokenizer(PHRASEBOOK).ids) + len(LANGUAGES) + _UNUSED_ROWS,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        max_position_embeddings=positions,
+    )
+    return build(directory, config)

@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import M2M100Config
 
-from handlers.engine.m2m100 import LANGUAGES, SETTINGS_FILE, Tokenizer
-from tests.random_m2m100 import PHRASEBOOK, build
-
-#: The phrasebook's vocabulary, its languages and eight unused rows.
-VOCABULARY = len(Tokenizer(PHRASEBOOK).ids) + len(LANGUAGES) + 8
+from handlers.engine.m2m100 import SETTINGS_FILE
+from tests.random_m2m100 import build_tiny
 
 
 @dataclass
@@ -62,17 +58,6 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two small layers, whose answers end after eight tokens."""
-    config = M2M100Config(
-        vocab_size=VOCABULARY,
-        d_model=16,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
-        max_position_embeddings=64,
-    )
-    directory = build(tmp_path_factory.mktemp("tiny") / "model", config)
+    directory = build_tiny(tmp_path_factory.mktemp("tiny") / "model", positions=64)
     (directory / SETTINGS_FILE).write_text(json.dumps({"max_tokens": 8}))
     return directory

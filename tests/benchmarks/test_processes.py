@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -11,7 +12,15 @@ import pytest
 from benchmarks.load import Load, summarize
 from benchmarks.processes import divide, measure_cost, subtract
 
-IDLE = "import sys; sys.stdin.read()"
+
+@pytest.fixture
+def idle() -> Iterator[psutil.Process]:
+    """A process that does nothing."""
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        yield psutil.Process(process.pid)
+        assert process.stdin
+        process.stdin.close()
 
 
 def test_cpu_is_what_came_since():
@@ -35,21 +44,15 @@ def measure_nothing() -> Load:
     return summarize("closed", 1, 1.0, [])
 
 
-def test_a_load_gets_the_cost_of_each_program_and_the_cpu_of_its_client():
-    with subprocess.Popen([sys.executable, "-c", IDLE], stdin=subprocess.PIPE) as idle:
-        leaders = {"gateway": psutil.Process(idle.pid)}
-        load = measure_cost(leaders, measure_nothing)
-        assert idle.stdin
-        idle.stdin.close()
+def test_a_load_gets_the_cost_of_each_program_and_the_cpu_of_its_client(
+    idle: psutil.Process,
+):
+    load = measure_cost({"gateway": idle}, measure_nothing)
     assert set(load.cpu_ms) == {"gateway", "client"}
     assert load.memory_mb["gateway"] > 0
 
 
-def test_workers_are_counted_apart_from_torchserve():
-    with subprocess.Popen([sys.executable, "-c", IDLE], stdin=subprocess.PIPE) as idle:
-        leaders = {"torchserve": psutil.Process(idle.pid)}
-        load = measure_cost(leaders, measure_nothing)
-        assert idle.stdin
-        idle.stdin.close()
+def test_workers_are_counted_apart_from_torchserve(idle: psutil.Process):
+    load = measure_cost({"torchserve": idle}, measure_nothing)
     assert set(load.memory_mb) == {"torchserve", "workers"}
     assert load.memory_mb["workers"] == 0

@@ -4,7 +4,6 @@ neither company nor packing changes an answer.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import M2M100Config
 
 from handlers.engine import conversion
 from handlers.engine.batching import Batcher
@@ -29,7 +27,7 @@ from handlers.engine.m2m100 import (
 from handlers.engine.transformers import TransformersEngine
 from tests.handlers.engine.conftest import MakeEngine
 from tests.handlers.fakes import FakeTokenizer
-from tests.random_m2m100 import PHRASEBOOK, build
+from tests.random_m2m100 import build_tiny
 
 ENGINES = ("reference", "float32", "int8")
 DECODINGS = [
@@ -132,19 +130,7 @@ def test_one_batch_has_one_decoding(engine: Engine, few: list[Sentence]):
 def rambling(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Engine]:
     """A model that has learnt nothing: its answers repeat themselves until they are cut."""
     folder = tmp_path_factory.mktemp("random")
-    ids = json.loads((PHRASEBOOK / "vocab.json").read_text("utf-8"))
-    config = M2M100Config(
-        vocab_size=len(ids) + 108,
-        d_model=32,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
-        max_position_embeddings=256,
-    )
-    directory = build(folder / "model", config)
+    directory = build_tiny(folder / "model", positions=256)
     converted = conversion.convert(directory, folder, "float32")
     return {
         "reference": TransformersEngine(directory),
