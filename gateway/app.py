@@ -10,6 +10,7 @@ from flask import Flask, Response, g, request
 from gateway.backend import Backend
 from gateway.errors import TOO_LARGE, BodyTooLarge, register_error_handlers
 from gateway.langid import Identifier
+from gateway.observation import make_collectors
 from gateway.routes import health, identification, languages, translation
 from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
@@ -39,7 +40,7 @@ def create_app(
         settings.key_file,
         connections=settings.connections,
     )
-    telemetry = Telemetry()
+    telemetry = Telemetry(models.languages, make_collectors(models, backend))
     app = Flask(__name__, static_folder=None)
     # Flask's own answer to OPTIONS is text/html.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -49,7 +50,7 @@ def create_app(
     register_telemetry(app, telemetry)
     register_error_handlers(app)
     _register_body_limit(app, settings.max_body_bytes)
-    identifier = Identifier(models.sources)
+    identifier = Identifier(models.sources, library=settings.identifier)
     translator = Translator(
         models, backend, identifier, telemetry, settings.sentences_at_once
     )

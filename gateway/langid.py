@@ -4,10 +4,11 @@ none of them where there is too little evidence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 
 import regex
 from babel.core import get_global
@@ -55,14 +56,17 @@ class Guess:
     confidence: float
 
 
-class Identifier:
-    """py3langid, restricted to some languages, and to those of them that are written in
-    the text's script."""
+#: Languages and their shares, in any order.
+Rank = Callable[[str], Iterable[tuple[str, float]]]
 
-    def __init__(self, languages: Iterable[str]) -> None:
+
+class Identifier:
+    """A library's guesses, restricted to some languages, and to those of them that are
+    written in the text's script."""
+
+    def __init__(self, languages: Iterable[str], *, library: str = "py3langid") -> None:
         self._languages = frozenset(languages)
-        self._model = copy(load_model())
-        self._model.set_languages(sorted(self._languages & set(self._model.labels)))
+        self._rank = LIBRARIES[library](self._languages)
 
     def rank(self, text: str) -> list[Guess]:
         """The languages in which `text` can be written, the likeliest first; none for a
@@ -74,14 +78,15 @@ class Identifier:
         greeted = _BY_GREETING.get(text.strip(" .!?¡¿,").lower())
         if greeted in self._languages:
             return [Guess(greeted, 1.0)]
+        ranked = sorted(self._rank(text), key=itemgetter(1), reverse=True)
         # Japanese text has Chinese letters too, but Chinese text has no kana.
         is_written_in = {
             scripts: len(_letters_of(scripts).findall(text)) * 2 > letters
-            for scripts in set(map(_scripts_of, self._model.labels))
+            for scripts in {_scripts_of(language) for language, _ in ranked}
         }
         possible = [
             Guess(language, float(share))
-            for language, share in self._model.rank(text)
+            for language, share in ranked
             if is_written_in[_scripts_of(language)]
         ]
         total = sum(guess.confidence for guess in possible)
@@ -102,6 +107,33 @@ def load_model() -> LanguageIdentifier:
     """py3langid's model for all languages: 70 MB, which processes share that are forked
     after it was loaded. Takes a second or two."""
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def _rank_with_py3langid(languages: Collection[str]) -> Rank:
+    model = copy(load_model())
+    model.set_languages(sorted(set(languages) & set(model.labels)))
+    return model.rank  # type: ignore[no-any-return]
+
+
+def _rank_with_lingua(languages: Collection[str]) -> Rank:
+    from lingua import Language, LanguageDetectorBuilder
+
+    codes = {known: known.iso_code_639_1.name.lower() for known in Language.all()}
+    served = [known for known, code in codes.items() if code in languages]
+    detector = LanguageDetectorBuilder.from_languages(*served).build()
+
+    def rank(text: str) -> Iterable[tuple[str, float]]:
+        for found in detector.compute_language_confidence_values(text):
+            yield codes[found.language], found.value
+
+    return rank
+
+
+#: What can rank languages; lingua is an optional extra.
+LIBRARIES: Mapping[str, Callable[[Collection[str]], Rank]] = {
+    "py3langid": _rank_with_py3langid,
+    "lingua": _rank_with_lingua,
+}
 
 
 @cache

@@ -5,10 +5,12 @@ one; they are read at the start and never change.
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 from pathlib import Path
+from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from torchserve_backend import catalog
@@ -65,11 +67,22 @@ class Settings(BaseSettings):
         gt=0,
         description="Sentences of one request that are with TorchServe at the same time.",
     )
+    identifier: Literal["py3langid", "lingua"] = Field(
+        "py3langid",
+        description="Which library identifies languages; lingua is an optional extra.",
+    )
     connections: int = Field(
         1024,
         gt=0,
         description="Connections to TorchServe per process; more requests wait.",
     )
+
+    @field_validator("identifier")
+    @classmethod
+    def _is_installed(cls, library: str) -> str:
+        if importlib.util.find_spec(library) is None:
+            raise ValueError(f"not installed: pip install 'babelgate[{library}]'")
+        return library
 
 
 def read_settings() -> Settings:

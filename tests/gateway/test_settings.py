@@ -45,6 +45,7 @@ def test_the_original_limits_are_the_defaults():
         ("MAX_BODY_BYTES", "10", 10),
         ("MAX_TEXTS", "11", 11),
         ("SENTENCES_AT_ONCE", "12", 12),
+        ("IDENTIFIER", "lingua", "lingua"),
         ("CONNECTIONS", "13", 13),
     ],
 )
@@ -71,6 +72,7 @@ def test_the_table_above_has_every_setting():
         ("MAX_BODY_BYTES", "1.5"),
         ("MAX_TEXTS", "0"),
         ("SENTENCES_AT_ONCE", "many"),
+        ("IDENTIFIER", "fasttext"),
         ("CONNECTIONS", "-1"),
         ("INFERENCE_URL", "localhost:9999"),
         ("INFERENCE_URL", "http://127.0.0.1:9999/"),
@@ -146,3 +148,12 @@ def test_the_map_that_is_set_is_the_one_that_is_read(monkeypatch, map_path):
     monkeypatch.setenv("BABELGATE_MANAGEMENT_URL", "http://127.0.0.1:9")
     languages = create_app().test_client().get("/languages").get_json()
     assert [language["code"] for language in languages] == ["ko", "en", "zh", "pt"]
+
+
+def test_a_library_that_is_not_installed_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("BABELGATE_IDENTIFIER", "lingua")
+    with pytest.raises(
+        SettingsError, match=r"IDENTIFIER: .*pip install 'babelgate\[lingua"
+    ):
+        read_settings()
