@@ -47,7 +47,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         self.batcher = Batcher(
             self.engine,
             max_tokens=options["max_batch_tokens"],
-            is_guarded=settings.get("guard", True),
+            is_guarded=settings.get("guard", options["engine"] != "echo"),
         )
         (answer,) = self.run([Sentence("1", "en", self.languages[0])])
         if isinstance(answer, TaskError):

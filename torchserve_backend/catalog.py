@@ -29,6 +29,7 @@ ENGINES = {
         *("float16", "bfloat16", "float32"),
     ),
     "transformers": ("auto", "float32", "float16", "bfloat16"),
+    "echo": ("auto",),
 }
 #: A model per target language, or one per device that serves all its languages.
 PLACEMENTS = ("language", "device")
@@ -55,7 +56,7 @@ class Translation:
 
     #: A directory, or the name of a model on the Hugging Face hub.
     model: str = "models/phrasebook"
-    #: `ctranslate2`, or `transformers` for the reference.
+    #: `ctranslate2`, `transformers` for the reference, or `echo`: no model at all.
     engine: str = "ctranslate2"
     #: Precision of the weights; `auto` is float16 on a GPU, on a CPU int8 with CTranslate2
     #: and float32 with Transformers.
@@ -216,7 +217,7 @@ def _read_section(path: Path, section: Any, model: str | None) -> Translation:
         )
     _check_keys(path, f"{TRANSLATION}.", section, Translation.__dataclass_fields__)
     for key, value in section.items():
-        _check_value(f"{path}: {TRANSLATION}.{key}", key, value)
+        check_value(f"{path}: {TRANSLATION}.{key}", key, value)
     settings = Translation(**(section | ({"model": model} if model else {})))
     known = ENGINES[settings.engine]
     if settings.compute_type not in known:
@@ -227,7 +228,9 @@ def _read_section(path: Path, section: Any, model: str | None) -> Translation:
     return settings
 
 
-def _check_value(where: str, key: str, value: Any) -> None:
+def check_value(where: str, key: str, value: Any) -> None:
+    """Raises CatalogError where `value` cannot be that of `key` in the translation
+    section."""
     if key in _CHOICES:
         is_right = value in _CHOICES[key]
         expected = f"one of {', '.join(_CHOICES[key])}"

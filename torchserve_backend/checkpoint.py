@@ -38,7 +38,7 @@ def fetch(name: str, cache: Path) -> Path:
 def prepare(model: Model, cache: Path) -> Path:
     """The directory that the model's engine loads."""
     directory = fetch(model.settings.model, cache)
-    if model.settings.engine == "transformers":
+    if model.settings.engine != "ctranslate2":
         return directory
     from handlers.engine import conversion
 

@@ -11,11 +11,13 @@ from handlers.engine.m2m100 import Engine
 def load_engine(
     name: str, directory: Path, *, device: str, index: int = 0, compute_type: str
 ) -> Engine:
-    """`transformers`, or else CTranslate2. Imports only the one that is asked for: without
-    Transformers a worker starts sooner and is smaller."""
+    """`transformers`, `echo`, or else CTranslate2. Imports only the one that is asked for:
+    without Transformers a worker starts sooner and is smaller."""
     engine: Callable[..., Engine]
     if name == "transformers":
         from handlers.engine.transformers import TransformersEngine as engine
+    elif name == "echo":
+        from handlers.engine.echo import EchoEngine as engine
     else:
         from handlers.engine.ctranslate2 import CTranslate2Engine as engine
     return engine(directory, device=device, index=index, compute_type=compute_type)
