@@ -22,12 +22,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latencies:
-    """The times that half, 95 % and 99 % of the requests took at the most; None where
-    there were no requests."""
+    """The times that half, 95 %, 99 % and 90 % of the requests took at the most, and their
+    average; None where there were no requests."""
 
     p50_ms: float | None
     p95_ms: float | None
     p99_ms: float | None
+    p90_ms: float | None = None
+    mean_ms: float | None = None
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
@@ -41,7 +43,13 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 def summarize_latencies(seconds: Sequence[float]) -> Latencies:
     """Percentiles in milliseconds of times in seconds."""
     ms = [second * 1000 for second in seconds]
-    return Latencies(*(percentile(ms, share) for share in (0.5, 0.95, 0.99)))
+    return Latencies(
+        p50_ms=percentile(ms, 0.5),
+        p95_ms=percentile(ms, 0.95),
+        p99_ms=percentile(ms, 0.99),
+        p90_ms=percentile(ms, 0.9),
+        mean_ms=statistics.fmean(ms) if ms else None,
+    )
 
 
 def spread(values: Iterable[float]) -> Spread:

@@ -95,6 +95,16 @@ def read_words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
+def read_range(text: str) -> tuple[int, int] | None:
+    """`3-200` as two numbers; None of an empty text. Raises ValueError."""
+    if not text:
+        return None
+    least, dash, most = text.partition("-")
+    if not (dash and least.isdecimal() and most.isdecimal()) or int(least) > int(most):
+        raise ValueError(f"{text!r}: expected LEAST-MOST, two numbers of tokens")
+    return int(least), int(most)
+
+
 def publish(out: Path, table: Table, content: report.Content) -> None:
     """Shows the table and writes it, as Markdown, beside the figures."""
     shown = report.to_rich(table)

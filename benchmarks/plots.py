@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ class Chart:
     y_label: str
     lines: Mapping[str, Sequence[tuple[float, float]]]
     is_logarithmic: bool = False
+    #: Points without a line.
+    dots: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
 
 class PlotError(ValueError):
@@ -50,6 +52,8 @@ def draw(charts: Sequence[Chart], path: Path) -> None:
     for chart, axis in zip(charts, axes, strict=True):
         for name, points in chart.lines.items():
             axis.plot(*zip(*points, strict=True), marker="o", label=name)
+        for name, points in chart.dots.items():
+            axis.scatter(*zip(*points, strict=True), marker="x", label=name)
         axis.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
         if chart.is_logarithmic:
             axis.set_xscale("log", base=2)
@@ -57,7 +61,7 @@ def draw(charts: Sequence[Chart], path: Path) -> None:
             axis.xaxis.set_major_formatter("{x:g}")
             axis.yaxis.set_major_formatter("{x:g}")
         axis.grid(visible=True, alpha=0.3)
-        if chart.lines:
+        if chart.lines or chart.dots:
             axis.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

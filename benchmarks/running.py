@@ -38,6 +38,8 @@ class Running:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Where a target language is asked, where that is not `/`.
     paths: Mapping[str, str] = field(default_factory=dict)
+    #: Of TorchServe and its workers, where there is one.
+    metrics_url: str = ""
 
 
 def find_running(run: Path) -> Running:
@@ -68,7 +70,7 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
         stack = stacks.read(run)
         if stack is None:
             raise StackError(f"{run} has no stack.")
-        yield Running(stack.url, find_leaders(stack))
+        yield Running(stack.url, find_leaders(stack), metrics_url=stack.metrics_url)
     finally:
         _deploy("down", run, timeout_s=_STOP_S)
 
@@ -100,17 +102,22 @@ def find_port_offset() -> int:
 
 
 def write_map(
-    path: Path, settings: Mapping[str, Any], languages: Collection[str] = ()
+    path: Path,
+    settings: Mapping[str, Any],
+    languages: Collection[str] = (),
+    *,
+    device: Any = None,
 ) -> Path:
-    """The map as it ships with other `settings` for translation, and only these languages
-    where some are named. Raises ValueError where one is not in the map."""
+    """The map as it ships with other `settings` for translation, only these languages where
+    some are named, and on another `device` where one is. Raises ValueError where a language
+    is not in the map."""
     content = json.loads(catalog.MAP.read_text("utf-8"))
     missing = set(languages) - set(content["cuda_id"])
     if missing:
         raise ValueError(f"not in the map: {', '.join(sorted(missing))}")
     content["cuda_id"] = {
-        language: device
-        for language, device in content["cuda_id"].items()
+        language: device or own
+        for language, own in content["cuda_id"].items()
         if not languages or language in languages
     }
     content["translation"] |= settings

@@ -52,6 +52,11 @@ class Stack:
         return f"http://127.0.0.1:{MANAGEMENT + self.port_offset}"
 
     @property
+    def metrics_url(self) -> str:
+        """TorchServe's metrics."""
+        return f"http://127.0.0.1:{METRICS + self.port_offset}/metrics"
+
+    @property
     def key_file(self) -> Path:
         """Where TorchServe writes its keys."""
         return self.run / "torchserve" / "key_file.json"
@@ -95,8 +100,11 @@ class Stack:
 
     def _copy(self, source: str, target: str) -> None:
         text = (ROOT / source).read_text("utf-8")
-        moved = _PORT.sub(lambda match: str(int(match[1]) + self.port_offset), text)
-        (self.run / target).write_text(moved, "utf-8")
+        (self.run / target).write_text(self.move_ports(text), "utf-8")
+
+    def move_ports(self, text: str) -> str:
+        """A configuration with this stack's ports instead of the usual ones."""
+        return _PORT.sub(lambda match: str(int(match[1]) + self.port_offset), text)
 
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
         """What the programs find in their environment."""

@@ -34,7 +34,7 @@ def test_no_values_have_no_percentile():
 
 
 def test_latencies_are_in_milliseconds():
-    assert summarize_latencies([0.25]) == Latencies(250, 250, 250)
+    assert summarize_latencies([0.25]) == Latencies(250, 250, 250, 250, 250)
 
 
 def test_a_spread_is_median_and_extremes():

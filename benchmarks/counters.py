@@ -1,0 +1,65 @@
+"""What the workers counted: TorchServe's metrics page in, the figures of a stretch of time
+out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+_PREFIX = "Babelgate"
+_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True)
+class WorkerFigures:
+    """Of all workers together; None where no batch came."""
+
+    batches: int = 0
+    #: Rows of a batch.
+    batch_fill: float | None = None
+    #: From the gateway's sending of a row to its batch's start.
+    queue_ms: float | None = None
+    #: What a batch took.
+    handler_ms: float | None = None
+    padding_share: float | None = None
+    tokens: int = 0
+
+
+def read_counters(url: str) -> Counter[str]:
+    """The handlers' counters, added up over the models; all 0 before the first batch.
+
+    Raises requests.RequestException where the page does not answer.
+    """
+    page = requests.get(url, timeout=_TIMEOUT_S)
+    page.raise_for_status()
+    counters: Counter[str] = Counter()
+    for family in text_string_to_metric_families(page.text):
+        for sample in family.samples:
+            name = sample.name.removesuffix("_total")
+            if name.startswith(_PREFIX):
+                counters[name.removeprefix(_PREFIX)] += round(sample.value)
+    return counters
+
+
+def describe(before: Mapping[str, int], after: Mapping[str, int]) -> WorkerFigures:
+    """What was counted in between."""
+    counted = Counter(after)
+    counted.subtract(before)
+    read = counted["Tokens"] + counted["PaddingTokens"]
+    return WorkerFigures(
+        batches=counted["Batches"],
+        batch_fill=_divide(counted["Rows"], counted["Batches"]),
+        queue_ms=_divide(counted["QueueMs"], counted["Rows"]),
+        handler_ms=_divide(counted["ComputeMs"], counted["Batches"]),
+        padding_share=_divide(counted["PaddingTokens"], read),
+        tokens=counted["Tokens"],
+    )
+
+
+def _divide(dividend: int, divisor: int) -> float | None:
+    return dividend / divisor if divisor else None

@@ -1,0 +1,250 @@
+"""A tuning plan in YAML in, the combinations to try out. Every refusal names the line."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from torchserve_backend import catalog
+
+#: The keys of a model's entry that are tried in every combination; the map has the same
+#: ones in its translation section.
+KNOBS = (
+    *("engine", "compute_type", "placement", "workers"),
+    *("batch_size", "max_batch_delay", "max_batch_tokens"),
+)
+_ALIKE = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PlanError(ValueError):
+    """A plan that cannot be followed; the message names the line and what is expected."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One configuration of a stack."""
+
+    model: str
+    #: All of the map where none is named.
+    languages: tuple[str, ...]
+    #: What the map's `cuda_id` takes; its own where it is None.
+    device: str | tuple[str, ...] | None
+    #: Keys and values of the map's translation section.
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others."""
+        pairs = [("model", self.model), ("device", self.device), *self.settings]
+        return " ".join(f"{key}={value}" for key, value in pairs if value is not None)
+
+
+def _make_list(value: Any) -> Any:
+    """One value may stand without brackets."""
+    values = value if isinstance(value, list) else [value]
+    return tuple(tuple(v) if isinstance(v, list) else v for v in values)
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_make_list)]
+Numbers = Annotated[tuple[int, ...], BeforeValidator(_make_list)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
+
+
+class ModelEntry(BaseModel):
+    """A model and the values to try; a key that is left out keeps the map's default."""
+
+    model_config = _ALIKE
+
+    model: str = catalog.Translation.model
+    languages: Words = ()
+    device: Annotated[
+        tuple[str | tuple[str, ...], ...], BeforeValidator(_make_list)
+    ] = ()
+    engine: Words = ()
+    compute_type: Words = ()
+    placement: Words = ()
+    workers: Numbers = ()
+    batch_size: Numbers = ()
+    max_batch_delay: Numbers = ()
+    max_batch_tokens: Numbers = ()
+
+    @field_validator(*KNOBS)
+    @classmethod
+    def _check_values(cls, values: Sequence[Any], info: ValidationInfo) -> Any:
+        for value in values:
+            catalog.check_value("", str(info.field_name), value)
+        return values
+
+    def combine(self) -> Iterator[Combination]:
+        """Every combination of the values."""
+        knobs = [
+            [(key, value) for value in getattr(self, key)]
+            for key in KNOBS
+            if getattr(self, key)
+        ]
+        for device in self.device or (None,):
+            for settings in itertools.product(*knobs):
+                yield Combination(self.model, self.languages, device, settings)
+
+
+class LoadEntry(BaseModel):
+    """What each combination is asked: clients that wait for their answers, or arrivals."""
+
+    model_config = _ALIKE
+
+    rates: Annotated[tuple[Positive, ...], BeforeValidator(_make_list)] = ()
+    clients: Numbers = ()
+    seconds: Positive = 6
+    warm_up_seconds: Positive = 3
+    tokens: Annotated[str, Field(pattern=r"^(\d+-\d+)?$")] = ""
+    targets: Mapping[str, int] = {}
+
+    @model_validator(mode="after")
+    def _check_levels(self) -> LoadEntry:
+        if bool(self.rates) == bool(self.clients):
+            raise ValueError("expected either rates or clients")
+        if any(number < 1 for number in (*self.clients, *self.targets.values())):
+            raise ValueError("expected whole numbers from 1")
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests arrive by themselves."""
+        return bool(self.rates)
+
+    @property
+    def unit(self) -> str:
+        """Of the levels."""
+        return "requests/s" if self.is_open else "clients"
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The rates or numbers of clients, the least first."""
+        return tuple(sorted(set(self.rates or self.clients)))
+
+
+class SlaEntry(BaseModel):
+    """What an operator promises."""
+
+    model_config = _ALIKE
+
+    p99_ms: Positive
+    error_share: Annotated[float, Field(ge=0, lt=1, strict=False)] = 0.0
+
+
+class SearchEntry(BaseModel):
+    """How combinations are chosen, and how long it may take."""
+
+    model_config = _ALIKE
+
+    method: Literal["halving", "grid"] = "halving"
+    minutes: Positive = 15
+
+
+class Plan(BaseModel):
+    """All of a plan."""
+
+    model_config = _ALIKE
+
+    models: Annotated[tuple[ModelEntry, ...], Field(min_length=1, strict=False)]
+    load: LoadEntry
+    sla: SlaEntry
+    search: SearchEntry = SearchEntry()
+
+    @property
+    def default(self) -> Combination:
+        """The first model as the map ships."""
+        first = self.models[0]
+        return Combination(first.model, first.languages, None)
+
+    def combine(self) -> list[Combination]:
+        """Every combination once, the default first."""
+        tried = (
+            combination for entry in self.models for combination in entry.combine()
+        )
+        return list(dict.fromkeys((self.default, *tried)))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells whether results are this plan's. How long to search is not part of it."""
+        text = self.model_dump_json(exclude={"search": {"minutes"}})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_plan(path: Path) -> Plan:
+    """Raises PlanError where the file is no plan."""
+    try:
+        text = path.read_text("utf-8")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PlanError(f"{path}: {error}") from error
+    if not isinstance(root, yaml.MappingNode):
+        raise PlanError(f"{path}: expected a mapping with models, load and sla")
+    _refuse_duplicates(path, root)
+    try:
+        return Plan.model_validate(content)
+    except ValidationError as error:
+        faults = (_describe(path, root, fault) for fault in error.errors())
+        raise PlanError("\n".join(faults)) from error
+
+
+def _describe(path: Path, root: yaml.Node, fault: Any) -> str:
+    place = [part for part in fault["loc"] if part != "function-after"]
+    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix(": ")
+    name = ".".join(map(str, place))
+    return f"{path}:{_find_line(root, place)}: {name}: {message}"
+
+
+def _find_line(node: yaml.Node, place: Sequence[str | int]) -> int:
+    """Where the value at `place` begins, or the last of its parents that is there."""
+    line = node.start_mark.line + 1
+    for part in place:
+        found = _find_child(node, part)
+        if found is None:
+            break
+        key, node = found
+        line = key.start_mark.line + 1
+    return line
+
+
+def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        pairs = ((key, value) for key, value in node.value if key.value == str(part))
+        return next(pairs, None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+        child = node.value[part]
+        return child, child
+    return None
+
+
+def _refuse_duplicates(path: Path, node: yaml.Node) -> None:
+    """YAML's reader would keep the last of two and say nothing."""
+    if isinstance(node, yaml.SequenceNode):
+        for child in node.value:
+            _refuse_duplicates(path, child)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, value in node.value:
+        if key.value in seen:
+            line = key.start_mark.line + 1
+            raise PlanError(f"{path}:{line}: {key.value}: is there twice")
+        seen.add(key.value)
+        _refuse_duplicates(path, value)
