@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.passes import Unsupported
 from handlers.engine import packing
 from handlers.engine.loading import load_engine
 from handlers.engine.m2m100 import Engine, Sentence
@@ -21,10 +22,6 @@ RANDOM = "418M"
 _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 
 
-class Unsupported(ValueError):
-    """An engine that does not run in a precision on a device."""
-
-
 @dataclass(frozen=True)
 class Configuration:
     """A model, and how it is run."""
@@ -33,6 +30,46 @@ class Configuration:
     engine: str
     compute_type: str
     device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class EngineSubject:
+    """An engine as something to measure; its items are sentences."""
+
+    configuration: Configuration
+
+    @property
+    def label(self) -> tuple[str, ...]:
+        """Engine and precision."""
+        return self.configuration.engine, self.configuration.compute_type
+
+    @property
+    def device(self) -> str:
+        """`cpu` or `cuda`."""
+        return self.configuration.device
+
+    def prepare(self, cache: Path) -> Path:
+        """Converts the model where it has to be. Raises Unsupported."""
+        return prepare(self.configuration, cache)
+
+    def load(self, directory: Path) -> EngineRunner:
+        """Loads it."""
+        return EngineRunner(load(self.configuration, directory))
+
+
+@dataclass(frozen=True)
+class EngineRunner:
+    """A loaded engine on all its translators."""
+
+    engine: Engine
+
+    def run(self, batches: Sequence[Sequence[Sentence]]) -> float:
+        """Returns seconds."""
+        return translate(self.engine, batches)
+
+    def count_tokens(self, items: Sequence[Sentence]) -> int:
+        """Of the texts."""
+        return sum(_measure_lengths(self.engine, items))
 
 
 def find_model(name: str) -> Path:
@@ -54,6 +91,8 @@ def prepare(configuration: Configuration, cache: Path) -> Path:
     engine, compute_type = configuration.engine, configuration.compute_type
     if engine not in catalog.ENGINES:
         raise Unsupported(f"there is no engine {engine!r}")
+    if engine == "echo":
+        return configuration.model
     if engine == "transformers":
         if compute_type not in _TRANSFORMERS_TYPES:
             raise Unsupported(f"Transformers has no {compute_type}")
@@ -76,11 +115,6 @@ def load(configuration: Configuration, directory: Path) -> Engine:
         device=configuration.device,
         compute_type=configuration.compute_type,
     )
-
-
-def count_tokens(engine: Engine, sentences: Sequence[Sentence]) -> int:
-    """Of the texts."""
-    return sum(_measure_lengths(engine, sentences))
 
 
 def translate(

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from benchmarks import bare, passes
-from benchmarks.bare import Configuration
+from benchmarks.bare import Configuration, EngineSubject
 from benchmarks.figures import show
 from benchmarks.options import (
     Model,
@@ -70,10 +70,10 @@ def command(
         directory = bare.find_model(model)
         plans = [
             Plan(
-                Configuration(directory, engine, compute_type, device),
+                EngineSubject(Configuration(directory, engine, compute_type, device)),
                 batches=sizes,
-                sentences=draw(max(sentences, *sizes)),
-                pass_sentences=sentences,
+                items=draw(max(sentences, *sizes)),
+                pass_items=sentences,
                 repetitions=repetitions,
                 limit_s=limit_s,
             )
@@ -100,8 +100,8 @@ def chart(measured: Sequence[Measurement]) -> Iterator[Chart]:
     rates: dict[str, list[tuple[float, float]]] = {}
     times: dict[str, list[tuple[float, float]]] = {}
     for m in measured:
-        name = f"{m.engine} {m.compute_type}"
-        rates.setdefault(name, []).append((m.batch, m.sentences_per_s.median))
+        name = " ".join(m.label)
+        rates.setdefault(name, []).append((m.batch, m.items_per_s.median))
         times.setdefault(name, []).append((m.batch, m.ms_per_item))
     yield Chart("Throughput", "batch", "sentences/s", rates, is_logarithmic=True)
     yield Chart("Time", "batch", "ms per sentence", times, is_logarithmic=True)
@@ -111,7 +111,7 @@ def _measure(plans: Sequence[Plan]) -> list[Measurement | Skipped]:
     results: list[Measurement | Skipped] = []
     with show_progress(sum(len(plan.batches) for plan in plans)) as bar:
         for plan in plans:
-            bar.say(f"{plan.configuration.engine} {plan.configuration.compute_type}")
+            bar.say(" ".join(plan.subject.label))
             for result in passes.measure_apart(plan, checkpoint.default_cache()):
                 results.append(result)
                 bar.tick()
@@ -120,11 +120,11 @@ def _measure(plans: Sequence[Plan]) -> list[Measurement | Skipped]:
 
 def _write_row(result: Measurement | Skipped) -> tuple[str, ...]:
     if isinstance(result, Skipped):
-        start = (result.engine, result.compute_type, result.reason)
+        start = (*result.label, result.reason)
         return start + ("–",) * (len(_HEADERS) - len(start))
     return (
-        *(result.engine, result.compute_type, str(result.batch)),
-        *(str(result.sentences_per_s), show(result.tokens_per_s)),
+        *(*result.label, str(result.batch)),
+        *(str(result.items_per_s), show(result.tokens_per_s)),
         *(str(result.ms_per_batch), show(result.ms_per_item)),
         *(show(result.memory_mb), show(result.gpu_memory_mb)),
     )

@@ -1,5 +1,5 @@
-"""Passes of one engine over the same sentences, batch size by batch size, in a process of
-its own: what its memory holds is then this engine's.
+"""Passes of one subject over the same items, batch size by batch size, in a process of its
+own: what its memory holds is then this subject's.
 """
 
 from __future__ import annotations
@@ -8,52 +8,85 @@ import multiprocessing
 import resource
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any, Protocol
 
-from benchmarks import bare
-from benchmarks.bare import Configuration, Unsupported
 from benchmarks.figures import Spread, spread
-from handlers.engine.m2m100 import Engine, Sentence
 
 _END_S = 10
 
 
+class Unsupported(ValueError):
+    """A subject that does not run on a device, or in a precision."""
+
+
+class MemoryEnds(Exception):
+    """A batch did not fit into memory as a whole."""
+
+
+class Runner(Protocol):
+    """A subject that is loaded."""
+
+    def run(self, batches: Sequence[Sequence[Any]]) -> float:
+        """Does one batch after the other; returns seconds. Raises MemoryEnds."""
+
+    def count_tokens(self, items: Sequence[Any]) -> int:
+        """Of the items; 0 where they have none."""
+
+
+class Subject(Protocol):
+    """What is measured. It is sent to the process that measures it."""
+
+    @property
+    def label(self) -> tuple[str, ...]:
+        """What tells it from others: the first cells of its rows."""
+
+    @property
+    def device(self) -> str:
+        """`cpu` or `cuda`."""
+
+    def prepare(self, cache: Path) -> Path:
+        """The directory that is loaded. Raises Unsupported."""
+
+    def load(self, directory: Path) -> Runner:
+        """With what `prepare` gave."""
+
+
 @dataclass(frozen=True)
 class Plan:
-    """How one configuration is measured."""
+    """How one subject is measured."""
 
-    configuration: Configuration
+    subject: Subject
     batches: tuple[int, ...]
     #: At least as many as the largest batch has.
-    sentences: tuple[Sentence, ...]
+    items: tuple[Any, ...]
     #: The first so many of them are a pass; of a larger batch one is a pass.
-    pass_sentences: int
+    pass_items: int
     #: Passes that count; one before them warms up.
     repetitions: int
     #: No further pass of a batch size begins after so long.
     limit_s: float
 
-    def divide(self, batch: int) -> list[tuple[Sentence, ...]]:
+    def divide(self, batch: int) -> list[tuple[Any, ...]]:
         """The batches of a pass, all full."""
-        count = max(1, self.pass_sentences // batch)
-        return [self.sentences[i * batch : (i + 1) * batch] for i in range(count)]
+        count = max(1, self.pass_items // batch)
+        return [self.items[i * batch : (i + 1) * batch] for i in range(count)]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One engine in one precision with one batch size."""
+    """One subject with one batch size."""
 
-    engine: str
-    compute_type: str
+    label: tuple[str, ...]
     batch: int
-    sentences: int
+    items: int
     repetitions: int
-    sentences_per_s: Spread
+    items_per_s: Spread
     #: Of the texts, without padding.
     tokens_per_s: float
     ms_per_batch: Spread
@@ -66,10 +99,9 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Why a configuration has no figures."""
+    """Why a subject has no figures, or no more of them."""
 
-    engine: str
-    compute_type: str
+    label: tuple[str, ...]
     reason: str
 
 
@@ -79,9 +111,9 @@ def measure_apart(plan: Plan, cache: Path) -> Iterator[Measurement | Skipped]:
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(1, context) as pool:
-            directory = pool.submit(bare.prepare, plan.configuration, cache).result()
+            directory = pool.submit(plan.subject.prepare, cache).result()
     except (Unsupported, BrokenExecutor) as error:
-        yield _skip(plan.configuration, str(error))
+        yield Skipped(plan.subject.label, str(error))
         return
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_send, args=(plan, directory, theirs), daemon=True)
@@ -94,50 +126,56 @@ def measure_apart(plan: Plan, cache: Path) -> Iterator[Measurement | Skipped]:
         process.join(_END_S)
         if process.exitcode:
             reason = f"the process ended with {process.exitcode}"
-            yield _skip(plan.configuration, reason)
+            yield Skipped(plan.subject.label, reason)
     finally:
         process.kill()
         process.join(_END_S)
         ours.close()
 
 
-def measure(plan: Plan, directory: Path) -> Iterator[Measurement]:
-    """One measurement per batch size, of what `bare.prepare` gave."""
-    configuration = plan.configuration
-    engine = bare.load(configuration, directory)
+def measure(plan: Plan, directory: Path) -> Iterator[Measurement | Skipped]:
+    """One measurement per batch size, of what `prepare` gave, until memory ends."""
+    subject = plan.subject
+    runner = subject.load(directory)
     for batch in plan.batches:
         _forget_peak()
-        seconds = _repeat(engine, plan, batch)
+        batches = plan.divide(batch)
+        try:
+            seconds = _repeat(runner, plan, batch)
+        except MemoryEnds as error:
+            yield Skipped(
+                subject.label, f"memory ends before batches of {batch}: {error}"
+            )
+            return
         yield summarize(
-            configuration,
-            batches=plan.divide(batch),
+            subject.label,
+            batches=batches,
             seconds=seconds,
-            tokens=sum(bare.count_tokens(engine, b) for b in plan.divide(batch)),
+            tokens=sum(map(runner.count_tokens, batches)),
             memory_mb=_read_peak_mb(),
-            gpu_memory_mb=_read_gpu_mb(configuration.device),
+            gpu_memory_mb=_read_gpu_mb(subject.device),
         )
 
 
 def summarize(
-    configuration: Configuration,
+    label: tuple[str, ...],
     *,
-    batches: list[tuple[Sentence, ...]],
+    batches: list[tuple[Any, ...]],
     seconds: list[float],
     tokens: int,
     memory_mb: float,
     gpu_memory_mb: float | None = None,
 ) -> Measurement:
     """Passes over `batches`, which have so many tokens, in figures."""
-    sentences = sum(map(len, batches))
-    rates = spread(sentences / s for s in seconds)
+    items = sum(map(len, batches))
+    rates = spread(items / s for s in seconds)
     return Measurement(
-        engine=configuration.engine,
-        compute_type=configuration.compute_type,
+        label=label,
         batch=len(batches[0]),
-        sentences=sentences,
+        items=items,
         repetitions=len(seconds),
-        sentences_per_s=rates,
-        tokens_per_s=rates.median * tokens / sentences,
+        items_per_s=rates,
+        tokens_per_s=rates.median * tokens / items,
         ms_per_batch=spread(s * 1000 / len(batches) for s in seconds),
         ms_per_item=1000 / rates.median,
         memory_mb=memory_mb,
@@ -145,17 +183,17 @@ def summarize(
     )
 
 
-def _repeat(engine: Engine, plan: Plan, batch: int) -> list[float]:
+def _repeat(runner: Runner, plan: Plan, batch: int) -> list[float]:
     """Seconds of each pass, one at least; one that takes longer than the limit has warmed
     itself up."""
     batches = plan.divide(batch)
     give_up_at = time.monotonic() + plan.limit_s
-    warm_up_s = bare.translate(engine, batches[:1])
+    warm_up_s = runner.run(batches[:1])
     if len(batches) == 1 and warm_up_s > plan.limit_s:
         return [warm_up_s]
-    seconds = [bare.translate(engine, batches)]
+    seconds = [runner.run(batches)]
     while len(seconds) < plan.repetitions and time.monotonic() < give_up_at:
-        seconds.append(bare.translate(engine, batches))
+        seconds.append(runner.run(batches))
     return seconds
 
 
@@ -165,10 +203,6 @@ def _send(plan: Plan, directory: Path, pipe: Connection) -> None:
     for result in measure(plan, directory):
         pipe.send(result)
     pipe.close()
-
-
-def _skip(configuration: Configuration, reason: str) -> Skipped:
-    return Skipped(configuration.engine, configuration.compute_type, reason)
 
 
 def _forget_peak() -> None:

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from benchmarks import bare, engine, passes, random_model
 from benchmarks.__main__ import app
-from benchmarks.bare import Configuration
+from benchmarks.bare import Configuration, EngineSubject
 from benchmarks.figures import Spread
-from benchmarks.passes import Measurement, Plan, Skipped
+from benchmarks.passes import Measurement, Plan, Skipped, Unsupported
 from benchmarks.sentences import draw
 
 FAST = ("--sentences", "4", "--repetitions", "2")
@@ -20,10 +20,10 @@ FAST = ("--sentences", "4", "--repetitions", "2")
 
 def plan(model: Path, name: str, compute_type: str, **changes: float) -> Plan:
     return Plan(
-        Configuration(model, name, compute_type),
+        EngineSubject(Configuration(model, name, compute_type)),
         batches=(1, 8),
-        sentences=draw(8),
-        pass_sentences=4,
+        items=draw(8),
+        pass_items=4,
         repetitions=int(changes.get("repetitions", 2)),
         limit_s=changes.get("limit_s", 60),
     )
@@ -31,7 +31,10 @@ def plan(model: Path, name: str, compute_type: str, **changes: float) -> Plan:
 
 def measure(plan: Plan, cache: Path) -> list[Measurement]:
     """In this process."""
-    return list(passes.measure(plan, bare.prepare(plan.configuration, cache)))
+    results = list(passes.measure(plan, plan.subject.prepare(cache)))
+    measured = [result for result in results if isinstance(result, Measurement)]
+    assert len(measured) == len(results)
+    return measured
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,7 @@ def test_every_batch_size_is_measured(
     tiny: Path, tmp_path: Path, name: str, compute_type: str
 ):
     measured = measure(plan(tiny, name, compute_type), tmp_path)
-    assert [(m.batch, m.sentences, m.repetitions) for m in measured] == [
+    assert [(m.batch, m.items, m.repetitions) for m in measured] == [
         (1, 4, 2),
         (8, 8, 2),
     ]
@@ -65,7 +68,7 @@ def test_every_batch_size_is_measured(
 def test_what_an_engine_cannot_do_has_a_reason(
     tmp_path: Path, name: str, compute_type: str, reason: str
 ):
-    with pytest.raises(bare.Unsupported) as caught:
+    with pytest.raises(Unsupported) as caught:
         bare.prepare(Configuration(tmp_path, name, compute_type), tmp_path)
     assert str(caught.value) == reason
 
@@ -86,10 +89,10 @@ def test_a_process_that_dies_has_skipped_what_is_missing(tmp_path: Path):
 
 def test_batches_of_a_pass_are_full():
     five = Plan(
-        Configuration(Path(), "ctranslate2", "int8"),
+        EngineSubject(Configuration(Path(), "ctranslate2", "int8")),
         batches=(2,),
-        sentences=draw(5),
-        pass_sentences=5,
+        items=draw(5),
+        pass_items=5,
         repetitions=1,
         limit_s=1,
     )
@@ -100,13 +103,13 @@ def test_batches_of_a_pass_are_full():
 def test_passes_become_figures():
     batches = [draw(4)[:2], draw(4)[2:]]
     measurement = passes.summarize(
-        Configuration(Path(), "ctranslate2", "int8"),
+        ("ctranslate2", "int8"),
         batches=batches,
         seconds=[2.0, 1.0, 4.0],
         tokens=40,
         memory_mb=100,
     )
-    assert measurement.sentences_per_s == Spread(2, 1, 4)
+    assert measurement.items_per_s == Spread(2, 1, 4)
     assert measurement.tokens_per_s == pytest.approx(20)
     assert measurement.ms_per_batch == Spread(1000, 500, 2000)
     assert measurement.ms_per_item == pytest.approx(500)
@@ -123,7 +126,7 @@ def test_the_command_writes_figures_and_a_table(
     done = CliRunner().invoke(app, ["engine", *options, *chosen, *FAST])
     assert done.exit_code == 0, done.output
     results = json.loads(out.read_text("utf-8"))["results"]
-    assert [(m["engine"], m["batch"]) for m in results["measured"]] == [
+    assert [(m["label"][0], m["batch"]) for m in results["measured"]] == [
         ("ctranslate2", 2)
     ]
     assert [s["reason"] for s in results["skipped"]] == ["Transformers has no int8"]
@@ -140,7 +143,7 @@ def test_a_model_that_is_none_is_refused(tmp_path: Path):
 
 def test_there_is_a_line_per_engine_and_precision():
     measured = [
-        Measurement("ctranslate2", "int8", batch, 4, 1, *figures(batch))
+        Measurement(("ctranslate2", "int8"), batch, 4, 1, *figures(batch))
         for batch in (1, 2)
     ]
     throughput, time = engine.chart(measured)
