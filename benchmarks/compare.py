@@ -1,5 +1,5 @@
-"""`python -m benchmarks compare`: two ways of working in turns, on the same machine, model
-and sentences.
+"""`python -m benchmarks compare`: ours and other ways of working in turns, on the same
+machine, model and sentences.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks import bare
-from benchmarks.contenders import Contender, Workload, pair
+from benchmarks.contenders import Contender, Turn, Workload, choose, prepare
 from benchmarks.figures import Spread, find_ratio, show, spread
 from benchmarks.load import Load
 from benchmarks.options import (
@@ -34,7 +34,7 @@ from benchmarks.stack import SENTENCES
 
 _HEADERS = (
     *("clients", "", "requests/s", "p50 ms", "p95 ms", "p99 ms"),
-    *("errors", "CPU ms", "memory MB"),
+    *("errors", "CPU ms", "memory MB", "cold start s"),
 )
 
 
@@ -42,11 +42,15 @@ _HEADERS = (
 class Ratio:
     """How many times theirs ours is, round by round; None where one of them has none."""
 
+    against: str
     clients: int
     requests_per_s: Spread | None
     p50_ms: Spread | None
     p95_ms: Spread | None
+    p99_ms: Spread | None
+    cpu_ms: Spread | None
     memory_mb: Spread | None
+    cold_start_s: Spread | None
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Turns:
 
     name: str
     rounds: Sequence[Sequence[Load]]
+    #: From the start command to the first answer, per round.
+    cold_starts_s: Sequence[float | None]
 
 
 def command(
@@ -62,10 +68,13 @@ def command(
     against: Annotated[
         str,
         typer.Option(
-            help="baseline: the original's way of working. packing: batches packed by "
-            "tokens or as they come. placement: a model per device or per language. "
-            "engine, thread: the engine alone, on all cores or in one thread. torchserve: "
-            "the same stack without nginx and the gateway."
+            help="One or several, with commas between. baseline: the original's way of "
+            "working. window: our stack that waits 5 ms for a batch to fill. litserve, "
+            "rayserve: the same engine behind other serving systems. flask: the same in "
+            "one process. engine, thread: the engine alone, on all cores or in one thread. "
+            "torchserve: our stack without nginx and the gateway. Alone only: packing "
+            "(batches packed by tokens or as they come), placement (a model per device or "
+            "per language)."
         ),
     ],
     rounds: Annotated[int, typer.Option(help="Turns of each.", min=1)] = 5,
@@ -93,14 +102,15 @@ def command(
     ] = DEFAULT_RUN / "compare",
     out: Annotated[Path | None, typer.Option(help="Where the figures go.")] = None,
 ) -> None:
-    """Start two ways of working in turns, A B A B …, and report how they compare.
+    """Start ours and others in turns, A B C A B C …, and report how they compare.
 
     Each turn starts its stack on ports of its own, warms it up, measures it and stops it.
     """
     with explain_errors():
-        contenders = pair(against)
+        names = read_words(against)
+        contenders = choose(names)
         served = tuple(read_words(languages))
-        lengths = read_range(tokens or ("3-200" if against == "packing" else ""))
+        lengths = read_range(tokens or ("3-200" if names == ["packing"] else ""))
         workload = Workload(
             folder=folder.resolve(),
             model=bare.find_model(model),
@@ -111,9 +121,11 @@ def command(
             languages=served,
             settings=read_settings(setting or ()),
         )
-        with show_progress(2 * rounds * len(workload.clients)) as bar:
-            ours, theirs = alternate(contenders, workload, rounds, bar)
-        ratios = compare(ours, theirs)
+        steps = len(contenders) * rounds * len(workload.clients)
+        with show_progress(steps) as bar:
+            prepare(contenders, workload, bar)
+            ours, *others = alternate(contenders, workload, rounds, bar)
+        ratios = [ratio for theirs in others for ratio in compare(ours, theirs)]
         options = {
             "against": against,
             "model": model,
@@ -123,10 +135,10 @@ def command(
             "settings": workload.settings,
             "seconds": seconds,
         }
-        results = {"ratios": ratios, "turns": (ours, theirs)}
+        results = {"ratios": ratios, "turns": (ours, *others)}
         publish(
-            out or Path(f"run/benchmark-compare-{against}.json"),
-            tabulate(ours, theirs),
+            out or Path(f"run/benchmark-compare-{'-'.join(names)}.json"),
+            tabulate(ours, others),
             Content("compare", options, results),
         )
 
@@ -153,48 +165,55 @@ def read_settings(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def alternate(
-    contenders: tuple[Contender, Contender], workload: Workload, rounds: int, bar: Bar
-) -> tuple[Turns, Turns]:
-    """One after the other, so often: what slows the machine for a while slows both."""
-    done: tuple[list[list[Load]], list[list[Load]]] = ([], [])
+    contenders: Sequence[Contender], workload: Workload, rounds: int, bar: Bar
+) -> list[Turns]:
+    """One after the other, so often: what slows the machine for a while slows all."""
+    done: list[list[Turn]] = [[] for _ in contenders]
     for _ in range(rounds):
-        for contender, loads in zip(contenders, done, strict=True):
-            loads.append(contender.take_turn(workload, bar))
-    ours, theirs = (
-        Turns(contender.name, loads)
-        for contender, loads in zip(contenders, done, strict=True)
-    )
-    return ours, theirs
+        for contender, turns in zip(contenders, done, strict=True):
+            turns.append(contender.take_turn(workload, bar))
+    return [
+        Turns(
+            contender.name,
+            [turn.loads for turn in turns],
+            [turn.cold_start_s for turn in turns],
+        )
+        for contender, turns in zip(contenders, done, strict=True)
+    ]
 
 
 def compare(ours: Turns, theirs: Turns) -> list[Ratio]:
     """One ratio per number of clients."""
+    cold_start_s = find_ratio(ours.cold_starts_s, theirs.cold_starts_s)
     return [
         Ratio(
-            int(our[0].level),
-            find_ratio(
+            against=theirs.name,
+            clients=int(our[0].level),
+            requests_per_s=find_ratio(
                 [load.requests_per_s for load in our],
                 [load.requests_per_s for load in their],
             ),
-            find_ratio(_read_times(our, "p50_ms"), _read_times(their, "p50_ms")),
-            find_ratio(_read_times(our, "p95_ms"), _read_times(their, "p95_ms")),
-            find_ratio(_sum_memory(our), _sum_memory(their)),
+            p50_ms=find_ratio(_read_times(our, "p50_ms"), _read_times(their, "p50_ms")),
+            p95_ms=find_ratio(_read_times(our, "p95_ms"), _read_times(their, "p95_ms")),
+            p99_ms=find_ratio(_read_times(our, "p99_ms"), _read_times(their, "p99_ms")),
+            cpu_ms=find_ratio(_sum_cpu(our), _sum_cpu(their)),
+            memory_mb=find_ratio(_sum_memory(our), _sum_memory(their)),
+            cold_start_s=cold_start_s,
         )
         for our, their in zip(_by_clients(ours), _by_clients(theirs), strict=True)
     ]
 
 
-def tabulate(ours: Turns, theirs: Turns) -> Table:
-    """Three rows per number of clients: ours, theirs, and how they compare."""
+def tabulate(ours: Turns, others: Sequence[Turns]) -> Table:
+    """Per number of clients a row of ours, then for each of the others one of its own and
+    how ours compares with it."""
+    ratios = [compare(ours, theirs) for theirs in others]
     rows = []
-    for ratio, our, their in zip(
-        compare(ours, theirs), _by_clients(ours), _by_clients(theirs), strict=True
-    ):
-        rows.append(_write_row(ours.name, our))
-        rows.append(_write_row(theirs.name, their))
-        figures = (ratio.requests_per_s, ratio.p50_ms, ratio.p95_ms)
-        cells = (*map(_show, figures), "–", "–", "–", _show(ratio.memory_mb))
-        rows.append((str(ratio.clients), "ratio", *cells))
+    for index in range(len(_by_clients(ours))):
+        rows.append(_write_row(ours, index))
+        for theirs, compared in zip(others, ratios, strict=True):
+            rows.append(_write_row(theirs, index))
+            rows.append(_write_ratio(compared[index]))
     return Table(_HEADERS, tuple(rows))
 
 
@@ -207,27 +226,42 @@ def _read_times(loads: Iterable[Load], name: str) -> list[float | None]:
     return [getattr(load.latencies, name) for load in loads]
 
 
-def _write_row(name: str, loads: Sequence[Load]) -> tuple[str, ...]:
-    """Medians of the rounds; the client's CPU is not the contender's."""
-    cpu_ms = [
-        sum(ms for program, ms in load.cpu_ms.items() if program != "client")
-        for load in loads
-    ]
+def _write_row(turns: Turns, index: int) -> tuple[str, ...]:
+    """Medians of the rounds."""
+    loads = _by_clients(turns)[index]
     return (
-        *(f"{loads[0].level:g}", name),
+        *(f"{loads[0].level:g}", turns.name),
         str(spread(load.requests_per_s for load in loads)),
         *(
             show(_find_median(_read_times(loads, time)))
             for time in ("p50_ms", "p95_ms", "p99_ms")
         ),
         str(sum(load.errors for load in loads)),
-        show(statistics.median(cpu_ms) or None),
+        show(_find_median(_sum_cpu(loads))),
         show(_find_median(_sum_memory(loads))),
+        show(_find_median(turns.cold_starts_s)),
+    )
+
+
+def _write_ratio(ratio: Ratio) -> tuple[str, ...]:
+    times = (ratio.p50_ms, ratio.p95_ms, ratio.p99_ms)
+    costs = (ratio.cpu_ms, ratio.memory_mb, ratio.cold_start_s)
+    return (
+        *(str(ratio.clients), "ratio", _show(ratio.requests_per_s)),
+        *(*map(_show, times), "–", *map(_show, costs)),
     )
 
 
 def _show(figure: Spread | None) -> str:
     return str(figure) if figure else "–"
+
+
+def _sum_cpu(loads: Iterable[Load]) -> list[float | None]:
+    """The client's is not the contender's."""
+    return [
+        sum(ms for program, ms in load.cpu_ms.items() if program != "client") or None
+        for load in loads
+    ]
 
 
 def _sum_memory(loads: Iterable[Load]) -> list[float | None]:

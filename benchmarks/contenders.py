@@ -16,11 +16,13 @@ from benchmarks import bare, running
 from benchmarks.bare import Configuration
 from benchmarks.baseline import launch
 from benchmarks.figures import Latencies
-from benchmarks.load import Load, Target, measure_closed
+from benchmarks.load import Client, Load, Request, Target, measure_closed
 from benchmarks.options import Bar
+from benchmarks.peers.launch import PEERS, make_start
 from benchmarks.processes import measure_cost
 from benchmarks.running import Start
 from benchmarks.sentences import write_request
+from deploy.stack import StackError
 from handlers.engine.m2m100 import Sentence
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.devices import count_gpus
@@ -45,34 +47,88 @@ class Workload:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """What a contender did in one turn."""
+
+    #: One per number of clients.
+    loads: Sequence[Load]
+    #: From the start command to the first answer; None of what is not started.
+    cold_start_s: float | None = None
+
+
+def _need_nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True)
 class Contender:
-    """One side of a comparison; a turn gives a load per number of clients."""
+    """One side of a comparison."""
 
     name: str
-    take_turn: Callable[[Workload, Bar], list[Load]]
+    take_turn: Callable[[Workload, Bar], Turn]
+    #: Installs what it needs, before the first turn.
+    prepare: Callable[[], object] = _need_nothing
 
 
-def pair(against: str) -> tuple[Contender, Contender]:
-    """Ours, and the one that it is compared with. Raises ValueError for an unknown one."""
-    if against not in PAIRS:
+@dataclass(frozen=True)
+class Comparison:
+    """What a name of `--against` stands for: `theirs`, and who it is compared with."""
+
+    theirs: Contender
+    ours: Contender
+
+
+def choose(names: Sequence[str]) -> tuple[Contender, ...]:
+    """Ours, then the others that are named. Raises ValueError for an unknown name, and
+    for names that are not compared with the same."""
+    unknown = [name for name in names if name not in COMPARISONS]
+    if unknown or not names:
         raise ValueError(
-            f"{against!r}: expected one of {', '.join(PAIRS)} to compare with"
+            f"{', '.join(unknown)!r}: expected some of {', '.join(COMPARISONS)} to "
+            "compare with"
         )
-    return PAIRS[against]
+    chosen = [COMPARISONS[name] for name in dict.fromkeys(names)]
+    own = [name for name in names if COMPARISONS[name].ours is not OURS]
+    if own and len(chosen) > 1:
+        raise ValueError(
+            f"{own[0]!r} is compared with {COMPARISONS[own[0]].ours.name}, not with "
+            f"{OURS.name}: compare it alone"
+        )
+    return (chosen[0].ours, *(comparison.theirs for comparison in chosen))
 
 
-def _make_stack(name: str, start: Start, **settings: Any) -> Contender:
+def prepare(contenders: Sequence[Contender], workload: Workload, bar: Bar) -> None:
+    """Packages and the converted model are there before the first turn: no start is to be
+    slower for having been the first. Raises StackError, and ModelError."""
+    for contender in contenders:
+        bar.say(f"preparing {contender.name}")
+        contender.prepare()
+    bar.say("preparing the model")
+    map_path = _write_map(workload, "prepared", {})
+    for model in _read_models(map_path, workload.model):
+        checkpoint.prepare(model, checkpoint.default_cache())
+
+
+def _make_stack(
+    name: str,
+    start: Start,
+    *,
+    prepare: Callable[[], object] = _need_nothing,
+    **settings: Any,
+) -> Contender:
     """A stack that is started with these settings of the map."""
 
-    def take_turn(workload: Workload, bar: Bar) -> list[Load]:
+    def take_turn(workload: Workload, bar: Bar) -> Turn:
         map_path = _write_map(workload, name, settings)
-        run = workload.folder / name
         bar.say(f"starting {name}")
-        with start(run, map_path, workload.model) as stack:
+        began = time.perf_counter()
+        with start(workload.folder / name, map_path, workload.model) as stack:
             requests = [
                 write_request(sentence, stack.paths.get(sentence.target, "/"))
                 for sentence in workload.sentences
             ]
+            _check_answer(name, stack, requests[0])
+            cold_start_s = time.perf_counter() - began
             asked = Target(stack.url, requests, headers=stack.headers)
             bar.say(f"warming {name} up")
             measure_closed(
@@ -84,9 +140,18 @@ def _make_stack(name: str, start: Start, **settings: Any) -> Contender:
                 loads.append(_measure(stack, asked, clients, workload.seconds))
                 bar.tick()
             bar.say(f"stopping {name}")
-        return loads
+        return Turn(loads, cold_start_s)
 
-    return Contender(name, take_turn)
+    return Contender(name, take_turn, prepare)
+
+
+def _check_answer(name: str, stack: running.Running, request: Request) -> None:
+    """Raises StackError where what has come up does not translate."""
+    client = Client(stack.url, stack.headers)
+    status = client.ask(request)
+    client.close()
+    if status != "200":
+        raise StackError(f"{name} has come up, but answers {status}.")
 
 
 def _measure(
@@ -97,14 +162,12 @@ def _measure(
     )
 
 
-def _run_engine(
-    workload: Workload, bar: Bar, *, threads: int | None = None
-) -> list[Load]:
+def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> Turn:
     """The engine that the map asks for, in this process, with batches of the same size, on
     so many `threads`, or on all cores. It has no clients: its figure stands for every
     number of them."""
     map_path = _write_map(workload, "engine", {})
-    model = catalog.load(map_path, gpus=count_gpus()).models[0]
+    model = _read_models(map_path, workload.model)[0]
     bar.say("loading the engine")
     configuration = Configuration(
         workload.model,
@@ -129,7 +192,7 @@ def _run_engine(
     ]
     for _ in loads:
         bar.tick()
-    return loads
+    return Turn(loads)
 
 
 def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...]]:
@@ -153,6 +216,10 @@ def _describe_engine(sentences: int, seconds: float, clients: int) -> Load:
     )
 
 
+def _read_models(map_path: Path, model: Path) -> tuple[catalog.Model, ...]:
+    return catalog.load(map_path, gpus=count_gpus(), model=str(model)).models
+
+
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
     """What a contender is made of wins over what all of them have."""
     return running.write_map(
@@ -162,30 +229,28 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
     )
 
 
-#: By what `--against` takes: ours and the other.
-PAIRS: Mapping[str, tuple[Contender, Contender]] = {
-    "baseline": (
-        _make_stack("babelgate", running.start),
-        _make_stack("baseline", launch.start),
-    ),
-    "packing": (
-        _make_stack("packed", running.start),
+OURS = _make_stack("babelgate", running.start)
+#: By what `--against` takes.
+COMPARISONS: Mapping[str, Comparison] = {
+    "baseline": Comparison(_make_stack("baseline", launch.start), OURS),
+    "window": Comparison(_make_stack("window", running.start, max_batch_delay=5), OURS),
+    **{
+        name: Comparison(
+            _make_stack(name, make_start(peer), prepare=peer.prepare), OURS
+        )
+        for name, peer in PEERS.items()
+    },
+    "packing": Comparison(
         _make_stack("unpacked", running.start, max_batch_tokens=0),
+        _make_stack("packed", running.start),
     ),
-    "placement": (
-        _make_stack("by-device", running.start, placement="device"),
+    "placement": Comparison(
         _make_stack("by-language", running.start, placement="language"),
+        _make_stack("by-device", running.start, placement="device"),
     ),
-    "engine": (
-        _make_stack("stack", running.start),
-        Contender("engine", _run_engine),
+    "engine": Comparison(Contender("engine", _run_engine), OURS),
+    "thread": Comparison(
+        Contender("engine-thread", partial(_run_engine, threads=1)), OURS
     ),
-    "thread": (
-        _make_stack("stack", running.start),
-        Contender("engine-thread", partial(_run_engine, threads=1)),
-    ),
-    "torchserve": (
-        _make_stack("stack", running.start),
-        _make_stack("torchserve", running.start_torchserve),
-    ),
+    "torchserve": Comparison(_make_stack("torchserve", running.start_torchserve), OURS),
 }

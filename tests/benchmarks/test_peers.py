@@ -1,0 +1,237 @@
+"""The peers: the batcher of our own, its server really asked, and how peers are installed,
+configured, started and stopped. LitServe and Ray need packages that are not ours; `compare`
+starts them.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from benchmarks.peers import environments, launch
+from benchmarks.peers.launch import HERE, PEERS, Peer, find_free_port
+from benchmarks.peers.microbatcher import MicroBatcher
+from benchmarks.peers.options import Options, read_options, write_options
+from benchmarks.peers.translator import Refused, Translator
+from benchmarks.running import write_map
+from deploy.stack import ROOT, StackError
+from handlers.engine.conversion import convert
+
+ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
+LIMIT_S = 60
+PEERS_BY_NAME = pytest.mark.parametrize("name", PEERS)
+
+
+@pytest.fixture(scope="module")
+def options(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Options:
+    """Of the tiny model, on a free port."""
+    model = convert(tiny, tmp_path_factory.mktemp("converted"), "int8")
+    return Options(model, launch.HOST, find_free_port(), batch_size=64, wait_ms=20)
+
+
+@pytest.fixture(scope="module")
+def translator(options: Options) -> Translator:
+    """What every peer serves."""
+    return Translator(options)
+
+
+def make_batcher(work, batch_size: int = 64, wait_s: float = 0, queue_size: int = 64):
+    return MicroBatcher(
+        work, batch_size=batch_size, wait_s=wait_s, queue_size=queue_size
+    )
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """A zombie only waits for being counted by whoever has adopted it."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_items_that_come_together_are_one_batch():
+    batches: list[list[int]] = []
+
+    def double(items: Sequence[int]) -> list[int]:
+        batches.append(sorted(items))
+        return [2 * item for item in items]
+
+    batcher = make_batcher(double, batch_size=3, wait_s=LIMIT_S)
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(partial(batcher.ask, timeout_s=LIMIT_S), [1, 2, 3]))
+    assert results == [2, 4, 6]
+    assert batches == [[1, 2, 3]]
+
+
+def test_a_batch_does_not_wait_for_ever():
+    assert make_batcher(tuple, wait_s=0.01).ask("a", LIMIT_S) == "a"
+
+
+@pytest.mark.parametrize(
+    ("work", "error"),
+    [
+        pytest.param(lambda items: [1 / item for item in items], ZeroDivisionError),
+        pytest.param(lambda items: [1] * sum(items), RuntimeError, id="too few"),
+    ],
+)
+def test_a_batch_that_fails_fails_alone(work, error: type[Exception]):
+    batcher = make_batcher(work)
+    with pytest.raises(error):
+        batcher.ask(0, LIMIT_S)
+    assert batcher.ask(1, LIMIT_S) == 1
+
+
+def test_more_than_the_queue_holds_is_refused_and_who_has_gone_costs_nothing():
+    begun, go_on = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def work(items: Sequence[str]) -> Sequence[str]:
+        seen.extend(items)
+        begun.set()
+        assert go_on.wait(LIMIT_S)
+        return items
+
+    batcher = make_batcher(work, batch_size=1, queue_size=2)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(batcher.ask, "first", LIMIT_S)
+        assert begun.wait(LIMIT_S)
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                batcher.ask("gone", 0)
+        with pytest.raises(queue.Full):
+            batcher.ask("refused", LIMIT_S)
+        go_on.set()
+        assert first.result(LIMIT_S) == "first"
+    assert batcher.ask("last", LIMIT_S) == "last"
+    assert seen == ["first", "last"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param([ROW], id="a list"),
+        pytest.param({**ROW, "src_text": 1}, id="no text"),
+        pytest.param({"src_lang": "en", "src_text": "Hello."}, id="no target"),
+        pytest.param({**ROW, "tgt_lang": "tlh"}, id="unknown language"),
+        pytest.param({**ROW, "src_text": "word " * 200}, id="too long"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused(translator: Translator, body: object):
+    with pytest.raises(Refused):
+        translator.parse(body)
+
+
+def test_options_survive_the_command_line(options: Options):
+    assert read_options(write_options(options)) == options
+
+
+def test_a_peer_gets_the_model_and_the_batches_of_the_map(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    chosen = launch.choose(write_map(tmp_path / "map.json", {"batch_size": 8}), tiny)
+    assert (chosen.batch_size, chosen.wait_s, chosen.device) == (8, 0.1, "cpu")
+    assert (chosen.model / "model.bin").exists()
+    foreign = write_map(tmp_path / "map.json", {"engine": "transformers"})
+    with pytest.raises(StackError, match="CTranslate2 only"):
+        launch.choose(foreign, tiny)
+
+
+def test_flask_serves_batches_and_leaves_nothing_behind(
+    translator: Translator, options: Options, tmp_path: Path
+):
+    bodies = [{**ROW, "src_text": f"Good morning {n}."} for n in range(20)]
+    with (
+        launch.serve(
+            PEERS["flask"], Path(sys.executable), tmp_path / "run", options
+        ) as running,
+        ThreadPoolExecutor(20) as pool,
+    ):
+        ask = partial(requests.post, running.url, timeout=LIMIT_S)
+        answers = list(pool.map(lambda body: ask(json=body), bodies))
+        refused = [ask(json={**ROW, "tgt_lang": "tlh"}), ask(data="{")]
+        leader = running.leaders["flask"]
+        family = [leader, *leader.children(recursive=True)]
+    assert [answer.status_code for answer in answers] == [200] * 20
+    texts = translator.translate([translator.parse(body) for body in bodies])
+    assert [answer.json()["translated"] for answer in answers] == texts
+    assert [answer.status_code for answer in refused] == [422, 415]
+    assert len(family) == 2
+    assert not any(map(is_alive, family))
+
+
+def test_a_peer_that_does_not_come_up_is_said_with_the_end_of_its_log(
+    options: Options, tmp_path: Path
+):
+    broken = Peer("broken", "benchmarks.peers.serve_nothing")
+    with (
+        pytest.raises(StackError, match=r"(?s)broken does not come up:.*serve_nothing"),
+        launch.serve(broken, Path(sys.executable), tmp_path / "run", options),
+    ):
+        pass
+
+
+def test_what_a_server_has_started_ends_with_it(tmp_path: Path, options: Options):
+    """Also what has lost its parent."""
+    (tmp_path / "orphaning.py").write_text(ORPHANING)
+    peer = Peer("orphaning", "orphaning", {"PYTHONPATH": str(tmp_path)})
+    with launch.serve(peer, Path(sys.executable), tmp_path / "run", options) as running:
+        orphan = psutil.Process(int(requests.get(running.url, timeout=LIMIT_S).text))
+        assert is_alive(orphan)
+    assert not is_alive(orphan)
+
+
+ORPHANING = """
+import http.server, subprocess, sys
+start = "import subprocess as s; print(s.Popen(['sleep', '600'], stdout=s.DEVNULL).pid)"
+pid = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE).stdout.strip()
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(b'{"translated": ""}')
+    def do_GET(self):
+        self.answer(pid)
+    def answer(self, body):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+def test_an_environment_is_made_once_and_anew_for_other_versions(tmp_path: Path):
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("")
+    python = environments.prepare(requirements, tmp_path / "environment")
+    stamp = python.lstat().st_mtime_ns
+    assert environments.prepare(requirements, tmp_path / "environment") == python
+    assert python.lstat().st_mtime_ns == stamp
+    requirements.write_text("/there/is/no/such.whl\n")
+    with pytest.raises(StackError, match=r"install(?s:.*)such\.whl"):
+        environments.prepare(requirements, tmp_path / "environment")
+
+
+@PEERS_BY_NAME
+def test_every_package_of_a_peer_is_pinned(name: str):
+    text = (ROOT / "constraints.txt").read_text("utf-8")
+    ours = {line.partition("==")[0].lower() for line in text.splitlines()}
+    for line in (HERE / f"requirements-{name}.txt").read_text("utf-8").splitlines():
+        package, pinned, _ = line.partition("==")
+        assert re.fullmatch(r"[\w.-]+(\[\w+\])?", package)
+        assert bool(pinned) != (package.lower() in ours), f"{line}: pinned once"
+
+
+@PEERS_BY_NAME
+def test_every_peer_has_a_server(name: str):
+    assert (ROOT / f"{PEERS[name].module.replace('.', '/')}.py").exists()
