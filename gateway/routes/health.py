@@ -8,7 +8,8 @@ from flask import Blueprint
 
 from gateway.backend import Backend
 from gateway.errors import NotReady
-from torchserve_backend.catalog import TRANSLATION, Catalog
+from gateway.observation import find_ready
+from torchserve_backend.catalog import Catalog
 
 
 def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
@@ -21,15 +22,8 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
 
     @blueprint.get("/readyz")
     def readyz() -> dict[str, Any]:
-        states = backend.states([model.name for model in catalog.models])
-        missing = [
-            code
-            for code in catalog.languages
-            if not (
-                (state := states[catalog.route(TRANSLATION, code).name])
-                and state.is_ready
-            )
-        ]
+        ready = find_ready(catalog, backend)
+        missing = [code for code, is_ready in ready.items() if not is_ready]
         if missing:
             raise NotReady(
                 f"No worker is READY for {', '.join(missing)}.", missing=missing

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from flask import Blueprint, request
+from flask import Blueprint, g, request
 
 from gateway.schemas import (
     Limits,
@@ -20,7 +20,7 @@ from gateway.schemas import (
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.translator import TranslatedText, Translator
-from torchserve_backend.catalog import Catalog
+from torchserve_backend.catalog import TRANSLATION, Catalog
 
 Answer = dict[str, Any]
 
@@ -29,7 +29,7 @@ def make_blueprint(
     settings: Settings, translator: Translator, telemetry: Telemetry
 ) -> Blueprint:
     """The translation routes."""
-    blueprint = Blueprint("translation", __name__)
+    blueprint = Blueprint(TRANSLATION, __name__)
     limits = _find_limits(translator.catalog, settings)
 
     @blueprint.post("/")
@@ -39,6 +39,7 @@ def make_blueprint(
             request.headers.get("X-Timeout-Ms"), settings.timeout_s
         )
         wanted = parse_translation(request.get_data(), limits)
+        g.target = wanted.target
         client = request.environ.get("gunicorn.socket")
         answers = translator.translate(wanted, deadline, partial(_has_gone, client))
         telemetry.count_texts(wanted.target, wanted.texts)

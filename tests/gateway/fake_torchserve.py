@@ -46,6 +46,8 @@ class FakeTorchServe:
     #: Models that are registered but have no READY worker.
     loading: set[str] = field(default_factory=set)
     unregistered: set[str] = field(default_factory=set)
+    #: Rows in the queue of each model.
+    queued: int = 0
     #: How many calls the behaviour `together` waits for.
     together: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
     #: Released when the fake ends; until then `hang` hangs.
@@ -174,7 +176,10 @@ class _Handler(BaseHTTPRequestHandler):
             "maxBatchDelay": 100,
             "minWorkers": 1,
             "workers": [{"id": "9000", "status": status}],
-            "jobQueueStatus": {"remainingCapacity": 4096, "pendingRequests": 0},
+            "jobQueueStatus": {
+                "remainingCapacity": 4096,
+                "pendingRequests": self.fake.queued,
+            },
         }
         return self.answer(200, json.dumps([model]).encode())
 

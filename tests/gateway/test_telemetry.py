@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.telemetry import BUCKETS
+from tests.gateway.conftest import LANGUAGES
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
@@ -65,6 +69,47 @@ def test_the_time_of_every_request_is_counted(client):
     assert metrics["babelgate_request_seconds_sum", "/healthz"] > 0
 
 
+def test_a_quantile_is_known_well_enough_where_service_levels_are_promised():
+    assert {0.15, 0.25, 0.5, 1.0} <= set(BUCKETS)
+    for low, high in pairwise(BUCKETS):
+        assert low < high
+        if 0.05 <= low < 3:
+            assert high / low <= 1.5 + 1e-9
+
+
+def test_requests_to_translate_are_counted_by_target_and_status(client, torchserve):
+    client.post("/", json=WANTED)
+    client.post("/translate", json=WANTED | {"tgt_lang": "pt-BR"})
+    torchserve.will("unavailable", "row-too-long", "row-broken")
+    torchserve.queued = 4096
+    for _ in range(3):
+        client.post("/", json=WANTED)
+    client.post("/", json=WANTED | {"tgt_lang": "tlh"})
+    client.post("/", data=b"[")
+    client.post("/identify", json={"text": "Hello"})
+    counted = {
+        key[1:]: value
+        for key, value in read(client.get("/metrics").text).items()
+        if key[0] == "babelgate_translation_requests_total" and value
+    }
+    assert counted == {
+        ("200", "ko"): 1,
+        ("200", "pt"): 1,
+        ("429", "ko"): 1,
+        ("422", "ko"): 1,
+        ("500", "ko"): 1,
+        ("422", "none"): 1,
+        ("400", "none"): 1,
+    }
+
+
+@pytest.mark.parametrize("status", ["200", "429", "500", "503", "504"])
+def test_a_languages_first_error_is_a_rise_from_zero(client, status):
+    metrics = read(client.get("/metrics").text)
+    for target in (*LANGUAGES, "none"):
+        assert metrics["babelgate_translation_requests_total", status, target] == 0
+
+
 def test_texts_and_characters_are_counted_by_target(client, torchserve):
     client.post("/", json=WANTED | {"src_text": ["abc", "안녕"], "tgt_lang": "pt-BR"})
     client.post("/", json=WANTED)
@@ -100,7 +145,10 @@ def test_the_counts_of_two_processes_are_added_up(tmp_path: Path, map_path: Path
             check=True,
             timeout=60,
         )
+    # Looked up once, not added up.
+    assert worker.stdout.count('\nbabelgate_language_ready{target="ko"} 0.0\n') == 1
     metrics = read(worker.stdout)
+    assert metrics["babelgate_translation_requests_total", "200", "en"] == 2
     assert metrics["babelgate_requests_total", "/healthz", "200"] == 5
     assert metrics["babelgate_requests_total", "none", "404"] == 5
     assert metrics["babelgate_requests_total", "/metrics", "200"] == 1

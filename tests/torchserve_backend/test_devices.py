@@ -1,4 +1,4 @@
-"""Counting GPUs: the environment first, then nvidia-smi."""
+"""Counting GPUs: the environment first, then nvidia-smi. Their memory is what it says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchserve_backend.devices import count_gpus
+from torchserve_backend.devices import GpuMemory, count_gpus, measure_gpu_memory
 
 TWO = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6)
@@ -59,3 +59,41 @@ def test_without_nvidia_smi_there_are_no_gpus(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert count_gpus() == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "memory"),
+    [
+        pytest.param(
+            "0, 300, 81559\n1, 4, 81559\n",
+            0,
+            [
+                GpuMemory("0", 300 << 20, 81559 << 20),
+                GpuMemory("1", 4 << 20, 81559 << 20),
+            ],
+            id="two GPUs",
+        ),
+        pytest.param("0, [N/A], 81559\n", 0, [], id="one that does not say"),
+        pytest.param("No devices were found\n", 0, [], id="none"),
+        pytest.param("0, 300, 81559\n", 9, [], id="failed after all"),
+    ],
+)
+def test_the_memory_of_every_gpu_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    said: str,
+    status: int,
+    memory: list[GpuMemory],
+):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\nprintf '{said}'\nexit {status}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert measure_gpu_memory() == memory
+
+
+def test_without_nvidia_smi_no_memory_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert measure_gpu_memory() == []
