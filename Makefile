@@ -5,7 +5,7 @@ BENCHMARK := $(BIN)/python -m benchmarks
 FIGURES := run/figures
 .DEFAULT_GOAL := help
 
-.PHONY: help up down status reload restart test check bench
+.PHONY: help up down status reload restart monitor test check bench
 help:     ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -23,6 +23,9 @@ reload: .venv/ready  ## take over edited nginx and gateway configuration, droppi
 
 restart: .venv/ready  ## start TorchServe anew with its edited configuration
 	@$(BIN)/python -m deploy restart
+
+monitor: .venv/ready  ## run Prometheus beside the running stack, until Ctrl-C  [PORT=9090]
+	@$(BIN)/python -m deploy monitor $(if $(PORT),--port "$(PORT)")
 
 test: .venv/ready  ## run all tests, the real stack included
 	@$(BIN)/python -m pytest

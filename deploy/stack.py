@@ -136,12 +136,17 @@ class Stack:
     def check_ports(self) -> None:
         """Raises StackError where another program listens on one of ours."""
         for port in _PORTS:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port + self.port_offset)) == 0:
-                    raise StackError(
-                        f"Port {port + self.port_offset} is taken by another program. Stop it, "
-                        "or move all ports with --port-offset."
-                    )
+            if is_taken(port + self.port_offset):
+                raise StackError(
+                    f"Port {port + self.port_offset} is taken by another program. Stop it, "
+                    "or move all ports with --port-offset."
+                )
+
+
+def is_taken(port: int) -> bool:
+    """Whether a program listens on this port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def read(run: Path) -> Stack | None:

@@ -1,0 +1,43 @@
+"""The Prometheus beside a stack: the operator's files of `deploy/monitoring` in, the command
+that scrapes this stack out.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from deploy.stack import ROOT, Stack, StackError, is_taken
+
+MONITORING = ROOT / "deploy" / "monitoring"
+
+
+def write_configuration(stack: Stack) -> Path:
+    """Copies configuration and rules into the run directory, with the stack's ports."""
+    folder = stack.run / "prometheus"
+    folder.mkdir(exist_ok=True)
+    configuration = folder / "prometheus.yml"
+    text = (MONITORING / "prometheus.yml").read_text("utf-8")
+    configuration.write_text(stack.move_ports(text), "utf-8")
+    shutil.copy(MONITORING / "rules.yml", folder)
+    return configuration
+
+
+def make_command(stack: Stack, program: Path, port: int) -> list[str]:
+    """What runs Prometheus in the foreground, its data in the run directory.
+
+    Raises StackError where the port is taken.
+    """
+    if is_taken(port):
+        raise StackError(
+            f"Port {port} is taken by another program. Stop it, or choose another port "
+            "with --port."
+        )
+    configuration = write_configuration(stack)
+    return [
+        str(program),
+        f"--config.file={configuration}",
+        f"--storage.tsdb.path={configuration.parent / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]

@@ -1,0 +1,196 @@
+"""`python -m deploy monitor` beside a real stack: the distribution's Prometheus scrapes it,
+and has data for every expression of the rules and of the dashboard.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+import yaml
+
+from deploy.prometheus import MONITORING
+from deploy.stack import ROOT, Stack
+from tests.e2e.real_stack import is_ready, run_deploy, wait_until
+from torchserve_backend.management import Management
+
+TARGETS = ("ko", "de")
+#: A comparison outside of a selector's braces.
+COMPARISON = re.compile(r"(?<= )(==|!=|>=|<=|>|<)(?= )")
+LIMIT_S = 30
+
+
+def list_expressions() -> list[object]:
+    """Every expression of rules and dashboard, with its place. An alert's condition has no
+    data where all is well; with `bool` it says 0 instead, of the same series."""
+    rules = yaml.safe_load((MONITORING / "rules.yml").read_text("utf-8"))
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
+    found = {
+        rule.get("alert") or rule["record"]: COMPARISON.sub(r"\1 bool", rule["expr"])
+        for group in rules["groups"]
+        for rule in group["rules"]
+    }
+    found |= {
+        f"{panel['title']} {target['refId']}": target["expr"]
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+    }
+    return [pytest.param(found[place], id=place) for place in found]
+
+
+class Prometheus:
+    """A running Prometheus, asked through its API."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def query(self, expression: str) -> dict[frozenset[tuple[str, str]], float]:
+        """The values of an expression by their labels; those that are no number are left
+        out. Raises where Prometheus does not take the expression."""
+        params = {"query": expression.replace("$__rate_interval", "1m")}
+        answer = requests.get(f"{self.url}/api/v1/query", params, timeout=LIMIT_S)
+        assert answer.ok, answer.text
+        return {
+            frozenset(sample["metric"].items()): value
+            for sample in answer.json()["data"]["result"]
+            if not math.isnan(value := float(sample["value"][1]))
+        }
+
+    def is_ready(self) -> bool:
+        """Whether it has started."""
+        try:
+            return requests.get(f"{self.url}/-/ready", timeout=LIMIT_S).ok
+        except requests.ConnectionError:
+            return False
+
+
+@pytest.fixture(scope="module")
+def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[Prometheus]:
+    """What `make monitor` runs, with a look every two seconds."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "deploy", "monitor", "--run-dir", str(stack.run)],
+        cwd=ROOT,
+        env=os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        address = re.search(r"http://[\w.:]+", process.stdout.readline())
+        assert address
+        running = Prometheus(address[0])
+        wait_until(running.is_ready)
+        configuration = stack.run / "prometheus/prometheus.yml"
+        text = configuration.read_text("utf-8")
+        configuration.write_text(re.sub(r"(_interval|_timeout): \d+s", r"\1: 2s", text))
+        process.send_signal(signal.SIGHUP)
+        yield running
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def scraped(prometheus: Prometheus, url: str) -> Prometheus:
+    """It has seen requests into two languages, and one that is wrong."""
+
+    def ask() -> bool:
+        for target in (*TARGETS, "tlh"):
+            body = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": target}
+            requests.post(url, json=body, timeout=60)
+        seen = prometheus.query("sum by (model) (rate(BabelgateRows[1m])) > 0")
+        return len(seen) >= len(TARGETS)
+
+    wait_until(ask)
+    return prometheus
+
+
+def test_it_scrapes_the_gateway_and_torchserve(scraped: Prometheus):
+    up = {dict(labels)["job"]: value for labels, value in scraped.query("up").items()}
+    assert up == {"gateway": 1, "torchserve": 1}
+
+
+@pytest.mark.parametrize("expression", list_expressions())
+def test_every_expression_has_data(scraped: Prometheus, expression: str):
+    wait_until(lambda: bool(scraped.query(expression)))
+
+
+def test_requests_are_seen_by_language(scraped: Prometheus):
+    counted = scraped.query("sum by (target) (babelgate_translation_requests_total)")
+    asked = {dict(labels)["target"] for labels, value in counted.items() if value}
+    assert asked >= {*TARGETS, "none"}
+    assert len(counted) == 15
+
+
+def test_both_sides_call_a_model_by_the_same_name(scraped: Prometheus):
+    for name in (
+        "babelgate_queued_rows",
+        "BabelgateRows",
+        "ts_inference_requests_total",
+    ):
+        models = {
+            dict(labels)["model"]
+            for labels in scraped.query(f"sum by (model) ({name})")
+        }
+        assert models >= set(TARGETS), name
+
+
+def test_the_memory_of_every_program_is_known(scraped: Prometheus):
+    memory = scraped.query("babelgate_memory_bytes")
+    sizes = {dict(labels)["program"]: size for labels, size in memory.items()}
+    assert set(sizes) == {"nginx", "gateway", "registrar", "torchserve", "workers"}
+    assert min(sizes.values()) > 1 << 20
+
+
+def test_a_language_without_a_worker_is_noticed(stack: Stack, scraped: Prometheus):
+    management = Management(stack.management_url, stack.key_file)
+    alert = 'ALERTS{alertname="LanguageNotReady", target="vi"}'
+    management.scale("vi", 0, wait=True)
+    try:
+        wait_until(lambda: bool(scraped.query(alert)))
+    finally:
+        management.scale("vi", 1, wait=True)
+    wait_until(lambda: not scraped.query(alert))
+    assert is_ready(stack.url)
+
+
+def test_a_worker_that_is_started_anew_is_counted(stack: Stack, scraped: Prometheus):
+    restarts = "sum(changes(WorkerLoadTime[5m]))"
+    wait_until(lambda: bool(scraped.query(restarts)))
+    (before,) = scraped.query(restarts).values()
+    torchserve = stack.find_leader("torchserve")
+    java = next(
+        process
+        for process in [torchserve, *torchserve.children(recursive=True)]
+        if process.name() == "java"
+    )
+    java.children()[0].kill()
+    wait_until(lambda: scraped.query(f"{restarts} > {before}") != {})
+    wait_until(lambda: is_ready(stack.url))
+
+
+def test_it_listens_on_loopback_only(scraped: Prometheus):
+    port = int(scraped.url.rpartition(":")[2])
+    listening = {
+        connection.laddr
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN and port in connection.laddr
+    }
+    assert listening == {("127.0.0.1", port)}
+
+
+def test_without_a_stack_there_is_nothing_to_monitor(tmp_path: Path, cache: Path):
+    done = run_deploy("monitor", "--run-dir", str(tmp_path), cache=cache)
+    assert done.returncode == 1
+    assert "The stack is not running; `make up` starts it." in done.stdout
