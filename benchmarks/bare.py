@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.passes import Unsupported
+from benchmarks.passes import Pass, Unsupported
 from handlers.engine import packing
 from handlers.engine.loading import load_engine
 from handlers.engine.m2m100 import Engine, Sentence
@@ -63,13 +63,11 @@ class EngineRunner:
 
     engine: Engine
 
-    def run(self, batches: Sequence[Sequence[Sentence]]) -> float:
-        """Returns seconds."""
-        return translate(self.engine, batches)
-
-    def count_tokens(self, items: Sequence[Sentence]) -> int:
-        """Of the texts."""
-        return sum(_measure_lengths(self.engine, items))
+    def run(self, batches: Sequence[Sequence[Sentence]]) -> Pass:
+        """Tokens are counted afterwards."""
+        seconds = translate(self.engine, batches)
+        tokens = sum(sum(_measure_lengths(self.engine, batch)) for batch in batches)
+        return Pass(seconds, tokens)
 
 
 def find_model(name: str) -> Path:

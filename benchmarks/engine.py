@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import bare, passes
+from benchmarks import bare
 from benchmarks.bare import Configuration, EngineSubject
 from benchmarks.figures import show
 from benchmarks.options import (
@@ -17,17 +17,16 @@ from benchmarks.options import (
     Plot,
     check_plot,
     explain_errors,
+    measure_all,
     publish,
     publish_plot,
     read_numbers,
     read_words,
-    show_progress,
 )
 from benchmarks.passes import Measurement, Plan, Skipped
 from benchmarks.plots import Chart
 from benchmarks.report import Content, Table
 from benchmarks.sentences import draw
-from torchserve_backend import checkpoint
 
 _HEADERS = (
     *("engine", "precision", "batch", "sentences/s", "tokens/s"),
@@ -81,7 +80,7 @@ def command(
                 read_words(engines), read_words(compute_types)
             )
         ]
-        results = _measure(plans)
+        results = measure_all(plans)
         measured = [result for result in results if isinstance(result, Measurement)]
         skipped = [result for result in results if isinstance(result, Skipped)]
         options = {"model": model, "device": device, "limit_s": limit_s}
@@ -105,17 +104,6 @@ def chart(measured: Sequence[Measurement]) -> Iterator[Chart]:
         times.setdefault(name, []).append((m.batch, m.ms_per_item))
     yield Chart("Throughput", "batch", "sentences/s", rates, is_logarithmic=True)
     yield Chart("Time", "batch", "ms per sentence", times, is_logarithmic=True)
-
-
-def _measure(plans: Sequence[Plan]) -> list[Measurement | Skipped]:
-    results: list[Measurement | Skipped] = []
-    with show_progress(sum(len(plan.batches) for plan in plans)) as bar:
-        for plan in plans:
-            bar.say(" ".join(plan.subject.label))
-            for result in passes.measure_apart(plan, checkpoint.default_cache()):
-                results.append(result)
-                bar.tick()
-    return results
 
 
 def _write_row(result: Measurement | Skipped) -> tuple[str, ...]:

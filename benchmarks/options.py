@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import SubprocessError
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,10 +18,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from benchmarks import plots, report
+from benchmarks import passes, plots, report
+from benchmarks.passes import Measurement, Plan, Skipped
 from benchmarks.plots import Chart
 from benchmarks.report import Table
 from deploy.stack import ROOT, StackError
+from torchserve_backend import checkpoint
 
 console = Console(highlight=False)
 
@@ -103,6 +105,29 @@ def read_range(text: str) -> tuple[int, int] | None:
     if not (dash and least.isdecimal() and most.isdecimal()) or int(least) > int(most):
         raise ValueError(f"{text!r}: expected LEAST-MOST, two numbers of tokens")
     return int(least), int(most)
+
+
+def read_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """`placement=device` and `max_batch_delay=5` as keys with values. Raises ValueError."""
+    settings = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"{text!r}: expected KEY=VALUE")
+        settings[key] = int(value) if value.isdigit() else value
+    return settings
+
+
+def measure_all(plans: Sequence[Plan]) -> list[Measurement | Skipped]:
+    """The plans' results, one plan after the other, with a bar."""
+    results: list[Measurement | Skipped] = []
+    with show_progress(sum(len(plan.batches) for plan in plans)) as bar:
+        for plan in plans:
+            bar.say(" ".join(plan.subject.label))
+            for result in passes.measure_apart(plan, checkpoint.default_cache()):
+                results.append(result)
+                bar.tick()
+    return results
 
 
 def publish(out: Path, table: Table, content: report.Content) -> None:

@@ -29,14 +29,20 @@ class MemoryEnds(Exception):
     """A batch did not fit into memory as a whole."""
 
 
+@dataclass(frozen=True)
+class Pass:
+    """One pass over some batches."""
+
+    seconds: float
+    #: In the items, without padding; 0 where they have none.
+    tokens: int
+
+
 class Runner(Protocol):
     """A subject that is loaded."""
 
-    def run(self, batches: Sequence[Sequence[Any]]) -> float:
-        """Does one batch after the other; returns seconds. Raises MemoryEnds."""
-
-    def count_tokens(self, items: Sequence[Any]) -> int:
-        """Of the items; 0 where they have none."""
+    def run(self, batches: Sequence[Sequence[Any]]) -> Pass:
+        """Does one batch after the other. Raises MemoryEnds."""
 
 
 class Subject(Protocol):
@@ -141,7 +147,7 @@ def measure(plan: Plan, directory: Path) -> Iterator[Measurement | Skipped]:
         _forget_peak()
         batches = plan.divide(batch)
         try:
-            seconds = _repeat(runner, plan, batch)
+            done = _repeat(runner, plan, batch)
         except MemoryEnds as error:
             yield Skipped(
                 subject.label, f"memory ends before batches of {batch}: {error}"
@@ -150,8 +156,8 @@ def measure(plan: Plan, directory: Path) -> Iterator[Measurement | Skipped]:
         yield summarize(
             subject.label,
             batches=batches,
-            seconds=seconds,
-            tokens=sum(map(runner.count_tokens, batches)),
+            seconds=[one.seconds for one in done],
+            tokens=done[-1].tokens,
             memory_mb=_read_peak_mb(),
             gpu_memory_mb=_read_gpu_mb(subject.device),
         )
@@ -183,18 +189,18 @@ def summarize(
     )
 
 
-def _repeat(runner: Runner, plan: Plan, batch: int) -> list[float]:
-    """Seconds of each pass, one at least; one that takes longer than the limit has warmed
+def _repeat(runner: Runner, plan: Plan, batch: int) -> list[Pass]:
+    """The passes that count, one at least; one that takes longer than the limit has warmed
     itself up."""
     batches = plan.divide(batch)
     give_up_at = time.monotonic() + plan.limit_s
-    warm_up_s = runner.run(batches[:1])
-    if len(batches) == 1 and warm_up_s > plan.limit_s:
-        return [warm_up_s]
-    seconds = [runner.run(batches)]
-    while len(seconds) < plan.repetitions and time.monotonic() < give_up_at:
-        seconds.append(runner.run(batches))
-    return seconds
+    warm_up = runner.run(batches[:1])
+    if len(batches) == 1 and warm_up.seconds > plan.limit_s:
+        return [warm_up]
+    done = [runner.run(batches)]
+    while len(done) < plan.repetitions and time.monotonic() < give_up_at:
+        done.append(runner.run(batches))
+    return done
 
 
 def _send(plan: Plan, directory: Path, pipe: Connection) -> None:

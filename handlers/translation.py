@@ -83,6 +83,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             BabelgatePaddingTokens=statistics.padding_tokens,
             BabelgateDeduplicatedRows=statistics.deduplicated,
             BabelgateRedecodedRows=statistics.redecoded,
+            BabelgateHalvedPacks=statistics.halved,
         )
         return [
             self._answer(item, answer)

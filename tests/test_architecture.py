@@ -31,7 +31,13 @@ ALLOWED = {
     "handlers.engine": set(),
     "models": {"handlers.engine"},
     "deploy": {"torchserve_backend", "handlers.engine"},
-    "benchmarks": {"handlers.engine", "models", "deploy", "torchserve_backend"},
+    "benchmarks": {
+        "handlers.base",
+        "handlers.engine",
+        "models",
+        "deploy",
+        "torchserve_backend",
+    },
     "clients": set(),
 }
 #: Packages that a room must not need.

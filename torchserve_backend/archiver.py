@@ -54,6 +54,21 @@ def archive(model: Model, store: Path, model_path: Path) -> Path:
     return path
 
 
+def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
+    """What the handler is told of the map."""
+    settings = model.settings
+    return {
+        "model_path": str(model_path),
+        "languages": list(model.languages),
+        "engine": settings.engine,
+        "compute_type": model.compute_type,
+        "devices": list(model.devices),
+        "max_batch_tokens": settings.max_batch_tokens,
+        "max_beam_size": settings.max_beam_size,
+        "max_alternatives": settings.max_alternatives,
+    }
+
+
 def _make_manifest(model: Model, model_path: Path) -> dict[str, Any]:
     return {
         "createdOn": "01/01/2026 00:00:00",
@@ -80,16 +95,7 @@ def _render_config(model: Model, model_path: Path) -> str:
         "maxRetryTimeoutInSec": _RETRY_S,
         "jobQueueSize": settings.queue_size,
         "deviceType": "gpu" if model.is_on_gpu else "cpu",
-        "handler": {
-            "model_path": str(model_path),
-            "languages": list(model.languages),
-            "engine": settings.engine,
-            "compute_type": model.compute_type,
-            "devices": list(model.devices),
-            "max_batch_tokens": settings.max_batch_tokens,
-            "max_beam_size": settings.max_beam_size,
-            "max_alternatives": settings.max_alternatives,
-        },
+        "handler": describe_handler(model, model_path),
     }
     if model.is_on_gpu:
         # TorchServe deals the workers out to them in turn.

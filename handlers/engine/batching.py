@@ -29,6 +29,8 @@ class BatchStatistics:
     deduplicated: int
     #: Sentences that were translated a second time because the first had a fault.
     redecoded: int
+    #: Packs that did not fit into memory and were halved.
+    halved: int
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,15 @@ class Batcher:
         self._max_tokens = max_tokens
         self._is_guarded = is_guarded
         self._pool = ThreadPoolExecutor(engine.translators)
+        #: The sizes of this batch's packs that were halved; threads append to it.
+        self._halved: list[int] = []
 
     def translate(
         self, sentences: Sequence[Sentence]
     ) -> tuple[list[Answer], BatchStatistics]:
         """One answer per sentence, in order. Raises DeviceFault, and what the engine
         raises beside OutOfMemory."""
+        self._halved.clear()
         unique = list(dict.fromkeys(sentences))
         packs = self._pack(unique)
         answers = self._run(packs)
@@ -79,6 +84,7 @@ class Batcher:
             padding_tokens=sum(pack.padding_tokens for pack in packs),
             deduplicated=len(sentences) - len(unique),
             redecoded=len(second),
+            halved=len(self._halved),
         )
 
     def _pack(self, sentences: Sequence[Sentence]) -> list[_Pack]:
@@ -123,6 +129,7 @@ class Batcher:
             if len(sentences) == 1:
                 return [OutOfMemory(str(error))]
         # Here the error no longer keeps alive what the engine had in memory.
+        self._halved.append(len(sentences))
         half = len(sentences) // 2
         return [
             *self._translate(sentences[:half]),

@@ -212,9 +212,11 @@ def test_the_same_second_search_is_made_once():
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(translators: int):
     engine = FakeEngine(memory=24, translators=translators)
     sentences = words(*[3] * 64)
-    answers, _ = Batcher(engine, max_tokens=4096).translate(sentences)
+    answers, statistics = Batcher(engine, max_tokens=4096).translate(sentences)
     assert texts(answers) == translated(sentences)
     assert [len(b) for b in engine.batches if len(b) * 3 <= 24] == [8] * 8
+    too_large = [b for b in engine.batches if len(b) * 3 > 24]
+    assert statistics.halved == len(too_large)
 
 
 @pytest.mark.parametrize("place", [0, 31, 63])
