@@ -64,6 +64,12 @@ def list_variables() -> list[str]:
     )
 
 
+def list_names(pattern: str, files: str) -> list[str]:
+    """What a pattern's group finds in the repository's files."""
+    texts = (path.read_text("utf-8") for path in sorted(ROOT.glob(files)))
+    return [name for text in texts for name in re.findall(pattern, text)]
+
+
 def list_routes() -> list[str]:
     """`POST /translate` and so on."""
     app = create_app(Settings.model_construct(), models=catalog.load())
@@ -218,6 +224,18 @@ def test_every_documented_problem_exists():
 )
 def test_a_make_target_is_documented(target):
     assert find_row(OPERATIONS, f"make {target}")
+
+
+@pytest.mark.parametrize(
+    "alert", list_names(r"- alert: (\w+)", "deploy/monitoring/*.yml")
+)
+def test_an_alert_is_documented(alert):
+    assert find_row(OPERATIONS, alert)
+
+
+@pytest.mark.parametrize("metric", list_names(r'"(babelgate_[a-z_]+)"', "gateway/*.py"))
+def test_a_metric_of_the_gateway_is_documented(metric):
+    assert re.search(rf"^\| .*`{metric}(_total)?`.* \|", OPERATIONS, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("module", "command"), list_commands())
