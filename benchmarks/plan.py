@@ -50,9 +50,11 @@ class Combination:
 
     @property
     def name(self) -> str:
-        """What tells it from the others."""
+        """What tells it from the map as it ships, and so from the others."""
         pairs = [("model", self.model), ("device", self.device), *self.settings]
-        return " ".join(f"{key}={value}" for key, value in pairs if value is not None)
+        usual = {("model", catalog.Translation.model), ("device", None)}
+        told = [f"{key}={value}" for key, value in pairs if (key, value) not in usual]
+        return " ".join(told) or "as it ships"
 
 
 def _make_list(value: Any) -> Any:

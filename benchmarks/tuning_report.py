@@ -74,7 +74,7 @@ def summarize(plan: Plan, outcome: Outcome) -> str:
         return f"Nothing that was tried keeps the SLA ({sla})."
     lines = [f"Best within the SLA ({sla}): {_describe(outcome.winner)}"]
     if outcome.default:
-        lines.append(f"As it ships: {_describe(outcome.default)}")
+        lines.append(f"The map {_describe(outcome.default)}")
     ratio = _divide(outcome.winner, outcome.default)
     if ratio:
         lines.append(f"{show(ratio)} times as much.")
