@@ -40,13 +40,14 @@ bench: up  ## measure all of docs/performance.md, 40 minutes; stops the running 
 	@$(BIN)/python -m deploy down
 	$(BENCHMARK) engine --limit-s 4 --repetitions 2 --batches 1,4,16,64,256 --compute-types float32,int8 --out $(FIGURES)/engine.json --plot $(FIGURES)/engine.svg
 	$(BENCHMARK) compare --against baseline --languages fr --clients 1,16,64,256 --rounds 2 --seconds 8 --out $(FIGURES)/baseline.json
-	$(BENCHMARK) compare --against baseline --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 1 --seconds 30 --warm-s 1 --out $(FIGURES)/baseline-418M.json
-	$(BENCHMARK) compare --against engine --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 1 --seconds 30 --out $(FIGURES)/engine-418M.json
+	$(BENCHMARK) compare --against baseline --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 2 --seconds 40 --warm-s 1 --out $(FIGURES)/baseline-418M.json
+	$(BENCHMARK) compare --against engine --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 2 --seconds 30 --out $(FIGURES)/engine-418M.json
 	$(BENCHMARK) compare --against engine --languages fr --clients 64,256 --rounds 2 --seconds 10 --out $(FIGURES)/engine-phrasebook.json
 	$(BENCHMARK) compare --against thread --languages fr --clients 64,256 --rounds 2 --seconds 12 --out $(FIGURES)/thread.json
 	$(BENCHMARK) compare --against torchserve --languages fr --clients 1 --rounds 3 --seconds 12 --out $(FIGURES)/torchserve.json
 	$(BENCHMARK) compare --against packing --languages fr --clients 64,128 --rounds 3 --out $(FIGURES)/packing.json
 	$(BENCHMARK) compare --against placement --clients 64 --rounds 3 --out $(FIGURES)/placement.json
+	$(BENCHMARK) compare --against placement --model 418M --tokens 20-20 --clients 64 --rounds 1 --seconds 40 --out $(FIGURES)/placement-418M.json
 
 .venv/ready: pyproject.toml constraints.txt
 	@echo 'Installing the pinned Python packages into .venv …'
