@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.plan import ModelEntry, Plan, read_plan
 from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import PREFIX, READ_ELSEWHERE, Settings
@@ -28,6 +29,7 @@ PAGES = sorted(
 
 API = (ROOT / "docs/api.md").read_text("utf-8")
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text("utf-8")
+TUNING = (ROOT / "docs/tuning.md").read_text("utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text("utf-8")
 DOCS = "\n".join(page.read_text("utf-8") for page in ROOT.glob("docs/**/*.md"))
 
@@ -319,3 +321,31 @@ def test_make_bench_runs_the_commands_that_gave_the_figures():
     recipe = (ROOT / "Makefile").read_text("utf-8")
     run = re.findall(r"^\t\$\(BENCHMARK\) (.+?) --out ", recipe, re.MULTILINE)
     assert sorted(commands) == sorted(run)
+
+
+def list_plan_keys() -> list[str]:
+    """Every key of a tuning plan, as docs/tuning.md writes it."""
+    sections = {name: field.annotation for name, field in Plan.model_fields.items()}
+    del sections["models"]
+    return [
+        f"{section}.{key}"
+        for section, entry in {"models[]": ModelEntry, **sections}.items()
+        for key in entry.model_fields
+    ]
+
+
+@pytest.mark.parametrize("key", list_plan_keys())
+def test_a_key_of_a_tuning_plan_is_documented(key):
+    assert f"`{key}`" in TUNING
+
+
+def test_the_plan_of_the_page_is_a_plan(tmp_path):
+    (text,) = re.findall(r"```yaml\n(.*?)```", TUNING, re.DOTALL)
+    path = tmp_path / "plan.yaml"
+    path.write_text(text, "utf-8")
+    assert len(read_plan(path).combine()) == 1 + 4 * 4 * 2
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/plans/*.yaml")))
+def test_a_plan_that_ships_is_a_plan(path):
+    assert read_plan(path).combine()
