@@ -21,7 +21,7 @@ import requests
 
 from benchmarks.peers import environments
 from benchmarks.peers.options import Options, write_options
-from benchmarks.running import START_S, Running, Start
+from benchmarks.running import Running, Start
 from benchmarks.sentences import write_request
 from deploy.stack import ROOT, StackError
 from handlers.engine.m2m100 import LANGUAGES, Sentence, read_settings
@@ -30,7 +30,7 @@ from torchserve_backend.devices import count_gpus
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
-_STOP_S, _LOOK_S, _ANSWER_S = 30, 0.1, 60
+_START_S, _STOP_S, _ANSWER_S, _LOOK_S = 300, 30, 60, 0.1
 _TAIL_LINES = 20
 
 
@@ -103,11 +103,13 @@ def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Run
     run.mkdir(parents=True)
     log = run / f"{peer.name}.log"
     url = f"http://{options.host}:{options.port}"
-    # Sockets lie in it, whose names must be short.
+    command = [str(python), "-m", peer.module, *write_options(options)]
+    # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
     with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
-        variables = {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, **peer.environment}
-        command = [str(python), "-m", peer.module, *write_options(options)]
-        with _run(command, os.environ | variables, log) as leader:
+        variables = {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, "HOME": temporary}
+        with _run(
+            command, {**os.environ, **variables, **peer.environment}, log
+        ) as leader:
             _wait(url, _choose_sentence(options), leader, log)
             yield Running(url, {peer.name: leader})
 
@@ -165,22 +167,26 @@ def _read_session(pid: int) -> int | None:
 
 def _wait(url: str, sentence: Sentence, leader: psutil.Popen, log: Path) -> None:
     """Until it translates. Raises StackError where it does not, or has ended."""
-    give_up_at = time.monotonic() + START_S
-    while not _translates(url, sentence):
+    give_up_at = time.monotonic() + _START_S
+    while answer := _find_fault(url, sentence):
         if leader.poll() is not None or time.monotonic() > give_up_at:
             lines = log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-            raise StackError("\n".join([f"{log.stem} does not come up:", *lines]))
+            raise StackError(
+                "\n".join([f"{log.stem} does not come up: {answer}", *lines])
+            )
         time.sleep(_LOOK_S)
 
 
-def _translates(url: str, sentence: Sentence) -> bool:
+def _find_fault(url: str, sentence: Sentence) -> str:
+    """Why it does not translate; empty where it does."""
     body = write_request(sentence).body
     headers = {"Content-Type": "application/json"}
     try:
         answer = requests.post(url, body, headers=headers, timeout=_ANSWER_S)
-        return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
-    except requests.RequestException:
-        return False
+        is_good = answer.status_code == HTTPStatus.OK and "translated" in answer.json()
+    except requests.RequestException as error:
+        return type(error).__name__
+    return "" if is_good else f"{answer.status_code} {answer.text}"
 
 
 def _choose_sentence(options: Options) -> Sentence:

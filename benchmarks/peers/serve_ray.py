@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -23,6 +24,8 @@ from handlers.engine.m2m100 import Sentence
 _ONGOING = 1024
 #: Ray's own default takes a third of the memory; nothing is kept in the store here.
 _OBJECT_STORE_BYTES = 100_000_000
+#: Of 127.0.0.1 Ray makes the address by which other machines reach this one.
+_NODE = "127.0.0.2"
 
 
 class Replica:
@@ -54,7 +57,7 @@ def main() -> None:
     ray.init(
         include_dashboard=False,
         object_store_memory=_OBJECT_STORE_BYTES,
-        _node_ip_address=options.host,
+        _node_ip_address=_NODE,
     )
     # Ray has set a handler of its own, which would end without what follows.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -62,12 +65,11 @@ def main() -> None:
     deployment = serve.deployment(
         Replica, max_ongoing_requests=_ONGOING, ray_actor_options={"num_gpus": gpus}
     )
-    try:
-        serve.run(deployment.bind(options))
+    serve.run(deployment.bind(options))
+    with suppress(KeyboardInterrupt):
         signal.pause()
-    finally:
-        serve.shutdown()
-        ray.shutdown()
+    # Serve's own end would first let the replica idle for half a minute.
+    ray.shutdown()
 
 
 if __name__ == "__main__":
