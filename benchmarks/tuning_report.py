@@ -22,7 +22,7 @@ from torchserve_backend import catalog
 _MOST_LINES = 6
 _COLUMNS = (
     *("rung", "model", "languages", "device", *KNOBS),
-    *("loop", "level", "requests", "errors", "throughput", "average_ms"),
+    *("concurrency", "rate", "requests", "errors", "throughput", "average_ms"),
     *("p50_ms", "p90_ms", "p99_ms", "is_within_sla", "queue_ms", "handler_ms"),
     *("batch_fill", "padding_share", "tokens", "cpu_ms", "memory_mb"),
 )
@@ -119,8 +119,8 @@ def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str
         "languages": " ".join(combination.languages),
         "device": combination.device,
         **(settings | dict(combination.settings)),
-        "loop": load.loop,
-        "level": load.level,
+        "concurrency": load.level if load.loop == "closed" else None,
+        "rate": load.level if load.loop == "open" else None,
         "requests": load.answers,
         "errors": load.errors,
         "throughput": _round(load.requests_per_s),

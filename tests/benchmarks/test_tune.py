@@ -116,7 +116,7 @@ def test_every_point_is_a_row(plan: Path, stacks: Stacks):
         rows = list(csv.DictReader(file))
     first = rows[0]
     assert (first["batch_size"], first["max_batch_delay"]) == ("64", "100")
-    assert (first["level"], first["p99_ms"], first["is_within_sla"]) == (
+    assert (first["rate"], first["p99_ms"], first["is_within_sla"]) == (
         "40.0",
         "140.0",
         "False",

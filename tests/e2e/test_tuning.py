@@ -59,7 +59,7 @@ def rows(out: Path) -> dict[tuple[str, str, float], dict[str, str]]:
     """The first rung's rows, by engine, window and clients."""
     with (out / "results.csv").open() as file:
         return {
-            (row["engine"], row["max_batch_delay"], float(row["level"])): row
+            (row["engine"], row["max_batch_delay"], float(row["concurrency"])): row
             for row in csv.DictReader(file)
             if row["rung"] == "0"
         }
