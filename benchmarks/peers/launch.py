@@ -74,12 +74,15 @@ def make_start(peer: Peer) -> Start:
 
 
 def choose(map_path: Path, model: Path) -> Options:
-    """The model and the batches of a map, on a free port. Raises StackError for an engine
-    that the peers' environments do not have."""
+    """The model and the batches of a map, on a free port. Raises StackError for what the
+    peers' environments do not have."""
     served = catalog.load(map_path, gpus=count_gpus(), model=str(model)).models[0]
     settings = served.settings
-    if settings.engine == "transformers":
-        raise StackError("The peers serve CTranslate2 only, not Transformers.")
+    if settings.engine == "transformers" or served.is_on_gpu:
+        raise StackError(
+            "The peers serve CTranslate2 on the CPU: their environments have neither "
+            "PyTorch nor CUDA's libraries."
+        )
     return Options(
         model=checkpoint.prepare(served, checkpoint.default_cache()),
         host=HOST,
@@ -88,7 +91,6 @@ def choose(map_path: Path, model: Path) -> Options:
         wait_ms=settings.max_batch_delay,
         engine=settings.engine,
         compute_type=served.compute_type,
-        device="cuda" if served.is_on_gpu else "cpu",
         max_batch_tokens=settings.max_batch_tokens,
     )
 

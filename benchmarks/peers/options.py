@@ -24,8 +24,6 @@ class Options:
     wait_ms: int
     engine: str = "ctranslate2"
     compute_type: str = "int8"
-    #: `cpu` or `cuda`.
-    device: str = "cpu"
     #: Of a part of a batch that is translated at once, as in our map.
     max_batch_tokens: int = 4096
 

@@ -67,7 +67,7 @@ def main() -> None:
     options = read_options()
     server = litserve.LitServer(
         TranslationApi(options),
-        accelerator=options.device,
+        accelerator="cpu",
         devices=1,
         timeout=_ANSWER_S,
         fast_queue=True,

@@ -53,7 +53,6 @@ class Replica:
 def main() -> None:
     """Serves until it is told to end."""
     options = read_options()
-    gpus = 1 if options.device == "cuda" else 0
     ray.init(
         include_dashboard=False,
         object_store_memory=_OBJECT_STORE_BYTES,
@@ -62,9 +61,7 @@ def main() -> None:
     # Ray has set a handler of its own, which would end without what follows.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     serve.start(http_options={"host": options.host, "port": options.port})
-    deployment = serve.deployment(
-        Replica, max_ongoing_requests=_ONGOING, ray_actor_options={"num_gpus": gpus}
-    )
+    deployment = serve.deployment(Replica, max_ongoing_requests=_ONGOING)
     serve.run(deployment.bind(options))
     with suppress(KeyboardInterrupt):
         signal.pause()

@@ -29,7 +29,7 @@ class Translator:
         self._engine = load_engine(
             options.engine,
             options.model,
-            device=options.device,
+            device="cpu",
             compute_type=options.compute_type,
         )
         self._batcher = Batcher(

@@ -138,11 +138,20 @@ def test_a_peer_gets_the_model_and_the_batches_of_the_map(
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     chosen = launch.choose(write_map(tmp_path / "map.json", {"batch_size": 8}), tiny)
-    assert (chosen.batch_size, chosen.wait_s, chosen.device) == (8, 0.1, "cpu")
+    assert (chosen.batch_size, chosen.wait_s) == (8, 0.1)
     assert (chosen.model / "model.bin").exists()
-    foreign = write_map(tmp_path / "map.json", {"engine": "transformers"})
-    with pytest.raises(StackError, match="CTranslate2 only"):
-        launch.choose(foreign, tiny)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "engine"), [(0, "transformers"), (16, "ctranslate2")], ids=str
+)
+def test_what_a_peer_lacks_the_packages_for_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, engine: str
+):
+    monkeypatch.setattr(launch, "count_gpus", lambda: gpus)
+    map_path = write_map(tmp_path / "map.json", {"engine": engine})
+    with pytest.raises(StackError, match="CTranslate2 on the CPU"):
+        launch.choose(map_path, tmp_path)
 
 
 @pytest.mark.parametrize(
