@@ -44,6 +44,7 @@ bench: up  ## measure all of docs/performance.md, 40 minutes; stops the running 
 	$(BENCHMARK) compare --against engine --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 2 --seconds 30 --out $(FIGURES)/engine-418M.json
 	$(BENCHMARK) compare --against engine --languages fr --clients 64,256 --rounds 2 --seconds 10 --out $(FIGURES)/engine-phrasebook.json
 	$(BENCHMARK) compare --against thread --languages fr --clients 64,256 --rounds 2 --seconds 12 --out $(FIGURES)/thread.json
+	$(BENCHMARK) compare --against window,litserve,rayserve,flask,baseline --languages fr --clients 1,16,64,256 --rounds 2 --seconds 6 --out $(FIGURES)/peers.json
 	$(BENCHMARK) compare --against torchserve --languages fr --clients 1 --rounds 3 --seconds 12 --out $(FIGURES)/torchserve.json
 	$(BENCHMARK) compare --against packing --languages fr --clients 64,128 --rounds 3 --out $(FIGURES)/packing.json
 	$(BENCHMARK) compare --against placement --clients 64 --rounds 3 --out $(FIGURES)/placement.json

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,6 +25,8 @@ from benchmarks.options import (
     explain_errors,
     publish,
     read_numbers,
+    read_range,
+    read_settings,
     read_words,
     show_progress,
 )
@@ -141,27 +143,6 @@ def command(
             tabulate(ours, others),
             Content("compare", options, results),
         )
-
-
-def read_range(text: str) -> tuple[int, int] | None:
-    """`3-200` as two numbers; None of an empty text. Raises ValueError."""
-    if not text:
-        return None
-    least, dash, most = text.partition("-")
-    if not (dash and least.isdecimal() and most.isdecimal()) or int(least) > int(most):
-        raise ValueError(f"{text!r}: expected LEAST-MOST, two numbers of tokens")
-    return int(least), int(most)
-
-
-def read_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """`placement=device` and `max_batch_delay=5` as keys with values. Raises ValueError."""
-    settings = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ValueError(f"{text!r}: expected KEY=VALUE")
-        settings[key] = int(value) if value.isdigit() else value
-    return settings
 
 
 def alternate(

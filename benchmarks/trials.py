@@ -106,12 +106,14 @@ def run_trial(
     combination: Combination,
     plan: Plan,
     *,
-    rung: int = 0,
+    rung: int,
+    seconds: float,
     start: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Trial:
-    """Looks for the highest level of load that keeps the SLA; `start` is the number of the
-    level at which it is expected. A stack that does not come up is a trial with a fault."""
+    """Looks for the highest level of load that keeps the SLA, `seconds` at each; `start` is
+    the number of the level at which it is expected. A stack that does not come up is a trial
+    with a fault."""
     began = time.monotonic()
     points: list[Point] = []
     fault = ""
@@ -126,7 +128,7 @@ def run_trial(
             def passes(number: int) -> bool:
                 level = plan.load.levels[number]
                 say(f"{combination.name}, {level:g} {plan.load.unit}")
-                points.append(measure(level, plan.load.seconds * 2**rung))
+                points.append(measure(level, seconds))
                 return points[-1].is_kept
 
             find_highest(len(plan.load.levels), passes, start)

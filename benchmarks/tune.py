@@ -139,23 +139,34 @@ class Run:
     def _climb(
         self, rung: int, combinations: Sequence[Combination], bar: Bar, limit_s: float
     ) -> None:
-        """One rung, until the time is over; what has been done is not done again."""
+        """One rung, as long as there is time for another trial and for the confirmation; what
+        has been done is not done again."""
         for combination in combinations:
-            if sum(trial.seconds for trial in self.trials) >= limit_s:
+            spent = [trial.seconds for trial in self.trials]
+            if sum(spent) + 2 * max(spent, default=0) > limit_s:
                 return
             map_path = write_map(self.out / "map.json", combination)
-            self._try(rung, combination, map_path, bar)
+            seconds = self._find_seconds(rung)
+            self._try(rung, combination, map_path, bar, seconds=seconds)
 
     def _confirm(self, bar: Bar) -> None:
+        """As long as the winner was measured."""
         winner = self.outcome().winner
         if winner is None:
             return
         combination = next(c for c in self.plan.combine() if c.name == winner.name)
         map_path = write_map(self.out / "setup_config.json", combination)
-        self._try(len(self.rungs), combination, map_path, bar)
+        seconds = self._find_seconds(winner.rung)
+        self._try(len(self.rungs), combination, map_path, bar, seconds=seconds)
 
     def _try(
-        self, rung: int, combination: Combination, map_path: Path, bar: Bar
+        self,
+        rung: int,
+        combination: Combination,
+        map_path: Path,
+        bar: Bar,
+        *,
+        seconds: float,
     ) -> None:
         done = {(trial.rung, trial.name) for trial in self.trials}
         if (rung, combination.name) not in done:
@@ -165,6 +176,7 @@ class Run:
                 combination,
                 self.plan,
                 rung=rung,
+                seconds=seconds,
                 start=self._find_start(rung, combination),
                 say=bar.say,
             )
@@ -172,6 +184,10 @@ class Run:
             with self.journal.open("a", encoding="utf-8") as file:
                 file.write(_TRIAL.dump_json(trial).decode() + "\n")
         bar.tick()
+
+    def _find_seconds(self, rung: int) -> float:
+        """How long a level of load is measured in a rung."""
+        return self.plan.load.seconds * 2**rung
 
     def _find_start(self, rung: int, combination: Combination) -> int | None:
         """The level that was the best one in the rung before; the first after none."""

@@ -46,11 +46,6 @@ def find(program: Program) -> Path | None:
     return Path(found) if found else None
 
 
-def find_nginx() -> Path | None:
-    """nginx's program file, on the PATH or where distributions put it."""
-    return find(NGINX)
-
-
 def install(program: Program) -> Path:
     """Installs the distribution's package as root or through sudo.
 

@@ -131,7 +131,7 @@ def _configure(device: str, model: Path) -> str:
 
 def _list_commands(run: Path, offset: int) -> dict[str, list[str]]:
     binaries = Path(sys.executable).parent
-    nginx = programs.find_nginx()
+    nginx = programs.find(programs.NGINX)
     if nginx is None:
         raise StackError("nginx is missing; `python -m deploy prepare` installs it.")
     predictions = f"http://127.0.0.1:{INFERENCE + offset}/predictions"

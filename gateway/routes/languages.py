@@ -9,6 +9,7 @@ from babel.core import UnknownLocaleError
 from flask import Blueprint
 
 from gateway.backend import Backend
+from gateway.observation import find_ready
 from torchserve_backend.catalog import TRANSLATION, Catalog
 
 
@@ -18,17 +19,15 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
 
     @blueprint.get("/languages")
     def languages() -> list[dict[str, Any]]:
-        states = backend.states([model.name for model in catalog.models])
         return [
             {
                 "code": code,
                 "name": _name(code, "en"),
                 "own_name": _name(code, code),
-                "device": model.device,
-                "ready": bool((state := states[model.name]) and state.is_ready),
+                "device": catalog.route(TRANSLATION, code).device,
+                "ready": is_ready,
             }
-            for code in catalog.languages
-            for model in [catalog.route(TRANSLATION, code)]
+            for code, is_ready in find_ready(catalog, backend).items()
         ]
 
     return blueprint

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from benchmarks import compare, contenders
 from benchmarks.__main__ import app
-from benchmarks.compare import Turns, alternate, read_range, read_settings, tabulate
+from benchmarks.compare import Turns, alternate, tabulate
 from benchmarks.contenders import OURS, Contender, Turn, Workload, choose, divide
 from benchmarks.figures import Latencies, Spread
 from benchmarks.load import Load
-from benchmarks.options import Bar
+from benchmarks.options import Bar, read_range, read_settings
 from benchmarks.running import write_map
 from benchmarks.sentences import draw
 from torchserve_backend import catalog
