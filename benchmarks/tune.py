@@ -187,7 +187,7 @@ class Run:
 
     def _find_seconds(self, rung: int) -> float:
         """How long a level of load is measured in a rung."""
-        return self.plan.load.seconds * 2**rung
+        return self.plan.load.seconds * 2.0**rung
 
     def _find_start(self, rung: int, combination: Combination) -> int | None:
         """The level that was the best one in the rung before; the first after none."""
