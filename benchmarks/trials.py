@@ -27,6 +27,8 @@ from torchserve_backend.devices import count_gpus
 _SENTENCES = 2000
 #: Requests of an open loop that are under way at the most.
 _CONNECTIONS = 512
+#: Of fewer requests the 99th percentile is the slowest one, and a matter of chance.
+_LEAST_REQUESTS = 100
 
 
 @dataclass(frozen=True)
@@ -149,9 +151,8 @@ class _Measure:
         self._target = Target(stack.url, requests)
 
     def warm_up(self) -> None:
-        """With the least load and with the most."""
-        for level in {self._plan.load.levels[0], self._plan.load.levels[-1]}:
-            self._ask(level, self._plan.load.warm_up_seconds / 2)
+        """With the most load."""
+        self._ask(self._plan.load.levels[-1], self._plan.load.warm_up_seconds)
 
     def __call__(self, level: float, seconds: float) -> Point:
         before = read_counters(self._stack.metrics_url)
@@ -163,5 +164,8 @@ class _Measure:
         if not self._plan.load.is_open:
             return measure_closed(self._target, clients=int(level), seconds=seconds)
         return measure_open(
-            self._target, rate=level, seconds=seconds, connections=_CONNECTIONS
+            self._target,
+            rate=level,
+            seconds=max(seconds, _LEAST_REQUESTS / level),
+            connections=_CONNECTIONS,
         )
