@@ -62,6 +62,6 @@ def draw(charts: Sequence[Chart], path: Path) -> None:
             axis.yaxis.set_major_formatter("{x:g}")
         axis.grid(visible=True, alpha=0.3)
         if chart.lines or chart.dots:
-            axis.legend()
+            axis.legend(fontsize="small", framealpha=0.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

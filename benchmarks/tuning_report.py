@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +56,16 @@ def write(out: Path, plan: Plan, trials: Sequence[Trial], outcome: Outcome) -> N
             for point in trial.points:
                 writer.writerow(_write_row(trial, point, combinations[trial.name]))
     latest = _find_latest(trials)
-    if any(trial.points for trial in latest):
-        shown = latest[:_MOST_LINES]
-        if outcome.default and outcome.default.name not in {t.name for t in shown}:
-            shown.append(outcome.default)
-        plots.draw(
-            [_draw_curves(plan, shown), _draw_front(latest)], out / "throughput.svg"
-        )
-        plots.draw([_draw_fill(shown), _draw_time(latest[0])], out / "batches.svg")
+    curves = [_join_rungs(trial.name, trials) for trial in latest]
+    if any(trial.points for trial in curves):
+        others = [trial for trial in curves if trial.name != plan.default.name]
+        shown = [t for t in curves if t in others[:_MOST_LINES] or t not in others]
+        pictures = {
+            "throughput.svg": [_draw_curves(plan, shown), _draw_front(curves)],
+            "batches.svg": [_draw_fill(shown), _draw_time(curves[0])],
+        }
+        for name, charts in pictures.items():
+            plots.draw(charts, out / name)
     (out / "report.md").write_text(_write_report(plan, latest, outcome), "utf-8")
 
 
@@ -108,6 +110,13 @@ def _find_latest(trials: Sequence[Trial]) -> list[Trial]:
     """The last trial of each combination, those of later rungs first, then the best."""
     latest = {trial.name: trial for trial in trials}
     return sorted(latest.values(), key=lambda t: (t.rung, t.rank), reverse=True)
+
+
+def _join_rungs(name: str, trials: Sequence[Trial]) -> Trial:
+    """All of a combination's points: of every level the last."""
+    own = [trial for trial in trials if trial.name == name]
+    points = {point.load.level: point for trial in own for point in trial.points}
+    return replace(own[-1], points=tuple(points.values()))
 
 
 def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str, Any]:
