@@ -4,7 +4,6 @@ proves it.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,10 +61,12 @@ def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
     Raises PlanError where the folder has another plan's results, and ValueError where a
     combination is no map.
     """
-    if is_fresh:
-        shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
+    run = Run(plan, out)
     mark = out / "plan.sha256"
+    if is_fresh:
+        for path in (mark, run.journal, run.winner_map):
+            path.unlink(missing_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     if mark.exists() and mark.read_text() != plan.fingerprint:
         raise PlanError(
             f"{out} has another plan's results: take another --out, or --fresh"
@@ -73,7 +74,6 @@ def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
     mark.write_text(plan.fingerprint)
     for combination in plan.combine():
         write_map(out / "map.json", combination)
-    run = Run(plan, out)
     if run.journal.exists():
         lines = run.journal.read_text("utf-8").splitlines()
         run.trials += map(_TRIAL.validate_json, lines)
@@ -92,6 +92,11 @@ class Run:
     def journal(self) -> Path:
         """A trial a line."""
         return self.out / "trials.jsonl"
+
+    @property
+    def winner_map(self) -> Path:
+        """The winner's."""
+        return self.out / "setup_config.json"
 
     @property
     def rungs(self) -> list[int]:
@@ -155,9 +160,9 @@ class Run:
         if winner is None:
             return
         combination = next(c for c in self.plan.combine() if c.name == winner.name)
-        map_path = write_map(self.out / "setup_config.json", combination)
+        write_map(self.winner_map, combination)
         seconds = self._find_seconds(winner.rung)
-        self._try(len(self.rungs), combination, map_path, bar, seconds=seconds)
+        self._try(len(self.rungs), combination, self.winner_map, bar, seconds=seconds)
 
     def _try(
         self,

@@ -140,8 +140,11 @@ def test_a_finished_run_tries_nothing_again(plan: Path, stacks: Stacks):
     count = len(stacks.tried)
     assert run(plan).exit_code == 0
     assert len(stacks.tried) == count
+    other = plan.parent / "out" / "mine.txt"
+    other.write_text("kept")
     run(plan, "--fresh")
     assert len(stacks.tried) == 2 * count
+    assert other.exists()
 
 
 def test_another_plan_needs_another_folder(plan: Path, stacks: Stacks):
