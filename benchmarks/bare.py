@@ -24,37 +24,25 @@ _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Configuration:
-    """A model, and how it is run."""
+    """A model, and how it is run: something to measure, whose items are sentences."""
 
     model: Path
     engine: str
     compute_type: str
     device: str = "cpu"
 
-
-@dataclass(frozen=True)
-class EngineSubject:
-    """An engine as something to measure; its items are sentences."""
-
-    configuration: Configuration
-
     @property
     def label(self) -> tuple[str, ...]:
         """Engine and precision."""
-        return self.configuration.engine, self.configuration.compute_type
-
-    @property
-    def device(self) -> str:
-        """`cpu` or `cuda`."""
-        return self.configuration.device
+        return self.engine, self.compute_type
 
     def prepare(self, cache: Path) -> Path:
-        """Converts the model where it has to be. Raises Unsupported."""
-        return prepare(self.configuration, cache)
+        """The directory that `load` takes. Raises Unsupported."""
+        return prepare(self, cache)
 
     def load(self, directory: Path) -> EngineRunner:
-        """Loads it."""
-        return EngineRunner(load(self.configuration, directory))
+        """The engine on all its translators."""
+        return EngineRunner(load(self, directory))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from benchmarks.options import (
     read_words,
     show_progress,
 )
+from benchmarks.processes import sum_cpu, sum_memory
 from benchmarks.report import Content, Table
 from benchmarks.sentences import draw
 from benchmarks.stack import SENTENCES
@@ -177,8 +178,8 @@ def compare(ours: Turns, theirs: Turns) -> list[Ratio]:
             p50_ms=find_ratio(_read_times(our, "p50_ms"), _read_times(their, "p50_ms")),
             p95_ms=find_ratio(_read_times(our, "p95_ms"), _read_times(their, "p95_ms")),
             p99_ms=find_ratio(_read_times(our, "p99_ms"), _read_times(their, "p99_ms")),
-            cpu_ms=find_ratio(_sum_cpu(our), _sum_cpu(their)),
-            memory_mb=find_ratio(_sum_memory(our), _sum_memory(their)),
+            cpu_ms=find_ratio([*map(sum_cpu, our)], [*map(sum_cpu, their)]),
+            memory_mb=find_ratio([*map(sum_memory, our)], [*map(sum_memory, their)]),
             cold_start_s=cold_start_s,
         )
         for our, their in zip(_by_clients(ours), _by_clients(theirs), strict=True)
@@ -218,8 +219,8 @@ def _write_row(turns: Turns, index: int) -> tuple[str, ...]:
             for time in ("p50_ms", "p95_ms", "p99_ms")
         ),
         str(sum(load.errors for load in loads)),
-        show(_find_median(_sum_cpu(loads))),
-        show(_find_median(_sum_memory(loads))),
+        show(_find_median(map(sum_cpu, loads))),
+        show(_find_median(map(sum_memory, loads))),
         show(_find_median(turns.cold_starts_s)),
     )
 
@@ -235,18 +236,6 @@ def _write_ratio(ratio: Ratio) -> tuple[str, ...]:
 
 def _show(figure: Spread | None) -> str:
     return str(figure) if figure else "–"
-
-
-def _sum_cpu(loads: Iterable[Load]) -> list[float | None]:
-    """The client's is not the contender's."""
-    return [
-        sum(ms for program, ms in load.cpu_ms.items() if program != "client") or None
-        for load in loads
-    ]
-
-
-def _sum_memory(loads: Iterable[Load]) -> list[float | None]:
-    return [sum(load.memory_mb.values()) or None for load in loads]
 
 
 def _find_median(values: Iterable[float | None]) -> float | None:

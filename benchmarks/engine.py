@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from benchmarks import bare
-from benchmarks.bare import Configuration, EngineSubject
+from benchmarks.bare import Configuration
 from benchmarks.figures import show
 from benchmarks.options import (
     Model,
@@ -69,7 +69,7 @@ def command(
         directory = bare.find_model(model)
         plans = [
             Plan(
-                EngineSubject(Configuration(directory, engine, compute_type, device)),
+                Configuration(directory, engine, compute_type, device),
                 batches=sizes,
                 items=draw(max(sentences, *sizes)),
                 pass_items=sentences,

@@ -208,7 +208,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def _describe(path: Path, root: yaml.Node, fault: Any) -> str:
-    place = [part for part in fault["loc"] if part != "function-after"]
+    place = fault["loc"]
     message = str(fault["msg"]).removeprefix("Value error, ").removeprefix(": ")
     name = ".".join(map(str, place))
     return f"{path}:{_find_line(root, place)}: {name}: {message}"

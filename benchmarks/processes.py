@@ -48,6 +48,16 @@ def _measure_memory(leaders: Leaders) -> dict[str, float]:
     }
 
 
+def sum_cpu(load: Load) -> float | None:
+    """Milliseconds per answer of all programs but the client; None where none was counted."""
+    return sum(ms for name, ms in load.cpu_ms.items() if name != _CLIENT) or None
+
+
+def sum_memory(load: Load) -> float | None:
+    """Megabytes of all programs; None where none was counted."""
+    return sum(load.memory_mb.values()) or None
+
+
 def subtract(after: Clock, before: Clock) -> dict[str, float]:
     """CPU seconds between two clocks by program. A process that has come since then began
     at 0; what one that has gone used since then is not known."""

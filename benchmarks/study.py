@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -158,24 +158,29 @@ def write_csv(path: Path, measured: Sequence[Measurement]) -> None:
 
 def chart(measured: Sequence[Measurement]) -> Iterator[Chart]:
     """Time per item and throughput over batch size, a line per device."""
-    yield _draw(measured, "Time", "ms per item", "ms_per_item")
-    yield _draw(measured, "Throughput", "items/s", "rate")
+    yield _draw(measured, "Time", "ms per item", lambda m: m.ms_per_item)
+    yield _draw(measured, "Throughput", "items/s", lambda m: m.items_per_s.median)
 
 
 def _draw(
-    measured: Sequence[Measurement], title: str, y_label: str, what: str
+    measured: Sequence[Measurement],
+    title: str,
+    y_label: str,
+    read: Callable[[Measurement], float],
 ) -> Chart:
-    def read(m: Measurement) -> tuple[float, float]:
-        return m.batch, m.ms_per_item if what == "ms_per_item" else m.items_per_s.median
-
     groups = _by_device(measured)
     return Chart(
         title,
         "batch",
         y_label,
-        {" ".join(group[0].label): [read(m) for m in group] for group in groups},
+        {
+            " ".join(group[0].label): [(m.batch, read(m)) for m in group]
+            for group in groups
+        },
         is_logarithmic=True,
-        dots={"knee": [read(find_knee(group)) for group in groups]} if groups else {},
+        dots={"knee": [(m.batch, read(m)) for m in map(find_knee, groups)]}
+        if groups
+        else {},
     )
 
 

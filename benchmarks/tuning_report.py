@@ -14,6 +14,7 @@ from benchmarks import plots
 from benchmarks.figures import show
 from benchmarks.plan import KNOBS, Combination, Plan
 from benchmarks.plots import Chart
+from benchmarks.processes import sum_cpu, sum_memory
 from benchmarks.report import Table, describe_machine, to_markdown
 from benchmarks.trials import Point, Trial
 from torchserve_backend import catalog
@@ -143,18 +144,13 @@ def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str
         "batch_fill": _round(workers.batch_fill),
         "padding_share": _round(workers.padding_share, 3),
         "tokens": workers.tokens,
-        "cpu_ms": _round(_sum_cpu(point)),
-        "memory_mb": _round(sum(load.memory_mb.values())),
+        "cpu_ms": _round(sum_cpu(load)),
+        "memory_mb": _round(sum_memory(load)),
     }
 
 
 def _round(value: float | None, digits: int = 2) -> float | None:
     return None if value is None else round(value, digits)
-
-
-def _sum_cpu(point: Point) -> float:
-    """Of a request, without the client's part."""
-    return sum(ms for name, ms in point.load.cpu_ms.items() if name != "client")
 
 
 def _write_report(plan: Plan, latest: Sequence[Trial], outcome: Outcome) -> str:
@@ -184,7 +180,7 @@ def _tabulate(trial: Trial) -> tuple[str, ...]:
     figures = (
         *(load.requests_per_s, load.latencies.p50_ms, load.latencies.p90_ms),
         *(load.latencies.p99_ms, workers.batch_fill, workers.queue_ms),
-        *(workers.handler_ms, _sum_cpu(best), sum(load.memory_mb.values())),
+        *(workers.handler_ms, sum_cpu(load), sum_memory(load)),
     )
     return (trial.name, *map(show, figures))
 

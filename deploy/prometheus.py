@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from deploy.stack import ROOT, Stack, StackError, is_taken
+from deploy.stack import ROOT, Stack, StackError, is_taken, move_ports
 
 MONITORING = ROOT / "deploy" / "monitoring"
 
@@ -18,7 +18,7 @@ def write_configuration(stack: Stack) -> Path:
     folder.mkdir(exist_ok=True)
     configuration = folder / "prometheus.yml"
     text = (MONITORING / "prometheus.yml").read_text("utf-8")
-    configuration.write_text(stack.move_ports(text), "utf-8")
+    configuration.write_text(move_ports(text, stack.port_offset), "utf-8")
     shutil.copy(MONITORING / "rules.yml", folder)
     return configuration
 

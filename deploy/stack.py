@@ -100,11 +100,7 @@ class Stack:
 
     def _copy(self, source: str, target: str) -> None:
         text = (ROOT / source).read_text("utf-8")
-        (self.run / target).write_text(self.move_ports(text), "utf-8")
-
-    def move_ports(self, text: str) -> str:
-        """A configuration with this stack's ports instead of the usual ones."""
-        return _PORT.sub(lambda match: str(int(match[1]) + self.port_offset), text)
+        (self.run / target).write_text(move_ports(text, self.port_offset), "utf-8")
 
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
         """What the programs find in their environment."""
@@ -141,6 +137,11 @@ class Stack:
                     f"Port {port + self.port_offset} is taken by another program. Stop it, "
                     "or move all ports with --port-offset."
                 )
+
+
+def move_ports(text: str, offset: int) -> str:
+    """A configuration with all of a stack's ports moved."""
+    return _PORT.sub(lambda match: str(int(match[1]) + offset), text)
 
 
 def is_taken(port: int) -> bool:

@@ -90,14 +90,14 @@ class Telemetry:
 
     def render(self) -> bytes:
         """The metrics of all worker processes in Prometheus' text format."""
-        registry = CollectorRegistry()
+        page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+            MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
-            registry.register(self._registry)
+            page.register(self._registry)
         for collector in self._collectors:
-            registry.register(collector)
-        return generate_latest(registry)
+            page.register(collector)
+        return generate_latest(page)
 
 
 def register_telemetry(app: Flask, telemetry: Telemetry) -> None:

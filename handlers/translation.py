@@ -12,7 +12,7 @@ from typing import Any
 from handlers.base import ModelConfig, TaskError, TaskHandler
 from handlers.engine.batching import Answer, Batcher
 from handlers.engine.errors import OutOfMemory
-from handlers.engine.loading import load_engine
+from handlers.engine.loading import is_guarded, load_engine
 from handlers.engine.m2m100 import (
     LANGUAGES,
     Decoding,
@@ -47,7 +47,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         self.batcher = Batcher(
             self.engine,
             max_tokens=options["max_batch_tokens"],
-            is_guarded=settings.get("guard", options["engine"] != "echo"),
+            is_guarded=is_guarded(options["engine"], settings),
         )
         (answer,) = self.run([Sentence("1", "en", self.languages[0])])
         if isinstance(answer, TaskError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -30,9 +29,9 @@ from deploy.stack import (
     GATEWAY,
     INFERENCE,
     MANAGEMENT,
-    METRICS,
     ROOT,
     StackError,
+    move_ports,
 )
 from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
@@ -42,9 +41,6 @@ HERE = Path(__file__).parent
 BATCH_SIZE, BATCH_DELAY_MS = 64, 100
 _NEVER_S = 86_400
 _WORKERS, _CONNECTIONS = 16, 1024
-_PORT = re.compile(
-    rf"\b({DOOR}|{GATEWAY}|{INFERENCE}|{MANAGEMENT}|{METRICS}|707[01])\b"
-)
 _STOP_S = 30
 _LOOK_S = 1
 _GATEWAY = "benchmarks.baseline.gateway:create_app"
@@ -94,11 +90,6 @@ def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> N
         with zipfile.ZipFile(archive, "w") as file:
             file.writestr("MAR-INF/MANIFEST.json", json.dumps(_describe(language)))
             file.writestr("model-config.yaml", _configure(device, model))
-
-
-def move_ports(text: str, offset: int) -> str:
-    """A configuration file with all ports moved."""
-    return _PORT.sub(lambda match: str(int(match[1]) + offset), text)
 
 
 def _describe(language: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.peers.options import Options
 from handlers.engine.batching import Batcher
 from handlers.engine.errors import OutOfMemory
-from handlers.engine.loading import load_engine
+from handlers.engine.loading import is_guarded, load_engine
 from handlers.engine.m2m100 import LANGUAGES, Sentence, read_settings
 
 _FIELDS = ("src_lang", "src_text", "tgt_lang")
@@ -35,7 +35,7 @@ class Translator:
         self._batcher = Batcher(
             self._engine,
             max_tokens=options.max_batch_tokens,
-            is_guarded=settings.get("guard", True),
+            is_guarded=is_guarded(options.engine, settings),
         )
 
     def parse(self, body: Any) -> Sentence:

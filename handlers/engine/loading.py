@@ -1,9 +1,12 @@
-"""An engine's name and a model directory in, the loaded engine out."""
+"""An engine's name and a model directory in, the loaded engine out, and whether its answers
+are to be judged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from handlers.engine.m2m100 import Engine
 
@@ -21,3 +24,9 @@ def load_engine(
     else:
         from handlers.engine.ctranslate2 import CTranslate2Engine as engine
     return engine(directory, device=device, index=index, compute_type=compute_type)
+
+
+def is_guarded(name: str, settings: Mapping[str, Any]) -> bool:
+    """Whether an engine's answers are judged: as `babelgate.json` says, else all but those
+    of `echo`, which are no translations."""
+    return bool(settings.get("guard", name != "echo"))

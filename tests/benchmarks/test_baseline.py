@@ -14,6 +14,7 @@ from benchmarks.baseline import launch
 from benchmarks.baseline.gateway import create_app
 from benchmarks.baseline.handler import BaselineHandler
 from benchmarks.running import write_map
+from deploy.stack import move_ports
 from tests.benchmarks.conftest import Server
 from tests.random_m2m100 import PHRASEBOOK
 
@@ -51,7 +52,7 @@ def test_the_gateway_forwards_to_the_model_of_the_language(server: Server):
 
 def test_ports_are_moved_and_other_numbers_are_not():
     text = "listen 7777; http://127.0.0.1:8888; grpc_inference_port=7070; 86400 17777"
-    assert launch.move_ports(text, 1000) == (
+    assert move_ports(text, 1000) == (
         "listen 8777; http://127.0.0.1:9888; grpc_inference_port=8070; 86400 17777"
     )
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from benchmarks import bare, engine, passes, random_model
 from benchmarks.__main__ import app
-from benchmarks.bare import Configuration, EngineSubject
+from benchmarks.bare import Configuration
 from benchmarks.figures import Spread
 from benchmarks.passes import Measurement, Plan, Skipped, Unsupported
 from benchmarks.sentences import draw
@@ -20,7 +20,7 @@ FAST = ("--sentences", "4", "--repetitions", "2")
 
 def plan(model: Path, name: str, compute_type: str, **changes: float) -> Plan:
     return Plan(
-        EngineSubject(Configuration(model, name, compute_type)),
+        Configuration(model, name, compute_type),
         batches=(1, 8),
         items=draw(8),
         pass_items=4,
@@ -89,7 +89,7 @@ def test_a_process_that_dies_has_skipped_what_is_missing(tmp_path: Path):
 
 def test_batches_of_a_pass_are_full():
     five = Plan(
-        EngineSubject(Configuration(Path(), "ctranslate2", "int8")),
+        Configuration(Path(), "ctranslate2", "int8"),
         batches=(2,),
         items=draw(5),
         pass_items=5,
