@@ -4,8 +4,6 @@ answers out, without HTTP and queues.
 
 from __future__ import annotations
 
-import importlib
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.passes import MemoryEnds, Pass, Unsupported
-from handlers.base import ModelConfig, TaskError, TaskHandler
+from handlers.base import ModelConfig, Row, TaskError, TaskHandler, find_handler
 from torchserve_backend import archiver, checkpoint
 from torchserve_backend.catalog import CPU, Model
 
@@ -46,11 +44,10 @@ class TaskSubject:
 
     def load(self, directory: Path) -> TaskRunner:
         """The handler after its `setup`."""
-        handler = _find_handler(self.model.task)()
-        handler.statistics = Counter()
+        handler = find_handler(self.model.task)()
         index = int(self.model.devices[0]) if self.model.is_on_gpu else 0
         options = archiver.describe_handler(self.model, directory)
-        handler.setup(ModelConfig(directory, self.device, index, options))
+        handler.load(ModelConfig(directory, self.device, index, options))
         return TaskRunner(handler)
 
 
@@ -73,7 +70,7 @@ class TaskRunner:
         return Pass(time.perf_counter() - began, tokens)
 
     def _parse(self, body: bytes) -> Any:
-        return self.handler.parse(json.loads(body))
+        return self.handler.parse(Row(body))
 
 
 def _check(answers: Sequence[Any], statistics: Mapping[str, int]) -> None:
@@ -82,14 +79,3 @@ def _check(answers: Sequence[Any], statistics: Mapping[str, int]) -> None:
         raise MemoryEnds("they are run in halves")
     if errors:
         raise RuntimeError(f"a row was answered {errors[0].slug}: {errors[0]}")
-
-
-def _find_handler(task: str) -> type[TaskHandler[Any]]:
-    """The one class that the task's module defines, as TorchServe finds it."""
-    module = importlib.import_module(f"handlers.{task}")
-    (found,) = (
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and value.__module__ == module.__name__
-    )
-    return found

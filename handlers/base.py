@@ -4,6 +4,7 @@ out, each with its own status, whatever happens to the others, and the batch's m
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import math
@@ -12,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
@@ -27,6 +28,8 @@ DEADLINE_HEADER = "X-Deadline-Ms"
 SENT_HEADER = "X-Sent-Ms"
 #: Who says that a row has waited longer has another clock.
 _LONGEST_WAIT_MS = 3_600_000
+#: What TorchServe calls a request's body, and that of a form.
+_BODY = ("body", "data")
 
 
 class TaskError(Exception):
@@ -41,6 +44,26 @@ class TaskError(Exception):
         self.slug = slug
         self.detail = detail
         self.members = members
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one request has sent: its body, and the parameters in its URL."""
+
+    #: Bytes, unless TorchServe has decoded it.
+    body: Any
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def read_json(self) -> Any:
+        """The body's content. Raises TaskError where it is not JSON."""
+        if not isinstance(self.body, bytes | bytearray | str):
+            return self.body
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise TaskError(
+                HTTPStatus.BAD_REQUEST, "malformed-json", "The body is not JSON."
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -77,8 +100,8 @@ Item = TypeVar("Item")
 class TaskHandler(ABC, Generic[Item]):
     """A task: `setup` loads the model, `parse` reads a row, `run` answers a batch.
 
-    TorchServe calls `initialize` once and `handle` for every batch. A module that
-    TorchServe loads must define exactly one class.
+    TorchServe calls `initialize` once and `handle` for every batch; without TorchServe these
+    are `load` and `answer`. A module that TorchServe loads must define exactly one class.
     """
 
     #: The batch's metrics by the names that `torchserve_backend/metrics.yaml` declares;
@@ -90,8 +113,8 @@ class TaskHandler(ABC, Generic[Item]):
         """Loads and warms up the model."""
 
     @abstractmethod
-    def parse(self, row: Any) -> Item:
-        """One decoded row as a value. Raises TaskError where it is malformed."""
+    def parse(self, row: Row) -> Item:
+        """One row as a value. Raises TaskError where it is malformed."""
 
     @abstractmethod
     def run(self, items: Sequence[Item]) -> list[dict[str, Any] | TaskError]:
@@ -100,11 +123,10 @@ class TaskHandler(ABC, Generic[Item]):
     def initialize(self, context: Context) -> None:
         """Called by TorchServe in a new worker; READY when it returns."""
         _log_to_stderr()
-        self.statistics = Counter()
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
         _check_device(options["devices"], gpu)
-        self.setup(
+        self.load(
             ModelConfig(
                 directory=Path(options["model_path"]),
                 device="cpu" if gpu is None else "cuda",
@@ -113,12 +135,26 @@ class TaskHandler(ABC, Generic[Item]):
             )
         )
 
+    def load(self, config: ModelConfig) -> None:
+        """Makes the handler ready for `answer`."""
+        self.statistics = Counter()
+        self.setup(config)
+
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
         """Called by TorchServe with a batch; returns one JSON document per row."""
         self.statistics = Counter(_count_rows(len(rows), context))
-        results: list[Any] = [
-            self._parse(row, context, i) for i, row in enumerate(rows)
-        ]
+        results: list[Any] = [self._drop_late(context, i) for i in range(len(rows))]
+        waiting = [i for i, error in enumerate(results) if error is None]
+        answers = self.answer([_read_row(rows[i]) for i in waiting])
+        for i, answer in zip(waiting, answers, strict=True):
+            results[i] = answer
+        _emit(self.statistics, context)
+        return [_encode(result, context, i) for i, result in enumerate(results)]
+
+    def answer(self, rows: Sequence[Row]) -> list[dict[str, Any] | TaskError]:
+        """One result or error per row, in order; whatever is wrong with a row costs that
+        row alone."""
+        results: list[Any] = [self._parse(row) for row in rows]
         good = [
             i for i, result in enumerate(results) if not isinstance(result, TaskError)
         ]
@@ -129,23 +165,23 @@ class TaskHandler(ABC, Generic[Item]):
             self.statistics["BabelgateComputeMs"] = round(compute_s * 1000)
             for i, answer in zip(good, answers, strict=True):
                 results[i] = answer
-        _emit(self.statistics, context)
-        return [_encode(result, context, i) for i, result in enumerate(results)]
+        return results
 
-    def _parse(
-        self, row: dict[str, Any], context: Context, index: int
-    ) -> Item | TaskError:
-        """An error that left `handle` would fail the whole batch."""
+    def _drop_late(self, context: Context, index: int) -> TaskError | None:
         deadline = _read_ms(context.get_request_header(index, DEADLINE_HEADER))
-        if deadline is not None and time.time() * 1000 > deadline:
-            self.statistics["BabelgateDroppedRows"] += 1
-            return TaskError(
-                HTTPStatus.GATEWAY_TIMEOUT,
-                "deadline",
-                "The deadline passed while the row was queued.",
-            )
+        if deadline is None or time.time() * 1000 <= deadline:
+            return None
+        self.statistics["BabelgateDroppedRows"] += 1
+        return TaskError(
+            HTTPStatus.GATEWAY_TIMEOUT,
+            "deadline",
+            "The deadline passed while the row was queued.",
+        )
+
+    def _parse(self, row: Row) -> Item | TaskError:
+        """An error that left `answer` would fail the whole batch."""
         try:
-            return self.parse(_decode(row))
+            return self.parse(row)
         except TaskError as error:
             return error
         except Exception as error:
@@ -173,6 +209,17 @@ class TaskHandler(ABC, Generic[Item]):
         if half:
             return self._run(items[:half]) + self._run(items[half:])
         return [_internal("The model failed on this row.")]
+
+
+def find_handler(task: str) -> type[TaskHandler[Any]]:
+    """The one class that a task's module defines, as TorchServe finds it."""
+    module = importlib.import_module(f"handlers.{task}")
+    (found,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    )
+    return found
 
 
 def _internal(detail: str) -> TaskError:
@@ -233,17 +280,17 @@ def _check_device(devices: Sequence[str], gpu: int | None) -> None:
         )
 
 
-def _decode(row: dict[str, Any]) -> Any:
-    found = (row[key] for key in ("body", "data") if row.get(key) is not None)
-    body = next(found, b"")
-    if not isinstance(body, bytes | bytearray | str):
-        return body
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise TaskError(
-            HTTPStatus.BAD_REQUEST, "malformed-json", "The body is not JSON."
-        ) from error
+def _read_row(row: Mapping[str, Any]) -> Row:
+    """TorchServe puts the URL's parameters beside the body."""
+    found = (row[key] for key in _BODY if row.get(key) is not None)
+    return Row(
+        next(found, b""),
+        {name: _read_text(value) for name, value in row.items() if name not in _BODY},
+    )
+
+
+def _read_text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _encode(result: dict[str, Any] | TaskError, context: Context, index: int) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from handlers.base import ModelConfig, TaskError, TaskHandler
+from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.batching import Answer, Batcher
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.loading import is_guarded, load_engine
@@ -53,7 +53,24 @@ class TranslationHandler(TaskHandler[Sentence]):
         if isinstance(answer, TaskError):
             raise RuntimeError(answer.detail)
 
-    def parse(self, row: Any) -> Sentence:
+    def parse(self, row: Row) -> Sentence:
+        return self._read(row.read_json())
+
+    def run(self, items: Sequence[Sentence]) -> list[dict[str, Any] | TaskError]:
+        answers, statistics = self.batcher.translate(items)
+        self.statistics.update(
+            BabelgateTokens=statistics.tokens,
+            BabelgatePaddingTokens=statistics.padding_tokens,
+            BabelgateDeduplicatedRows=statistics.deduplicated,
+            BabelgateRedecodedRows=statistics.redecoded,
+            BabelgateHalvedPacks=statistics.halved,
+        )
+        return [
+            self._answer(item, answer)
+            for item, answer in zip(items, answers, strict=True)
+        ]
+
+    def _read(self, row: Any) -> Sentence:
         if not isinstance(row, dict):
             raise _invalid("expected a JSON object")
         for field in ("src_lang", "src_text"):
@@ -75,20 +92,6 @@ class TranslationHandler(TaskHandler[Sentence]):
         decoding = self._read_decoding(row)
         self._check_length(row["src_text"], source)
         return Sentence(row["src_text"], source, target, decoding)
-
-    def run(self, items: Sequence[Sentence]) -> list[dict[str, Any] | TaskError]:
-        answers, statistics = self.batcher.translate(items)
-        self.statistics.update(
-            BabelgateTokens=statistics.tokens,
-            BabelgatePaddingTokens=statistics.padding_tokens,
-            BabelgateDeduplicatedRows=statistics.deduplicated,
-            BabelgateRedecodedRows=statistics.redecoded,
-            BabelgateHalvedPacks=statistics.halved,
-        )
-        return [
-            self._answer(item, answer)
-            for item, answer in zip(items, answers, strict=True)
-        ]
 
     def _read_decoding(self, row: Mapping[str, Any]) -> Decoding:
         usual = min(Decoding.beam_size, self.max_beam_size)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -18,6 +19,7 @@ from handlers.base import (
     DEADLINE_HEADER,
     SENT_HEADER,
     ModelConfig,
+    Row,
     TaskError,
     TaskHandler,
 )
@@ -39,14 +41,15 @@ class Doubling(TaskHandler[int]):
     def setup(self, config: ModelConfig) -> None:
         self.config = config
 
-    def parse(self, row: Any) -> int:
-        if row == 13:
+    def parse(self, row: Row) -> int:
+        number = row.read_json()
+        if number == 13:
             raise KeyError("a bug, about 13")
-        if not isinstance(row, int) or row < 0:
+        if not isinstance(number, int) or number < 0:
             raise TaskError(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "negative", "too little", limit=0
             )
-        return row
+        return number + int(row.parameters.get("plus", 0))
 
     def run(self, items: Sequence[int]) -> list[dict[str, Any] | TaskError]:
         self.batches.append(list(items))
@@ -114,6 +117,19 @@ def test_a_batch_without_a_good_row_does_not_reach_the_model(doubling: Doubling)
 def test_a_body_is_read_in_every_form(doubling: Doubling, row: dict[str, Any]):
     (body,) = doubling.handle([row], make_context())
     assert json.loads(body) == {"doubled": 42}
+
+
+@pytest.mark.parametrize("plus", [b"1", "1"], ids=["bytes", "text"])
+def test_the_url_s_parameters_come_with_the_body(doubling: Doubling, plus: Any):
+    (body,) = doubling.handle([{"body": b"20", "plus": plus}], make_context())
+    assert json.loads(body) == {"doubled": 42}
+
+
+def test_a_batch_is_answered_without_torchserve(doubling: Doubling):
+    doubling.load(ModelConfig(Path(), "cpu", 0, {}))
+    refused, doubled = doubling.answer([Row(b"-1"), Row(b"21")])
+    assert isinstance(refused, TaskError)
+    assert doubled == {"doubled": 42}
 
 
 @pytest.mark.parametrize("falsy", [0, False])
