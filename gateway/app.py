@@ -7,7 +7,7 @@ import uuid
 
 from flask import Flask, Response, g, request
 
-from gateway.backend import Backend
+from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import TOO_LARGE, BodyTooLarge, register_error_handlers
 from gateway.langid import Identifier
 from gateway.observation import make_collectors
@@ -34,7 +34,7 @@ def create_app(
     models = models or catalog.load(
         settings.map, gpus=count_gpus(), model=settings.model
     )
-    backend = backend or Backend(
+    backend = backend or TorchServeBackend(
         settings.inference_url,
         Management(settings.management_url, settings.key_file),
         settings.key_file,

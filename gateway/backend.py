@@ -1,4 +1,4 @@
-"""The one file that speaks to TorchServe's inference port: one text in, one result out,
+"""The one file that speaks to TorchServe's inference port: one row in, one result out,
 and every way in which that can fail as an error that a client understands.
 """
 
@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import urlencode
 
 import urllib3
 from urllib3.util import SKIP_HEADER
@@ -45,7 +47,34 @@ class KeyRejected(WorkerDied):
     """TorchServe has new keys: it was restarted, and its workers with it."""
 
 
-class Backend:
+@dataclass(frozen=True)
+class Row:
+    """What a handler is asked: a body, and parameters beside it."""
+
+    body: bytes
+    content_type: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_row(content: Mapping[str, Any]) -> Row:
+    """A row that is a JSON object."""
+    return Row(json.dumps(content).encode(), "application/json")
+
+
+class Backend(Protocol):
+    """Where rows are answered; safe to share among greenlets."""
+
+    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+        """The handler's answer to `row`; `deadline` is Unix time in seconds.
+
+        Raises Overloaded, NotReady, DeadlineExceeded or RowProblem.
+        """
+
+    def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
+        """What is known of each model; None for one that cannot be asked."""
+
+
+class TorchServeBackend:
     """A pool of keep-alive connections to one TorchServe, safe to share among greenlets."""
 
     def __init__(
@@ -65,19 +94,14 @@ class Backend:
         self._states: dict[str, tuple[float, Registered | None]] = {}
         self._looking = threading.Lock()
 
-    def predict(
-        self, model: str, item: Mapping[str, Any], *, deadline: float
-    ) -> dict[str, Any]:
-        """The handler's answer to `item`; `deadline` is Unix time in seconds.
-
-        Raises Overloaded, NotReady, DeadlineExceeded or RowProblem.
-        """
+    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+        """As `Backend.predict`."""
         if not self._free.acquire(timeout=_remaining(deadline)):
             raise DeadlineExceeded(
                 "The deadline passed while waiting for a connection."
             )
         try:
-            return self._predict(model, json.dumps(item).encode(), deadline)
+            return self._predict(model, row, deadline)
         finally:
             self._free.release()
 
@@ -100,29 +124,27 @@ class Backend:
                 states[name] = self._management.describe(name)
         return states
 
-    def _predict(self, model: str, body: bytes, deadline: float) -> dict[str, Any]:
-        """Two attempts: translating twice does no harm. A connection on which a worker
+    def _predict(self, model: str, row: Row, deadline: float) -> dict[str, Any]:
+        """Two attempts: asking twice does no harm. A connection on which a worker
         died is not used again."""
         for _ in range(_ATTEMPTS):
             with suppress(WorkerDied):
-                return self._post_with_key(model, body, deadline)
+                return self._post_with_key(model, row, deadline)
         raise NotReady(f"The worker for {model} died or is being restarted.")
 
-    def _post_with_key(
-        self, model: str, body: bytes, deadline: float
-    ) -> dict[str, Any]:
+    def _post_with_key(self, model: str, row: Row, deadline: float) -> dict[str, Any]:
         """One attempt; a rejected key is read again first."""
         try:
-            return self._post(model, body, deadline)
+            return self._post(model, row, deadline)
         except KeyRejected:
             self._key = read_key(self._key_file, "inference")
-            return self._post(model, body, deadline)
+            return self._post(model, row, deadline)
 
-    def _post(self, model: str, body: bytes, deadline: float) -> dict[str, Any]:
+    def _post(self, model: str, row: Row, deadline: float) -> dict[str, Any]:
         remaining = _remaining(deadline)
         headers = {
             "Authorization": f"Bearer {self._key}",
-            "Content-Type": "application/json",
+            "Content-Type": row.content_type,
             DEADLINE_HEADER: str(int(deadline * 1000)),
             SENT_HEADER: str(int(time.time() * 1000)),
             **_NO_HEADERS,
@@ -130,8 +152,8 @@ class Backend:
         try:
             response = self._pool.urlopen(
                 "POST",
-                prediction_path(model),
-                body=body,
+                _make_path(model, row.parameters),
+                body=row.body,
                 headers=headers,
                 retries=False,
                 timeout=urllib3.Timeout(
@@ -165,6 +187,11 @@ class Backend:
         if response.status == HTTPStatus.NOT_FOUND:
             raise NotReady(f"The model for {model} is not registered yet.")
         raise WorkerDied
+
+
+def _make_path(model: str, parameters: Mapping[str, str]) -> str:
+    path = prediction_path(model)
+    return f"{path}?{urlencode(parameters)}" if parameters else path
 
 
 def _remaining(deadline: float) -> float:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from gevent.lock import BoundedSemaphore
 from gevent.pool import Pool
 
-from gateway.backend import Backend
+from gateway.backend import Backend, write_row
 from gateway.documents import (
     Document,
     Format,
@@ -195,7 +195,7 @@ class _Job:
         with self._free:
             if self._has_gone():
                 raise ClientGone("The client has closed the connection.")
-            row = {"src_lang": source, "src_text": text, **self._row}
+            row = write_row({"src_lang": source, "src_text": text, **self._row})
             return self._translator.backend.predict(
                 self._model, row, deadline=self._deadline
             )

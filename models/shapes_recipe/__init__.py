@@ -1,1 +1,1 @@
-"""Trains the models that ship for images: draws pictures and clips, trains, checks, writes cards."""
+"""Trains the models that ship for images: draws pictures, trains, checks, writes cards."""

@@ -15,6 +15,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 #: No test waits longer for the fake than this.
 LIMIT_S = 120
@@ -25,10 +26,16 @@ class Call:
     """One request to `/predictions`."""
 
     model: str
-    row: dict[str, Any]
+    parameters: Mapping[str, str]
+    body: bytes
     headers: Mapping[str, str]
     #: The client's port: calls with the same one came over the same connection.
     port: int
+
+    @property
+    def row(self) -> Any:
+        """The content of a JSON body."""
+        return json.loads(self.body)
 
 
 @dataclass
@@ -152,9 +159,14 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if not self._has_key("inference"):
             return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
-        model = self.path.removeprefix("/predictions/")
-        headers = dict(self.headers.items())
-        call = Call(model, json.loads(body), headers, self.client_address[1])
+        url = urlsplit(self.path)
+        call = Call(
+            model=url.path.removeprefix("/predictions/"),
+            parameters=dict(parse_qsl(url.query)),
+            body=body,
+            headers=dict(self.headers.items()),
+            port=self.client_address[1],
+        )
         behave = BEHAVIOURS[self.fake.take_call(call)]
         try:
             return behave(self, call)
@@ -205,6 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _echo(handler: _Handler, call: Call, **extra: Any) -> None:
+    if call.headers["Content-Type"] != "application/json":
+        handler.answer(200, json.dumps({"bytes": len(call.body)}).encode())
+        return
     source = call.row["src_text"]
     if len(source) > handler.fake.limit:
         counts = {"tokens": len(source), "limit": handler.fake.limit}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backend import Backend
+from gateway.backend import Row, TorchServeBackend, write_row
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend.management import Management
@@ -19,16 +19,18 @@ from torchserve_backend.management import Management
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 
-def make_backend(url: str, key_file: Path, *, connections: int = 4) -> Backend:
+def make_backend(
+    url: str, key_file: Path, *, connections: int = 4
+) -> TorchServeBackend:
     management = Management(url, key_file)
-    return Backend(url, management, key_file, connections=connections)
+    return TorchServeBackend(url, management, key_file, connections=connections)
 
 
 @pytest.fixture
-def backend(torchserve: FakeTorchServe) -> Backend:
+def backend(torchserve: FakeTorchServe) -> TorchServeBackend:
     """A backend that has found its key already."""
     backend = make_backend(torchserve.url, torchserve.key_file)
-    backend.predict("ko", ITEM, deadline=time.time() + 60)
+    backend.predict("ko", write_row(ITEM), deadline=time.time() + 60)
     torchserve.calls.clear()
     return backend
 
@@ -40,8 +42,8 @@ def silent_url() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def predict(backend: Backend, *, timeout_s: float = 60):
-    return backend.predict("ko", ITEM, deadline=time.time() + timeout_s)
+def predict(backend: TorchServeBackend, *, timeout_s: float = 60):
+    return backend.predict("ko", write_row(ITEM), deadline=time.time() + timeout_s)
 
 
 def test_the_handlers_answer_comes_back(backend):
@@ -52,12 +54,21 @@ def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
     backend, torchserve
 ):
     deadline = time.time() + 60
-    backend.predict("ko", ITEM, deadline=deadline)
+    backend.predict("ko", write_row(ITEM), deadline=deadline)
     (call,) = torchserve.calls
     assert (call.model, call.row) == ("ko", ITEM)
     assert call.headers["Authorization"] == "Bearer first-inference"
     assert call.headers["Content-Type"] == "application/json"
     assert call.headers["X-Deadline-Ms"] == str(int(deadline * 1000))
+
+
+def test_bytes_go_as_they_are_with_their_parameters_in_the_url(backend, torchserve):
+    row = Row(b"\x93NUMPY", "application/octet-stream", {"top_k": "5"})
+    backend.predict("classification", row, deadline=time.time() + 60)
+    (call,) = torchserve.calls
+    assert (call.model, call.body) == ("classification", b"\x93NUMPY")
+    assert call.parameters == {"top_k": "5"}
+    assert call.headers["Content-Type"] == "application/octet-stream"
 
 
 def test_one_connection_serves_many_calls(backend, torchserve):
@@ -126,7 +137,7 @@ def test_a_full_queue_is_told_from_a_model_without_workers(backend, torchserve):
     with pytest.raises(Overloaded, match="queue for ko is full"):
         predict(backend)
     with pytest.raises(NotReady, match="no worker"):
-        backend.predict("en", ITEM, deadline=time.time() + 60)
+        backend.predict("en", write_row(ITEM), deadline=time.time() + 60)
     assert len(torchserve.calls) == 2
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.backend import Row
 from gateway.errors import ClientGone, RowProblem
 from gateway.langid import Identifier
 from gateway.schemas import TranslationRequest
@@ -39,9 +40,8 @@ class Model:
         self.rows: list[Mapping[str, Any]] = []
         self._answer, self._limit = answer, limit
 
-    def predict(
-        self, model: str, item: Mapping[str, Any], *, deadline: float
-    ) -> dict[str, Any]:
+    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+        item = json.loads(row.body)
         self.rows.append(item)
         text = item["src_text"]
         if len(text) > self._limit:
