@@ -15,6 +15,7 @@ from handlers.engine import packing
 from handlers.engine.loading import load_engine
 from handlers.engine.m2m100 import Engine, Sentence
 from torchserve_backend import catalog, checkpoint
+from torchserve_backend.sections import ENGINES
 
 #: Of a pack; the map's default.
 MAX_TOKENS = catalog.Translation.max_batch_tokens
@@ -75,7 +76,7 @@ def prepare(configuration: Configuration, cache: Path) -> Path:
     Raises Unsupported where the engine cannot run it so.
     """
     engine, compute_type = configuration.engine, configuration.compute_type
-    if engine not in catalog.ENGINES:
+    if engine not in ENGINES:
         raise Unsupported(f"there is no engine {engine!r}")
     if engine == "echo":
         return configuration.model

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from torchserve_backend import catalog
+from torchserve_backend.sections import check_value
 
 #: The keys of a model's entry that are tried in every combination; the map has the same
 #: ones in its translation section.
@@ -90,7 +91,7 @@ class ModelEntry(BaseModel):
     @classmethod
     def _check_values(cls, values: Sequence[Any], info: ValidationInfo) -> Any:
         for value in values:
-            catalog.check_value("", str(info.field_name), value)
+            check_value("", catalog.TRANSLATION, str(info.field_name), value)
         return values
 
     def combine(self) -> Iterator[Combination]:

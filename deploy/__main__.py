@@ -54,16 +54,16 @@ def up(
         int, typer.Option(help="Added to every port, for a second stack.")
     ] = 0,
     timeout_s: Annotated[
-        float, typer.Option(help="Longest wait for the languages to be ready.")
+        float, typer.Option(help="Longest wait for the models to be ready.")
     ] = 600,
 ) -> None:
-    """Start what is not running yet, wait until every language is ready, show a translation."""
+    """Start what is not running yet, wait until every model is ready, show a translation."""
     wanted = Stack(run_dir.resolve(), map_path.resolve(), model or None, port_offset)
     with _errors(show_log=wanted.log("torchserve")):
         nginx = _ensure(NGINX)
         wanted = _settle(wanted)
         models = backend.load_catalog(wanted.map, wanted.model)
-        with console.status("Preparing the model …"):
+        with console.status("Preparing the models …"):
             wanted.write()
             desired = backend.write_archives(models, wanted.store)
         _start(wanted, nginx)
@@ -71,7 +71,8 @@ def up(
         _wait_for_torchserve(wanted, management)
         _mend(desired, management)
         backend.show_progress(desired, management, timeout_s)
-        _show_translation(wanted, models)
+        if models.languages:
+            _show_translation(wanted, models)
 
 
 @app.command()
@@ -98,7 +99,7 @@ def down(run_dir: RunDir = ROOT / "run") -> None:
 
 @app.command()
 def status(run_dir: RunDir = ROOT / "run") -> None:
-    """Show every process and every language; exit 1 where something is not ready."""
+    """Show every process, language and task; exit 1 where something is not ready."""
     running = _find(run_dir)
     with _errors():
         states = Supervision(running).states()
@@ -130,7 +131,7 @@ def restart(run_dir: RunDir = ROOT / "run") -> None:
     with _errors():
         running.write_configuration()
         Supervision(running).restart("torchserve")
-    console.print("TorchServe is starting; `make status` shows its languages.")
+    console.print("TorchServe is starting; `make status` shows its models.")
 
 
 @app.command()

@@ -24,6 +24,7 @@ from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import PREFIX, READ_ELSEWHERE, Settings
 from torchserve_backend import catalog
+from torchserve_backend.sections import ENGINES
 
 ROOT = Path(__file__).parents[1]
 ROOMS = "benchmarks clients deploy docs gateway handlers models nginx tests".split()
@@ -191,20 +192,27 @@ def test_a_variable_of_an_option_is_documented(name):
     assert find_row(CONFIGURATION, name)
 
 
-@pytest.mark.parametrize("key", ["cuda_id", catalog.TRANSLATION])
+@pytest.mark.parametrize("key", ["cuda_id", *catalog.SECTIONS])
 def test_a_section_of_the_map_is_documented(key):
     assert find_row(CONFIGURATION, key)
 
 
-@pytest.mark.parametrize("key", catalog.Translation.__dataclass_fields__)
-def test_a_key_of_the_map_is_documented_with_its_default(key):
-    row = find_row(CONFIGURATION, f"{catalog.TRANSLATION}.{key}")
-    assert show(catalog.Translation.__dataclass_fields__[key].default) in row
+@pytest.mark.parametrize(
+    ("task", "key"),
+    [
+        (task, key)
+        for task, section in catalog.SECTIONS.items()
+        for key in section.__dataclass_fields__
+    ],
+)
+def test_a_key_of_the_map_is_documented_with_its_default(task, key):
+    row = find_row(CONFIGURATION, f"{task}.{key}")
+    assert show(catalog.SECTIONS[task].__dataclass_fields__[key].default) in row
 
 
 def test_every_precision_is_documented():
     row = find_row(CONFIGURATION, "translation.compute_type")
-    precisions = {name for names in catalog.ENGINES.values() for name in names}
+    precisions = {name for names in ENGINES.values() for name in names}
     assert {name for name in precisions if f"`{name}`" not in row} == set()
 
 

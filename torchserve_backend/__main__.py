@@ -68,13 +68,13 @@ def check(map_path: Map = catalog.MAP, model: ModelName = None) -> None:
     with _errors():
         models = load_catalog(map_path, model)
     table = Table(
-        *("language", "device", "engine", "precision"),
+        *("serves", "device", "engine", "precision"),
         *("workers", "batch", "delay ms", "queue"),
     )
     for entry in models.models:
         s = entry.settings
         table.add_row(
-            *(" ".join(entry.languages), entry.device, s.engine, entry.compute_type),
+            *(" ".join(entry.serves), entry.device, s.engine, entry.compute_type),
             *map(str, (entry.workers, s.batch_size, s.max_batch_delay, s.queue_size)),
         )
     console.print(table, soft_wrap=False)
@@ -145,7 +145,7 @@ def status(
     url: Url = DEFAULT_URL,
     key_file: KeyFile = KEY_FILE,
 ) -> None:
-    """Show every language: model, device, workers READY, queue, batch settings."""
+    """Show every language and task: model, device, workers READY, queue, batches."""
     with _errors():
         models = load_catalog(map_path, model)
         is_ready = print_status(models, Management(url, key_file))
@@ -225,7 +225,7 @@ def _heal(action: registrar.Action, management: Management) -> None:
 def show_progress(
     desired: list[registrar.Desired], management: Management, timeout_s: float
 ) -> None:
-    """A bar of ready languages until all are."""
+    """A bar of ready languages and tasks until all are."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -233,19 +233,19 @@ def show_progress(
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("languages ready", total=_count(desired))
+        bar = progress.add_task("ready", total=_count(desired))
         for ready in registrar.poll_ready(desired, management, timeout_s):
             are_ready = [model for model in desired if model.name in ready]
             progress.update(bar, completed=_count(are_ready))
 
 
 def _count(desired: list[registrar.Desired]) -> int:
-    return sum(len(entry.model.languages) for entry in desired)
+    return sum(len(entry.model.serves) for entry in desired)
 
 
 def print_status(models: Catalog, management: Management) -> bool:
     """Prints the table of `status`; whether every model is ready."""
-    table = Table("language", "model", "device", "READY", "queue", "batch", "delay ms")
+    table = Table("serves", "model", "device", "READY", "queue", "batch", "delay ms")
     are_ready = []
     for entry in models.models:
         found = management.describe(entry.name)
@@ -261,7 +261,7 @@ def print_status(models: Catalog, management: Management) -> bool:
             else ("not registered", "-", "-", "-")
         )
         table.add_row(
-            " ".join(entry.languages),
+            " ".join(entry.serves),
             entry.settings.model,
             entry.device,
             *map(str, state),

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from torchserve_backend.catalog import Model
 #: TorchServe itself must not give up: the registrar decides when a model is revived.
 _RETRY_S = 86_400
 _STARTUP_S = 600
+
+#: What is TorchServe's business, or decides which models there are, and no handler's.
+_OURS = (
+    *("model", "placement", "workers", "batch_size", "max_batch_delay"),
+    *("queue_size", "response_timeout"),
+)
 
 _VERSION = re.compile("1[.]0-[0-9a-f]{8}")
 
@@ -56,16 +63,14 @@ def archive(model: Model, store: Path, model_path: Path) -> Path:
 
 def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
     """What the handler is told of the map."""
-    settings = model.settings
-    return {
+    options = {
+        key: value for key, value in asdict(model.settings).items() if key not in _OURS
+    }
+    return options | {
         "model_path": str(model_path),
         "languages": list(model.languages),
-        "engine": settings.engine,
         "compute_type": model.compute_type,
         "devices": list(model.devices),
-        "max_batch_tokens": settings.max_batch_tokens,
-        "max_beam_size": settings.max_beam_size,
-        "max_alternatives": settings.max_alternatives,
     }
 
 

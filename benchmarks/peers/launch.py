@@ -76,8 +76,8 @@ def make_start(peer: Peer) -> Start:
 def choose(map_path: Path, model: Path) -> Options:
     """The model and the batches of a map, on a free port. Raises StackError for what the
     peers' environments do not have."""
-    served = catalog.load(map_path, gpus=count_gpus(), model=str(model)).models[0]
-    settings = served.settings
+    models = catalog.load(map_path, gpus=count_gpus(), model=str(model))
+    served, settings = models.models[0], models.translation
     if settings.engine == "transformers" or served.is_on_gpu:
         raise StackError(
             "The peers serve CTranslate2 on the CPU: their environments have neither "

@@ -4,17 +4,16 @@ that runs their requests in batches.
 
 from __future__ import annotations
 
-import queue
 from http import HTTPStatus
 from typing import Any
 
 from flask import Flask, request
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 
-from benchmarks.peers.microbatcher import MicroBatcher
 from benchmarks.peers.options import Options, read_options
 from benchmarks.peers.translator import Refused, Translator
 from handlers.engine.m2m100 import Sentence
+from handlers.engine.microbatcher import MicroBatcher, QueueFull
 
 #: A thread per request that is answered at the same time, and no more of them than wait.
 _THREADS = _QUEUE_SIZE = 512
@@ -41,8 +40,8 @@ def create_app(options: Options) -> Flask:
     def refuse(error: Refused) -> tuple[str, HTTPStatus]:
         return str(error), HTTPStatus.UNPROCESSABLE_ENTITY
 
-    @app.errorhandler(queue.Full)
-    def turn_away(_: queue.Full) -> tuple[str, HTTPStatus]:
+    @app.errorhandler(QueueFull)
+    def turn_away(_: QueueFull) -> tuple[str, HTTPStatus]:
         return "too many requests wait", HTTPStatus.SERVICE_UNAVAILABLE
 
     return app

@@ -49,7 +49,7 @@ def make_blueprint(
 
 
 def _find_limits(catalog: Catalog, settings: Settings) -> Limits:
-    section = catalog.models[0].settings
+    section = catalog.translation
     return Limits(
         targets=catalog.languages,
         max_texts=settings.max_texts,

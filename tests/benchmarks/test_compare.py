@@ -136,7 +136,7 @@ def test_a_map_has_the_wanted_settings_and_languages(tmp_path: Path):
     path = write_map(tmp_path / "new/map.json", {"max_batch_tokens": 0}, ["fr", "ko"])
     written = catalog.load(path)
     assert set(written.languages) == {"fr", "ko"}
-    assert {model.settings.max_batch_tokens for model in written.models} == {0}
+    assert written.translation.max_batch_tokens == 0
 
 
 def test_a_language_that_the_map_lacks_is_refused(tmp_path: Path):

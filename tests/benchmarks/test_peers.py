@@ -1,15 +1,12 @@
-"""The peers: the batcher of our own, Flask and LitServe really asked, and how peers are
+"""The peers: Flask and LitServe really asked, and how peers are
 installed, configured, started and stopped. Ray is not started here: it takes 600 MB of
 packages, and listens on more than the loopback interface.
 """
 
 from __future__ import annotations
 
-import queue
 import re
 import sys
-import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,7 +17,6 @@ import requests
 
 from benchmarks.peers import environments, launch
 from benchmarks.peers.launch import HERE, PEERS, Peer, find_free_port
-from benchmarks.peers.microbatcher import MicroBatcher
 from benchmarks.peers.options import Options, read_options, write_options
 from benchmarks.peers.translator import Refused, Translator
 from benchmarks.running import write_map
@@ -45,72 +41,9 @@ def translator(options: Options) -> Translator:
     return Translator(options)
 
 
-def make_batcher(work, batch_size: int = 64, wait_s: float = 0, queue_size: int = 64):
-    return MicroBatcher(
-        work, batch_size=batch_size, wait_s=wait_s, queue_size=queue_size
-    )
-
-
 def is_alive(process: psutil.Process) -> bool:
     """A zombie only waits for being counted by whoever has adopted it."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-
-
-def test_items_that_come_together_are_one_batch():
-    batches: list[list[int]] = []
-
-    def double(items: Sequence[int]) -> list[int]:
-        batches.append(sorted(items))
-        return [2 * item for item in items]
-
-    batcher = make_batcher(double, batch_size=3, wait_s=LIMIT_S)
-    with ThreadPoolExecutor(3) as pool:
-        results = list(pool.map(partial(batcher.ask, timeout_s=LIMIT_S), [1, 2, 3]))
-    assert results == [2, 4, 6]
-    assert batches == [[1, 2, 3]]
-
-
-def test_a_batch_does_not_wait_for_ever():
-    assert make_batcher(tuple, wait_s=0.01).ask("a", LIMIT_S) == "a"
-
-
-@pytest.mark.parametrize(
-    ("work", "error"),
-    [
-        pytest.param(lambda items: [1 / item for item in items], ZeroDivisionError),
-        pytest.param(lambda items: [1] * sum(items), RuntimeError, id="too few"),
-    ],
-)
-def test_a_batch_that_fails_fails_alone(work, error: type[Exception]):
-    batcher = make_batcher(work)
-    with pytest.raises(error):
-        batcher.ask(0, LIMIT_S)
-    assert batcher.ask(1, LIMIT_S) == 1
-
-
-def test_more_than_the_queue_holds_is_refused_and_who_has_gone_costs_nothing():
-    begun, go_on = threading.Event(), threading.Event()
-    seen: list[str] = []
-
-    def work(items: Sequence[str]) -> Sequence[str]:
-        seen.extend(items)
-        begun.set()
-        assert go_on.wait(LIMIT_S)
-        return items
-
-    batcher = make_batcher(work, batch_size=1, queue_size=2)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(batcher.ask, "first", LIMIT_S)
-        assert begun.wait(LIMIT_S)
-        for _ in range(2):
-            with pytest.raises(TimeoutError):
-                batcher.ask("gone", 0)
-        with pytest.raises(queue.Full):
-            batcher.ask("refused", LIMIT_S)
-        go_on.set()
-        assert first.result(LIMIT_S) == "first"
-    assert batcher.ask("last", LIMIT_S) == "last"
-    assert seen == ["first", "last"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_the_search_may_take_longer_with_the_same_results(tmp_path: Path):
         ("workers: 1", "worker: 1", r":5: models\.0\.worker: "),
         ("workers: 1", "engine: triton", r":5: models\.0\.engine: .*ctranslate2"),
         ("[5, 20]", "[5, fast]", r":4: models\.0\.max_batch_delay\.1: "),
-        ("[5, 20]", "[0]", r":4: models\.0\.max_batch_delay: "),
+        ("[5, 20]", "[-1]", r":4: models\.0\.max_batch_delay: "),
         ("  rates: [50, 25]", "  seconds: 3", r":6: load: expected either rates or"),
         ("rates: [50, 25]", "rates: [50]\n  clients: 2", r"either rates or clients"),
         ("rates: [50, 25]", "clients: [0]", r"whole numbers from 1"),

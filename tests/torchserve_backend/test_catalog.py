@@ -12,6 +12,7 @@ import pytest
 
 from torchserve_backend import catalog
 from torchserve_backend.catalog import CatalogError
+from torchserve_backend.sections import PLACEMENTS
 
 ORIGINAL = {
     **dict.fromkeys(["ko", "en", "zh", "es", "fr"], "0"),
@@ -271,7 +272,7 @@ def test_a_bad_device_is_refused(path: Path, device: Any):
 
 RANGES = {
     "batch_size": "of at least 1",
-    "max_batch_delay": "of at least 1",
+    "max_batch_delay": "of at least 0",
     "workers": "of at least 1",
     "queue_size": "of at least 1",
     "response_timeout": "of at least 1",
@@ -292,7 +293,7 @@ def test_a_bad_number_is_refused(path: Path, setting: str, value: Any):
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        *(("batch_size", 0), ("max_batch_delay", 0), ("workers", 0)),
+        *(("batch_size", 0), ("max_batch_delay", -1), ("workers", 0)),
         *(("queue_size", 0), ("response_timeout", 0)),
         *(("max_beam_size", 0), ("max_beam_size", 9), ("max_alternatives", 6)),
     ],
@@ -340,8 +341,122 @@ def test_a_precision_of_the_other_engine_is_refused(path: Path):
     assert_refused(path, ["translation.compute_type: ", expectation, "found 'int8'"])
 
 
+VISION_DEFAULTS = {
+    "compute_type": "auto",
+    "workers": 1,
+    "devices": "0",
+    "queue_size": 256,
+    "max_pixels": 7680 * 4320,
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "defaults"),
+    [
+        (
+            "captioning",
+            {
+                "model": "models/shapes/captioning",
+                "batch_size": 1,
+                "max_batch_delay": 0,
+                "response_timeout": 120,
+                "max_batch_frames": 32,
+                "max_tokens": 30,
+            },
+        ),
+        (
+            "classification",
+            {
+                "model": "models/shapes/classification",
+                "batch_size": 64,
+                "max_batch_delay": 5,
+                "response_timeout": 60,
+            },
+        ),
+        (
+            "detection",
+            {
+                "model": "models/shapes/detection",
+                "batch_size": 8,
+                "max_batch_delay": 5,
+                "response_timeout": 60,
+            },
+        ),
+    ],
+)
+def test_a_section_of_a_task_is_a_model_of_its_own(
+    path: Path, task: str, defaults: dict[str, Any]
+):
+    models = catalog.load(write(path, {"cuda_id": KO, task: {}}), gpus=1)
+    model = models.route(task)
+    assert dict(models.tasks) == {task: model}
+    assert (model.name, model.task, model.serves) == (task, task, (task,))
+    assert (model.devices, model.compute_type) == (("0",), "float16")
+    assert dataclasses.asdict(model.settings) == VISION_DEFAULTS | defaults
+    assert [entry.name for entry in models.models] == ["ko", task]
+    assert models.languages == ("ko",)
+
+
+def test_a_task_without_a_section_is_not_served(path: Path):
+    models = catalog.load(write(path, {"cuda_id": KO}))
+    assert dict(models.tasks) == {}
+    with pytest.raises(KeyError):
+        models.route("captioning")
+
+
+def test_a_map_may_serve_images_alone(path: Path):
+    models = catalog.load(write(path, {"detection": {"devices": "cpu"}}), gpus=1)
+    assert (models.languages, list(models.tasks)) == ((), ["detection"])
+    assert not models.is_cpu_fallback
+
+
+def test_translation_needs_languages(path: Path):
+    write(path, {"translation": {}, "detection": {}})
+    assert_refused(path, ["cuda_id: expected an object"])
+
+
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [("cpu", ("cpu",)), ("1", ("1",)), (["1", "0"], ("0", "1"))],
+    ids=str,
+)
+def test_a_task_is_placed_as_languages_are(path: Path, devices: Any, expected: Any):
+    write(path, {"captioning": {"devices": devices, "workers": 2}})
+    model = catalog.load(path, gpus=2).route("captioning")
+    assert (model.devices, model.workers) == (expected, 2 * len(expected))
+
+
+def test_a_task_s_gpu_has_to_exist(path: Path):
+    write(path, {"captioning": {"devices": ["0", "4"]}})
+    with pytest.raises(
+        CatalogError, match=r"captioning\.devices: GPU 4 does not exist"
+    ):
+        catalog.load(path, gpus=4)
+
+
+def test_without_a_gpu_a_task_runs_on_the_cpu(path: Path):
+    models = catalog.load(write(path, {"captioning": {"devices": "1"}}))
+    assert models.is_cpu_fallback
+    assert models.route("captioning").devices == ("cpu",)
+
+
+@pytest.mark.parametrize(
+    ("section", "expectation"),
+    [
+        ([], "captioning: expected an object, found []"),
+        ({"max_batch_frames": 0}, "captioning.max_batch_frames: expected a whole"),
+        ({"devices": "tpu"}, 'captioning.devices: expected "cpu", a GPU number'),
+        ({"placement": "device"}, "captioning.placement: unknown; expected one of"),
+        ({"compute_type": "int8"}, "captioning.compute_type: expected one of auto, "),
+    ],
+    ids=str,
+)
+def test_a_bad_section_of_a_task_is_refused(path: Path, section: Any, expectation: str):
+    assert_refused(write(path, {"cuda_id": KO, "captioning": section}), [expectation])
+
+
 @pytest.mark.parametrize("device", ["2", ["1", "2"]], ids=["alone", "in a list"])
-@pytest.mark.parametrize("placement", catalog.PLACEMENTS)
+@pytest.mark.parametrize("placement", PLACEMENTS)
 def test_a_gpu_that_does_not_exist_is_refused(path: Path, placement: str, device: Any):
     section = {"placement": placement}
     write(path, {"cuda_id": {"ko": "0", "it": device}, "translation": section})
