@@ -21,7 +21,7 @@ from deploy import launch, programs, prometheus, stack
 from deploy.programs import NGINX, PROMETHEUS, Program
 from deploy.stack import ROOT, Stack, StackError
 from deploy.supervision import PROGRAMS, Supervision
-from handlers.engine.m2m100 import ModelError
+from handlers.engine.directories import ModelError
 from torchserve_backend import __main__ as backend
 from torchserve_backend import catalog, registrar
 from torchserve_backend.catalog import Catalog, CatalogError

@@ -19,7 +19,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from handlers.engine.m2m100 import LANGUAGES, ModelError
+from handlers.engine.directories import ModelError
+from handlers.engine.m2m100 import LANGUAGES
 from torchserve_backend import archiver, catalog, checkpoint, registrar
 from torchserve_backend.catalog import Catalog, CatalogError, Model
 from torchserve_backend.devices import count_gpus

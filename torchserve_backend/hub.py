@@ -22,11 +22,10 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
     validate_repo_id,
 )
 
+from handlers.engine.directories import WEIGHT_FILES, ModelError
 from handlers.engine.m2m100 import (
     SETTINGS_FILE,
     TOKENIZER_FILES,
-    WEIGHT_FILES,
-    ModelError,
     missing_files,
 )
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from handlers.engine.directories import ModelError
 from handlers.engine.m2m100 import (
     LANGUAGES,
     SETTINGS_FILE,
     TOKENIZER_FILES,
-    ModelError,
     check_directory,
     language_token,
     read_settings,

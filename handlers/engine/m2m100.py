@@ -14,14 +14,15 @@ from typing import Any, Protocol
 
 import sentencepiece
 
+from handlers.engine.directories import (
+    WEIGHT_FILES,
+    ModelError,
+    list_files,
+    read_object,
+)
 from handlers.engine.guard import Fault
 
 TOKENIZER_FILES = ("sentencepiece.bpe.model", "vocab.json")
-WEIGHT_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-)
 #: Ours, beside the model's own files: the `languages` it knows where they are not all of
 #: M2M100's, and for a model of a small domain the `min_score` under which its answers
 #: carry `warning`.
@@ -42,10 +43,6 @@ LANGUAGES = """
 
 EOS = "</s>"
 UNKNOWN = "<unk>"
-
-
-class ModelError(ValueError):
-    """A model directory that cannot be served; the message says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -164,20 +161,12 @@ def missing_files(names: Collection[str]) -> list[str]:
 
 def check_directory(directory: Path) -> None:
     """Raises ModelError unless `directory` holds an M2M100 as Hugging Face lays it out."""
-    if not directory.is_dir():
-        raise ModelError(f"{directory} is not a directory")
-    missing = missing_files(
-        [path.name for path in directory.iterdir() if path.exists()]
-    )
+    missing = missing_files(list_files(directory))
     if missing:
         raise ModelError(
             f"{directory} is not an M2M100 directory: it lacks {', '.join(missing)}"
         )
-    try:
-        config = json.loads((directory / "config.json").read_text("utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{directory}/config.json is not JSON: {error}") from error
-    kind = config.get("model_type") if isinstance(config, dict) else None
+    kind = read_object(directory / "config.json").get("model_type")
     if kind != "m2m_100":
         raise ModelError(
             f"{directory}/config.json: model_type is {kind!r}, expected 'm2m_100'"

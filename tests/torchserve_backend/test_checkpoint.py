@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.engine.m2m100 import ModelError
+from handlers.engine.directories import ModelError
 from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
 from torchserve_backend import catalog, checkpoint
 

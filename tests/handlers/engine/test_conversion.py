@@ -20,7 +20,8 @@ from safetensors.torch import load_file, save_file
 from handlers.engine import conversion
 from handlers.engine.conversion import convert, converted_path
 from handlers.engine.ctranslate2 import CTranslate2Engine
-from handlers.engine.m2m100 import LANGUAGES, ModelError, Sentence
+from handlers.engine.directories import ModelError
+from handlers.engine.m2m100 import LANGUAGES, Sentence
 from tests.random_m2m100 import PHRASEBOOK
 
 CONVERT = """

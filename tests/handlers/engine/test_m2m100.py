@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from transformers import M2M100Tokenizer
 
+from handlers.engine.directories import ModelError
 from handlers.engine.m2m100 import (
     LANGUAGES,
     UNKNOWN,
-    ModelError,
     Sentence,
     Tokenizer,
     check_directory,
