@@ -1,6 +1,6 @@
-"""The peers: Flask and LitServe really asked, and how peers are
-installed, configured, started and stopped. Ray is not started here: it takes 600 MB of
-packages, and listens on more than the loopback interface.
+"""The peers: Flask and LitServe really asked, and how peers are installed, configured,
+started and stopped. Ray is not started here: it takes 600 MB of packages, and listens on
+more than the loopback interface.
 """
 
 from __future__ import annotations

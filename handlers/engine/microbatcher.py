@@ -1,0 +1,178 @@
+"""Single items in from many threads, a Future of each result out: threads of its own run
+them in batches, of which each waits for a limited time to fill.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: How long `close` waits for the items that it has taken.
+_DRAIN_S = 30.0
+
+
+class Refused(Exception):
+    """An item that was not taken."""
+
+
+class QueueFull(Refused):
+    """As many items wait as may."""
+
+
+class Closed(Refused):
+    """No item is taken any more."""
+
+
+class BatchFailed(Exception):
+    """Why an item has no result, where that is not an ordinary exception of `work`."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry(Generic[Item, Result]):
+    item: Item
+    future: Future[Result] = field(default_factory=Future)
+    came_at: float = field(default_factory=time.monotonic)
+
+
+class MicroBatcher(Generic[Item, Result]):
+    """Runs up to `batch_size` items at once, a batch for each of `works` at the same time;
+    whichever is free takes the next. A batch leaves when it is full, or `wait_s` after its
+    first item came. Of more than `queue_size` waiting items the last are refused.
+
+    What a work raises, each item of its batch gets and no other. An item whose Future is
+    cancelled before its batch leaves is not run. Needs nothing but Python.
+    """
+
+    def __init__(
+        self,
+        *works: Callable[[Sequence[Item]], Sequence[Result]],
+        batch_size: int,
+        wait_s: float,
+        queue_size: int,
+    ) -> None:
+        self._batch_size = min(batch_size, queue_size)
+        self._wait_s = wait_s
+        self._queue_size = queue_size
+        self._waiting: deque[_Entry[Item, Result]] = deque()
+        self._is_closed = False
+        self._changed = threading.Condition()
+        #: One thread fills a batch; two would share the items of one between them.
+        self._filling = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._run, args=(work,), daemon=True)
+            for work in works
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def waiting(self) -> int:
+        """Items that no work has taken yet."""
+        return len(self._waiting)
+
+    def submit(self, item: Item) -> Future[Result]:
+        """Takes an item. Raises QueueFull and Closed."""
+        entry: _Entry[Item, Result] = _Entry(item)
+        with self._changed:
+            if self._is_closed:
+                raise Closed("this batcher takes no items any more")
+            if len(self._waiting) >= self._queue_size:
+                raise QueueFull(f"{self._queue_size} items wait already")
+            self._waiting.append(entry)
+            # Only one thread waits here, for a first item and then for the last.
+            if len(self._waiting) in (1, self._batch_size):
+                self._changed.notify()
+        return entry.future
+
+    def ask(self, item: Item, timeout_s: float) -> Result:
+        """The item's result. Raises what `submit` does, TimeoutError, and what its batch
+        raised."""
+        future = self.submit(item)
+        try:
+            return future.result(timeout_s)
+        finally:
+            future.cancel()
+
+    def close(self, limit_s: float = _DRAIN_S) -> None:
+        """Takes no further item and waits until those that wait have their results. After
+        `limit_s` the rest get Closed."""
+        give_up_at = time.monotonic() + limit_s
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(max(0.0, give_up_at - time.monotonic()))
+        with self._changed:
+            left = self._take(len(self._waiting))
+        _fail(left, Closed("this batcher was closed before the item's turn"))
+
+    def _run(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> None:
+        while self._run_next(work):
+            pass  # nothing of the last batch is kept while the next one fills
+
+    def _run_next(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> bool:
+        batch = self._collect()
+        _answer(work, [e for e in batch if e.future.set_running_or_notify_cancel()])
+        return bool(batch)
+
+    def _collect(self) -> list[_Entry[Item, Result]]:
+        """The next batch; none once all is drained."""
+        with self._filling, self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            if self._waiting:
+                leaves_at = self._waiting[0].came_at + self._wait_s
+                self._changed.wait_for(
+                    lambda: len(self._waiting) >= self._batch_size or self._is_closed,
+                    max(0.0, leaves_at - time.monotonic()),
+                )
+            return self._take(self._batch_size)
+
+    def _take(self, most: int) -> list[_Entry[Item, Result]]:
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+
+def _answer(
+    work: Callable[[Sequence[Item]], Sequence[Result]],
+    batch: Sequence[_Entry[Item, Result]],
+) -> None:
+    """Whatever goes wrong reaches those who wait for this batch, and leaves the thread
+    alive."""
+    if not batch:
+        return
+    try:
+        results = list(work([entry.item for entry in batch]))
+        if len(results) != len(batch):
+            raise BatchFailed(f"{len(results)} results for {len(batch)} items")
+    except Exception as error:
+        _fail(batch, error)
+    except BaseException as error:  # it would end this thread, and then whoever asked
+        _fail(batch, BatchFailed(f"the batch was ended by {type(error).__name__}"))
+    else:
+        for entry, result in zip(batch, results, strict=True):
+            entry.future.set_result(result)
+
+
+def _fail(batch: Sequence[_Entry[Item, Result]], error: Exception) -> None:
+    for entry in batch:
+        if entry.future.running() or entry.future.set_running_or_notify_cancel():
+            entry.future.set_exception(error)
