@@ -23,7 +23,7 @@ from benchmarks.passes import Measurement, Plan, Skipped
 from benchmarks.plots import Chart
 from benchmarks.report import Table
 from deploy.stack import ROOT, StackError
-from torchserve_backend import checkpoint
+from torchserve_backend import checkpoint, sections
 
 console = Console(highlight=False)
 
@@ -36,6 +36,7 @@ Model = Annotated[
         help="A model directory, or 418M: random weights in M2M100-418M's size."
     ),
 ]
+Task = Annotated[sections.Task, typer.Option(help="What is asked for.")]
 Plot = Annotated[
     Path | None, typer.Option(help="A picture of the figures (needs matplotlib).")
 ]

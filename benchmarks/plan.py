@@ -21,14 +21,13 @@ from pydantic import (
     model_validator,
 )
 
-from torchserve_backend import catalog
-from torchserve_backend.sections import check_value
+from torchserve_backend.sections import SECTIONS, TRANSLATION, Task, check_value
 
 #: The keys of a model's entry that are tried in every combination; the map has the same
-#: ones in its translation section.
+#: ones in the task's section, if not all in each.
 KNOBS = (
     *("engine", "compute_type", "placement", "workers"),
-    *("batch_size", "max_batch_delay", "max_batch_tokens"),
+    *("batch_size", "max_batch_delay", "max_batch_tokens", "max_batch_frames"),
 )
 _ALIKE = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -41,21 +40,36 @@ class PlanError(ValueError):
 class Combination:
     """One configuration of a stack."""
 
+    task: str
     model: str
     #: All of the map where none is named.
     languages: tuple[str, ...]
     #: What the map's `cuda_id` takes; its own where it is None.
     device: str | tuple[str, ...] | None
-    #: Keys and values of the map's translation section.
+    #: Keys and values of the task's section of the map.
     settings: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
         """What tells it from the map as it ships, and so from the others."""
-        pairs = [("model", self.model), ("device", self.device), *self.settings]
-        usual = {("model", catalog.Translation.model), ("device", None)}
+        pairs = [
+            *(("task", self.task), ("model", self.model), ("device", self.device)),
+            *self.settings,
+        ]
+        usual = {
+            *(
+                ("task", TRANSLATION),
+                ("model", find_model(self.task)),
+                ("device", None),
+            ),
+        }
         told = [f"{key}={value}" for key, value in pairs if (key, value) not in usual]
         return " ".join(told) or "as it ships"
+
+
+def find_model(task: str) -> str:
+    """The model that a task has where none is named."""
+    return str(SECTIONS[task].__dataclass_fields__["model"].default)
 
 
 def _make_list(value: Any) -> Any:
@@ -74,7 +88,9 @@ class ModelEntry(BaseModel):
 
     model_config = _ALIKE
 
-    model: str = catalog.Translation.model
+    task: Task = TRANSLATION
+    #: The task's own where it is empty.
+    model: str = ""
     languages: Words = ()
     device: Annotated[
         tuple[str | tuple[str, ...], ...], BeforeValidator(_make_list)
@@ -86,13 +102,24 @@ class ModelEntry(BaseModel):
     batch_size: Numbers = ()
     max_batch_delay: Numbers = ()
     max_batch_tokens: Numbers = ()
+    max_batch_frames: Numbers = ()
 
     @field_validator(*KNOBS)
     @classmethod
     def _check_values(cls, values: Sequence[Any], info: ValidationInfo) -> Any:
+        task, key = info.data.get("task", TRANSLATION), str(info.field_name)
+        if values and key not in SECTIONS[task].__dataclass_fields__:
+            raise ValueError(f"the map's {task} section has no such key")
         for value in values:
-            check_value("", catalog.TRANSLATION, str(info.field_name), value)
+            check_value("", task, key, value)
         return values
+
+    @field_validator("languages")
+    @classmethod
+    def _check_languages(cls, languages: Sequence[str], info: ValidationInfo) -> Any:
+        if languages and info.data.get("task", TRANSLATION) != TRANSLATION:
+            raise ValueError("only translation has languages")
+        return languages
 
     def combine(self) -> Iterator[Combination]:
         """Every combination of the values."""
@@ -103,7 +130,16 @@ class ModelEntry(BaseModel):
         ]
         for device in self.device or (None,):
             for settings in itertools.product(*knobs):
-                yield Combination(self.model, self.languages, device, settings)
+                yield self._make(device, settings)
+
+    @property
+    def default(self) -> Combination:
+        """As the map ships."""
+        return self._make(None, ())
+
+    def _make(self, device: Any, settings: tuple[tuple[str, Any], ...]) -> Combination:
+        model = self.model or find_model(self.task)
+        return Combination(self.task, model, self.languages, device, settings)
 
 
 class LoadEntry(BaseModel):
@@ -173,8 +209,7 @@ class Plan(BaseModel):
     @property
     def default(self) -> Combination:
         """The first model as the map ships."""
-        first = self.models[0]
-        return Combination(first.model, first.languages, None)
+        return self.models[0].default
 
     def combine(self) -> list[Combination]:
         """Every combination once, the default first."""

@@ -58,13 +58,15 @@ Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
 
 
 @contextmanager
-def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
-    """Brings a stack up with `python -m deploy`, and down again whatever happens.
+def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
+    """Brings a stack up with `python -m deploy`, and down again whatever happens; `model`
+    replaces the one that the map has for translation.
 
     Raises StackError with what it said where it does not come up.
     """
-    offset = str(find_port_offset())
-    options = ("--map", str(map_path), "--model", str(model), "--port-offset", offset)
+    options = ["--map", str(map_path), "--port-offset", str(find_port_offset())]
+    if model:
+        options += ["--model", str(model)]
     try:
         _deploy("up", run, *options, timeout_s=START_S)
         stack = stacks.read(run)
@@ -107,23 +109,33 @@ def write_map(
     languages: Collection[str] = (),
     *,
     device: Any = None,
+    task: str = catalog.TRANSLATION,
 ) -> Path:
-    """The map as it ships with other `settings` for translation, only these languages where
-    some are named, and on another `device` where one is. Raises ValueError where a language
-    is not in the map."""
-    content = json.loads(catalog.MAP.read_text("utf-8"))
-    missing = set(languages) - set(content["cuda_id"])
-    if missing:
-        raise ValueError(f"not in the map: {', '.join(sorted(missing))}")
-    content["cuda_id"] = {
-        language: device or own
-        for language, own in content["cuda_id"].items()
-        if not languages or language in languages
-    }
-    content["translation"] |= settings
+    """The map as it ships with this task alone and other `settings` for it, only these
+    languages where some are named, and on another `device` where one is. Raises ValueError
+    where a language is not in the map."""
+    shipped = json.loads(catalog.MAP.read_text("utf-8"))
+    content = {task: shipped.get(task, {}) | dict(settings)}
+    if task == catalog.TRANSLATION:
+        content |= {"cuda_id": _choose_languages(shipped["cuda_id"], languages, device)}
+    elif device:
+        content[task]["devices"] = device
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2), "utf-8")
     return path
+
+
+def _choose_languages(
+    shipped: Mapping[str, Any], languages: Collection[str], device: Any
+) -> dict[str, Any]:
+    missing = set(languages) - set(shipped)
+    if missing:
+        raise ValueError(f"not in the map: {', '.join(sorted(missing))}")
+    return {
+        language: device or own
+        for language, own in shipped.items()
+        if not languages or language in languages
+    }
 
 
 def _is_free(offset: int) -> bool:

@@ -21,6 +21,7 @@ from benchmarks.options import (
     Plot,
     RunDir,
     Target,
+    Task,
     check_plot,
     console,
     explain_errors,
@@ -34,7 +35,8 @@ from benchmarks.plots import Chart
 from benchmarks.processes import measure_cost
 from benchmarks.report import Content, Table
 from benchmarks.running import Running, find_running
-from benchmarks.sentences import draw, write_request
+from benchmarks.workload import draw_requests
+from torchserve_backend import catalog
 
 SENTENCES = 2000
 _TICKS_PER_S = 10
@@ -51,6 +53,7 @@ def command(
         str, typer.Option(help="Arrivals per second of open loops; empty for none.")
     ] = "",
     seconds: Annotated[float, typer.Option(help="Length of each loop.")] = 15,
+    task: Task = catalog.TRANSLATION,
     target: Target = "",
     connections: Annotated[
         int, typer.Option(help="Requests of an open loop under way at the most.", min=1)
@@ -72,7 +75,7 @@ def command(
         running = find_running(run_dir)
         numbers = read_numbers(clients) if clients else []
         planned = read_rates(rates)
-        requests = list(map(write_request, draw(SENTENCES, read_words(target))))
+        requests = draw_requests(task, SENTENCES, targets=read_words(target))
         ticks = (len(numbers) + len(planned)) * seconds * _TICKS_PER_S
         with show_progress(ticks) as bar:
             asked = Asked(running.url, requests, bar.tick)
@@ -89,7 +92,12 @@ def command(
                 for rate in planned
             ]
         console.print(_describe(loads))
-        options = {"target": target, "seconds": seconds, "connections": connections}
+        options = {
+            "task": task,
+            "target": target,
+            "seconds": seconds,
+            "connections": connections,
+        }
         publish(out, tabulate(loads), Content("stack", options, {"loads": loads}))
         publish_plot(plot, chart(loads))
 

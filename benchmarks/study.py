@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import csv
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from benchmarks import running
 from benchmarks.figures import show
 from benchmarks.options import (
-    Model,
     Plot,
+    Task,
     check_plot,
     console,
     explain_errors,
@@ -29,8 +29,8 @@ from benchmarks.options import (
 from benchmarks.passes import Measurement, Plan, Skipped
 from benchmarks.plots import Chart
 from benchmarks.report import Content, Table
-from benchmarks.sentences import draw, write_request
 from benchmarks.tasks import TaskSubject
+from benchmarks.workload import draw_requests
 from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
 
@@ -46,7 +46,10 @@ _HEADERS = (
 
 def command(
     *,
-    model: Model = "models/phrasebook",
+    task: Task = catalog.TRANSLATION,
+    model: Annotated[
+        str, typer.Option(help="A directory or hub name; the task's own otherwise.")
+    ] = "",
     devices: Annotated[
         str, typer.Option(help="`cpu` and numbers of GPUs, with commas between.")
     ] = "cpu",
@@ -63,7 +66,7 @@ def command(
     ] = "",
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="KEY=VALUE in the map's translation section."),
+        typer.Option("--set", help="KEY=VALUE in the task's section of the map."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
         "run/benchmark-study.json"
@@ -78,12 +81,18 @@ def command(
     with explain_errors():
         check_plot(plot)
         sizes = tuple(sorted(read_numbers(batches)))
-        texts = draw(max(_PASS_ITEMS, *sizes), [language], tokens=read_range(tokens))
+        requests = draw_requests(
+            task,
+            max(_PASS_ITEMS, *sizes),
+            targets=[language],
+            tokens=read_range(tokens),
+        )
+        settings = read_settings(setting or ()) | ({"model": model} if model else {})
         plans = [
             Plan(
-                TaskSubject(_find_model(model, language, device, setting or ())),
+                TaskSubject(_find_model(task, language, device, settings)),
                 batches=sizes,
-                items=tuple(write_request(text).body for text in texts),
+                items=tuple(request.body for request in requests),
                 pass_items=_PASS_ITEMS,
                 repetitions=repetitions,
                 limit_s=limit_s,
@@ -95,7 +104,7 @@ def command(
         skipped = [result for result in results if isinstance(result, Skipped)]
         for reason in skipped:
             console.print(f"{' '.join(reason.label)}: {reason.reason}", markup=False)
-        options = {"model": model, "settings": read_settings(setting or ())}
+        options = {"task": task, "settings": settings}
         content = Content("study", options, {"measured": measured, "skipped": skipped})
         publish(out, tabulate(measured), content)
         write_csv(out.with_suffix(".csv"), measured)
@@ -192,14 +201,15 @@ def _by_device(measured: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _find_model(
-    name: str, language: str, device: str, settings: Sequence[str]
+    task: str, language: str, device: str, settings: Mapping[str, Any]
 ) -> catalog.Model:
     """As the map would have it."""
     with tempfile.TemporaryDirectory() as folder:
         map_path = running.write_map(
             Path(folder) / "map.json",
-            {**read_settings(settings), "model": name},
+            settings,
             [language],
             device=device,
+            task=task,
         )
         return catalog.load(map_path, gpus=count_gpus()).models[0]

@@ -19,12 +19,12 @@ from benchmarks.plan import Combination, LoadEntry, Plan, SlaEntry
 from benchmarks.processes import measure_cost
 from benchmarks.running import Running
 from benchmarks.search import find_highest
-from benchmarks.sentences import draw, write_request
+from benchmarks.workload import draw_requests
 from deploy.stack import StackError
-from torchserve_backend import catalog, checkpoint
+from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
 
-_SENTENCES = 2000
+_REQUESTS = 2000
 #: Requests of an open loop that are under way at the most.
 _CONNECTIONS = 512
 #: Of fewer requests the 99th percentile is the slowest one, and a matter of chance.
@@ -81,8 +81,13 @@ class Trial:
 def write_map(path: Path, combination: Combination) -> Path:
     """The combination as a map that `make up CONFIG=…` takes. Raises ValueError where there
     is no such map."""
-    settings = {"model": combination.model, **dict(combination.settings)}
-    running.write_map(path, settings, combination.languages, device=combination.device)
+    running.write_map(
+        path,
+        {"model": combination.model, **dict(combination.settings)},
+        combination.languages,
+        device=combination.device,
+        task=combination.task,
+    )
     catalog.load(path, gpus=count_gpus())
     return path
 
@@ -94,12 +99,16 @@ def keeps(load: Load, sla: SlaEntry) -> bool:
     return is_fast and load.errors <= sla.error_share * load.answers
 
 
-def draw_requests(load: LoadEntry, languages: tuple[str, ...]) -> list[Request]:
-    """The texts that a plan asks for, into `languages`, or into its own targets as often as
-    it says."""
+def list_requests(load: LoadEntry, combination: Combination) -> list[Request]:
+    """What a plan asks for: pictures, or texts into the combination's languages, or into
+    the plan's own targets as often as it says."""
     targets = [target for target, n in load.targets.items() for _ in range(n)]
-    sentences = draw(_SENTENCES, targets or languages, tokens=read_range(load.tokens))
-    return [write_request(sentence) for sentence in sentences]
+    return draw_requests(
+        combination.task,
+        _REQUESTS,
+        targets=targets or combination.languages,
+        tokens=read_range(load.tokens),
+    )
 
 
 def run_trial(
@@ -121,8 +130,7 @@ def run_trial(
     fault = ""
     try:
         say(f"starting {combination.name}")
-        model = checkpoint.fetch(combination.model, checkpoint.default_cache())
-        with running.start(run_dir, map_path, model) as stack:
+        with running.start(run_dir, map_path) as stack:
             say(f"warming up {combination.name}")
             measure = _Measure(stack, plan, combination)
             measure.warm_up()
@@ -147,7 +155,7 @@ class _Measure:
     def __init__(self, stack: Running, plan: Plan, combination: Combination) -> None:
         self._stack = stack
         self._plan = plan
-        requests = draw_requests(plan.load, combination.languages)
+        requests = list_requests(plan.load, combination)
         self._target = Target(stack.url, requests)
 
     def warm_up(self) -> None:

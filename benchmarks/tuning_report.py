@@ -17,12 +17,12 @@ from benchmarks.plots import Chart
 from benchmarks.processes import sum_cpu, sum_memory
 from benchmarks.report import Table, describe_machine, to_markdown
 from benchmarks.trials import Point, Trial
-from torchserve_backend import catalog
+from torchserve_backend.sections import SECTIONS
 
 #: Lines of a picture that can be told apart.
 _MOST_LINES = 6
 _COLUMNS = (
-    *("rung", "model", "languages", "device", *KNOBS),
+    *("rung", "task", "model", "languages", "device", *KNOBS),
     *("concurrency", "rate", "requests", "errors", "throughput", "average_ms"),
     *("p50_ms", "p90_ms", "p99_ms", "is_within_sla", "queue_ms", "handler_ms"),
     *("batch_fill", "padding_share", "tokens", "cpu_ms", "memory_mb"),
@@ -122,9 +122,11 @@ def _join_rungs(name: str, trials: Sequence[Trial]) -> Trial:
 
 def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str, Any]:
     load, workers = point.load, point.workers
-    settings = {key: getattr(catalog.Translation, key) for key in KNOBS}
+    section = SECTIONS[combination.task].__dataclass_fields__
+    settings = {key: section[key].default for key in KNOBS if key in section}
     return {
         "rung": trial.rung,
+        "task": combination.task,
         "model": combination.model,
         "languages": " ".join(combination.languages),
         "device": combination.device,

@@ -8,12 +8,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, Literal
 
-TRANSLATION = "translation"
-CAPTIONING = "captioning"
-CLASSIFICATION = "classification"
-DETECTION = "detection"
+TRANSLATION: Final = "translation"
+CAPTIONING: Final = "captioning"
+CLASSIFICATION: Final = "classification"
+DETECTION: Final = "detection"
+
+#: The tasks, for those who let others choose one.
+Task = Literal["translation", "captioning", "classification", "detection"]
 
 CPU = "cpu"
 

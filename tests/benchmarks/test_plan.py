@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.plan import KNOBS, Plan, PlanError, read_plan
+from benchmarks.trials import write_map
+from torchserve_backend import catalog
 
 PLAN = """\
 models:
@@ -44,6 +46,29 @@ def test_devices_are_combined_too(tmp_path: Path):
     assert devices == {None, "cpu", "0", ("0", "1")}
 
 
+DETECTION = """\
+models:
+  - task: detection
+    compute_type: [float32, bfloat16]
+    batch_size: [1, 8]
+load:
+  rates: [5, 50]
+sla:
+  p99_ms: 100
+"""
+
+
+def test_every_task_can_be_tuned(tmp_path: Path):
+    default, *others = read(tmp_path, DETECTION).combine()
+    assert {c.model for c in (default, *others)} == {"models/shapes/detection"}
+    assert default.name == "task=detection"
+    assert others[0].name == "task=detection compute_type=float32 batch_size=1"
+    path = write_map(tmp_path / "map.json", others[0])
+    (model,) = catalog.load(path).models
+    assert (model.task, model.compute_type) == ("detection", "float32")
+    assert (model.settings.batch_size, model.settings.max_batch_delay) == (1, 5)
+
+
 def test_levels_are_in_order(tmp_path: Path):
     load = read(tmp_path, PLAN).load
     assert load.levels == (25, 50)
@@ -77,6 +102,8 @@ def test_the_search_may_take_longer_with_the_same_results(tmp_path: Path):
         ("rates: [50, 25]", "rates: [50]\n  clients: 2", r"either rates or clients"),
         ("rates: [50, 25]", "clients: [0]", r"whole numbers from 1"),
         ("workers: 1", "batch_size: 1", r":5: batch_size: is there twice"),
+        ("workers: 1", "max_batch_frames: 8", r":5: .*section has no such key"),
+        ("languages:", "task: detection\n    languages:", r":3: .*only translation"),
         ("load:", "load", r"could not find expected ':'"),
         (PLAN, "[]", r"expected a mapping"),
         (PLAN, "", r"expected a mapping"),
@@ -97,6 +124,6 @@ def test_a_plan_that_is_not_there_is_named(tmp_path: Path):
 
 @pytest.mark.parametrize("key", KNOBS)
 def test_every_knob_is_one_of_the_map(key: str):
-    from torchserve_backend import catalog
+    from torchserve_backend.sections import SECTIONS
 
-    assert key in catalog.Translation.__dataclass_fields__
+    assert any(key in section.__dataclass_fields__ for section in SECTIONS.values())
