@@ -1,0 +1,94 @@
+"""`python -m models.shapes_recipe`: makes `models/shapes` from nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from PIL import Image
+
+from models.shapes_recipe import card, clips, evaluation, samples
+from models.shapes_recipe.learners import LEARNERS, SHAPES
+from models.shapes_recipe.samples import Task
+from models.shapes_recipe.training import Trainer
+
+app = typer.Typer(
+    add_completion=False, help="Draw pictures, train and judge the models for them."
+)
+
+WORK = Path("run/shapes-training")
+TRAINING_FILE = "training.json"
+
+Work = Annotated[Path, typer.Option(help="Where checkpoints are kept.")]
+Out = Annotated[Path, typer.Option(help="Where the model directories are.")]
+
+
+@app.command()
+def train(task: Task, work: Work = WORK, out: Out = SHAPES) -> None:
+    """Train, or go on where the last run stopped, then export the model.
+
+    Ctrl-C loses what was learnt since the last check; the same command goes on from there.
+    """
+    trainer = Trainer(LEARNERS[task].make(), work / task)
+    trainer.run(typer.echo)
+    learner = trainer.learner
+    learner.export(out / task)
+    facts = {
+        "cpu_minutes": round(trainer.cpu_s / 60, 1),
+        "steps": trainer.step,
+        "batch_size": learner.recipe.batch_size,
+        "parameters": sum(p.numel() for p in learner.model.parameters()),
+    }
+    (out / task / TRAINING_FILE).write_text(json.dumps(facts, indent=2) + "\n")
+    typer.echo(f"{out / task}: {facts}")
+
+
+@app.command()
+def evaluate(
+    out: Out = SHAPES,
+    items: Annotated[int, typer.Option(help="Held-out pictures of each task.")] = 2000,
+    machine: Annotated[str, typer.Option(help="What trained it, for the card.")] = "",
+) -> None:
+    """Judge the three models and write their card."""
+    report = evaluation.evaluate(out, items)
+    facts = [_read_facts(out / task) for task in Task]
+    machine = machine or f"{os.cpu_count()} CPU cores"
+    (out / "README.md").write_text(card.write_card(report, facts, machine), "utf-8")
+    typer.echo(
+        f"captions {report.captioning.held_out:.1%}, "
+        f"labels {report.classification.held_out:.1%}, "
+        f"boxes (AP50) {report.detection.held_out:.1%}"
+    )
+
+
+@app.command()
+def draw(
+    task: Task,
+    out: Annotated[Path, typer.Option(help="Folder for the PNG files.")],
+    count: Annotated[int, typer.Option(help="How many pictures or frames.")] = 12,
+    clip: Annotated[
+        bool, typer.Option(help="The first frames of a film, 480 x 270.")
+    ] = False,
+) -> None:
+    """Write held-out pictures, or the frames of a film, as PNG files."""
+    out.mkdir(parents=True, exist_ok=True)
+    frames = (
+        (frame for _, frame in clips.draw_clip(0, count, width=480, height=270))
+        if clip
+        else (sample.picture for sample in samples.held_out(task, count))
+    )
+    for number, frame in enumerate(frames):
+        Image.fromarray(frame).save(out / f"{number:04}.png")
+
+
+def _read_facts(folder: Path) -> card.Facts:
+    facts = json.loads((folder / TRAINING_FILE).read_text())
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return card.Facts(**facts, megabytes=size / 1e6)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,206 @@
+"""A small BLIP-2 that says what is in a picture: its configuration and tokenizer, its loss
+and its captions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+from transformers import (
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    Blip2Config,
+    Blip2ForConditionalGeneration,
+    Blip2Processor,
+    Blip2QFormerConfig,
+    Blip2VisionConfig,
+    BlipImageProcessorPil,
+    GenerationConfig,
+    GPT2Tokenizer,
+    OPTConfig,
+)
+
+from models.shapes_recipe.samples import Sample, Task
+from models.shapes_recipe.scenes import COLOURS, SHAPES, SIZES, describe
+from models.shapes_recipe.training import Recipe
+
+IMAGE = "<image>"
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+_MAX_VOCABULARY = 512
+_SIDE = 64
+_QUERIES = 8
+_WIDTH = 128
+_JUDGED_AT_ONCE = 64
+_MAX_TOKENS = 24
+_IGNORED = -100
+
+
+def make_tokenizer() -> GPT2Tokenizer:
+    """Byte-level BPE as OPT has it, every word of the captions one token."""
+    words = (*COLOURS, *SHAPES, *SIZES, "a", "left", "of", "above")
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    trainer = BpeTrainer(
+        vocab_size=_MAX_VOCABULARY,
+        min_frequency=1,
+        special_tokens=list(_SPECIAL),
+        initial_alphabet=ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([f"{word} {word}" for word in words], trainer)
+    learnt = json.loads(tokenizer.to_str())["model"]
+    return GPT2Tokenizer(
+        vocab=learnt["vocab"],
+        merges=[tuple(pair) for pair in learnt["merges"]],
+        bos_token="</s>",
+        eos_token="</s>",
+        unk_token="</s>",
+        pad_token="<pad>",
+        additional_special_tokens=[IMAGE],
+        add_bos_token=True,
+        padding_side="left",
+        model_max_length=_QUERIES + _MAX_TOKENS,
+    )
+
+
+def make_config(tokenizer: GPT2Tokenizer) -> Blip2Config:
+    """Width 128 throughout: a vision transformer of 4 layers on 8 x 8 patches, a Q-Former of
+    2 layers with 8 queries, an OPT of 2 layers."""
+    vision = Blip2VisionConfig(
+        hidden_size=_WIDTH,
+        intermediate_size=2 * _WIDTH,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        image_size=_SIDE,
+        patch_size=8,
+        initializer_range=0.05,
+    )
+    queries = Blip2QFormerConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=_WIDTH,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=2 * _WIDTH,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        cross_attention_frequency=1,
+        encoder_hidden_size=_WIDTH,
+        initializer_range=0.05,
+    )
+    text = OPTConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=_WIDTH,
+        num_hidden_layers=2,
+        ffn_dim=2 * _WIDTH,
+        num_attention_heads=4,
+        max_position_embeddings=64,
+        dropout=0.0,
+        init_std=0.05,
+    )
+    return Blip2Config(
+        vision_config=vision,
+        qformer_config=queries,
+        text_config=text,
+        num_query_tokens=_QUERIES,
+        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
+        initializer_range=0.05,
+    )
+
+
+class CaptioningLearner:
+    """BLIP-2 with its processor."""
+
+    task = Task.CAPTIONING
+    recipe = Recipe(steps=6000, batch_size=32, learning_rate=1e-3)
+
+    def __init__(
+        self, model: Blip2ForConditionalGeneration, processor: Blip2Processor
+    ) -> None:
+        self.model = model
+        self.processor = processor
+
+    @classmethod
+    def make(cls) -> CaptioningLearner:
+        """One that has learnt nothing yet."""
+        torch.manual_seed(0)
+        tokenizer = make_tokenizer()
+        images = BlipImageProcessorPil(size={"height": _SIDE, "width": _SIDE})
+        processor = Blip2Processor(images, tokenizer, num_query_tokens=_QUERIES)
+        model = Blip2ForConditionalGeneration(make_config(tokenizer))
+        # Transformers starts all queries as zeros, and what is the same stays the same.
+        torch.nn.init.normal_(model.query_tokens, std=0.5)
+        return cls(model, processor)
+
+    @classmethod
+    def load(cls, folder: Path) -> CaptioningLearner:
+        """One that was exported."""
+        model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
+        return cls(model.eval(), AutoProcessor.from_pretrained(folder))
+
+    def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
+        """Cross-entropy of the captions' tokens."""
+        tokens = [self._encode(sample) for sample in samples]
+        longest = max(map(len, tokens))
+        pad, eos = self._tokenizer.pad_token_id, self._tokenizer.eos_token_id
+        prompt = [self.model.config.image_token_index] * _QUERIES + [eos]
+        rows = torch.tensor([prompt + t + [pad] * (longest - len(t)) for t in tokens])
+        labels = rows.masked_fill(rows == pad, _IGNORED)
+        labels[:, : len(prompt)] = _IGNORED
+        loss: torch.Tensor = self.model(
+            pixel_values=self._process(samples),
+            input_ids=rows,
+            attention_mask=(rows != pad).long(),
+            labels=labels,
+        ).loss
+        return loss
+
+    def judge(self, samples: Sequence[Sample]) -> float:
+        """Exact match."""
+        captions = self.caption(samples)
+        right = sum(
+            caption == describe(sample.scene)
+            for caption, sample in zip(captions, samples, strict=True)
+        )
+        return right / len(samples)
+
+    def caption(self, samples: Sequence[Sample]) -> list[str]:
+        """What the model says to each."""
+        captions: list[str] = []
+        for start in range(0, len(samples), _JUDGED_AT_ONCE):
+            pixels = self._process(samples[start : start + _JUDGED_AT_ONCE])
+            tokens = self.model.generate(pixels, max_new_tokens=_MAX_TOKENS)
+            captions += self.processor.batch_decode(tokens, skip_special_tokens=True)
+        return [caption.strip() for caption in captions]
+
+    def export(self, folder: Path) -> None:
+        """Writes model and processor."""
+        self.model.generation_config = GenerationConfig(
+            bos_token_id=2, eos_token_id=2, pad_token_id=1, max_new_tokens=_MAX_TOKENS
+        )
+        self.model.half().save_pretrained(folder)
+        self.processor.save_pretrained(folder)
+        # Where checkpoints of the hub have the picture's size, too.
+        self.processor.image_processor.save_pretrained(folder)
+
+    @property
+    def _tokenizer(self) -> GPT2Tokenizer:
+        return self.processor.tokenizer
+
+    def _encode(self, sample: Sample) -> list[int]:
+        text = describe(sample.scene)
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [*ids, self._tokenizer.eos_token_id]
+
+    def _process(self, samples: Sequence[Sample]) -> torch.Tensor:
+        pictures = [sample.picture for sample in samples]
+        pixels: torch.Tensor = self.processor.image_processor(
+            pictures, return_tensors="pt"
+        )["pixel_values"]
+        return pixels

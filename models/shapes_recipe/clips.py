@@ -1,0 +1,100 @@
+"""Films whose every frame has a known caption: shots of one figure that wanders or of two
+that turn round each other, so that what is "left of" becomes "above".
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from models.shapes_recipe import scenes
+from models.shapes_recipe.rendering import Frame, render
+from models.shapes_recipe.scenes import Figure, Point, Scene
+
+#: Figures and background change as at a film's cut.
+SHOT_FRAMES = 90
+#: The part of a shot in which two figures change from one relation to the next.
+_TURN_SHARE = 0.15
+_WOBBLE = math.radians(18)
+_EDGE = 0.02
+_GAP = 0.04
+
+#: The figures at a share of the shot.
+_Motion = Callable[[float], tuple[Figure, ...]]
+
+
+def draw_clip(
+    seed: int, frames: int, *, width: int, height: int
+) -> Iterator[tuple[Scene, Frame]]:
+    """So many frames with what they show; any size shows the same scenes."""
+    return ((scene, render(scene, width, height)) for scene in plan_clip(seed, frames))
+
+
+def plan_clip(seed: int, frames: int) -> Iterator[Scene]:
+    """The scenes of the clip, frame by frame."""
+    for first in range(0, frames, SHOT_FRAMES):
+        rng = random.Random(f"clip {seed} {first}")
+        move = _draw_wanderer(rng) if rng.random() < 0.2 else _draw_pair(rng)
+        shot = scenes.fill(rng, ())
+        for number in range(min(SHOT_FRAMES, frames - first)):
+            figures = move(number / SHOT_FRAMES)
+            yield replace(shot, figures=figures, noise_seed=rng.getrandbits(32))
+
+
+def _draw_wanderer(rng: random.Random) -> _Motion:
+    figure = scenes.draw_figure(rng)
+    start, end = (
+        scenes.draw_place(rng, figure.size),
+        scenes.draw_place(rng, figure.size),
+    )
+
+    def move(share: float) -> tuple[Figure, ...]:
+        return (replace(figure, centre=_between(start, end, _ease(share))),)
+
+    return move
+
+
+def _draw_pair(rng: random.Random) -> _Motion:
+    """Two that stay near one relation, then turn quickly to the next: in between, on the
+    diagonal, neither caption is quite right."""
+    one, other = scenes.draw_figure(rng), scenes.draw_figure(rng)
+    distance = one.size + other.size + _GAP + rng.uniform(0, 0.05)
+    room = 0.5 - _EDGE - distance / 2 - max(one.size, other.size)
+    start, end = _draw_near_middle(rng, room), _draw_near_middle(rng, room)
+    quarter, direction = rng.randrange(4), rng.choice((-1, 1))
+    turn_at = rng.uniform(0.3, 0.7)
+
+    def move(share: float) -> tuple[Figure, ...]:
+        turned = direction * _ease((share - turn_at) / _TURN_SHARE + 0.5)
+        wobble = _WOBBLE * math.sin(2 * math.pi * share)
+        angle = (quarter + turned) * math.pi / 2 + wobble
+        x, y = _between(start, end, _ease(share))
+        across, down = (
+            math.cos(angle) * distance / 2,
+            math.sin(angle) * distance / 2,
+        )
+        return (
+            replace(one, centre=(x - across, y - down)),
+            replace(other, centre=(x + across, y + down)),
+        )
+
+    return move
+
+
+def _draw_near_middle(rng: random.Random, room: float) -> Point:
+    return 0.5 + rng.uniform(-room, room), 0.5 + rng.uniform(-room, room)
+
+
+def _between(start: Point, end: Point, share: float) -> Point:
+    return (
+        start[0] + (end[0] - start[0]) * share,
+        start[1] + (end[1] - start[1]) * share,
+    )
+
+
+def _ease(share: float) -> float:
+    """From 0 to 1 with a soft start and a soft end."""
+    share = min(1.0, max(0.0, share))
+    return share * share * (3 - 2 * share)

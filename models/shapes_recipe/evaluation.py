@@ -1,0 +1,82 @@
+"""Judges the exported models on pictures and clips that training never drew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.shapes_recipe.captioning import CaptioningLearner
+from models.shapes_recipe.classification import ClassificationLearner
+from models.shapes_recipe.clips import draw_clip
+from models.shapes_recipe.detection import DetectionLearner
+from models.shapes_recipe.samples import Sample, Task, held_out, held_out_at
+from models.shapes_recipe.scenes import is_clear
+from models.shapes_recipe.training import Learner
+
+#: Widths and heights of frames that come in unscaled.
+FRAME_SIZES = ((480, 270), (1920, 1080))
+_CLIP_FRAMES = 901
+_CLIP_SEED = 7
+_SIZED_ITEMS = 200
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How right a model is, as a share: of the held-out pictures, of undisturbed ones of a
+    size, and of what else is worth telling."""
+
+    held_out: float
+    by_size: Mapping[tuple[int, int], float]
+    by_label: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the model card says."""
+
+    items: int
+    captioning: Judgement
+    classification: Judgement
+    detection: Judgement
+
+
+def evaluate(folder: Path, items: int) -> Report:
+    """Judges the three models in the folder."""
+    captioning = CaptioningLearner.load(folder / Task.CAPTIONING)
+    classification = ClassificationLearner.load(folder / Task.CLASSIFICATION)
+    detection = DetectionLearner.load(folder / Task.DETECTION)
+    return Report(
+        items=items,
+        captioning=_judge(captioning, items, judge_clip(captioning)),
+        classification=_judge(classification, items, {}),
+        detection=_judge(
+            detection,
+            items,
+            detection.measure(list(held_out(Task.DETECTION, items))),
+        ),
+    )
+
+
+def judge_clip(learner: CaptioningLearner) -> dict[str, float]:
+    """Exact match on the frames of a clip: all, and those whose caption is clear."""
+    frames = [
+        Sample(scene, frame)
+        for scene, frame in draw_clip(_CLIP_SEED, _CLIP_FRAMES, width=480, height=270)
+    ]
+    clear = [sample for sample in frames if is_clear(sample.scene)]
+    return {"all": learner.judge(frames), "clear": learner.judge(clear)}
+
+
+def _judge(learner: Learner, items: int, by_label: Mapping[str, float]) -> Judgement:
+    task = learner.task
+    return Judgement(
+        held_out=learner.judge(list(held_out(task, items))),
+        by_size={
+            (width, height): learner.judge(
+                list(held_out_at(task, _SIZED_ITEMS, width=width, height=height))
+            )
+            for width, height in FRAME_SIZES
+        },
+        by_label=by_label,
+    )

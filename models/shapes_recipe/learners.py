@@ -1,0 +1,25 @@
+"""The learner of each task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from models.shapes_recipe.captioning import CaptioningLearner
+from models.shapes_recipe.classification import ClassificationLearner
+from models.shapes_recipe.detection import DetectionLearner
+from models.shapes_recipe.samples import Task
+
+#: Where the models that ship are, a directory per task.
+SHAPES: Final = Path(__file__).parents[1] / "shapes"
+
+LEARNERS: Final[
+    dict[
+        Task,
+        type[CaptioningLearner] | type[ClassificationLearner] | type[DetectionLearner],
+    ]
+] = {
+    Task.CAPTIONING: CaptioningLearner,
+    Task.CLASSIFICATION: ClassificationLearner,
+    Task.DETECTION: DetectionLearner,
+}

@@ -1,0 +1,81 @@
+"""How well boxes were found: the average precision of each label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.shapes_recipe.rendering import Box
+
+_MIN_OVERLAP = 0.5
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A box that a model found, and how sure it is."""
+
+    box: Box
+    score: float
+
+
+def measure_overlap(one: Box, other: Box) -> float:
+    """Intersection over union."""
+    width = min(one.right, other.right) - max(one.left, other.left)
+    height = min(one.bottom, other.bottom) - max(one.top, other.top)
+    shared = max(0.0, width) * max(0.0, height)
+    return shared / (_area(one) + _area(other) - shared) if shared else 0.0
+
+
+def measure_ap50(
+    truth: Sequence[Sequence[Box]], found: Sequence[Sequence[Detected]]
+) -> dict[str, float]:
+    """Average precision of each label that the truth has, at an overlap of 0.5, with all
+    points interpolated as PASCAL VOC has done since 2010; one item per picture."""
+    labels = sorted({box.label for boxes in truth for box in boxes})
+    return {label: _measure_label(label, truth, found) for label in labels}
+
+
+def _measure_label(
+    label: str, truth: Sequence[Sequence[Box]], found: Sequence[Sequence[Detected]]
+) -> float:
+    wanted = [[box for box in boxes if box.label == label] for boxes in truth]
+    candidates = sorted(
+        (
+            (detected, picture)
+            for picture, detections in enumerate(found)
+            for detected in detections
+            if detected.box.label == label
+        ),
+        key=lambda candidate: -candidate[0].score,
+    )
+    left = [list(boxes) for boxes in wanted]
+    hits = np.array(
+        [_take(left[picture], detected.box) for detected, picture in candidates], bool
+    )
+    return _integrate(hits, sum(map(len, wanted)))
+
+
+def _take(left: list[Box], box: Box) -> bool:
+    """Whether the box meets one that nothing surer has met; that one is then taken."""
+    best = max(left, key=lambda other: measure_overlap(box, other), default=None)
+    if best is None or measure_overlap(box, best) < _MIN_OVERLAP:
+        return False
+    left.remove(best)
+    return True
+
+
+def _integrate(hits: np.ndarray[tuple[int], np.dtype[np.bool_]], wanted: int) -> float:
+    """The area under precision over recall; precision at a recall is the best one at that
+    recall or a higher one."""
+    if not len(hits):
+        return 0.0
+    right = np.cumsum(hits)
+    precision = right / np.arange(1, len(hits) + 1)
+    best = np.maximum.accumulate(precision[::-1])[::-1]
+    return float((best * hits).sum() / wanted)
+
+
+def _area(box: Box) -> float:
+    return (box.right - box.left) * (box.bottom - box.top)

@@ -1,0 +1,234 @@
+"""Turns a scene into pixels of any width and height, and says which pixels each figure
+takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from models.shapes_recipe.scenes import PERSON, Figure, Point, Scene
+
+Frame = NDArray[np.uint8]
+
+#: Masks are drawn so much larger and made smaller again, which gives soft edges.
+_OVERSAMPLING = 2
+_NOISE_TILE = 512
+
+
+@dataclass(frozen=True)
+class Disc:
+    """A filled circle, or with a hole (share of the radius) a ring."""
+
+    centre: Point
+    radius: float
+    hole: float = 0.0
+
+
+@dataclass(frozen=True)
+class Polygon:
+    """A filled outline."""
+
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Stick:
+    """A line with round ends."""
+
+    start: Point
+    end: Point
+    width: float
+
+
+Part = Disc | Polygon | Stick
+
+
+@dataclass(frozen=True)
+class Box:
+    """A figure and the pixels it takes, fractions included."""
+
+    label: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+def render(scene: Scene, width: int, height: int) -> Frame:
+    """The picture, (height, width, 3)."""
+    frame = _paint_background(scene, width, height)
+    for figure in scene.figures:
+        _paint(frame, figure)
+    if scene.noise:
+        _add_noise(frame, scene)
+    return frame
+
+
+def boxes(scene: Scene, width: int, height: int) -> list[Box]:
+    """One box per figure, in the order of the scene."""
+    return [_measure(figure, width, height) for figure in scene.figures]
+
+
+def _measure(figure: Figure, width: int, height: int) -> Box:
+    spans = [_span(part) for part in place(figure, width, height)]
+    left, top, right, bottom = zip(*spans, strict=True)
+    return Box(figure.shape, min(left), min(top), max(right), max(bottom))
+
+
+def place(figure: Figure, width: int, height: int) -> list[Part]:
+    """The figure's parts in pixels of a picture of that size."""
+    scale = figure.size * min(width, height)
+    centre = (figure.centre[0] * width, figure.centre[1] * height)
+    sine, cosine = math.sin(figure.tilt), math.cos(figure.tilt)
+
+    def put(point: Point) -> Point:
+        x, y = point[0] * scale, point[1] * scale
+        return centre[0] + x * cosine - y * sine, centre[1] + x * sine + y * cosine
+
+    placed: list[Part] = []
+    for part in _PARTS[figure.shape](figure):
+        match part:
+            case Disc():
+                placed.append(Disc(put(part.centre), part.radius * scale, part.hole))
+            case Polygon():
+                placed.append(Polygon(tuple(map(put, part.points))))
+            case Stick():
+                ends = put(part.start), put(part.end)
+                placed.append(Stick(*ends, part.width * scale))
+    return placed
+
+
+def _span(part: Part) -> tuple[float, float, float, float]:
+    match part:
+        case Disc(centre=(x, y), radius=radius):
+            return x - radius, y - radius, x + radius, y + radius
+        case Polygon(points=points):
+            reach = 0.0
+        case Stick(start=start, end=end, width=width):
+            points, reach = (start, end), width / 2
+    xs, ys = zip(*points, strict=True)
+    return min(xs) - reach, min(ys) - reach, max(xs) + reach, max(ys) + reach
+
+
+def _paint_background(scene: Scene, width: int, height: int) -> Frame:
+    top, bottom = (np.array(colour, np.float32) for colour in scene.background)
+    share = np.linspace(0, 1, height, dtype=np.float32)[:, None]
+    rows = (top + (bottom - top) * share).astype(np.uint8)
+    # Many times faster than broadcasting three bytes at a time.
+    pixels = bytearray().join(row.tobytes() * width for row in rows)
+    return np.frombuffer(pixels, np.uint8).reshape(height, width, 3)
+
+
+def _paint(frame: Frame, figure: Figure) -> None:
+    """Blends the figure into the part of the frame that its box covers."""
+    height, width, _ = frame.shape
+    parts = place(figure, width, height)
+    box = _measure(figure, width, height)
+    left, top = max(0, math.floor(box.left)), max(0, math.floor(box.top))
+    right, bottom = min(width, math.ceil(box.right)), min(height, math.ceil(box.bottom))
+    if right <= left or bottom <= top:
+        return
+    size = (right - left) * _OVERSAMPLING, (bottom - top) * _OVERSAMPLING
+    canvas = Image.new("L", size)
+    pen = ImageDraw.Draw(canvas)
+    for part in parts:
+        _draw(pen, part, (left, top))
+    area = Image.fromarray(frame[top:bottom, left:right])
+    area.paste(figure.paint, mask=canvas.reduce(_OVERSAMPLING))
+    frame[top:bottom, left:right] = np.asarray(area)
+
+
+def _draw(pen: ImageDraw.ImageDraw, part: Part, corner: Point) -> None:
+    def put(point: Point) -> Point:
+        return (
+            (point[0] - corner[0]) * _OVERSAMPLING,
+            (point[1] - corner[1]) * _OVERSAMPLING,
+        )
+
+    def draw_disc(centre: Point, radius: float, hole: float = 0.0) -> None:
+        (x, y), radius = put(centre), radius * _OVERSAMPLING
+        # Both corners belong to Pillow's ellipse.
+        bounds = (x - radius, y - radius, x + radius - 1, y + radius - 1)
+        if hole:
+            pen.ellipse(bounds, outline=255, width=round(radius * (1 - hole)))
+        else:
+            pen.ellipse(bounds, fill=255)
+
+    match part:
+        case Disc():
+            draw_disc(part.centre, part.radius, part.hole)
+        case Polygon():
+            pen.polygon([put(point) for point in part.points], fill=255)
+        case Stick():
+            line_width = max(1, round(part.width * _OVERSAMPLING))
+            pen.line((put(part.start), put(part.end)), fill=255, width=line_width)
+            draw_disc(part.start, part.width / 2)
+            draw_disc(part.end, part.width / 2)
+
+
+def _add_noise(frame: Frame, scene: Scene) -> None:
+    """Adds a random part of a tile of noise; colours leave room, so nothing overflows."""
+    tile = _make_noise(scene.noise)
+    height, width, _ = frame.shape
+    shift = scene.noise_seed % (_NOISE_TILE * _NOISE_TILE)
+    tile = np.roll(tile, divmod(shift, _NOISE_TILE), axis=(0, 1))
+    for top in range(0, height, _NOISE_TILE):
+        for left in range(0, width, _NOISE_TILE):
+            area = frame[top : top + _NOISE_TILE, left : left + _NOISE_TILE]
+            area += tile[: area.shape[0], : area.shape[1]]
+
+
+@cache
+def _make_noise(level: int) -> Frame:
+    rng = np.random.default_rng(level)
+    shape = (_NOISE_TILE, _NOISE_TILE, 3)
+    return rng.integers(0, level, shape, dtype=np.uint8, endpoint=True)
+
+
+def _make_cross(_: Figure) -> list[Part]:
+    arm, end = 0.34, 1.0
+    corner = [(arm, -end), (arm, -arm), (end, -arm)]
+    points: list[Point] = []
+    for _quarter in range(4):
+        points += corner
+        corner = [(-y, x) for x, y in corner]
+    return [Polygon(tuple(points))]
+
+
+def _make_person(figure: Figure) -> list[Part]:
+    """Head, body, two arms and two legs in the pose; two units high."""
+    shoulders, hip = (0.0, -0.42), (0.0, 0.25)
+    parts: list[Part] = [Disc((0.0, -0.74), 0.26), Stick(shoulders, hip, 0.15)]
+    left_arm, right_arm, left_leg, right_leg = figure.pose
+    for joint, length, angle in (
+        (shoulders, 0.6, -left_arm),
+        (shoulders, 0.6, right_arm),
+        (hip, 0.72, -left_leg),
+        (hip, 0.72, right_leg),
+    ):
+        end = (
+            joint[0] + length * math.sin(angle),
+            joint[1] + length * math.cos(angle),
+        )
+        parts.append(Stick(joint, end, 0.15))
+    return parts
+
+
+#: What a shape is made of, about a centre at (0, 0) and with a size of 1.
+_PARTS: dict[str, Callable[[Figure], list[Part]]] = {
+    "circle": lambda _: [Disc((0.0, 0.0), 1.0)],
+    "square": lambda _: [
+        Polygon(((-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)))
+    ],
+    "triangle": lambda _: [Polygon(((0.0, -1.0), (0.95, 0.75), (-0.95, 0.75)))],
+    "cross": _make_cross,
+    "ring": lambda _: [Disc((0.0, 0.0), 1.0, 0.5)],
+    PERSON: _make_person,
+}

@@ -1,0 +1,101 @@
+"""Pictures as a camera, an encoder and a client leave them: scenes drawn at random sizes and
+aspect ratios, some blurred, some through JPEG; for training, and others held out.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from models.shapes_recipe import scenes
+from models.shapes_recipe.rendering import Frame, render
+from models.shapes_recipe.scenes import Scene
+
+_WIDEST = 16 / 9
+
+
+class Task(StrEnum):
+    """What can be learnt from the pictures."""
+
+    CAPTIONING = "captioning"
+    CLASSIFICATION = "classification"
+    DETECTION = "detection"
+
+
+#: The shorter side of a picture, in pixels.
+_SIDES = {
+    Task.CAPTIONING: (72, 200),
+    Task.CLASSIFICATION: (64, 160),
+    Task.DETECTION: (112, 224),
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A picture and what it shows."""
+
+    scene: Scene
+    picture: Frame
+
+
+def draw_sample(task: Task, rng: random.Random) -> Sample:
+    """A picture of random size, from 9:16 to 16:9."""
+    aspect = math.exp(rng.uniform(-1, 1) * math.log(_WIDEST))
+    side = rng.randint(*_SIDES[task])
+    width, height = round(side * max(aspect, 1)), round(side / min(aspect, 1))
+    scene = draw_scene(task, rng, width / height)
+    return Sample(scene, _disturb(render(scene, width, height), rng))
+
+
+def draw_scene(task: Task, rng: random.Random, aspect: float) -> Scene:
+    """A scene for the task, in a picture that is `aspect` times as wide as high."""
+    match task:
+        case Task.CAPTIONING:
+            return scenes.draw_scene(rng)
+        case Task.CLASSIFICATION:
+            return scenes.draw_single(rng, aspect)
+        case Task.DETECTION:
+            return scenes.draw_crowd(rng, aspect)
+
+
+def draw_batch(task: Task, step: int, size: int) -> list[Sample]:
+    """What training sees in that step; the same each time it is asked."""
+    rng = random.Random(f"training {task} {step}")
+    return [draw_sample(task, rng) for _ in range(size)]
+
+
+def held_out(task: Task, count: int, seed: int = 0) -> Iterator[Sample]:
+    """Samples that training does not draw."""
+    rng = random.Random(f"held out {task} {seed}")
+    return (draw_sample(task, rng) for _ in range(count))
+
+
+def held_out_at(
+    task: Task, count: int, *, width: int, height: int, seed: int = 0
+) -> Iterator[Sample]:
+    """Undisturbed samples of one size that training does not draw."""
+    rng = random.Random(f"held out {task} {width}x{height} {seed}")
+    for _ in range(count):
+        scene = draw_scene(task, rng, width / height)
+        yield Sample(scene, render(scene, width, height))
+
+
+def _disturb(picture: Frame, rng: random.Random) -> Frame:
+    chance = rng.random()
+    if chance < 0.4:
+        return picture
+    image = Image.fromarray(picture)
+    if chance < 0.7:
+        image = image.filter(ImageFilter.BoxBlur(rng.uniform(0.3, 1.0)))
+    if chance > 0.6:
+        stream = io.BytesIO()
+        image.save(stream, "JPEG", quality=rng.randint(40, 95))
+        image = Image.open(stream)
+    return np.array(image)

@@ -1,0 +1,188 @@
+"""What is in a picture: figures of one shape, colour, size and place each, drawn at random,
+and the one caption, label or set of boxes that is right for them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, replace
+
+Colour = tuple[int, int, int]
+Point = tuple[float, float]
+
+COLOURS: dict[str, Colour] = {
+    "red": (215, 40, 40),
+    "green": (40, 180, 60),
+    "blue": (45, 85, 220),
+    "yellow": (220, 200, 50),
+    "purple": (165, 55, 195),
+    "white": (220, 220, 220),
+}
+SHAPES = ("circle", "square", "triangle", "cross", "ring")
+PERSON = "person"
+#: Radius of a figure as share of the picture's shorter side.
+SIZES = {"small": (0.10, 0.125), "large": (0.18, 0.21)}
+#: Of two figures, the longer way between them is at least so much longer than the shorter
+#: one; at 16:9 it then is the longer one in pixels, too.
+CLEAR_RATIO = 2.0
+#: Added to every channel by noise and jitter at the most; no colour may come near 255.
+MAX_NOISE = 16
+_JITTER = 12
+_GAP = 0.04
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One shape. The place is a share of width and height, the size (half of what it
+    measures across) one of the shorter side, the tilt in radians."""
+
+    shape: str
+    colour: str
+    paint: Colour
+    size: float
+    centre: Point
+    tilt: float = 0.0
+    #: Of a person: angles of the arms and legs from straight down, outwards.
+    pose: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that a picture shows. The background goes from the first colour at the top to the
+    second at the bottom; noise adds up to so much to each channel."""
+
+    background: tuple[Colour, Colour]
+    figures: tuple[Figure, ...]
+    noise: int = 0
+    noise_seed: int = 0
+
+
+def describe(scene: Scene) -> str:
+    """The caption: "a small red ring", or two figures, the left or upper one first."""
+    if len(scene.figures) == 1:
+        return _name(scene.figures[0])
+    one, other = scene.figures
+    across, down = _way(one, other)
+    if abs(across) > abs(down):
+        first, second = (one, other) if across > 0 else (other, one)
+        return f"{_name(first)} left of {_name(second)}"
+    first, second = (one, other) if down > 0 else (other, one)
+    return f"{_name(first)} above {_name(second)}"
+
+
+def classify(scene: Scene) -> str:
+    """The label of the first figure: "red circle"."""
+    return f"{scene.figures[0].colour} {scene.figures[0].shape}"
+
+
+def is_clear(scene: Scene) -> bool:
+    """Whether no caption but one can be meant: the figures are not on a diagonal."""
+    if len(scene.figures) == 1:
+        return True
+    across, down = map(abs, _way(*scene.figures))
+    return max(across, down) >= CLEAR_RATIO * min(across, down)
+
+
+def draw_scene(rng: random.Random) -> Scene:
+    """One or two figures, for a caption."""
+    if rng.random() < 0.25:
+        figure = draw_figure(rng)
+        return fill(rng, (replace(figure, centre=draw_place(rng, figure.size)),))
+    while True:
+        pair = (draw_figure(rng), draw_figure(rng))
+        placed = tuple(
+            replace(figure, centre=draw_place(rng, figure.size)) for figure in pair
+        )
+        scene = Scene(((0, 0, 0), (0, 0, 0)), placed)
+        room = pair[0].size + pair[1].size + _GAP
+        if math.hypot(*_way(*placed)) >= room and is_clear(scene):
+            return fill(rng, placed)
+
+
+def draw_single(rng: random.Random, aspect: float) -> Scene:
+    """One figure near the middle of a picture that is `aspect` times as wide as high."""
+    figure = _make_figure(rng, rng.choice(SHAPES), rng.uniform(0.15, 0.28))
+    shift_x, shift_y = rng.uniform(-0.1, 0.1), rng.uniform(-0.1, 0.1)
+    centre = (0.5 + shift_x / max(aspect, 1), 0.5 + shift_y * min(aspect, 1))
+    return fill(rng, (replace(figure, centre=centre),))
+
+
+def draw_crowd(rng: random.Random, aspect: float) -> Scene:
+    """One to six figures, people among them, whose boxes do not meet in a picture that is
+    `aspect` times as wide as high."""
+    wanted = rng.randint(1, 6)
+    figures: list[Figure] = []
+    for _ in range(wanted * 8):
+        if len(figures) == wanted:
+            break
+        is_person = rng.random() < 0.3
+        size = rng.uniform(0.16, 0.3) if is_person else rng.uniform(0.08, 0.2)
+        shape = PERSON if is_person else rng.choice(SHAPES)
+        figure = _make_figure(rng, shape, size)
+        placed = replace(figure, centre=draw_place(rng, size, aspect))
+        if all(_are_apart(placed, other, aspect) for other in figures):
+            figures.append(placed)
+    return fill(rng, tuple(figures))
+
+
+def fill(rng: random.Random, figures: tuple[Figure, ...]) -> Scene:
+    """The figures before a random dark background, with random noise."""
+    grey = rng.uniform(10, 75)
+    top = _tint(rng, grey)
+    bottom = _tint(rng, grey + rng.uniform(-10, 10))
+    noise = rng.choice((0, 4, 8, 12, MAX_NOISE))
+    return Scene((top, bottom), figures, noise, rng.getrandbits(32))
+
+
+def _tint(rng: random.Random, grey: float) -> Colour:
+    red, green, blue = (round(max(0, grey + rng.uniform(-10, 10))) for _ in range(3))
+    return red, green, blue
+
+
+def draw_figure(rng: random.Random) -> Figure:
+    """A small or a large figure in the middle."""
+    least, most = SIZES[rng.choice(tuple(SIZES))]
+    return _make_figure(rng, rng.choice(SHAPES), rng.uniform(least, most))
+
+
+def _make_figure(rng: random.Random, shape: str, size: float) -> Figure:
+    colour = rng.choice(tuple(COLOURS))
+    red, green, blue = (
+        value + rng.randint(-_JITTER, _JITTER) for value in COLOURS[colour]
+    )
+    pose: tuple[float, ...] = ()
+    if shape == PERSON:
+        arms = (rng.uniform(0.3, 2.6), rng.uniform(0.3, 2.6))
+        pose = (*arms, rng.uniform(0.1, 0.6), rng.uniform(0.1, 0.6))
+    tilt = rng.uniform(-0.15, 0.15)
+    return Figure(shape, colour, (red, green, blue), size, (0.5, 0.5), tilt, pose)
+
+
+def draw_place(rng: random.Random, size: float, aspect: float = 1.0) -> Point:
+    """Where a figure of that size is whole inside a picture that is `aspect` times as wide
+    as high; with an aspect of 1, inside any."""
+    margin_x = size / max(aspect, 1) + 0.02
+    margin_y = size * min(aspect, 1) + 0.02
+    return rng.uniform(margin_x, 1 - margin_x), rng.uniform(margin_y, 1 - margin_y)
+
+
+def _are_apart(one: Figure, other: Figure, aspect: float) -> bool:
+    across, down = _way(one, other)
+    room = one.size + other.size + _GAP / 2
+    return max(abs(across) * max(aspect, 1), abs(down) / min(aspect, 1)) > room
+
+
+def _way(one: Figure, other: Figure) -> Point:
+    """How far it is from one to the other, rightwards and downwards."""
+    return other.centre[0] - one.centre[0], other.centre[1] - one.centre[1]
+
+
+def _name(figure: Figure) -> str:
+    return f"a {size_of(figure)} {figure.colour} {figure.shape}"
+
+
+def size_of(figure: Figure) -> str:
+    """The word for its size: the one whose range is nearer."""
+    (_, small), (large, _) = (SIZES[word] for word in ("small", "large"))
+    return "small" if figure.size < (small + large) / 2 else "large"

@@ -1,0 +1,133 @@
+"""Trains a learner on pictures drawn as it goes; keeps checkpoints, so that a stopped
+training goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from models.shapes_recipe.samples import Sample, Task, draw_batch, held_out
+
+CHECKPOINT = "checkpoint.pt"
+_LOG_EVERY = 50
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long and how fast is learnt."""
+
+    steps: int
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    warmup_steps: int = 200
+    weight_decay: float = 0.01
+    check_every: int = 500
+    checked: int = 300
+
+
+class Learner(Protocol):
+    """A model for a task, and what it needs to learn and to be judged."""
+
+    task: Task
+    recipe: Recipe
+    model: Any
+
+    def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
+        """How wrong the model is on these."""
+
+    def judge(self, samples: Sequence[Sample]) -> float:
+        """The share that is right, by the task's own measure."""
+
+    def export(self, folder: Path) -> None:
+        """Writes a model directory."""
+
+
+class Trainer:
+    """A learner, its optimiser and what they have taken: steps, and time of processors,
+    however many."""
+
+    def __init__(self, learner: Learner, folder: Path) -> None:
+        self.learner = learner
+        self.recipe = learner.recipe
+        self.checkpoint = folder / CHECKPOINT
+        self.optimizer = torch.optim.AdamW(
+            learner.model.parameters(),
+            lr=self.recipe.learning_rate,
+            betas=(0.9, 0.98),
+            weight_decay=self.recipe.weight_decay,
+        )
+        self.step = 0
+        self.cpu_s = 0.0
+        if self.checkpoint.exists():
+            self._restore()
+
+    def run(self, say: Callable[[str], None]) -> None:
+        """Trains to the last step; stopped before, it goes on from the last check the next
+        time."""
+        losses: list[float] = []
+        while self.step < self.recipe.steps:
+            started = time.process_time()
+            losses.append(self._train())
+            self.cpu_s += time.process_time() - started
+            if self.step % _LOG_EVERY == 0:
+                loss = sum(losses) / len(losses)
+                losses.clear()
+                say(f"{self.cpu_s / 60:.1f} min, step {self.step}, loss {loss:.4f}")
+            if self.step % self.recipe.check_every == 0:
+                self._save()
+                say(f"held out: {self._check():.1%} right")
+        self._save()
+
+    def _train(self) -> float:
+        """One step; gives the loss."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate()
+        model = self.learner.model
+        model.train()
+        samples = draw_batch(self.learner.task, self.step, self.recipe.batch_size)
+        loss = self.learner.measure_loss(samples)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        self.optimizer.step()
+        self.step += 1
+        return float(loss.detach())
+
+    def _check(self) -> float:
+        self.learner.model.eval()
+        samples = list(held_out(self.learner.task, self.recipe.checked, seed=1))
+        return self.learner.judge(samples)
+
+    def _learning_rate(self) -> float:
+        """Warm-up, then a cosine to nothing."""
+        warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
+        done = self.step / self.recipe.steps
+        cosine = 0.5 * (1 + math.cos(math.pi * done))
+        return self.recipe.learning_rate * warmup * cosine
+
+    def _save(self) -> None:
+        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        part = self.checkpoint.with_suffix(".part")
+        torch.save(
+            {
+                "model": self.learner.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "step": self.step,
+                "cpu_s": self.cpu_s,
+            },
+            part,
+        )
+        part.replace(self.checkpoint)
+
+    def _restore(self) -> None:
+        state = torch.load(self.checkpoint, weights_only=True)
+        self.learner.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.cpu_s = state["step"], state["cpu_s"]
