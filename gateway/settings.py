@@ -1,5 +1,5 @@
 """The gateway's settings, each declared once. `BABELGATE_<NAME>` in the environment sets
-one; they are read at the start and never change.
+one, unless the setting names its own variable; they are read at the start and never change.
 """
 
 from __future__ import annotations
@@ -32,8 +32,15 @@ class SettingsError(ValueError):
 class Settings(BaseSettings):
     """What can be set; `read_settings` is what also refuses unknown variables."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, populate_by_name=True, loc_by_alias=False
+    )
 
+    backend: Literal["torchserve", "embedded"] = Field(
+        "torchserve",
+        validation_alias="GATEWAY_BACKEND",
+        description="Where the models are: in TorchServe, or in the gateway's own process.",
+    )
     map: Path = Field(
         catalog.MAP, description="The map of languages, models and devices."
     )
@@ -95,7 +102,8 @@ def read_settings() -> Settings:
         settings = Settings()
     except ValidationError as error:
         faults += [
-            f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault['msg']}, found {fault['input']!r}"
+            f"{name_variable(str(fault['loc'][0]))}: {fault['msg']}, "
+            f"found {fault['input']!r}"
             for fault in error.errors()
         ]
     if faults:
@@ -103,17 +111,27 @@ def read_settings() -> Settings:
     return settings
 
 
-def _known() -> set[str]:
-    return {name.upper() for name in Settings.model_fields} | READ_ELSEWHERE
+def name_variable(setting: str) -> str:
+    """The variable that sets `setting`."""
+    alias = Settings.model_fields[setting].validation_alias
+    return alias if isinstance(alias, str) else PREFIX + setting.upper()
+
+
+def _find_known() -> dict[str, str]:
+    """Every variable that somebody reads, by its name without our prefix."""
+    ours = map(name_variable, Settings.model_fields)
+    known = [*ours, *(PREFIX + name for name in READ_ELSEWHERE)]
+    return {variable.removeprefix(PREFIX): variable for variable in known}
 
 
 def _find_unknown() -> set[str]:
     given = {name.upper() for name in os.environ}
     ours = {name for name in given if name.startswith(PREFIX)}
-    return ours - {PREFIX + name for name in _known()}
+    return ours - set(_find_known().values())
 
 
 def _describe_unknown(variable: str) -> str:
-    close = difflib.get_close_matches(variable.removeprefix(PREFIX), _known(), n=1)
-    hint = f"did you mean {PREFIX}{close[0]}?" if close else "no room reads it"
+    known = _find_known()
+    close = difflib.get_close_matches(variable.removeprefix(PREFIX), known, n=1)
+    hint = f"did you mean {known[close[0]]}?" if close else "no room reads it"
     return f"{variable}: unknown variable, {hint}"

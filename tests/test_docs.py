@@ -22,7 +22,7 @@ from benchmarks.plan import (
 )
 from gateway.app import create_app
 from gateway.errors import Problem
-from gateway.settings import PREFIX, READ_ELSEWHERE, Settings
+from gateway.settings import PREFIX, READ_ELSEWHERE, Settings, name_variable
 from torchserve_backend import catalog
 from torchserve_backend.sections import ENGINES
 
@@ -171,7 +171,7 @@ def default_of(setting: str) -> float:
 
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_a_gateway_setting_is_documented_with_its_default(name):
-    row = find_row(CONFIGURATION, PREFIX + name.upper())
+    row = find_row(CONFIGURATION, name_variable(name))
     assert show(Settings.model_fields[name].default) in row
 
 

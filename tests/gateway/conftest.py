@@ -30,7 +30,8 @@ LANGUAGES = ("ko", "en", "zh", "pt")
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of the machine that runs the tests gets into them."""
     for name in os.environ:
-        if name.upper().startswith(PREFIX) or name == "PROMETHEUS_MULTIPROC_DIR":
+        ours = name.upper().startswith((PREFIX, "GATEWAY_BACKEND"))
+        if ours or name == "PROMETHEUS_MULTIPROC_DIR":
             monkeypatch.delenv(name)
 
 

@@ -14,6 +14,7 @@ from gateway.settings import (
     READ_ELSEWHERE,
     Settings,
     SettingsError,
+    name_variable,
     read_settings,
 )
 
@@ -36,6 +37,7 @@ def test_the_original_limits_are_the_defaults():
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
+        ("BACKEND", "embedded", "embedded"),
         ("MAP", "other.json", Path("other.json")),
         ("MODEL", "/srv/models/m2m100_418M", "/srv/models/m2m100_418M"),
         ("INFERENCE_URL", "http://[::1]:19999", "http://[::1]:19999"),
@@ -50,7 +52,7 @@ def test_the_original_limits_are_the_defaults():
     ],
 )
 def test_every_setting_can_be_set(monkeypatch, name, text, value):
-    monkeypatch.setenv(PREFIX + name, text)
+    monkeypatch.setenv(name_variable(name.lower()), text)
     assert getattr(read_settings(), name.lower()) == value
 
 
@@ -62,6 +64,7 @@ def test_the_table_above_has_every_setting():
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("BACKEND", "none"),
         ("TIMEOUT_S", "soon"),
         ("TIMEOUT_S", ""),
         ("TIMEOUT_S", "0"),
@@ -81,10 +84,10 @@ def test_the_table_above_has_every_setting():
     ],
 )
 def test_a_value_that_cannot_be_read_is_fatal_and_named(monkeypatch, name, text):
-    monkeypatch.setenv(PREFIX + name, text)
+    monkeypatch.setenv(name_variable(name.lower()), text)
     with pytest.raises(SettingsError) as caught:
         create_app()
-    assert PREFIX + name in str(caught.value)
+    assert name_variable(name.lower()) in str(caught.value)
     assert repr(text) in str(caught.value)
 
 
@@ -111,6 +114,12 @@ def test_a_misspelled_variable_is_fatal_and_named(monkeypatch, name, hint):
     with pytest.raises(SettingsError) as caught:
         read_settings()
     assert str(caught.value) == f"{name.upper()}: unknown variable, {hint}"
+
+
+def test_the_backends_variable_has_one_name(monkeypatch):
+    monkeypatch.setenv("BABELGATE_BACKEND", "embedded")
+    with pytest.raises(SettingsError, match=r"did you mean GATEWAY_BACKEND\?$"):
+        read_settings()
 
 
 @pytest.mark.parametrize("name", sorted(READ_ELSEWHERE))
