@@ -1,0 +1,57 @@
+"""Clips: smooth motion, known captions, the same at any size."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from models.shapes_recipe import clips, scenes
+from models.shapes_recipe.samples import Task, draw_batch, held_out
+
+
+def test_what_is_left_of_becomes_above_within_a_shot():
+    turns = set()
+    for seed in range(8):
+        shot = list(clips.plan_clip(seed, clips.SHOT_FRAMES))
+        first, last = scenes.describe(shot[0]), scenes.describe(shot[-1])
+        turns.add((" above " in first, " above " in last, " left of " in last))
+    assert turns >= {(True, False, True), (False, True, False)}
+
+
+def test_figures_move_smoothly_and_stay_whole():
+    plan = list(clips.plan_clip(1, 5 * clips.SHOT_FRAMES))
+    for number, (before, after) in enumerate(zip(plan, plan[1:], strict=False), 1):
+        for one, same in zip(before.figures, after.figures, strict=False):
+            assert all(same.size < share < 1 - same.size for share in same.centre)
+            is_cut = number % clips.SHOT_FRAMES == 0
+            assert is_cut or math.dist(one.centre, same.centre) < 0.06
+
+
+def test_nearly_all_frames_have_one_clear_caption():
+    plan = list(clips.plan_clip(2, 901))
+    assert len(plan) == 901
+    assert sum(map(scenes.is_clear, plan)) / 901 > 0.93
+
+
+def test_a_clip_shows_the_same_at_every_size():
+    small = list(clips.draw_clip(3, 4, width=160, height=90))
+    large = list(clips.draw_clip(3, 4, width=320, height=180))
+    assert [scene for scene, _ in small] == [scene for scene, _ in large]
+    assert [frame.shape for _, frame in large] == [(180, 320, 3)] * 4
+    assert not np.array_equal(small[0][1], small[1][1])
+
+
+def test_held_out_pictures_are_the_same_each_time_and_not_those_of_training():
+    one, same = (list(held_out(Task.DETECTION, 5)) for _ in range(2))
+    assert all(
+        np.array_equal(a.picture, b.picture) for a, b in zip(one, same, strict=True)
+    )
+    trained = [
+        sample.scene
+        for step in range(20)
+        for sample in draw_batch(Task.DETECTION, step, 5)
+    ]
+    assert not any(sample.scene in trained for sample in one)
+    again = [sample.scene for sample in draw_batch(Task.DETECTION, 3, 5)]
+    assert again == trained[15:20]

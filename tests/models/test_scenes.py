@@ -1,0 +1,88 @@
+"""Scenes: what is drawn at random, and the one caption or label that is right for it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from models.shapes_recipe import scenes
+from models.shapes_recipe.scenes import COLOURS, SHAPES, SIZES, Figure, Scene
+
+BLACK = ((0, 0, 0), (0, 0, 0))
+RED_RING = Figure("ring", "red", COLOURS["red"], 0.11, (0.2, 0.5))
+BLUE_CROSS = Figure("cross", "blue", COLOURS["blue"], 0.2, (0.7, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("ring", "cross", "caption"),
+    [
+        ((0.2, 0.5), (0.7, 0.6), "a small red ring left of a large blue cross"),
+        ((0.7, 0.5), (0.2, 0.6), "a large blue cross left of a small red ring"),
+        ((0.5, 0.2), (0.6, 0.7), "a small red ring above a large blue cross"),
+        ((0.5, 0.7), (0.6, 0.2), "a large blue cross above a small red ring"),
+    ],
+    ids=["left", "right", "above", "below"],
+)
+@pytest.mark.parametrize("swapped", [False, True], ids=["drawn first", "drawn last"])
+def test_a_caption_begins_with_the_left_or_upper_figure(ring, cross, caption, swapped):
+    figures = (replace(RED_RING, centre=ring), replace(BLUE_CROSS, centre=cross))
+    scene = Scene(BLACK, figures[::-1] if swapped else figures)
+    assert scenes.describe(scene) == caption
+    assert scenes.is_clear(scene)
+
+
+def test_a_single_figure_is_named_alone():
+    assert scenes.describe(Scene(BLACK, (BLUE_CROSS,))) == "a large blue cross"
+    assert scenes.classify(Scene(BLACK, (BLUE_CROSS,))) == "blue cross"
+
+
+@pytest.mark.parametrize(
+    ("cross", "is_clear"),
+    [((0.5, 0.8), False), ((0.5, 0.6), True), ((0.3, 0.8), True)],
+    ids=["on the diagonal", "clearly beside", "clearly below"],
+)
+def test_figures_on_a_diagonal_are_not_clear(cross, is_clear):
+    scene = Scene(BLACK, (RED_RING, replace(BLUE_CROSS, centre=cross)))
+    assert scenes.is_clear(scene) is is_clear
+
+
+def test_random_scenes_are_clear_whole_and_apart():
+    rng = random.Random(0)
+    for _ in range(500):
+        scene = scenes.draw_scene(rng)
+        assert scenes.is_clear(scene)
+        for figure in scene.figures:
+            least, most = SIZES[scenes.size_of(figure)]
+            assert least <= figure.size <= most
+            assert all(figure.size < share < 1 - figure.size for share in figure.centre)
+
+
+def test_random_scenes_say_every_word():
+    rng = random.Random(1)
+    said = {
+        word
+        for _ in range(300)
+        for word in scenes.describe(scenes.draw_scene(rng)).split()
+    }
+    assert said == {*COLOURS, *SHAPES, *SIZES, "a", "left", "of", "above"}
+
+
+def test_no_colour_can_overflow_when_noise_is_added():
+    rng = random.Random(2)
+    drawn = [scenes.draw_scene(rng) for _ in range(300)]
+    brightest = max(
+        value
+        for scene in drawn
+        for colour in (*scene.background, *(f.paint for f in scene.figures))
+        for value in colour
+    )
+    assert brightest + scenes.MAX_NOISE <= 255
+
+
+def test_the_same_seed_draws_the_same_scene():
+    one, same, other = (
+        scenes.draw_crowd(random.Random(seed), 1.5) for seed in (3, 3, 4)
+    )
+    assert one == same != other
