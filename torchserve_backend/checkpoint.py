@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from handlers.engine.m2m100 import check_directory
-from torchserve_backend.catalog import ROOT, Model
+from handlers.engine.directories import check_directory
+from torchserve_backend.catalog import ROOT, TRANSLATION, Model
 
 
 def default_cache() -> Path:
@@ -20,24 +20,31 @@ def default_cache() -> Path:
     return Path(os.environ.get("BABELGATE_CACHE", default)).absolute()
 
 
-def fetch(name: str, cache: Path) -> Path:
-    """The directory of a model: `name` itself where it is one (relative names start at the
-    repository), else the download of that hub name, resumed where it broke off.
-
-    Raises ModelError where it is neither, or is not an M2M100.
-    """
+def locate(name: str, cache: Path) -> Path:
+    """Where a model is, or will be once it is downloaded: `name` itself where that is a
+    directory (relative names start at the repository), else a hub's name in the cache."""
     directory = ROOT / Path(name).expanduser()
+    return directory if directory.exists() else cache / "hub" / name
+
+
+def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
+    """The directory of a model, with that of a hub's name downloaded, resumed where it broke
+    off.
+
+    Raises ModelError where it is neither, or is no model for the task.
+    """
+    directory = locate(name, cache)
     if not directory.exists():
         from torchserve_backend import hub
 
-        directory = hub.download(name, cache / "hub")
-    check_directory(directory)
+        hub.download(name, cache / "hub", task)
+    check_directory(directory, task)
     return directory.resolve()
 
 
 def prepare(model: Model, cache: Path) -> Path:
     """The directory that the model's engine loads."""
-    directory = fetch(model.settings.model, cache)
+    directory = fetch(model.settings.model, cache, model.task)
     if model.settings.engine != "ctranslate2":
         return directory
     from handlers.engine import conversion

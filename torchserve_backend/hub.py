@@ -22,12 +22,14 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
     validate_repo_id,
 )
 
-from handlers.engine.directories import WEIGHT_FILES, ModelError
-from handlers.engine.m2m100 import (
-    SETTINGS_FILE,
+from handlers.engine.directories import (
+    PREPROCESSOR_FILE,
     TOKENIZER_FILES,
+    WEIGHT_FILES,
+    ModelError,
     missing_files,
 )
+from handlers.engine.m2m100 import SETTINGS_FILE
 
 _TIMEOUT_S = 10
 _SMALL_FILES = (
@@ -37,18 +39,20 @@ _SMALL_FILES = (
     "tokenizer_config.json",
     *TOKENIZER_FILES,
     SETTINGS_FILE,
+    *(PREPROCESSOR_FILE, "processor_config.json"),
+    *("tokenizer.json", "merges.txt", "spiece.model", "added_tokens.json"),
 )
 _WEIGHT_PART = re.compile(r"model-\d+-of-\d+\.safetensors")
 _HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
-def download(name: str, folder: Path) -> Path:
+def download(name: str, folder: Path, task: str) -> Path:
     """The directory `folder/<name>`; once it is there, the hub is not asked again.
 
     `huggingface_hub.snapshot_download` begins a file anew when the process that loaded it
     has ended, which for two gigabytes of weights is too much to lose.
 
-    Raises ModelError where the hub cannot be reached, or has no M2M100 of that name.
+    Raises ModelError where the hub cannot be reached, or has no such model for the task.
     """
     _check_name(name)
     directory = folder / name
@@ -57,15 +61,15 @@ def download(name: str, folder: Path) -> Path:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with WeakFileLock(folder / f"{name}.lock"):
         if not directory.exists():
-            _download(name, directory)
+            _download(name, directory, task)
     return directory
 
 
-def _download(name: str, directory: Path) -> None:
+def _download(name: str, directory: Path, task: str) -> None:
     elsewhere = "Give a directory's path instead, or set HF_ENDPOINT to a mirror."
     with _explain(name, elsewhere):
         info = HfApi().model_info(name, files_metadata=True, timeout=_TIMEOUT_S)
-    files = _choose_files(info)
+    files = _choose_files(info, task)
     commit = info.sha or constants.DEFAULT_REVISION
     part = directory.with_name(f"{directory.name}-{commit}.part")
     part.mkdir(exist_ok=True)
@@ -80,13 +84,13 @@ def _download(name: str, directory: Path) -> None:
     part.rename(directory)
 
 
-def _choose_files(info: ModelInfo) -> list[RepoSibling]:
+def _choose_files(info: ModelInfo, task: str) -> list[RepoSibling]:
     """What there is of the small files, then the best form of the weights."""
     files = {file.rfilename: file for file in info.siblings or ()}
-    missing = missing_files(files)
+    missing = missing_files(files, task)
     if missing:
         raise ModelError(
-            f"{info.id} on {constants.ENDPOINT} is not an M2M100: it lacks "
+            f"{info.id} on {constants.ENDPOINT} is no model for {task}: it lacks "
             f"{', '.join(missing)}"
         )
     weights = next(name for name in WEIGHT_FILES if name in files)

@@ -15,12 +15,14 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from handlers.engine.directories import ModelError
+from handlers.engine.directories import (
+    TOKENIZER_FILES,
+    ModelError,
+    check_directory,
+)
 from handlers.engine.m2m100 import (
     LANGUAGES,
     SETTINGS_FILE,
-    TOKENIZER_FILES,
-    check_directory,
     language_token,
     read_settings,
 )
@@ -48,7 +50,7 @@ def convert(directory: Path, cache: Path, compute_type: str) -> Path:
     The result holds all that `CTranslate2Engine` needs. It appears whole or not at all.
     Raises ModelError where `directory` is not an M2M100, or is damaged.
     """
-    check_directory(directory)
+    check_directory(directory, "translation")
     out = converted_path(directory, cache, compute_type)
     if out.exists():
         return out

@@ -10,22 +10,39 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WEIGHT_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-)
-#: Of the tasks that take images: pickled weights are none.
-_SAFE_WEIGHT_FILES = WEIGHT_FILES[:2]
-_PREPROCESSOR_FILE = "preprocessor_config.json"
-#: A tokenizer has one of these.
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "spiece.model")
+TOKENIZER_FILES = ("sentencepiece.bpe.model", "vocab.json")
+SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
+#: Pickled weights are read by the converter alone, which takes nothing but tensors.
+WEIGHT_FILES = (*SAFE_WEIGHT_FILES, "pytorch_model.bin")
+#: The preprocessing of a model that reads images.
+PREPROCESSOR_FILE = "preprocessor_config.json"
+_IMAGE_FILES = (("config.json",), (PREPROCESSOR_FILE,), SAFE_WEIGHT_FILES)
 
-#: What the name of an architecture that does a task contains.
-_ARCHITECTURES = {
-    "captioning": "Blip2ForConditionalGeneration",
-    "classification": "ForImageClassification",
-    "detection": "ForObjectDetection",
+
+@dataclass(frozen=True)
+class _Kind:
+    """The models that do a task."""
+
+    #: Of each group one file is needed.
+    files: tuple[tuple[str, ...], ...]
+    #: What `config.json` says of them, and where.
+    key: str
+    mark: str
+
+
+_KINDS = {
+    "translation": _Kind(
+        (("config.json",), *((name,) for name in TOKENIZER_FILES), WEIGHT_FILES),
+        "model_type",
+        "m2m_100",
+    ),
+    "captioning": _Kind(
+        (*_IMAGE_FILES, ("tokenizer.json", "vocab.json", "spiece.model")),
+        "architectures",
+        "Blip2ForConditionalGeneration",
+    ),
+    "classification": _Kind(_IMAGE_FILES, "architectures", "ForImageClassification"),
+    "detection": _Kind(_IMAGE_FILES, "architectures", "ForObjectDetection"),
 }
 
 
@@ -42,35 +59,28 @@ class Size:
 
 
 def check_directory(directory: Path, task: str) -> None:
-    """Raises ModelError unless `directory` holds a model for one of the tasks that take
-    images: `captioning`, `classification` or `detection`."""
+    """Raises ModelError unless `directory` holds a model for the task."""
     missing = missing_files(list_files(directory), task)
     if missing:
         raise ModelError(
             f"{directory} is no model for {task}: it lacks {', '.join(missing)}"
         )
-    found = read_object(directory / "config.json").get("architectures")
-    wanted = _ARCHITECTURES[task]
-    if not isinstance(found, list) or not any(wanted in str(name) for name in found):
+    kind = _KINDS[task]
+    found = read_object(directory / "config.json").get(kind.key)
+    names = found if isinstance(found, list) else [found]
+    if not any(kind.mark in str(name) for name in names):
         raise ModelError(
-            f"{directory}/config.json: architectures is {found!r}, expected one that is "
-            f"a {wanted}"
+            f"{directory}/config.json: {kind.key} is {found!r}, expected {kind.mark!r}"
         )
-    read_input_size(directory)
+    if task != "translation":
+        read_input_size(directory)
 
 
 def missing_files(names: Collection[str], task: str) -> list[str]:
-    """What a model for one of these tasks that has files of these names lacks."""
-    needed: list[tuple[str, ...]] = [
-        ("config.json",),
-        (_PREPROCESSOR_FILE,),
-        _SAFE_WEIGHT_FILES,
-    ]
-    if task == "captioning":
-        needed.append(_TOKENIZER_FILES)
+    """What a model for the task that has files of these names lacks."""
     return [
         " or ".join(choice)
-        for choice in needed
+        for choice in _KINDS[task].files
         if not any(name in names for name in choice)
     ]
 
@@ -81,7 +91,7 @@ def read_input_size(directory: Path) -> Size:
 
     Raises ModelError where its `preprocessor_config.json` does not say.
     """
-    path = directory / _PREPROCESSOR_FILE
+    path = directory / PREPROCESSOR_FILE
     config = read_object(path)
     is_cropped = config.get("do_center_crop") is not False and config.get("crop_size")
     size = config["crop_size"] if is_cropped else config.get("size")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
@@ -14,15 +14,8 @@ from typing import Any, Protocol
 
 import sentencepiece
 
-from handlers.engine.directories import (
-    WEIGHT_FILES,
-    ModelError,
-    list_files,
-    read_object,
-)
 from handlers.engine.guard import Fault
 
-TOKENIZER_FILES = ("sentencepiece.bpe.model", "vocab.json")
 #: Ours, beside the model's own files: the `languages` it knows where they are not all of
 #: M2M100's, and for a model of a small domain the `min_score` under which its answers
 #: carry `warning`.
@@ -149,28 +142,6 @@ def read_settings(directory: Path) -> dict[str, Any]:
     """The content of `babelgate.json`, empty where there is none."""
     path = directory / SETTINGS_FILE
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
-
-
-def missing_files(names: Collection[str]) -> list[str]:
-    """What an M2M100 that has files of these names lacks."""
-    missing = [name for name in ("config.json", *TOKENIZER_FILES) if name not in names]
-    if not any(name in names for name in WEIGHT_FILES):
-        missing.append(" or ".join(WEIGHT_FILES))
-    return missing
-
-
-def check_directory(directory: Path) -> None:
-    """Raises ModelError unless `directory` holds an M2M100 as Hugging Face lays it out."""
-    missing = missing_files(list_files(directory))
-    if missing:
-        raise ModelError(
-            f"{directory} is not an M2M100 directory: it lacks {', '.join(missing)}"
-        )
-    kind = read_object(directory / "config.json").get("model_type")
-    if kind != "m2m_100":
-        raise ModelError(
-            f"{directory}/config.json: model_type is {kind!r}, expected 'm2m_100'"
-        )
 
 
 class Tokenizer:

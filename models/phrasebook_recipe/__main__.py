@@ -13,7 +13,8 @@ import typer
 
 from handlers.engine import conversion
 from handlers.engine.ctranslate2 import CTranslate2Engine
-from handlers.engine.m2m100 import SETTINGS_FILE, TOKENIZER_FILES
+from handlers.engine.directories import TOKENIZER_FILES
+from handlers.engine.m2m100 import SETTINGS_FILE
 from models.phrasebook_recipe import (
     card,
     corpus,

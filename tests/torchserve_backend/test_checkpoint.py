@@ -235,7 +235,7 @@ def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(
         (other / file).write_text("{}")
     said, _ = run(command, environment, expect=1)
     lacks = "it lacks sentencepiece.bpe.model, vocab.json"
-    assert f"{NAME} on {hub.url} is not an M2M100: {lacks}" in said
+    assert f"{NAME} on {hub.url} is no model for translation: {lacks}" in said
     assert hub.calls == [f"/api/models/{NAME}"]
 
 
@@ -270,7 +270,7 @@ def read_terminal(controller: int) -> bytes:
 def test_what_is_neither_a_directory_nor_a_hub_name_is_refused(
     name: str, tmp_path: Path
 ):
-    with pytest.raises(ModelError, match="not a hub name either|is not a"):
+    with pytest.raises(ModelError, match="not a hub name either|is no model"):
         checkpoint.fetch(name, tmp_path)
 
 

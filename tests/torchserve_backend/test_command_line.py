@@ -10,7 +10,7 @@ import click
 import pytest
 from typer.testing import CliRunner
 
-from handlers.engine.m2m100 import TOKENIZER_FILES
+from handlers.engine.directories import TOKENIZER_FILES
 from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
 from torchserve_backend import __main__ as command_line
 from torchserve_backend import checkpoint

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from transformers import M2M100Tokenizer
 
-from handlers.engine.directories import ModelError
+from handlers.engine.directories import ModelError, check_directory
 from handlers.engine.m2m100 import (
     LANGUAGES,
     UNKNOWN,
     Sentence,
     Tokenizer,
-    check_directory,
     longest_answer,
     read_settings,
 )
@@ -66,7 +65,7 @@ def test_a_directory_as_hugging_face_lays_it_out_is_accepted(
     change: Change, model: Path
 ):
     change(model)
-    check_directory(model)
+    check_directory(model, "translation")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def test_a_directory_that_is_no_m2m100_is_refused_with_the_reason(
 ):
     change(model)
     with pytest.raises(ModelError) as refusal:
-        check_directory(model)
+        check_directory(model, "translation")
     assert str(model) in str(refusal.value)
     assert expected in str(refusal.value)
 
@@ -111,7 +110,7 @@ def test_a_directory_that_is_no_m2m100_is_refused_with_the_reason(
 @pytest.mark.parametrize("name", ["nothing", "config.json"])
 def test_what_is_not_a_directory_is_refused(name: str, model: Path):
     with pytest.raises(ModelError, match=f"{name} is not a directory"):
-        check_directory(model / name)
+        check_directory(model / name, "translation")
 
 
 def test_settings_of_our_own_may_be_missing(tmp_path: Path):

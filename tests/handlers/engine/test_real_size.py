@@ -16,7 +16,8 @@ from safetensors.torch import load_file
 
 from handlers.engine.conversion import convert
 from handlers.engine.ctranslate2 import CTranslate2Engine
-from handlers.engine.m2m100 import SETTINGS_FILE, Sentence, check_directory
+from handlers.engine.directories import check_directory
+from handlers.engine.m2m100 import SETTINGS_FILE, Sentence
 from tests.random_m2m100 import build
 
 TEXTS = (
@@ -45,7 +46,7 @@ def model(folder: Path) -> Path:
 
 
 def test_the_model_is_as_large_as_the_real_one(model: Path):
-    check_directory(model)
+    check_directory(model, "translation")
     weights = load_file(model / "model.safetensors")
     config = json.loads((model / "config.json").read_text())
     assert sum(tensor.numel() for tensor in weights.values()) == 483_905_536
