@@ -34,6 +34,8 @@ def create_app(
     models = models or catalog.load(
         settings.map, gpus=count_gpus(), model=settings.model
     )
+    if backend is None and settings.backend == "embedded":
+        models, backend = _embed(models)
     backend = backend or TorchServeBackend(
         settings.inference_url,
         Management(settings.management_url, settings.key_file),
@@ -59,6 +61,14 @@ def create_app(
     app.register_blueprint(languages.make_blueprint(models, backend))
     app.register_blueprint(health.make_blueprint(models, backend))
     return app
+
+
+def _embed(models: Catalog) -> tuple[Catalog, Backend]:
+    """The models in this process. Nothing else needs the handlers' libraries."""
+    from gateway.embedded import EmbeddedBackend, share
+
+    shared = share(models)
+    return shared, EmbeddedBackend(shared.models)
 
 
 def _register_request_id(app: Flask) -> None:

@@ -12,10 +12,17 @@ from gateway.langid import load_model
 # Loopback only: nginx is the door.
 bind = os.environ.get("BABELGATE_GATEWAY_BIND", "127.0.0.1:8888")
 
-# One process per core; inside each, every request is a greenlet.
-workers = int(os.environ.get("WEB_CONCURRENCY", os.cpu_count() or 1))
-# It is Gunicorn's gevent worker; only its own error pages are problem documents.
-worker_class = "gateway.worker.ProblemWorker"
+# Whether the models are in the gateway's own process.
+_IS_EMBEDDED = os.environ.get("GATEWAY_BACKEND") == "embedded"
+
+# One process per core; inside each, every request is a greenlet. With models in it, one in
+# all: each process would load models of its own, and get a part of every batch.
+workers = int(
+    os.environ.get("WEB_CONCURRENCY", 1 if _IS_EMBEDDED else os.cpu_count() or 1)
+)
+# It is Gunicorn's gevent worker; only its own error pages are problem documents. With
+# models in it, threads are not patched.
+worker_class = f"gateway.worker.{'EmbeddedWorker' if _IS_EMBEDDED else 'ProblemWorker'}"
 
 # Greenlets are cheap and mostly wait for TorchServe; nginx holds the idle clients.
 worker_connections = 4096

@@ -9,7 +9,7 @@ import uuid
 from http import HTTPStatus
 from typing import Any
 
-from gevent import GreenletExit
+from gevent import GreenletExit, socket
 from gunicorn import util  # type: ignore[import-untyped]
 from gunicorn.http.errors import (  # type: ignore[import-untyped]
     InvalidResponseHeader,
@@ -41,6 +41,22 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             util.write_nonblock(client, render(status, slug, detail))
         except OSError:
             self.log.debug("the client has gone before its error was sent")
+
+
+class EmbeddedWorker(ProblemWorker):
+    """For models in this process: gevent patches nothing, so that a thread is a thread and
+    the model runs beside the greenlets.
+
+    Gunicorn uses gevent's sockets by name, and of the gateway only what speaks to
+    TorchServe needs patched ones.
+    """
+
+    def patch(self) -> None:
+        """Only the sockets that it listens on become gevent's."""
+        self.sockets = [
+            socket.socket(s.FAMILY, socket.SOCK_STREAM, fileno=s.sock.detach())
+            for s in self.sockets
+        ]
 
 
 def explain(error: BaseException) -> tuple[HTTPStatus, str, str]:

@@ -45,6 +45,16 @@ class TaskError(Exception):
         self.detail = detail
         self.members = members
 
+    def to_document(self) -> dict[str, Any]:
+        """What the row's client gets."""
+        return {
+            "type": f"urn:babelgate:{self.slug}",
+            "title": self.status.phrase,
+            "status": int(self.status),
+            "detail": self.detail,
+            **self.members,
+        }
+
 
 @dataclass(frozen=True)
 class Row:
@@ -299,12 +309,6 @@ def _encode(result: dict[str, Any] | TaskError, context: Context, index: int) ->
         status = result.status
         context.set_response_status(int(status), status.phrase, index)
         content_type = "application/problem+json"
-        result = {
-            "type": f"urn:babelgate:{result.slug}",
-            "title": status.phrase,
-            "status": int(status),
-            "detail": result.detail,
-            **result.members,
-        }
+        result = result.to_document()
     context.set_response_content_type(index, content_type)
     return json.dumps(result, ensure_ascii=False).encode()

@@ -22,9 +22,16 @@ ROOMS = (
 #: What each room may import of the others; a longer name wins over a shorter one.
 ALLOWED = {
     "gateway": {
+        "gateway.embedded",
         "torchserve_backend.catalog",
         "torchserve_backend.devices",
         "torchserve_backend.management",
+    },
+    "gateway.embedded": {
+        "gateway",
+        "handlers.base",
+        "handlers.engine",
+        "torchserve_backend",
     },
     "torchserve_backend": {"handlers.engine"},
     "handlers": {"handlers.engine"},
@@ -43,6 +50,7 @@ ALLOWED = {
 #: Packages that a room must not need.
 FORBIDDEN = {
     "gateway": {"torch", "transformers", "ctranslate2", "sentencepiece", "ts"},
+    "gateway.embedded": {"torch", "transformers", "ctranslate2", "sentencepiece", "ts"},
     "handlers": {"flask", "gunicorn", "gevent", "requests"},
     "handlers.engine": {"flask", "gunicorn", "gevent", "requests", "ts"},
     "clients": {"flask", "torch", "transformers", "ctranslate2", "ts"},
