@@ -1,0 +1,91 @@
+"""Frames in, bodies of requests out: `.npy` arrays as the server takes them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from clients.errors import ClientError
+from clients.frames import Frame
+
+#: What a request is cut into by the server: more at once would not make it faster.
+AUTO_FRAMES = 32
+AUTO_BYTES = 8 << 20
+#: Below the 500 MB that a server takes.
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Prebatch:
+    """How many frames go into one request. A frame that is larger goes alone."""
+
+    frames: int = AUTO_FRAMES
+    size_bytes: int = AUTO_BYTES
+
+    @classmethod
+    def parse(cls, text: str) -> Prebatch:
+        """`auto`, or a number of frames; raises ClientError for anything else."""
+        if text == "auto":
+            return cls()
+        if not (text.isascii() and text.isdigit() and int(text)):
+            raise ClientError(
+                f"--prebatch {text}: expected auto or a number of frames such as 32"
+            )
+        return cls(int(text), MOST_BYTES)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One request: some frames of one video."""
+
+    #: Its place among the videos.
+    video: int
+    frames: tuple[int, ...]
+    times_s: tuple[float, ...]
+    #: Sent one after the other; the pixels are not copied again.
+    body: tuple[bytes | memoryview, ...]
+
+
+def pack(video: int, frames: Iterable[Frame], prebatch: Prebatch) -> Iterator[Batch]:
+    """Batches of frames that have the same size."""
+    waiting: list[Frame] = []
+    for frame in frames:
+        if waiting and not _fits(frame, waiting, prebatch):
+            yield _write(video, waiting)
+            waiting = []
+        waiting.append(frame)
+        if len(waiting) == prebatch.frames:
+            yield _write(video, waiting)
+            waiting = []
+    if waiting:
+        yield _write(video, waiting)
+
+
+def _fits(frame: Frame, waiting: Sequence[Frame], prebatch: Prebatch) -> bool:
+    size_bytes = (len(waiting) + 1) * frame.pixels.nbytes
+    is_alike = frame.pixels.shape == waiting[0].pixels.shape
+    return is_alike and size_bytes <= prebatch.size_bytes
+
+
+def _write(video: int, frames: Sequence[Frame]) -> Batch:
+    header = write_header((len(frames), *frames[0].pixels.shape))
+    return Batch(
+        video,
+        tuple(frame.index for frame in frames),
+        tuple(frame.time_s for frame in frames),
+        (header, *(frame.pixels.data.cast("B") for frame in frames)),
+    )
+
+
+@cache
+def write_header(shape: tuple[int, ...]) -> bytes:
+    """What stands before the pixels in a `.npy`."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "|u1", "fortran_order": False, "shape": shape}
+    )
+    return file.getvalue()

@@ -1,0 +1,23 @@
+"""What can go wrong in a client; each message says where, and what to do."""
+
+from __future__ import annotations
+
+
+class ClientError(Exception):
+    """Anything below; the command line shows its text and exits with 1."""
+
+
+class VideoError(ClientError):
+    """No such video, or one that cannot be read to its end."""
+
+
+class ServerError(ClientError):
+    """The server refused, or did not answer often enough."""
+
+
+class OutputError(ClientError):
+    """The captions cannot be written there."""
+
+
+class MemoryLimitError(ClientError):
+    """A video does not fit into the memory that it was given."""
