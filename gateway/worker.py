@@ -55,7 +55,7 @@ class EmbeddedWorker(ProblemWorker):
         """Only the sockets that it listens on become gevent's."""
         self.sockets = [
             socket.socket(s.FAMILY, socket.SOCK_STREAM, fileno=s.sock.detach())
-            for s in self.sockets
+            for s in self.sockets  # type: ignore[has-type]
         ]
 
 
