@@ -6,7 +6,16 @@ import signal
 
 import typer
 
-from benchmarks import compare, engine, fairness, stack, study, tune
+from benchmarks import (
+    captioning,
+    compare,
+    engine,
+    fairness,
+    microbatching,
+    stack,
+    study,
+    tune,
+)
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -18,7 +27,16 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-for module in (engine, study, stack, fairness, compare, tune):
+for module in (
+    engine,
+    study,
+    stack,
+    fairness,
+    compare,
+    tune,
+    captioning,
+    microbatching,
+):
     app.command(module.__name__.rpartition(".")[2])(module.command)
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 import psutil
 
@@ -19,6 +20,8 @@ Leaders = Mapping[str, psutil.Process]
 #: CPU seconds by program and process.
 Clock = Mapping[str, Mapping[int, float]]
 
+Result = TypeVar("Result")
+
 _TORCHSERVE, _WORKERS, _CLIENT = "torchserve", "workers", "client"
 
 
@@ -29,14 +32,21 @@ def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
 
 def measure_cost(leaders: Leaders, measure: Callable[[], Load]) -> Load:
     """A load with what it cost each program; CPU also the client that made it."""
-    before = _read_clock(leaders)
-    load = measure()
-    spent = subtract(_read_clock(leaders), before)
+    load, spent = measure_cpu(leaders, measure)
     return replace(
         load,
         cpu_ms=divide(spent, load.answers),
         memory_mb=_measure_memory(leaders),
     )
+
+
+def measure_cpu(
+    leaders: Leaders, work: Callable[[], Result]
+) -> tuple[Result, dict[str, float]]:
+    """What `work` returns, and the CPU seconds that each program and the client spent."""
+    before = _read_clock(leaders)
+    result = work()
+    return result, subtract(_read_clock(leaders), before)
 
 
 def _measure_memory(leaders: Leaders) -> dict[str, float]:

@@ -1,5 +1,5 @@
-"""Builds M2M100s of any size with random weights: they translate nonsense, but they load,
-batch and answer as real ones do.
+"""Builds models of real sizes with random weights: they translate and label nonsense, but
+they load, batch and answer as real ones do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import M2M100Config, M2M100ForConditionalGeneration
+from transformers import (
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    ViTConfig,
+    ViTForImageClassification,
+    ViTImageProcessorPil,
+)
 
 from handlers.engine.m2m100 import LANGUAGES, SETTINGS_FILE
 from models.phrasebook_recipe import phrasebook
@@ -44,6 +50,24 @@ def find(cache: Path) -> Path:
         (part / SETTINGS_FILE).write_text(json.dumps(settings) + "\n")
         generation = {**_GENERATION, "max_length": _ANSWER_TOKENS}
         (part / "generation_config.json").write_text(json.dumps(generation) + "\n")
+        part.replace(directory)
+    return directory
+
+
+def find_classifier(cache: Path, side: int) -> Path:
+    """An image classifier of ViT-B/16's size in `cache`, for pictures of `side` pixels, built
+    where it is not there yet. It appears whole or not at all."""
+    directory = cache / f"vit-b16-{side}-random"
+    if directory.exists():
+        return directory
+    cache.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    model = ViTForImageClassification(ViTConfig(image_size=side, num_labels=1000))
+    processor = ViTImageProcessorPil(size={"height": side, "width": side})
+    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
+        part = Path(folder) / "model"
+        for piece in (model, processor):
+            piece.save_pretrained(part)
         part.replace(directory)
     return directory
 

@@ -8,15 +8,19 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+import requests
+
 from benchmarks.processes import Leaders, find_leaders
 from deploy import stack as stacks
-from deploy.stack import ROOT, Stack, StackError
+from deploy.stack import GATEWAY, ROOT, Stack, StackError
 from deploy.supervision import Supervision
 from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
@@ -93,6 +97,49 @@ def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running
                 for (_, language), model in routes.items()
             },
         )
+
+
+@contextmanager
+def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
+    """A gateway with the map's models in its own process, without nginx and TorchServe.
+
+    Raises StackError where it does not get ready.
+    """
+    port = GATEWAY + find_port_offset()
+    run.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {
+        "GATEWAY_BACKEND": "embedded",
+        "BABELGATE_MAP": str(map_path),
+        "BABELGATE_GATEWAY_BIND": f"127.0.0.1:{port}",
+    }
+    gunicorn = Path(sys.executable).with_name("gunicorn")
+    command = [str(gunicorn), "--config", "gateway/gunicorn.conf.py"]
+    with (run / "gateway.log").open("w") as log:
+        process = psutil.Popen(
+            [*command, "gateway.app:create_app()"],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_ready(url, process)
+        yield Running(url, {"gateway": process})
+    finally:
+        process.terminate()
+        process.wait(_STOP_S)
+
+
+def _wait_until_ready(url: str, process: psutil.Popen) -> None:
+    give_up_at = time.monotonic() + START_S
+    while time.monotonic() < give_up_at and process.poll() is None:
+        with suppress(requests.RequestException):
+            if requests.get(f"{url}/readyz", timeout=5).ok:
+                return
+        time.sleep(0.3)
+    raise StackError(f"The gateway at {url} does not get ready; see its log.")
 
 
 def find_port_offset() -> int:

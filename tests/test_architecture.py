@@ -24,6 +24,7 @@ ALLOWED = {
     "gateway": {
         "gateway.embedded",
         "torchserve_backend.catalog",
+        "torchserve_backend.checkpoint",
         "torchserve_backend.devices",
         "torchserve_backend.management",
     },
@@ -39,6 +40,7 @@ ALLOWED = {
     "models": {"handlers.engine"},
     "deploy": {"torchserve_backend", "handlers.engine"},
     "benchmarks": {
+        "clients",
         "handlers.base",
         "handlers.engine",
         "models",

@@ -1,0 +1,50 @@
+"""The video that is captioned in the benchmarks: drawn, encoded as H.264 and kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+from av.video.frame import VideoFrame
+
+from models.shapes_recipe import scenes
+from models.shapes_recipe.clips import draw_clip, plan_clip
+
+_SEED = 5
+_FRAMES_PER_S = 30
+#: A usual file's quality and seeking, quickly encoded.
+_OPTIONS = {"crf": "23", "preset": "veryfast", "g": "250"}
+
+
+def find_video(
+    cache: Path,
+    frames: int,
+    *,
+    width: int,
+    height: int,
+    tick: Callable[[], None] = lambda: None,
+) -> Path:
+    """The video of this size in `cache`, drawn where it is not there yet; every size shows
+    the same. It appears whole or not at all; `tick` is called for each frame."""
+    path = cache / f"shapes-{frames}-{width}x{height}.mp4"
+    if path.exists():
+        return path
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="drawing-") as folder:
+        part = Path(folder) / path.name
+        with av.open(part, "w") as container:
+            stream = container.add_stream("libx264", _FRAMES_PER_S, options=_OPTIONS)
+            stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+            for _, picture in draw_clip(_SEED, frames, width=width, height=height):
+                container.mux(stream.encode(VideoFrame.from_ndarray(picture)))
+                tick()
+            container.mux(stream.encode())
+        part.replace(path)
+    return path
+
+
+def list_captions(frames: int) -> list[str]:
+    """What the video's frames show."""
+    return [scenes.describe(scene) for scene in plan_clip(_SEED, frames)]
