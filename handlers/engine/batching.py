@@ -12,6 +12,7 @@ from itertools import chain
 from handlers.engine import packing
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.guard import find_fault
+from handlers.engine.halving import run_in_halves
 from handlers.engine.m2m100 import Decoding, Engine, Sentence, Translation
 
 Answer = Translation | OutOfMemory
@@ -122,19 +123,8 @@ class Batcher:
             return dict(pairs)
         return {sentence: _judge(sentence, answer) for sentence, answer in pairs}
 
-    def _translate(self, sentences: Sequence[Sentence]) -> Sequence[Answer]:
-        try:
-            return self._engine.translate(sentences)
-        except OutOfMemory as error:
-            if len(sentences) == 1:
-                return [OutOfMemory(str(error))]
-        # Here the error no longer keeps alive what the engine had in memory.
-        self._halved.append(len(sentences))
-        half = len(sentences) // 2
-        return [
-            *self._translate(sentences[:half]),
-            *self._translate(sentences[half:]),
-        ]
+    def _translate(self, sentences: Sequence[Sentence]) -> list[Answer]:
+        return run_in_halves(self._engine.translate, sentences, self._halved)
 
 
 def _judge(sentence: Sentence, answer: Answer) -> Answer:

@@ -13,7 +13,7 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from handlers.engine.errors import OutOfMemory, device_errors
+from handlers.engine.inference import choose_device, infer
 from handlers.engine.m2m100 import (
     LANGUAGES,
     UNKNOWN,
@@ -47,7 +47,7 @@ class TransformersEngine:
         compute_type: str = "float32",
     ) -> None:
         self.tokenizer = Tokenizer(directory)
-        self._device = torch.device(device, index if device == "cuda" else None)
+        self._device = choose_device(device, index)
         languages = map(language_token, LANGUAGES)
         first = len(self.tokenizer.ids)
         self._ids = self.tokenizer.ids | {
@@ -67,14 +67,8 @@ class TransformersEngine:
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
         """One translation per sentence, in order."""
-        try:
-            with device_errors(), torch.inference_mode():
-                return self._translate(sentences, common_decoding(sentences))
-        except OutOfMemory as error:
-            message = str(error)
-        # Only now nothing refers to the tensors of the failed attempt any more.
-        torch.cuda.empty_cache()
-        raise OutOfMemory(message)
+        decoding = common_decoding(sentences)
+        return infer(lambda: self._translate(sentences, decoding))
 
     def _translate(
         self, sentences: Sequence[Sentence], decoding: Decoding

@@ -1,0 +1,61 @@
+"""The captioning task: an image, or an array of frames, in; `{"captions"}` out, one per frame
+and in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.engine.blip2 import CaptioningEngine
+from handlers.engine.errors import OutOfMemory
+from handlers.engine.halving import run_in_halves
+from handlers.engine.images import Frame
+from handlers.pictures import MAX_PIXELS, no_memory, read_pictures
+
+#: What an archive's `model-config.yaml` may leave out: frames that the model reads at once,
+#: tokens of a caption, and pixels of a frame.
+_DEFAULTS = {"max_batch_frames": 32, "max_tokens": 30, "max_pixels": MAX_PIXELS}
+
+
+class CaptioningHandler(TaskHandler[list[Frame]]):
+    """Serves one BLIP-2. The frames of all rows of a batch are captioned together."""
+
+    def setup(self, config: ModelConfig) -> None:
+        options = _DEFAULTS | dict(config.options)
+        self.max_pixels: int = options["max_pixels"]
+        self.max_batch_frames: int = options["max_batch_frames"]
+        self.engine = CaptioningEngine(
+            config.directory,
+            device=config.device,
+            index=config.device_index,
+            compute_type=options["compute_type"],
+            max_tokens=options["max_tokens"],
+        )
+        self.engine.caption([np.zeros((64, 64, 3), np.uint8)])
+
+    def parse(self, row: Row) -> list[Frame]:
+        return read_pictures(row, self.max_pixels)
+
+    def run(self, items: Sequence[list[Frame]]) -> list[dict[str, Any] | TaskError]:
+        frames = list(chain(*items))
+        halved: list[int] = []
+        captions: list[str | OutOfMemory] = []
+        for start in range(0, len(frames), self.max_batch_frames):
+            pack = frames[start : start + self.max_batch_frames]
+            captions += run_in_halves(self.engine.caption, pack, halved)
+        self.statistics.update(
+            BabelgateFrames=len(frames), BabelgateHalvedPacks=len(halved)
+        )
+        dealt = iter(captions)
+        return [_answer(list(islice(dealt, len(item)))) for item in items]
+
+
+def _answer(captions: list[str | OutOfMemory]) -> dict[str, Any] | TaskError:
+    if any(isinstance(caption, OutOfMemory) for caption in captions):
+        return no_memory()
+    return {"captions": captions}

@@ -1,0 +1,66 @@
+"""The classification task: an image in, with `top_k` where it is wanted; `{"labels"}` out, the
+likeliest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.engine.classifier import ClassificationEngine, Label
+from handlers.engine.errors import OutOfMemory
+from handlers.engine.halving import run_in_halves
+from handlers.engine.images import Frame
+from handlers.pictures import MAX_PIXELS, no_memory, read_picture, read_whole
+
+#: A picture, and how many labels it is to have.
+_Item = tuple[Frame, int]
+
+
+class ClassificationHandler(TaskHandler[_Item]):
+    """Serves one image classifier. A batch's pictures are classified together."""
+
+    def setup(self, config: ModelConfig) -> None:
+        self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
+        self.engine = ClassificationEngine(
+            config.directory,
+            device=config.device,
+            index=config.device_index,
+            compute_type=config.options["compute_type"],
+        )
+        self.engine.classify([np.zeros((64, 64, 3), np.uint8)], top_k=1)
+
+    def parse(self, row: Row) -> _Item:
+        top_k = read_whole(row.parameters, "top_k", least=1, most=100, default=5)
+        return read_picture(row, self.max_pixels), top_k
+
+    def run(self, items: Sequence[_Item]) -> list[dict[str, Any] | TaskError]:
+        halved: list[int] = []
+        answers = run_in_halves(self._classify, items, halved)
+        self.statistics.update(
+            BabelgateFrames=len(items), BabelgateHalvedPacks=len(halved)
+        )
+        return [
+            _answer(answer, top_k)
+            for (_, top_k), answer in zip(items, answers, strict=True)
+        ]
+
+    def _classify(self, items: Sequence[_Item]) -> list[list[Label]]:
+        frames = [frame for frame, _ in items]
+        return self.engine.classify(frames, top_k=max(top_k for _, top_k in items))
+
+
+def _answer(
+    labels: list[Label] | OutOfMemory, top_k: int
+) -> dict[str, Any] | TaskError:
+    if isinstance(labels, OutOfMemory):
+        return no_memory()
+    return {
+        "labels": [
+            {"label": label.label, "score": round(label.score, 4)}
+            for label in labels[:top_k]
+        ]
+    }

@@ -1,0 +1,63 @@
+"""The detection task: an image in, with `threshold` where it is wanted; `{"objects"}` out, the
+surest first, with boxes in pixels, and the image's `width` and `height`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.engine.detector import DetectionEngine, Object, Question
+from handlers.engine.errors import OutOfMemory
+from handlers.engine.halving import run_in_halves
+from handlers.pictures import MAX_PIXELS, no_memory, read_picture, read_share
+
+
+class DetectionHandler(TaskHandler[Question]):
+    """Serves one object detector. A batch's pictures may have different sizes."""
+
+    def setup(self, config: ModelConfig) -> None:
+        self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
+        self.engine = DetectionEngine(
+            config.directory,
+            device=config.device,
+            index=config.device_index,
+            compute_type=config.options["compute_type"],
+        )
+        self.engine.detect([Question(np.zeros((64, 64, 3), np.uint8), threshold=0.5)])
+
+    def parse(self, row: Row) -> Question:
+        threshold = read_share(row.parameters, "threshold", default=0.5)
+        return Question(read_picture(row, self.max_pixels), threshold)
+
+    def run(self, items: Sequence[Question]) -> list[dict[str, Any] | TaskError]:
+        halved: list[int] = []
+        answers = run_in_halves(self.engine.detect, items, halved)
+        self.statistics.update(
+            BabelgateFrames=len(items), BabelgateHalvedPacks=len(halved)
+        )
+        return [
+            _answer(item, answer) for item, answer in zip(items, answers, strict=True)
+        ]
+
+
+def _answer(
+    item: Question, objects: list[Object] | OutOfMemory
+) -> dict[str, Any] | TaskError:
+    if isinstance(objects, OutOfMemory):
+        return no_memory()
+    height, width = item.frame.shape[:2]
+    return {
+        "objects": [_describe(found) for found in objects],
+        "width": width,
+        "height": height,
+    }
+
+
+def _describe(found: Object) -> dict[str, Any]:
+    box = {side: round(pixels, 1) for side, pixels in asdict(found.box).items()}
+    return {"label": found.label, "score": round(found.score, 4), "box": box}

@@ -1,0 +1,96 @@
+"""Frames in, captions out: any BLIP-2 of Transformers, with OPT or T5 as its language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoTokenizer,
+    Blip2ForConditionalGeneration,
+    GenerationConfig,
+)
+
+from handlers.engine.images import Frame
+from handlers.engine.inference import choose_device, infer
+from handlers.engine.pixels import Inputs, Preprocessor
+
+
+class CaptioningEngine:
+    """Captions with a Hugging Face directory, without a prompt, so that all frames of a batch
+    begin alike and a frame's caption is the same in any batch."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        device: str = "cpu",
+        index: int = 0,
+        compute_type: str = "float32",
+        max_tokens: int = 30,
+    ) -> None:
+        self._device = choose_device(device, index)
+        dtype = getattr(torch, compute_type)
+        self._model = (
+            Blip2ForConditionalGeneration.from_pretrained(
+                directory, dtype=dtype, local_files_only=True, use_safetensors=True
+            )
+            # The Q-Former stays in the precision in which Transformers has loaded it.
+            .to(self._device)
+            .eval()
+        )
+        self._preprocess = Preprocessor(directory, device=self._device, dtype=dtype)
+        self._tokenizer = AutoTokenizer.from_pretrained(
+            directory, local_files_only=True
+        )
+        self._prompt = _make_prompt(self._model.config).to(self._device)
+        self._generation = _make_generation(self._model, max_tokens)
+
+    def caption(self, frames: Sequence[Frame]) -> list[str]:
+        """One caption per frame, in order. Raises OutOfMemory or DeviceFault."""
+        return infer(lambda: self._preprocess.run(frames, self._generate))
+
+    def _generate(self, places: list[int], inputs: Inputs) -> list[str]:
+        prompts = self._prompt.expand(len(places), -1)
+        tokens = self._model.generate(
+            **inputs,
+            input_ids=prompts,
+            attention_mask=torch.ones_like(prompts),
+            generation_config=self._generation,
+        )
+        if self._model.config.use_decoder_only_language_model:
+            tokens = tokens[:, prompts.shape[1] :]
+        captions = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        return [caption.strip() for caption in captions]
+
+
+def _make_prompt(config: Any) -> torch.Tensor:
+    """What the checkpoint's processor makes of an empty text: the places of the picture, then
+    the token with which a text begins. T5 has none and reads its end token there."""
+    text = config.text_config
+    if config.image_token_index is None:
+        # Written by an older Transformers. The token is replaced: any that is not text will do.
+        config.image_token_index = text.vocab_size - 1
+    begin = text.eos_token_id if text.bos_token_id is None else text.bos_token_id
+    places = [config.image_token_index] * config.num_query_tokens
+    return torch.tensor([[*places, begin]])
+
+
+def _make_generation(model: Any, max_tokens: int) -> GenerationConfig:
+    """As `generation_config.json` says, and where it says nothing, the language model's own
+    configuration; but always the likeliest caption, never one by chance."""
+    own = model.language_model.generation_config.to_dict()
+    said = {
+        key: value
+        for key, value in model.generation_config.to_dict().items()
+        if value is not None
+    }
+    chance = dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "typical_p"))
+    return GenerationConfig.from_dict(
+        own
+        | said
+        | chance
+        | {"do_sample": False, "max_new_tokens": max_tokens, "max_length": None}
+    )

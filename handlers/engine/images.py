@@ -1,0 +1,203 @@
+"""The bytes of a picture, or of an array of frames, in; frames of RGB pixels out. Whatever is
+wrong with the bytes is said in one exception, and nothing is decoded that is too large.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+#: Height, width, and red, green and blue from 0 to 255.
+Frame = NDArray[np.uint8]
+
+#: One side of a picture may be so many times as long as the other. Image processors scale the
+#: shorter side, so the longer one of a line of pixels would not fit into any memory.
+MAX_ASPECT = 100
+
+_NPY_MAGIC = b"\x93NUMPY"
+#: The length of the header has two bytes in the first version, four since.
+_NPY_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
+_NPY_MAX_HEADER = 4096
+_NPY_UINT8 = ("|u1", "<u1", ">u1", "=u1", "u1")
+#: NumPy's reader evaluates the header as a Python literal, which gives warnings about what
+#: people send, and takes more than an array of numbers needs. Repetitions are possessive:
+#: no header is slow.
+_NPY_HEADER = re.compile(
+    r"""\{\s*+
+    (?:(?:'descr'\s*+:\s*+'(?P<descr>[^'\s]{1,16})'
+         |'fortran_order'\s*+:\s*+(?P<fortran>True|False)
+         |'shape'\s*+:\s*+\((?P<shape>(?:\s*+\d{1,18}\s*+,?+)*+\s*+)\)
+       )\s*+,?+\s*+){3}
+    \}\s*+""",
+    re.VERBOSE,
+)
+
+#: How files begin, and what reads them. `Image.open` would tell the format itself, and has a
+#: limit of its own for the size.
+_FORMATS: tuple[tuple[re.Pattern[bytes], type[ImageFile]], ...] = (
+    (re.compile(rb"\xff\xd8\xff"), JpegImageFile),
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), PngImageFile),
+    (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), WebPImageFile),
+)
+_PILLOW = re.compile(r"PIL\.")
+#: How a camera was held, and what turns its picture upright.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class ImageError(ValueError):
+    """Why bytes have no frames: what was found, and what was expected."""
+
+
+class UnsupportedImage(ImageError):
+    """The bytes are of none of the formats."""
+
+
+def read_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
+    """The frames of a `.npy` array of one frame (H, W, 3) or several (N, H, W, 3), or the one
+    of a JPEG, PNG or WebP file, each of at most `max_pixels` pixels.
+
+    Of a moving picture the first frame is taken. A picture is turned upright as its EXIF data
+    says, and what is transparent becomes white. Raises ImageError.
+    """
+    if data.startswith(_NPY_MAGIC):
+        return list(_read_array(data, max_pixels))
+    for beginning, reader in _FORMATS:
+        if beginning.match(data):
+            return [_read_file(data, reader, max_pixels)]
+    raise UnsupportedImage(
+        "expected an image file (JPEG, PNG or WebP) or a .npy array of frames, found "
+        f"{_describe_beginning(data)}"
+    )
+
+
+def _describe_beginning(data: bytes | bytearray) -> str:
+    """Enough to see what was sent by mistake, and no more."""
+    return f"bytes that begin with {data[:4].hex(' ')}" if data else "nothing"
+
+
+def _read_array(data: bytes | bytearray, max_pixels: int) -> NDArray[np.uint8]:
+    header, start = _read_header(data)
+    if header["descr"] not in _NPY_UINT8:
+        raise ImageError(
+            f"expected an array of uint8 ('|u1'), found {header['descr']!r}"
+        )
+    shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
+    if len(shape) not in (3, 4) or shape[-1] != 3 or 0 in shape:
+        raise ImageError(
+            "expected an array of shape (H, W, 3) or (N, H, W, 3) with nothing empty, "
+            f"found {shape}"
+        )
+    height, width = shape[-3:-1]
+    _check_size(width, height, max_pixels)
+    expected, found = math.prod(shape), len(data) - start
+    if found != expected:
+        raise ImageError(
+            f"expected {expected} bytes of pixels for the shape {shape}, found {found}"
+        )
+    pixels = np.frombuffer(data, np.uint8, offset=start)
+    order: Any = "F" if header["fortran"] == "True" else "C"
+    return pixels.reshape(shape, order=order).reshape(-1, height, width, 3)
+
+
+def _read_header(data: bytes | bytearray) -> tuple[dict[str, str], int]:
+    """The header's fields, and where the pixels begin."""
+    version = data[6] if len(data) > 6 else 0
+    length_bytes = _NPY_LENGTH_BYTES.get(version)
+    if length_bytes is None:
+        raise ImageError(f"expected a .npy file of version 1, 2 or 3, found {version}")
+    begin = 8 + length_bytes
+    length = int.from_bytes(data[8:begin], "little")
+    if length > _NPY_MAX_HEADER:
+        raise ImageError(
+            f"expected a .npy header of at most {_NPY_MAX_HEADER} bytes, found {length}"
+        )
+    start = begin + length
+    if len(data) < start:
+        raise ImageError(
+            f"the .npy file ends in its header: expected {start} bytes or more, found "
+            f"{len(data)}"
+        )
+    found = _NPY_HEADER.fullmatch(bytes(data[begin:start]).decode("latin-1"))
+    fields = found.groupdict() if found else {}
+    if None in fields.values() or not fields:
+        raise ImageError(
+            "expected a .npy header with the descr, fortran_order and shape of an array "
+            "of uint8, found something else"
+        )
+    return fields, start
+
+
+def _read_file(
+    data: bytes | bytearray, reader: type[ImageFile], max_pixels: int
+) -> Frame:
+    _silence_pillow()
+    try:
+        with reader(io.BytesIO(data)) as image:
+            _check_size(*image.size, max_pixels)
+            turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+            picture = _convert(image)
+            return np.asarray(picture.transpose(turn) if turn is not None else picture)
+    except (ImageError, MemoryError):
+        raise
+    except Image.DecompressionBombError as error:
+        raise ImageError(
+            f"expected at most {max_pixels} pixels, found a picture of many more"
+        ) from error
+    except Exception as error:
+        # Its readers raise whatever comes of the bytes: OSError, SyntaxError, KeyError, …
+        raise ImageError(
+            f"expected a whole {reader.format} file, found a damaged one"
+        ) from error
+
+
+def _convert(image: Image.Image) -> Image.Image:
+    """The picture in RGB."""
+    if image.mode.startswith("I"):
+        # 16 bits of grey, of which Pillow would cut off what is over 255.
+        grey = np.asarray(image).astype(np.int64).clip(0, 0xFFFF) >> 8
+        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image)
+    return image.convert("RGB")
+
+
+def _check_size(width: int, height: int, max_pixels: int) -> None:
+    if width * height > max_pixels:
+        raise ImageError(
+            f"expected at most {max_pixels} pixels, found {width} x {height}, "
+            f"which are {width * height}"
+        )
+    if max(width, height) > MAX_ASPECT * min(width, height):
+        raise ImageError(
+            f"expected no side over {MAX_ASPECT} times as long as the other, found "
+            f"{width} x {height}"
+        )
+
+
+def _silence_pillow() -> None:
+    """Pillow warns of large pictures, which are refused here, and of EXIF data, of which one
+    number is read. A filter for the process, as those that end with a block are no use where
+    several threads read pictures."""
+    if ("ignore", None, Warning, _PILLOW, 0) not in warnings.filters:
+        warnings.filterwarnings("ignore", module=_PILLOW.pattern)
