@@ -8,21 +8,19 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any
 
-import numpy as np
-
 from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.blip2 import CaptioningEngine
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.engine.images import Frame
-from handlers.pictures import MAX_PIXELS, no_memory, read_pictures
+from handlers.engine.pixels import Picture
+from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_pictures
 
 #: What an archive's `model-config.yaml` may leave out: frames that the model reads at once,
 #: tokens of a caption, and pixels of a frame.
 _DEFAULTS = {"max_batch_frames": 32, "max_tokens": 30, "max_pixels": MAX_PIXELS}
 
 
-class CaptioningHandler(TaskHandler[list[Frame]]):
+class CaptioningHandler(TaskHandler[list[Picture]]):
     """Serves one BLIP-2. The frames of all rows of a batch are captioned together."""
 
     def setup(self, config: ModelConfig) -> None:
@@ -36,20 +34,20 @@ class CaptioningHandler(TaskHandler[list[Frame]]):
             compute_type=options["compute_type"],
             max_tokens=options["max_tokens"],
         )
-        self.engine.caption([np.zeros((64, 64, 3), np.uint8)])
+        self.engine.caption([self.engine.prepare(BLACK)])
 
-    def parse(self, row: Row) -> list[Frame]:
-        return read_pictures(row, self.max_pixels)
+    def parse(self, row: Row) -> list[Picture]:
+        return [*map(self.engine.prepare, read_pictures(row, self.max_pixels))]
 
-    def run(self, items: Sequence[list[Frame]]) -> list[dict[str, Any] | TaskError]:
-        frames = list(chain(*items))
+    def run(self, items: Sequence[list[Picture]]) -> list[dict[str, Any] | TaskError]:
+        pictures = list(chain(*items))
         halved: list[int] = []
         captions: list[str | OutOfMemory] = []
-        for start in range(0, len(frames), self.max_batch_frames):
-            pack = frames[start : start + self.max_batch_frames]
+        for start in range(0, len(pictures), self.max_batch_frames):
+            pack = pictures[start : start + self.max_batch_frames]
             captions += run_in_halves(self.engine.caption, pack, halved)
         self.statistics.update(
-            BabelgateFrames=len(frames), BabelgateHalvedPacks=len(halved)
+            BabelgateFrames=len(pictures), BabelgateHalvedPacks=len(halved)
         )
         dealt = iter(captions)
         return [_answer(list(islice(dealt, len(item)))) for item in items]

@@ -7,17 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.classifier import ClassificationEngine, Label
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.engine.images import Frame
-from handlers.pictures import MAX_PIXELS, no_memory, read_picture, read_whole
+from handlers.engine.pixels import Picture
+from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_picture, read_whole
 
 #: A picture, and how many labels it is to have.
-_Item = tuple[Frame, int]
+_Item = tuple[Picture, int]
 
 
 class ClassificationHandler(TaskHandler[_Item]):
@@ -31,11 +29,11 @@ class ClassificationHandler(TaskHandler[_Item]):
             index=config.device_index,
             compute_type=config.options["compute_type"],
         )
-        self.engine.classify([np.zeros((64, 64, 3), np.uint8)], top_k=1)
+        self.engine.classify([self.engine.prepare(BLACK)], top_k=1)
 
     def parse(self, row: Row) -> _Item:
         top_k = read_whole(row.parameters, "top_k", least=1, most=100, default=5)
-        return read_picture(row, self.max_pixels), top_k
+        return self.engine.prepare(read_picture(row, self.max_pixels)), top_k
 
     def run(self, items: Sequence[_Item]) -> list[dict[str, Any] | TaskError]:
         halved: list[int] = []
@@ -49,8 +47,8 @@ class ClassificationHandler(TaskHandler[_Item]):
         ]
 
     def _classify(self, items: Sequence[_Item]) -> list[list[Label]]:
-        frames = [frame for frame, _ in items]
-        return self.engine.classify(frames, top_k=max(top_k for _, top_k in items))
+        pictures = [picture for picture, _ in items]
+        return self.engine.classify(pictures, top_k=max(top_k for _, top_k in items))
 
 
 def _answer(

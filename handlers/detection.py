@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.detector import DetectionEngine, Object, Question
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.pictures import MAX_PIXELS, no_memory, read_picture, read_share
+from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_picture, read_share
 
 
 class DetectionHandler(TaskHandler[Question]):
@@ -28,11 +26,12 @@ class DetectionHandler(TaskHandler[Question]):
             index=config.device_index,
             compute_type=config.options["compute_type"],
         )
-        self.engine.detect([Question(np.zeros((64, 64, 3), np.uint8), threshold=0.5)])
+        self.engine.detect([Question(self.engine.prepare(BLACK), threshold=0.5)])
 
     def parse(self, row: Row) -> Question:
         threshold = read_share(row.parameters, "threshold", default=0.5)
-        return Question(read_picture(row, self.max_pixels), threshold)
+        picture = self.engine.prepare(read_picture(row, self.max_pixels))
+        return Question(picture, threshold)
 
     def run(self, items: Sequence[Question]) -> list[dict[str, Any] | TaskError]:
         halved: list[int] = []
@@ -50,11 +49,10 @@ def _answer(
 ) -> dict[str, Any] | TaskError:
     if isinstance(objects, OutOfMemory):
         return no_memory()
-    height, width = item.frame.shape[:2]
     return {
         "objects": [_describe(found) for found in objects],
-        "width": width,
-        "height": height,
+        "width": item.picture.width,
+        "height": item.picture.height,
     }
 
 

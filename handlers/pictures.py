@@ -8,11 +8,15 @@ import math
 from collections.abc import Mapping
 from http import HTTPStatus
 
+import numpy as np
+
 from handlers.base import Row, TaskError
 from handlers.engine.images import Frame, ImageError, UnsupportedImage, read_frames
 
 #: What an archive's `model-config.yaml` may leave out: the pixels that an image may have.
 MAX_PIXELS = 7680 * 4320
+#: Something to warm a model up with.
+BLACK: Frame = np.zeros((64, 64, 3), np.uint8)
 
 
 def read_pictures(row: Row, max_pixels: int) -> list[Frame]:

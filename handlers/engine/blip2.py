@@ -1,4 +1,6 @@
-"""Frames in, captions out: any BLIP-2 of Transformers, with OPT or T5 as its language model."""
+"""Pictures in, captions out: any BLIP-2 of Transformers, whether its language model is OPT or
+T5.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,13 @@ from transformers import (
     GenerationConfig,
 )
 
-from handlers.engine.images import Frame
-from handlers.engine.inference import choose_device, infer
-from handlers.engine.pixels import Inputs, Preprocessor
+from handlers.engine.inference import choose_device, infer, load_model
+from handlers.engine.pixels import Picture, Preprocessor
 
 
 class CaptioningEngine:
-    """Captions with a Hugging Face directory, without a prompt, so that all frames of a batch
-    begin alike and a frame's caption is the same in any batch."""
+    """Captions with a Hugging Face directory, without a prompt, so that all pictures of a
+    batch begin alike and a picture's caption is the same in any batch."""
 
     def __init__(
         self,
@@ -31,31 +32,29 @@ class CaptioningEngine:
         compute_type: str = "float32",
         max_tokens: int = 30,
     ) -> None:
-        self._device = choose_device(device, index)
+        place = choose_device(device, index)
         dtype = getattr(torch, compute_type)
-        self._model = (
-            Blip2ForConditionalGeneration.from_pretrained(
-                directory, dtype=dtype, local_files_only=True, use_safetensors=True
-            )
-            # The Q-Former stays in the precision in which Transformers has loaded it.
-            .to(self._device)
-            .eval()
+        self._model = load_model(
+            Blip2ForConditionalGeneration, directory, device=place, dtype=dtype
         )
-        self._preprocess = Preprocessor(directory, device=self._device, dtype=dtype)
+        preprocessor = Preprocessor(directory, device=place, dtype=dtype)
+        #: A frame as `caption` takes it.
+        self.prepare = preprocessor.prepare
+        self._run = preprocessor.run
         self._tokenizer = AutoTokenizer.from_pretrained(
             directory, local_files_only=True
         )
-        self._prompt = _make_prompt(self._model.config).to(self._device)
+        self._prompt = _make_prompt(self._model.config).to(place)
         self._generation = _make_generation(self._model, max_tokens)
 
-    def caption(self, frames: Sequence[Frame]) -> list[str]:
-        """One caption per frame, in order. Raises OutOfMemory or DeviceFault."""
-        return infer(lambda: self._preprocess.run(frames, self._generate))
+    def caption(self, pictures: Sequence[Picture]) -> list[str]:
+        """One caption per picture, in order. Raises OutOfMemory or DeviceFault."""
+        return infer(lambda: self._run(pictures, self._generate))
 
-    def _generate(self, places: list[int], inputs: Inputs) -> list[str]:
+    def _generate(self, places: list[int], pixels: torch.Tensor) -> list[str]:
         prompts = self._prompt.expand(len(places), -1)
         tokens = self._model.generate(
-            **inputs,
+            pixel_values=pixels,
             input_ids=prompts,
             attention_mask=torch.ones_like(prompts),
             generation_config=self._generation,

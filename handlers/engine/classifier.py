@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForImageClassification
 
-from handlers.engine.images import Frame
-from handlers.engine.inference import choose_device, infer
-from handlers.engine.pixels import Inputs, Preprocessor
+from handlers.engine.inference import choose_device, infer, load_model
+from handlers.engine.pixels import Picture, Preprocessor
 
 
 @dataclass(frozen=True)
@@ -33,28 +32,27 @@ class ClassificationEngine:
         index: int = 0,
         compute_type: str = "float32",
     ) -> None:
-        self._device = choose_device(device, index)
+        place = choose_device(device, index)
         dtype = getattr(torch, compute_type)
-        self._model = (
-            AutoModelForImageClassification.from_pretrained(
-                directory, dtype=dtype, local_files_only=True, use_safetensors=True
-            )
-            .to(self._device)
-            .eval()
+        self._model = load_model(
+            AutoModelForImageClassification, directory, device=place, dtype=dtype
         )
-        self._preprocess = Preprocessor(directory, device=self._device, dtype=dtype)
+        preprocessor = Preprocessor(directory, device=place, dtype=dtype)
+        #: A frame as `classify` takes it.
+        self.prepare = preprocessor.prepare
+        self._run = preprocessor.run
 
-    def classify(self, frames: Sequence[Frame], *, top_k: int) -> list[list[Label]]:
+    def classify(self, pictures: Sequence[Picture], *, top_k: int) -> list[list[Label]]:
         """The `top_k` likeliest labels of each picture, or all that there are, the best
         first. Raises OutOfMemory or DeviceFault."""
 
-        def rank(places: list[int], inputs: Inputs) -> list[list[Label]]:
-            return self._rank(inputs, top_k)
+        def rank(places: list[int], pixels: torch.Tensor) -> list[list[Label]]:
+            return self._rank(pixels, top_k)
 
-        return infer(lambda: self._preprocess.run(frames, rank))
+        return infer(lambda: self._run(pictures, rank))
 
-    def _rank(self, inputs: Inputs, top_k: int) -> list[list[Label]]:
-        logits = self._model(**inputs).logits.float()
+    def _rank(self, pixels: torch.Tensor, top_k: int) -> list[list[Label]]:
+        logits = self._model(pixels).logits.float()
         best = logits.softmax(dim=1).topk(min(top_k, logits.shape[1]))
         names = self._model.config.id2label
         return [

@@ -9,16 +9,15 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForObjectDetection
 
-from handlers.engine.images import Frame
-from handlers.engine.inference import choose_device, infer
-from handlers.engine.pixels import Inputs, Preprocessor
+from handlers.engine.inference import choose_device, infer, load_model
+from handlers.engine.pixels import Picture, Preprocessor
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
     """A picture, and over which score its objects are wanted."""
 
-    frame: Frame
+    picture: Picture
     threshold: float
 
 
@@ -52,38 +51,38 @@ class DetectionEngine:
         index: int = 0,
         compute_type: str = "float32",
     ) -> None:
-        self._device = choose_device(device, index)
+        place = choose_device(device, index)
         dtype = getattr(torch, compute_type)
-        self._model = (
-            AutoModelForObjectDetection.from_pretrained(
-                directory, dtype=dtype, local_files_only=True, use_safetensors=True
-            )
-            .to(self._device)
-            .eval()
+        self._model = load_model(
+            AutoModelForObjectDetection, directory, device=place, dtype=dtype
         )
-        self._preprocess = Preprocessor(directory, device=self._device, dtype=dtype)
+        preprocessor = Preprocessor(directory, device=place, dtype=dtype)
+        #: A frame as `Question` takes it.
+        self.prepare = preprocessor.prepare
+        self._run = preprocessor.run
+        self._processor = preprocessor.processor
 
     def detect(self, questions: Sequence[Question]) -> list[list[Object]]:
         """The objects on each picture, the surest first. Raises OutOfMemory or
         DeviceFault."""
-        frames = [question.frame for question in questions]
+        pictures = [question.picture for question in questions]
 
-        def find(places: list[int], inputs: Inputs) -> list[list[Object]]:
-            return self._find([questions[place] for place in places], inputs)
+        def find(places: list[int], pixels: torch.Tensor) -> list[list[Object]]:
+            return self._find([questions[place] for place in places], pixels)
 
-        return infer(lambda: self._preprocess.run(frames, find))
+        return infer(lambda: self._run(pictures, find))
 
     def _find(
-        self, questions: Sequence[Question], inputs: Inputs
+        self, questions: Sequence[Question], pixels: torch.Tensor
     ) -> list[list[Object]]:
-        output = self._model(**inputs)
+        output = self._model(pixels)
         # Boxes of half precision would be off by pixels on a large picture.
         output.logits = output.logits.float()
         output.pred_boxes = output.pred_boxes.float()
-        found = self._preprocess.processor.post_process_object_detection(
+        found = self._processor.post_process_object_detection(
             output,
             threshold=min(question.threshold for question in questions),
-            target_sizes=[question.frame.shape[:2] for question in questions],
+            target_sizes=[(q.picture.height, q.picture.width) for q in questions],
         )
         return [
             self._read(question, objects)
@@ -93,10 +92,10 @@ class DetectionEngine:
     def _read(
         self, question: Question, found: Mapping[str, torch.Tensor]
     ) -> list[Object]:
-        height, width = question.frame.shape[:2]
+        size = (question.picture.width, question.picture.height)
         scores, order = found["scores"].sort(descending=True, stable=True)
         kept = order[scores > question.threshold]
-        limits = torch.tensor([width, height] * 2, device=kept.device)
+        limits = torch.tensor(2 * size, device=kept.device)
         boxes = found["boxes"][kept].clamp(min=torch.zeros_like(limits), max=limits)
         names = self._model.config.id2label
         return [

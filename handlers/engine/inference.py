@@ -1,11 +1,12 @@
-"""What every engine on PyTorch does around its model: the device is chosen, errors become
-ours, and memory is given back.
+"""What engines on PyTorch do around a model: it is loaded onto its device, its errors become
+ours, and its memory is given back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,6 +18,17 @@ Result = TypeVar("Result")
 def choose_device(device: str, index: int) -> torch.device:
     """`cpu`, or the GPU of that index."""
     return torch.device(device, index if device == "cuda" else None)
+
+
+def load_model(
+    kind: Any, directory: Path, *, device: torch.device, dtype: torch.dtype
+) -> Any:
+    """The model of a Hugging Face directory. Parts that Transformers has loaded in another
+    precision, as BLIP-2's Q-Former, keep theirs. Weights that are pickled are not read."""
+    model = kind.from_pretrained(
+        directory, dtype=dtype, local_files_only=True, use_safetensors=True
+    )
+    return model.to(device).eval()
 
 
 def infer(compute: Callable[[], Result]) -> Result:

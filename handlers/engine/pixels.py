@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import AutoImageProcessor
 from transformers.image_processing_backends import PilBackend
 
 from handlers.engine.directories import read_input_size
 from handlers.engine.images import Frame
 
-Inputs = dict[str, torch.Tensor]
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A frame that is scaled to what a model reads, so that a batch of them is small."""
+
+    #: Colours in (height, width, channel), or what the model reads in (channel, height,
+    #: width).
+    pixels: NDArray[np.uint8] | NDArray[np.float32]
+    #: As the frame came.
+    height: int
+    width: int
 
 
 class Preprocessor:
     """Does what a model directory's image processor says.
 
     The processor itself scales and crops, frame by frame. What it does with each pixel after
-    that, if it is the usual, is done for all frames at once on the device, and a frame that
+    that, if it is the usual, is done for all pictures at once on the device, and a frame that
     has the right size already is not given to it at all.
     """
 
@@ -37,74 +50,62 @@ class Preprocessor:
         size = read_input_size(directory)
         #: Frames of this shape need no scaling.
         self._shape = (
-            (size.height, size.width, 3) if _only_scales(self.processor) else None
+            (size.height, size.width, 3)
+            if self._is_usual and _only_scales(self.processor)
+            else None
         )
         self._factor, self._shift = (
             part.to(device) for part in _read_colours(self.processor)
         )
 
+    def prepare(self, frame: Frame) -> Picture:
+        """The frame as the model reads it, still on the CPU."""
+        height, width, _ = frame.shape
+        if frame.shape == self._shape:
+            return Picture(frame, height, width)
+        # Pictures are not padded to the size of others: see `run`.
+        options = {"input_data_format": "channels_last", "do_pad": False}
+        if self._is_usual:
+            options |= {"do_rescale": False, "do_normalize": False}
+        pixels = np.asarray(self.processor(frame, **options)["pixel_values"][0])
+        if self._is_usual:
+            pixels = np.moveaxis(pixels, 0, -1)
+        return Picture(pixels, height, width)
+
     def run(
         self,
-        frames: Sequence[Frame],
-        compute: Callable[[list[int], Inputs], Sequence[Answer]],
+        pictures: Sequence[Picture],
+        compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],
     ) -> list[Answer]:
-        """One answer per frame, in order. `compute` gets the places of some frames, and what
-        the model's `forward` takes for them.
+        """One answer per picture, in order. `compute` gets the places of some pictures, and
+        their pixels on the device.
 
-        Those are all frames, unless the model keeps the pictures' proportions: then they are
-        those of one size. If they were padded, the padding would change the answers.
+        Those are all pictures, unless the model keeps their proportions: then they are those
+        of one size. If they were padded, the padding would change the answers.
         """
+        sizes: dict[tuple[int, ...], list[int]] = {}
+        for place, picture in enumerate(pictures):
+            sizes.setdefault(picture.pixels.shape, []).append(place)
         answers: dict[int, Answer] = {}
-        for places, inputs in self._batch(frames):
-            answers.update(zip(places, compute(places, inputs), strict=True))
-        return [answers[place] for place in range(len(frames))]
+        for places in sizes.values():
+            pixels = np.stack([pictures[place].pixels for place in places])
+            answers.update(
+                zip(places, compute(places, self._read(pixels)), strict=True)
+            )
+        return [answers[place] for place in range(len(pictures))]
 
-    def _batch(self, frames: Sequence[Frame]) -> Iterator[tuple[list[int], Inputs]]:
-        if not self._is_usual:
-            yield list(range(len(frames))), self._process(frames)
-            return
-        scaled = [self._scale(frame) for frame in frames]
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for place, frame in enumerate(scaled):
-            groups.setdefault(frame.shape, []).append(place)
-        for places in groups.values():
-            yield places, self._colour(np.stack([scaled[place] for place in places]))
-
-    def _process(self, frames: Sequence[Frame]) -> Inputs:
-        features = self.processor(
-            list(frames), input_data_format="channels_last", return_tensors="pt"
-        )
-        pixels = features.pop("pixel_values").to(self._device, self._dtype)
-        others = {name: value.to(self._device) for name, value in features.items()}
-        return {"pixel_values": pixels, **others}
-
-    def _scale(self, frame: Frame) -> Frame:
-        if frame.shape == self._shape:
-            return frame
-        (scaled,) = self.processor(
-            frame,
-            do_rescale=False,
-            do_normalize=False,
-            do_pad=False,
-            input_data_format="channels_last",
-        )["pixel_values"]
-        return np.moveaxis(np.asarray(scaled), 0, -1)
-
-    def _colour(self, frames: Frame) -> Inputs:
-        pixels = torch.from_numpy(frames).to(self._device).permute(0, 3, 1, 2)
-        values = torch.addcmul(self._shift, pixels, self._factor)
-        return {"pixel_values": values.to(self._dtype)}
+    def _read(self, pixels: NDArray[Any]) -> torch.Tensor:
+        values = torch.from_numpy(pixels).to(self._device)
+        if self._is_usual:
+            values = values.permute(0, 3, 1, 2)
+            values = torch.addcmul(self._shift, values, self._factor)
+        return values.to(self._dtype)
 
 
 def _is_usual(processor: Any) -> bool:
-    """Whether each pixel is multiplied and shifted, and only padded to the size of others
-    after that."""
+    """Whether each pixel is only multiplied and shifted."""
     kind = type(processor)
-    return (
-        kind.rescale is PilBackend.rescale
-        and kind.normalize is PilBackend.normalize
-        and not (processor.do_pad and processor.pad_size)
-    )
+    return kind.rescale is PilBackend.rescale and kind.normalize is PilBackend.normalize
 
 
 def _only_scales(processor: Any) -> bool:
