@@ -35,8 +35,9 @@ timeout = 60
 graceful_timeout = 35
 
 # nginx keeps its connections to us open; longer than its own 30 s, so that it closes first
-# and never sends a request into a connection that is going away.
-keepalive = 75
+# and never sends a request into a connection that is going away. Without nginx clients keep
+# them open themselves, and a stop waits for those who do.
+keepalive = 5 if _IS_EMBEDDED else 75
 
 # nginx writes the access log, with times and request ids.
 accesslog = None

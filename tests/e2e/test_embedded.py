@@ -1,0 +1,245 @@
+"""The gateway alone, with the model that ships in it: Gunicorn as docs/embedded.md starts it,
+and nothing else running.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from deploy.stack import ROOT
+from gateway.settings import PREFIX
+from tests.e2e.real_stack import is_ready, wait_until
+from torchserve_backend import catalog
+
+LIMIT_S = 120
+#: A batch that waits so long for others fails its test.
+FOR_EVER_MS = 10 * LIMIT_S * 1000
+BATCH = 64
+GREETING = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "fr"}
+#: One sentence that takes the model long, in as many wordings as a batch has rows.
+LONG = [
+    f"where is station number {n} please and how much is a ticket to stop {n} " * 3
+    for n in range(BATCH)
+]
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A running one."""
+
+    url: str
+    master: psutil.Popen
+    log: Path
+
+    def ask(self, route: str = "/translate", **body: Any) -> requests.Response:
+        limit = {"X-Timeout-Ms": str(body.pop("timeout_ms", LIMIT_S * 1000))}
+        return requests.post(
+            self.url + route, json=GREETING | body, headers=limit, timeout=LIMIT_S
+        )
+
+    def read_metric(self, name: str) -> float:
+        """A gauge or counter that has one label."""
+        metrics = requests.get(f"{self.url}/metrics", timeout=LIMIT_S).text
+        found = re.search(rf"^{name}{{.*}} (\S+)$", metrics, re.MULTILINE)
+        assert found, name
+        return float(found[1])
+
+
+@contextmanager
+def start(folder: Path, cache: Path, **translation: Any) -> Iterator[Gateway]:
+    """Gunicorn by the page's command on a free port, once the model is loaded; with the
+    repository's map but for these keys."""
+    content = json.loads(catalog.MAP.read_text("utf-8"))
+    content["translation"] = content.get("translation", {}) | translation
+    map_path = folder / "map.json"
+    map_path.write_text(json.dumps(content))
+    (command,) = re.findall(
+        r"^GATEWAY_BACKEND=embedded \.venv/bin/gunicorn --config (\S+) \"(\S+)\"$",
+        (ROOT / "docs/embedded.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
+    inherited.pop("WEB_CONCURRENCY", None)
+    variables = {
+        "GATEWAY_BACKEND": "embedded",
+        "BABELGATE_GATEWAY_BIND": "127.0.0.1:0",
+        "BABELGATE_MAP": str(map_path),
+        "BABELGATE_CACHE": str(cache),
+        "BABELGATE_TIMEOUT_S": str(LIMIT_S),
+    }
+    log = folder / "log"
+    with log.open("wb") as output:
+        master = psutil.Popen(
+            [sys.executable, "-m", "gunicorn", "--config", *command],
+            cwd=ROOT,
+            env=inherited | variables,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_until(lambda: "Listening at" in log.read_text())
+        found = re.search(r"Listening at: (\S+)", log.read_text())
+        assert found
+        wait_until(lambda: is_ready(found[1]))
+        yield Gateway(found[1], master, log)
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            master.terminate()
+        master.wait(LIMIT_S)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
+    """With the repository's map as it is."""
+    with start(tmp_path_factory.mktemp("embedded"), cache) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
+    """Nobody is answered until a batch is full."""
+    delay = {"batch_size": BATCH, "max_batch_delay": FOR_EVER_MS}
+    with start(tmp_path_factory.mktemp("patient"), cache, **delay) as running:
+        yield running
+
+
+@pytest.fixture
+def clients() -> Iterator[ThreadPoolExecutor]:
+    """As many as a batch has rows."""
+    with ThreadPoolExecutor(BATCH) as pool:
+        yield pool
+
+
+def is_alive(gateway: Gateway) -> bool:
+    return requests.get(f"{gateway.url}/healthz", timeout=LIMIT_S).ok
+
+
+def test_texts_and_documents_are_translated(gateway: Gateway):
+    assert gateway.ask("/").json() == {"translated": "Bonjour"}
+    texts = ["Good morning", "Thank you", "Good morning"]
+    answer = gateway.ask(src_text=texts).json()["translated"]
+    assert answer == ["Bonjour", "Merci", "Bonjour"]
+    document = "Good morning.\n\n  Thank you! See https://example.org/.\n"
+    translated = gateway.ask(src_text=document).json()["translated"]
+    assert translated.startswith("Bonjour")
+    assert "\n\n  Merci" in translated
+    assert "https://example.org/" in translated
+
+
+def test_every_language_is_served_by_one_model(gateway: Gateway):
+    languages = requests.get(f"{gateway.url}/languages", timeout=LIMIT_S).json()
+    assert [language["ready"] for language in languages] == [True] * 14
+    for language in languages:
+        target = language["code"]
+        source = "fr" if target == "en" else "en"
+        text = "Bonjour" if target == "en" else "Good morning"
+        answer = gateway.ask(src_lang=source, src_text=text, tgt_lang=target)
+        assert answer.json()["translated"] not in ("", text)
+    metrics = requests.get(f"{gateway.url}/metrics", timeout=LIMIT_S).text
+    queues = re.findall(r"^babelgate_queued_rows{(.*)}", metrics, re.MULTILINE)
+    assert queues == ['model="translation-cpu"']
+
+
+def test_alternatives_and_beams_reach_the_model(gateway: Gateway):
+    answer = gateway.ask(beam_size=4, alternatives=2).json()
+    assert len(answer["alternatives"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "slug"),
+    [
+        pytest.param({"tgt_lang": "tlh"}, 422, "unknown-language", id="language"),
+        pytest.param({"src_text": 1}, 422, "invalid-request", id="field"),
+        pytest.param({"beam_size": 99}, 422, "invalid-request", id="beam"),
+        pytest.param({"src_text": "a" * 2**20}, 413, "body-too-large", id="size"),
+    ],
+)
+def test_errors_are_those_of_the_whole_stack(gateway: Gateway, body, status, slug):
+    answer = gateway.ask(**body)
+    assert answer.status_code == status
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json()["type"] == f"urn:babelgate:{slug}"
+
+
+def test_a_sentence_that_is_too_long_for_the_model_is_divided(gateway: Gateway):
+    """The handler's refusal arrives with its numbers, which the gateway goes by."""
+    answer = gateway.ask(src_text="where is the station and " * 200)
+    assert answer.status_code == 200
+    assert any("longer than the model takes" in w for w in answer.json()["warnings"])
+
+
+def test_there_is_one_process_and_nothing_else(gateway: Gateway):
+    assert len(gateway.master.children(recursive=True)) == 1
+
+
+def test_a_deadline_that_passes_before_the_batch_leaves_is_a_504(gateway: Gateway):
+    assert gateway.ask(timeout_ms=20).status_code == 504
+    assert gateway.ask().status_code == 200
+
+
+def test_while_a_batch_runs_the_gateway_answers_others(
+    gateway: Gateway, clients: ThreadPoolExecutor
+):
+    """Before the batch has begun there is no time for so many answers."""
+    answer = clients.submit(gateway.ask, src_text=LONG, beam_size=8)
+    alive = 0
+    while not answer.done():
+        assert is_alive(gateway)
+        alive += 1
+    assert answer.result().status_code == 200
+    assert alive > 50
+
+
+def test_a_reload_drops_no_request(gateway: Gateway):
+    (old,) = gateway.master.children()
+    gateway.master.send_signal(signal.SIGHUP)
+    statuses = set()
+    while old in gateway.master.children() or not is_ready(gateway.url):
+        statuses.add(gateway.ask().status_code)
+    assert statuses <= {200}
+    assert gateway.ask().status_code == 200
+
+
+def test_clients_are_one_batch_and_wait_without_keeping_others(
+    patient: Gateway, clients: ThreadPoolExecutor
+):
+    """Only all together are they answered."""
+    answers = [
+        clients.submit(patient.ask, src_text=f"It is {n} o'clock")
+        for n in range(BATCH - 1)
+    ]
+    wait_until(lambda: patient.read_metric("babelgate_queued_rows") == BATCH - 1)
+    assert is_alive(patient)
+    assert not any(answer.done() for answer in answers)
+    assert patient.ask().json() == {"translated": "Bonjour"}
+    assert [answer.result().status_code for answer in answers] == [200] * (BATCH - 1)
+
+
+def test_whoever_has_asked_before_it_ends_is_answered(
+    tmp_path: Path, cache: Path, clients: ThreadPoolExecutor
+):
+    with start(tmp_path, cache, batch_size=1) as gateway:
+        answers = [clients.submit(gateway.ask, src_text=LONG[:16], beam_size=8)]
+        answers += [clients.submit(gateway.ask) for _ in range(8)]
+        wait_until(lambda: gateway.read_metric("babelgate_queued_rows") > 16)
+        gateway.master.terminate()
+        assert [answer.result().status_code for answer in answers] == [200] * 9
+        assert gateway.master.wait(LIMIT_S) == 0
+        log = gateway.log.read_text()
+    assert "Worker exiting" in log, "it was killed"
+    assert "Traceback" not in log
