@@ -1,4 +1,6 @@
-"""A translation handler around a fake engine, started as TorchServe starts it."""
+"""A translation handler around a fake engine, started as TorchServe starts it, and tiny vision
+models with random weights.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ import pytest
 from handlers import translation
 from handlers.engine.m2m100 import SETTINGS_FILE
 from handlers.translation import TranslationHandler
+from tests import random_vision
 from tests.handlers.fakes import FakeEngine, make_context
 
 Start = Callable[..., TranslationHandler]
@@ -57,3 +60,33 @@ def handler(start: Start, engine: FakeEngine) -> TranslationHandler:
     engine.batches.clear()
     engine.decodings.clear()
     return handler
+
+
+@pytest.fixture(scope="session")
+def blip2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BLIP-2 with OPT."""
+    return random_vision.build_blip2(tmp_path_factory.mktemp("blip2"))
+
+
+@pytest.fixture(scope="session")
+def blip2_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BLIP-2 with T5."""
+    return random_vision.build_blip2(tmp_path_factory.mktemp("blip2-t5"), "t5")
+
+
+@pytest.fixture(scope="session")
+def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier."""
+    return random_vision.build_resnet(tmp_path_factory.mktemp("resnet"))
+
+
+@pytest.fixture(scope="session")
+def rt_detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A detector that brings every picture to one size."""
+    return random_vision.build_rt_detr(tmp_path_factory.mktemp("rt-detr"))
+
+
+@pytest.fixture(scope="session")
+def detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A detector that keeps the proportions of pictures."""
+    return random_vision.build_detr(tmp_path_factory.mktemp("detr"))

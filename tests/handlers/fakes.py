@@ -131,11 +131,16 @@ def ask(
     bodies: Sequence[Any],
     headers: Mapping[int, Mapping[str, str]] | None = None,
     *,
+    parameters: Mapping[int, Mapping[str, str]] | None = None,
     metrics: Any = None,
 ) -> list[Answer]:
-    """Gives a handler a batch of bodies, and reads back what TorchServe would send."""
+    """Gives a handler a batch of bodies, and reads back what TorchServe would send. Some
+    requests may have headers, and parameters in their URLs."""
     context = make_context(len(bodies), headers=headers, metrics=metrics)
-    answers = handler.handle([{"body": body} for body in bodies], context)
+    rows = [
+        {"body": body, **(parameters or {}).get(i, {})} for i, body in enumerate(bodies)
+    ]
+    answers = handler.handle(rows, context)
     assert len(answers) == len(bodies)
     return [
         Answer(

@@ -1,0 +1,24 @@
+"""Frames as people send them: image files and arrays."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+
+def write_npy(array: Any) -> bytes:
+    """A `.npy` file."""
+    target = io.BytesIO()
+    np.save(target, array)
+    return target.getvalue()
+
+
+def write_image(image: Any, format: str = "PNG", **options: Any) -> bytes:
+    """An image file of a Pillow image, or of a frame."""
+    picture = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    target = io.BytesIO()
+    picture.save(target, format, **options)
+    return target.getvalue()

@@ -1,0 +1,178 @@
+"""What is asked of a vision model's directory before anything is loaded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handlers.engine.directories import (
+    ModelError,
+    Size,
+    check_directory,
+    missing_files,
+    read_input_size,
+)
+
+MODELS = {
+    "captioning": "Blip2ForConditionalGeneration",
+    "classification": "ResNetForImageClassification",
+    "detection": "RTDetrForObjectDetection",
+}
+
+
+def write(directory: Path, name: str, content: Any) -> None:
+    (directory / name).write_text(json.dumps(content))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A captioner's, without weights that anyone could load."""
+    write(tmp_path, "config.json", {"architectures": [MODELS["captioning"]]})
+    write(tmp_path, "preprocessor_config.json", {"size": {"height": 3, "width": 4}})
+    write(tmp_path, "tokenizer.json", {})
+    (tmp_path / "model.safetensors").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("task", MODELS)
+def test_a_model_of_the_task_is_accepted(task: str, directory: Path):
+    write(directory, "config.json", {"architectures": [MODELS[task]]})
+    check_directory(directory, task)
+
+
+def test_real_models_are_accepted(blip2: Path, blip2_t5: Path, resnet: Path):
+    check_directory(blip2, "captioning")
+    check_directory(blip2_t5, "captioning")
+    check_directory(resnet, "classification")
+
+
+def test_real_detectors_are_accepted(rt_detr: Path, detr: Path):
+    check_directory(rt_detr, "detection")
+    check_directory(detr, "detection")
+
+
+def test_a_model_of_another_task_is_refused_with_what_it_is(directory: Path):
+    with pytest.raises(ModelError) as refusal:
+        check_directory(directory, "detection")
+    assert str(directory) in str(refusal.value)
+    assert "Blip2ForConditionalGeneration" in str(refusal.value)
+    assert "expected 'ForObjectDetection'" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        [],
+        {"architectures": None},
+        {"architectures": "Blip2"},
+        {"architectures": [3]},
+    ],
+    ids=["nothing", "a list", "null", "a text", "a number"],
+)
+def test_a_model_that_does_not_say_what_it_is_is_refused(config: Any, directory: Path):
+    write(directory, "config.json", config)
+    with pytest.raises(ModelError, match="architectures is"):
+        check_directory(directory, "captioning")
+
+
+@pytest.mark.parametrize(
+    ("removed", "expected"),
+    [
+        ("config.json", "it lacks config.json"),
+        ("preprocessor_config.json", "it lacks preprocessor_config.json"),
+        (
+            "model.safetensors",
+            "it lacks model.safetensors or model.safetensors.index.json",
+        ),
+        (
+            "tokenizer.json",
+            "it lacks tokenizer.json or vocab.json or spiece.model",
+        ),
+    ],
+)
+def test_a_file_that_is_missing_is_named(removed: str, expected: str, directory: Path):
+    (directory / removed).unlink()
+    with pytest.raises(ModelError, match=expected):
+        check_directory(directory, "captioning")
+
+
+def test_pickled_weights_are_none():
+    files = ("config.json", "preprocessor_config.json", "pytorch_model.bin")
+    (missing,) = missing_files(files, "classification")
+    assert missing == "model.safetensors or model.safetensors.index.json"
+
+
+def test_what_is_no_directory_or_no_json_is_refused(directory: Path):
+    with pytest.raises(ModelError, match=r"config.json is not a directory"):
+        check_directory(directory / "config.json", "captioning")
+    (directory / "config.json").write_text("{")
+    with pytest.raises(ModelError, match=r"config.json is not JSON"):
+        check_directory(directory, "captioning")
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"size": {"height": 3, "width": 4}}, Size(3, 4)),
+        ({"size": {"shortest_edge": 5}}, Size(5, 5)),
+        ({"size": {"shortest_edge": 5, "longest_edge": 9}}, Size(5, 9)),
+        ({"size": 6}, Size(6, 6)),
+        (
+            {"size": {"shortest_edge": 5}, "crop_size": {"height": 3, "width": 2}},
+            Size(3, 2),
+        ),
+        ({"size": 6, "crop_size": 5}, Size(5, 5)),
+        ({"size": 6, "crop_size": 5, "do_center_crop": False}, Size(6, 6)),
+    ],
+    ids=[
+        "both sides",
+        "the shorter side",
+        "both edges",
+        "a number",
+        "cropped",
+        "cropped to a number",
+        "not cropped after all",
+    ],
+)
+def test_the_size_that_a_model_takes_is_read(
+    config: dict[str, Any], expected: Size, directory: Path
+):
+    write(directory, "preprocessor_config.json", config)
+    assert read_input_size(directory) == expected
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        None,
+        {},
+        {"height": 3},
+        {"height": 3, "width": 0},
+        {"shortest_edge": "5"},
+        [3, 4],
+    ],
+    ids=str,
+)
+def test_a_size_that_is_none_is_refused(size: Any, directory: Path):
+    write(directory, "preprocessor_config.json", {"size": size})
+    with pytest.raises(ModelError, match="size is"):
+        check_directory(directory, "captioning")
+
+
+def test_no_model_library_is_needed_to_ask(directory: Path):
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from handlers.engine.directories import check_directory\n"
+        "check_directory(Path(sys.argv[1]), 'captioning')\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'sentencepiece', 'PIL'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, str(directory)], check=True, timeout=60
+    )

@@ -1,0 +1,189 @@
+"""Vision models of any kind, tiny and with random weights, and frames that they tell apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    Blip2Config,
+    Blip2ForConditionalGeneration,
+    DetrConfig,
+    DetrForObjectDetection,
+    PreTrainedTokenizerFast,
+    ResNetConfig,
+    ResNetForImageClassification,
+    RTDetrConfig,
+    RTDetrForObjectDetection,
+    RTDetrResNetConfig,
+)
+from transformers.models.blip.image_processing_pil_blip import BlipImageProcessorPil
+from transformers.models.convnext.image_processing_pil_convnext import (
+    ConvNextImageProcessorPil,
+)
+from transformers.models.detr.image_processing_pil_detr import DetrImageProcessorPil
+from transformers.models.rt_detr.image_processing_pil_rt_detr import (
+    RTDetrImageProcessorPil,
+)
+
+from handlers.engine.images import Frame
+
+#: What `build_blip2`, `build_resnet` and `build_rt_detr` scale pictures to.
+SIDE = 64
+LABELS = ("person", "circle", "square")
+_WORDS = "a red blue green circle square left right of above below person small".split()
+_PAD, _UNKNOWN, _END = "<pad>", "<unk>", "</s>"
+_NAMES: dict[str, Any] = {
+    "num_labels": len(LABELS),
+    "id2label": dict(enumerate(LABELS)),
+    "label2id": {label: i for i, label in enumerate(LABELS)},
+}
+
+
+def draw_frames(
+    count: int, *, height: int = SIDE, width: int = SIDE, seed: int = 0
+) -> list[Frame]:
+    """Frames of four colours each, in blocks."""
+    blocks = np.random.default_rng(seed).integers(0, 256, (count, 2, 2, 3), np.uint8)
+    rows = np.arange(height) * 2 // height
+    columns = np.arange(width) * 2 // width
+    return list(blocks[:, rows][:, :, columns])
+
+
+def build_blip2(
+    directory: Path, language_model: str = "opt", *, seed: int = 0, **config: Any
+) -> Path:
+    """A BLIP-2 with a language model `opt` or `t5`."""
+    tokens = _save_tokenizer(directory)
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 2}
+    text = {
+        "opt": {"hidden_size": 32, "ffn_dim": 64, "word_embed_proj_dim": 32}
+        | {"num_hidden_layers": 2, "num_attention_heads": 2}
+        | {"max_position_embeddings": 64},
+        "t5": {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2}
+        | {"decoder_start_token_id": 0},
+    }[language_model]
+    layers = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32}
+    settings = {
+        "vision_config": layers
+        | {"intermediate_size": 64, "image_size": SIDE, "patch_size": 16},
+        "qformer_config": layers | {"intermediate_size": 64, "vocab_size": 8},
+        "text_config": {"model_type": language_model, "vocab_size": tokens}
+        | ids
+        | text,
+        "num_query_tokens": 4,
+        "image_token_index": tokens - 1,
+    }
+    model = _shake(
+        Blip2ForConditionalGeneration, Blip2Config(**settings | config), seed
+    )
+    model.save_pretrained(directory)
+    processor = BlipImageProcessorPil(size={"height": SIDE, "width": SIDE})
+    processor.save_pretrained(directory)
+    return directory
+
+
+def build_resnet(directory: Path) -> Path:
+    """A classifier that scales the shorter side and crops."""
+    config = ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], **_NAMES
+    )
+    _shake(ResNetForImageClassification, config, 0).save_pretrained(directory)
+    ConvNextImageProcessorPil(size={"shortest_edge": SIDE}).save_pretrained(directory)
+    return directory
+
+
+def build_rt_detr(directory: Path) -> Path:
+    """A detector that brings every picture to one size."""
+    backbone = RTDetrResNetConfig(
+        embedding_size=8,
+        hidden_sizes=[8, 16, 16, 16],
+        depths=[1, 1, 1, 1],
+        layer_type="basic",
+        out_features=["stage2", "stage3", "stage4"],
+    )
+    sizes = dict.fromkeys(
+        ("encoder_hidden_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_model"), 32
+    )
+    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
+    config = RTDetrConfig(
+        backbone_config=backbone,
+        encoder_in_channels=[16, 16, 16],
+        decoder_in_channels=[32, 32, 32],
+        decoder_layers=2,
+        num_queries=20,
+        num_denoising=0,
+        **sizes,
+        **heads,
+        **_NAMES,
+    )
+    _shake(RTDetrForObjectDetection, config, 0).save_pretrained(directory)
+    processor = RTDetrImageProcessorPil(size={"height": SIDE, "width": SIDE})
+    processor.save_pretrained(directory)
+    return directory
+
+
+def build_detr(directory: Path) -> Path:
+    """A detector that keeps the proportions of a picture."""
+    layers = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    sizes = dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "d_model"), 32)
+    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
+    config = DetrConfig(
+        use_timm_backbone=False,
+        backbone=None,
+        backbone_config=ResNetConfig(
+            embedding_size=8,
+            hidden_sizes=[8, 16],
+            depths=[1, 1],
+            out_features=["stage2"],
+        ),
+        num_queries=5,
+        **layers,
+        **sizes,
+        **heads,
+        **_NAMES,
+    )
+    _shake(DetrForObjectDetection, config, 0).save_pretrained(directory)
+    processor = DetrImageProcessorPil(size={"shortest_edge": 48, "longest_edge": 96})
+    processor.save_pretrained(directory)
+    return directory
+
+
+def _shake(kind: Any, config: Any, seed: int) -> Any:
+    """A model whose weights are so large that its answers depend on what it sees."""
+    torch.manual_seed(seed)
+    model = kind(config).eval()
+    for weights in model.parameters():
+        if weights.dim() > 1:
+            fan_in = weights[0].numel()
+            torch.nn.init.normal_(weights, std=1.5 / fan_in**0.5)
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        # The mean of what it sees, as after a training: else the signal fades away.
+        norm.momentum = None
+        norm.train()
+    if norms:
+        frames = torch.from_numpy(np.stack(draw_frames(16, seed=1)))
+        with torch.inference_mode():
+            model(pixel_values=frames.permute(0, 3, 1, 2) / 255)
+    return model.eval()
+
+
+def _save_tokenizer(directory: Path) -> int:
+    """A token per word, and the image's at the end; returns how many there are."""
+    tokens = [_PAD, _UNKNOWN, _END, *_WORDS, "<image>"]
+    ids = {token: i for i, token in enumerate(tokens)}
+    words = Tokenizer(models.WordLevel(ids, unk_token=_UNKNOWN))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        pad_token=_PAD,
+        unk_token=_UNKNOWN,
+        bos_token=_END,
+        eos_token=_END,
+        additional_special_tokens=["<image>"],
+    ).save_pretrained(directory)
+    return len(tokens)
