@@ -17,6 +17,8 @@ AUTO_FRAMES = 32
 AUTO_BYTES = 8 << 20
 #: Below the 500 MB that a server takes.
 MOST_BYTES = 256 << 20
+#: Up to here a copy costs less than sending the frames one by one.
+_JOINED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Batch:
     video: int
     frames: tuple[int, ...]
     times_s: tuple[float, ...]
-    #: Sent one after the other; the pixels are not copied again.
+    #: Sent one after the other.
     body: tuple[bytes | memoryview, ...]
 
 
@@ -72,12 +74,15 @@ def _fits(frame: Frame, waiting: Sequence[Frame], prebatch: Prebatch) -> bool:
 
 
 def _write(video: int, frames: Sequence[Frame]) -> Batch:
+    pixels = [frame.pixels.data.cast("B") for frame in frames]
     header = write_header((len(frames), *frames[0].pixels.shape))
+    body: tuple[bytes | memoryview, ...] = (header, *pixels)
+    is_small = sum(map(len, pixels)) <= _JOINED_BYTES
     return Batch(
         video,
         tuple(frame.index for frame in frames),
         tuple(frame.time_s for frame in frames),
-        (header, *(frame.pixels.data.cast("B") for frame in frames)),
+        (b"".join(body),) if is_small else body,
     )
 
 

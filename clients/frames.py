@@ -8,14 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import av
 import numpy as np
 import numpy.typing as npt
-from av.sidedata.sidedata import Type as SideDataType
-from av.video.reformatter import Interpolation, VideoReformatter
 
 from clients.errors import ClientError, VideoError
 from clients.videos import Video
+
+try:
+    import av
+    from av.sidedata.sidedata import Type as SideDataType
+    from av.video.reformatter import Interpolation, VideoReformatter
+except ModuleNotFoundError as error:  # an extra: without it nothing here can run
+    raise SystemExit(
+        "Videos are read by PyAV: pip install 'babelgate[captioner]'"
+    ) from error
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -75,18 +75,19 @@ class Server:
     def find_input(self) -> Size:
         """What the captioning model takes; raises ServerError if it says nothing of that."""
         tasks = self._ask("GET", "/tasks", ())
-        if not isinstance(tasks, list):
-            raise ServerError(f"{self.url}/tasks: not a list of tasks")
-        entries = [task for task in tasks if task.get("task") == "captioning"]
-        if not entries:
+        try:
+            inputs = {task["task"]: task.get("input") for task in tasks}
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ServerError(f"{self.url}/tasks: not a list of tasks") from error
+        if "captioning" not in inputs:
             raise ServerError(f"{self.url} does not serve captioning")
         try:
-            size = entries[0]["input"]
+            size = inputs["captioning"]
             return Size(int(size["height"]), int(size["width"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ServerError(
-                f"{self.url}/tasks does not say what size captioning takes; --full-size "
-                "sends frames as they are"
+                f"{self.url}/tasks does not say yet what size captioning takes: is its model "
+                "there? --full-size sends frames as they are"
             ) from error
 
     def caption(self, body: Body, frames: int) -> list[str]:

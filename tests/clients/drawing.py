@@ -38,11 +38,13 @@ def write_video(
     rate: int = 10,
     times_ms: Sequence[int] | None = None,
     matrix: Sequence[int] | None = None,
-    container_options: dict[str, str] | None = None,
+    is_streamable: bool = False,
 ) -> Path:
-    """A video of pictures that have the same size."""
+    """A video of pictures that have the same size; of one that is streamable, an MP4, the
+    beginning can be read without the end."""
+    options = {"movflags": "faststart"} if is_streamable else {}
     height, width, _ = pictures[0].shape
-    with av.open(path, "w", options=container_options or {}) as container:
+    with av.open(path, "w", options=options) as container:
         stream = container.add_stream(codec, rate=rate)
         stream.width, stream.height = width, height
         stream.pix_fmt = "bgr0" if codec == "ffv1" else "yuv420p"

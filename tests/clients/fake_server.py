@@ -43,6 +43,8 @@ class FakeServer:
     arrays: list[Any] = field(default_factory=list)
     caption: Callable[[Any], str] = lambda pixels: f"number {read_number(pixels)}"
     headers: list[Mapping[str, str]] = field(default_factory=list)
+    #: Those that clients have made.
+    connections: int = 0
     #: Requests that are being answered, now and at the most.
     at_once: int = 0
     most_at_once: int = 0
@@ -140,6 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def __init__(self, fake: FakeServer, *args: Any) -> None:
         self.fake = fake
+        fake.connections += 1
         with suppress(ConnectionError):
             super().__init__(*args)
 

@@ -1,0 +1,25 @@
+"""The fake stack, and one client of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from clients.server import Patience, Server
+from tests.clients.fake_server import FakeServer
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeServer]:
+    """Captions frames by the numbers that they show."""
+    with FakeServer() as fake:
+        yield fake
+
+
+@pytest.fixture
+def server(fake: FakeServer) -> Iterator[Server]:
+    """Gives up after three attempts."""
+    patience = Patience(attempts=3, timeout_s=30)
+    with Server(fake.url, patience, connections=4) as server:
+        yield server

@@ -1,0 +1,158 @@
+"""`python -m clients caption` as a process of its own, that is killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.clients.drawing import write_numbers
+from tests.clients.fake_server import LIMIT_S, FakeServer
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two videos."""
+    write_numbers(tmp_path / "a.mp4", 60)
+    write_numbers(tmp_path / "b.mkv", 30, codec="mpeg4")
+    return tmp_path
+
+
+def start(folder: Path, fake: FakeServer, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "clients", "caption", *arguments, "--url", fake.url],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(folder: Path, fake: FakeServer, *arguments: str) -> tuple[int, str]:
+    """Exit code and what was said."""
+    process = start(folder, fake, *arguments)
+    out, said = process.communicate(timeout=LIMIT_S)
+    assert out == ""
+    return process.returncode, said
+
+
+OPTIONS = ("--mode", "stream-single", "--requests-in-flight", "3")
+
+
+def test_captions_are_written_and_nothing_is_said(folder, fake):
+    assert run(folder, fake, "a.mp4", "b.mkv", "-o", "out.jsonl") == (0, "")
+    lines = (folder / "out.jsonl").read_text("utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    assert records == [
+        {
+            "video": video,
+            "frame": number,
+            "time_s": number / 10,
+            "caption": f"number {number}",
+        }
+        for video, count in (("a.mp4", 60), ("b.mkv", 30))
+        for number in range(count)
+    ]
+    assert not list(folder.glob("*.part"))
+
+
+@pytest.mark.parametrize("requests", [1, 4, 31, 62, 90])
+def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, requests):
+    videos = ("a.mp4", "b.mkv")
+    assert run(folder, fake, *videos, "-o", "whole.jsonl", *OPTIONS) == (0, "")
+    fake.arrays.clear()
+    fake.will(*["caption"] * (requests - 1), *["hang"] * 3)
+    killed = start(folder, fake, *videos, "-o", "killed.jsonl", *OPTIONS)
+    fake.wait_for_requests(requests)
+    killed.kill()
+    killed.communicate(timeout=LIMIT_S)
+    assert not (folder / "killed.jsonl").exists()
+    fake.will()
+    fake.arrays.clear()
+    assert run(folder, fake, *videos, "-o", "killed.jsonl", *OPTIONS) == (0, "")
+    # What was under way or waited for its turn is asked again, nothing else.
+    assert 90 - requests < len(fake.arrays) <= min(90, 90 - requests + 2 * 3 + 2)
+    whole, again = (folder / f"{name}.jsonl" for name in ("whole", "killed"))
+    assert again.read_bytes() == whole.read_bytes()
+    assert not list(folder.glob("*.part"))
+
+
+def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(folder, fake):
+    arguments = ("a.mp4", "-o", "out.srt", *OPTIONS)
+    fake.will(*["caption"] * 20, *["hang"] * 3)
+    process = start(folder, fake, *arguments)
+    fake.wait_for_requests(23)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130
+    assert said.strip() == "Stopped, the same command goes on (out.srt.part)."
+    assert not (folder / "out.srt").exists()
+    assert run(folder, fake, *arguments) == (0, "")
+    assert (folder / "out.srt").read_text().count("-->") == 60
+    assert run(folder, fake, "a.mp4", "-o", "whole.srt", *OPTIONS) == (0, "")
+    assert (folder / "out.srt").read_bytes() == (folder / "whole.srt").read_bytes()
+
+
+def test_a_server_that_goes_away_is_gone_on_with(folder, fake):
+    arguments = ("a.mp4", "-o", "out.vtt", *OPTIONS, "--attempts", "1")
+    fake.will(*["caption"] * 10, *["unavailable"] * 3)
+    code, said = run(folder, fake, *arguments)
+    assert code == 1
+    assert "Stopped, the same command goes on (out.vtt.part)." in said
+    assert "/caption: 503 No worker is READY." in said
+    assert run(folder, fake, *arguments) == (0, "")
+    assert (folder / "out.vtt").read_text().count("-->") == 60
+
+
+def test_a_broken_video_is_an_error_and_the_others_are_captioned(folder, fake):
+    (folder / "broken.mp4").write_bytes(b"x" * 1000)
+    arguments = ("broken.mp4", "a.mp4", "-o", "out", "--format", "srt")
+    code, said = run(folder, fake, *arguments)
+    assert code == 1
+    assert said.startswith("broken.mp4: invalid data")
+    assert len(said.strip().splitlines()) == 1
+    assert (folder / "out/a.srt").read_text().count("-->") == 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["c.mp4", "-o", "x.jsonl"], "c.mp4: no such file or folder"),
+        (["*.webm", "-o", "x.jsonl"], "*.webm: no file matches this pattern"),
+        (["a.mp4", "b.mkv", "-o", "x.srt"], "2 videos do not go into one srt file"),
+        (["a.mp4", "-o", "x.jsonl", "--every", "2m"], "--every 2m: expected"),
+        (["a.mp4", "-o", "x.jsonl", "--prebatch", "x"], "--prebatch x: expected"),
+        (["a.mp4", "-o", "a.mp4", "--format", "srt"], "a.mp4 is there already"),
+    ],
+)
+def test_an_error_is_one_line_and_nothing_is_written(folder, fake, arguments, reason):
+    before = sorted(path.name for path in folder.iterdir())
+    code, said = run(folder, fake, *arguments)
+    assert code == 1
+    assert reason in said
+    assert len(said.strip().splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_without_pyav_it_says_what_to_install(tmp_path):
+    (tmp_path / "av.py").write_text("raise ModuleNotFoundError('No module named av')")
+    result = subprocess.run(
+        [sys.executable, "-m", "clients", "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stderr.strip() == (
+        "Videos are read by PyAV: pip install 'babelgate[captioner]'"
+    )

@@ -1,0 +1,282 @@
+"""Real videos of a few frames: which frames come out, when, how large and which way up."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from av.video.reformatter import Interpolation
+
+from clients.errors import ClientError
+from clients.frames import (
+    Every,
+    Frame,
+    FrameReader,
+    Orientation,
+    Reading,
+    Size,
+    choose_filter,
+)
+from clients.videos import find_videos
+from tests.clients.drawing import read_number, write_numbers, write_sound, write_video
+
+
+def read(
+    path: Path, reading: Reading | None = None, skip: int = 0
+) -> tuple[FrameReader, list[Frame]]:
+    """The reader when it is done, and its frames."""
+    (video,) = find_videos([str(path)])
+    reader = FrameReader(video, reading or Reading(), threading.Event())
+    return reader, list(reader.read(skip))
+
+
+def list_numbers(frames: list[Frame]) -> list[int]:
+    return [read_number(frame.pixels) for frame in frames]
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "size"),
+    [
+        ("a.mp4", "libx264", (48, 128)),
+        ("a.mkv", "libx264", (48, 128)),
+        ("a.avi", "mpeg4", (48, 128)),
+        ("a.mov", "mpeg4", (50, 130)),
+        ("a.webm", "libvpx-vp9", (48, 128)),
+        ("a.ts", "mpeg2video", (48, 128)),
+        ("odd.mkv", "ffv1", (47, 131)),
+        ("raw.h264", "libx264", (48, 128)),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_frames_come_in_order_with_their_times(tmp_path, name, codec, size, threads):
+    height, width = size
+    path = write_numbers(tmp_path / name, 12, height=height, width=width, codec=codec)
+    reader, frames = read(path, Reading(decode_threads=threads))
+    assert reader.error is None
+    assert list_numbers(frames) == list(range(12))
+    assert [frame.index for frame in frames] == list(range(12))
+    assert [frame.time_s for frame in frames] == [n / 10 for n in range(12)]
+    assert {frame.pixels.shape for frame in frames} == {(height, width, 3)}
+    assert all(frame.pixels.flags.c_contiguous for frame in frames)
+    assert reader.end_s == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize(
+    ("every", "indexes"),
+    [
+        ("1", list(range(25))),
+        ("10", [0, 10, 20]),
+        ("1s", [0, 10, 20]),
+        ("0.3s", [0, 3, 6, 9, 12, 15, 18, 21, 24]),
+        ("0.25s", [0, 3, 5, 8, 10, 13, 15, 18, 20, 23]),
+        ("60s", [0]),
+    ],
+)
+def test_every_says_which_frames_are_taken(tmp_path, every, indexes):
+    path = write_numbers(tmp_path / "a.mp4", 25)
+    _, frames = read(path, Reading(Every.parse(every)))
+    assert [frame.index for frame in frames] == indexes
+    assert list_numbers(frames) == indexes
+
+
+@pytest.mark.parametrize(
+    "every", ["0", "-1", "s", "0s", "1m", "nans", "infs", "", "1.5"]
+)
+def test_every_that_means_nothing_is_refused(every):
+    with pytest.raises(ClientError, match="expected a number of frames such as 10"):
+        Every.parse(every)
+
+
+def test_a_variable_frame_rate_keeps_its_times(tmp_path):
+    times_ms = [0, 40, 80, 1000, 1040, 3500, 3540]
+    path = write_numbers(tmp_path / "a.mkv", 7, times_ms=times_ms)
+    _, frames = read(path)
+    assert [frame.time_s for frame in frames] == [time / 1000 for time in times_ms]
+    # Where several seconds pass without a frame, the next one counts once.
+    _, frames = read(path, Reading(Every.parse("1s")))
+    assert [frame.index for frame in frames] == [0, 3, 5]
+
+
+def test_frames_that_an_earlier_run_had_are_skipped(tmp_path):
+    path = write_numbers(tmp_path / "a.mp4", 20)
+    _, frames = read(path, Reading(Every.parse("3")), skip=4)
+    assert [frame.index for frame in frames] == [12, 15, 18]
+    assert list_numbers(frames) == [12, 15, 18]
+
+
+COLOURS = {
+    "red": (220, 20, 20),
+    "green": (20, 200, 20),
+    "blue": (20, 20, 220),
+    "white": (235, 235, 235),
+}
+
+
+def draw_quarters(height: int, width: int) -> Any:
+    """Red and green above blue and white."""
+    picture = np.zeros((height, width, 3), np.uint8)
+    halves = (slice(None, height // 2), slice(height // 2, None))
+    sides = (slice(None, width // 2), slice(width // 2, None))
+    places = [(half, side) for half in halves for side in sides]
+    for place, colour in zip(places, COLOURS.values(), strict=True):
+        picture[place] = colour
+    return picture
+
+
+def name_quarters(pixels: Any) -> str:
+    """The colours in reading order."""
+    height, width, _ = pixels.shape
+    names = []
+    for y in (height // 4, 3 * height // 4):
+        for x in (width // 4, 3 * width // 4):
+            distances = {
+                name: np.abs(pixels[y, x].astype(int) - colour).sum()
+                for name, colour in COLOURS.items()
+            }
+            assert min(distances.values()) < 40
+            names.append(min(distances, key=lambda name: distances[name]))
+    return " ".join(names)
+
+
+ONE = 1 << 16
+
+
+@pytest.mark.parametrize(
+    ("matrix", "is_turned", "quarters"),
+    [
+        (None, False, "red green blue white"),
+        ((ONE, 0, 0, ONE), False, "red green blue white"),
+        ((0, ONE, -ONE, 0), True, "blue red white green"),
+        ((-ONE, 0, 0, -ONE), False, "white blue green red"),
+        ((0, -ONE, ONE, 0), True, "green white red blue"),
+        ((-ONE, 0, 0, ONE), False, "green red white blue"),
+        ((ONE, 0, 0, -ONE), False, "blue white red green"),
+        ((0, ONE, ONE, 0), True, "red blue green white"),
+        ((0, -ONE, -ONE, 0), True, "white green blue red"),
+    ],
+    ids="none upright right over left mirrored flipped transposed transversed".split(),
+)
+@pytest.mark.parametrize("size", [None, Size(30, 50)])
+def test_pictures_are_upright(tmp_path, matrix, is_turned, quarters, size):
+    a, b, c, d = matrix or (ONE, 0, 0, ONE)
+    whole = [a, b, 0, c, d, 0, 0, 0, 1 << 30] if matrix else None
+    picture = draw_quarters(64, 96)
+    path = write_video(tmp_path / "a.mp4", [picture] * 2, matrix=whole)
+    _, frames = read(path, Reading(size=size))
+    upright = (96, 64) if is_turned else (64, 96)
+    expected = (size.height, size.width) if size else upright
+    assert [frame.pixels.shape for frame in frames] == [(*expected, 3)] * 2
+    assert {name_quarters(frame.pixels) for frame in frames} == {quarters}
+
+
+@pytest.mark.parametrize("size", [Size(16, 24), Size(50, 60), Size(128, 96)])
+def test_scaled_frames_have_the_mean_of_what_they_show(tmp_path, size):
+    """One column of two is red: it must not depend on which of them is looked at."""
+    picture = np.zeros((96, 128, 3), np.uint8)
+    picture[:, ::2] = (200, 0, 0)
+    path = write_video(tmp_path / "a.mkv", [picture], codec="ffv1")
+    _, (frame,) = read(path, Reading(size=size))
+    assert frame.pixels.shape == (size.height, size.width, 3)
+    inner = frame.pixels[4:-4, 4:-4].reshape(-1, 3).mean(axis=0)
+    assert inner == pytest.approx([100, 0, 0], abs=3)
+
+
+def test_colours_keep_their_sharpness_in_small_pictures(tmp_path):
+    """swscale's usual way would mix the colours of each two pixels."""
+    picture = np.zeros((320, 320, 3), np.uint8)
+    picture[:, 150:160] = (255, 0, 0)
+    picture[:, 160:170] = (0, 0, 255)
+    path = write_video(tmp_path / "a.mp4", [picture])
+    _, (frame,) = read(path, Reading(size=Size(32, 32)))
+    red, blue = frame.pixels[16, 15].astype(int), frame.pixels[16, 16].astype(int)
+    assert red[0] > 200
+    assert red[2] < 60
+    assert blue[2] > 200
+    assert blue[0] < 60
+
+
+def test_large_steps_are_averaged_and_small_ones_are_cubic():
+    assert Interpolation.AREA in choose_filter(Size(1080, 1920), Size(64, 64))
+    for target in (Size(1080, 1920), Size(600, 100), Size(2160, 3840)):
+        assert Interpolation.BICUBIC in choose_filter(Size(1080, 1920), target)
+
+
+def test_an_upright_size_is_turned_back():
+    turned = Orientation(is_transposed=True)
+    assert turned.turn(turned.turn(Size(3, 4))) == Size(3, 4)
+    assert Orientation(is_mirrored=True).turn(Size(3, 4)) == Size(3, 4)
+
+
+def cut(path: Path, share: float) -> Path:
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+    return path
+
+
+def test_a_video_that_was_cut_off_ends_with_its_place(tmp_path):
+    path = cut(write_numbers(tmp_path / "a.mp4", 100, is_streamable=True), 0.7)
+    reader, frames = read(path)
+    assert 0 < len(frames) < 100
+    assert list_numbers(frames) == list(range(len(frames)))
+    assert reader.error == (
+        f"{path}: at {len(frames) / 10:.3f} s (frame {len(frames)}): invalid data found when "
+        "processing input"
+    )
+
+
+def test_a_video_that_stops_before_its_stated_end_is_cut_off(tmp_path):
+    path = cut(write_numbers(tmp_path / "a.mkv", 100, codec="ffv1"), 0.6)
+    reader, frames = read(path)
+    assert 10 < len(frames) < 90
+    assert list_numbers(frames) == list(range(len(frames)))
+    assert reader.error
+    assert "cut off, it says that it is 10.0 s long" in reader.error
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.mp4", b"", "a.mp4: invalid data"),
+        ("a.mp4", b"no video at all" * 99, "a.mp4: invalid data"),
+        ("a.m4a", None, "a.m4a: holds no video stream"),
+    ],
+    ids=["empty", "text", "sound"],
+)
+def test_what_is_no_video_is_named(tmp_path, name, content, reason):
+    path = tmp_path / name
+    if content is None:
+        write_sound(path)
+    else:
+        path.write_bytes(content)
+    reader, frames = read(path)
+    assert frames == []
+    assert reader.error
+    assert reason in reader.error
+
+
+def test_a_video_without_its_index_is_named(tmp_path):
+    reader, frames = read(cut(write_numbers(tmp_path / "a.mp4", 30), 0.5))
+    assert frames == []
+    assert reader.error
+    assert reader.error.startswith(f"{tmp_path}/a.mp4: ")
+
+
+def test_a_video_that_vanished_is_named(tmp_path):
+    path = write_numbers(tmp_path / "a.mp4", 3)
+    (video,) = find_videos([str(path)])
+    path.unlink()
+    reader = FrameReader(video, Reading(), threading.Event())
+    assert list(reader.read()) == []
+    assert reader.error == f"{path}: no such file or directory"
+
+
+def test_a_reader_that_is_stopped_ends(tmp_path):
+    (video,) = find_videos([str(write_numbers(tmp_path / "a.mp4", 30))])
+    stopping = threading.Event()
+    reader = FrameReader(video, Reading(), stopping)
+    frames = reader.read()
+    assert next(frames).index == 0
+    stopping.set()
+    assert list(frames) == []

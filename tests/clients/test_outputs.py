@@ -1,0 +1,98 @@
+"""Where captions are written, and what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clients.errors import OutputError
+from clients.outputs import plan_files, write_whole
+from clients.subtitles import Format
+from clients.videos import Video
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("x")
+    monkeypatch.chdir(tmp_path)
+
+
+def make_videos(*relatives: str) -> list[Video]:
+    return [Video(Path("clips", name), Path(name), 1, 1) for name in relatives]
+
+
+TWO = ("a.mp4", "s/b.mkv")
+
+
+@pytest.mark.parametrize(
+    ("names", "output", "kind", "files"),
+    [
+        (["a.mp4"], "c.jsonl", None, {"c.jsonl": (0,)}),
+        (TWO, "c.jsonl", None, {"c.jsonl": (0, 1)}),
+        (TWO, "new/c.out", Format.JSONL, {"new/c.out": (0, 1)}),
+        (["a.mp4"], "c.SRT", None, {"c.SRT": (0,)}),
+        (["a.mp4"], "c.txt", Format.VTT, {"c.txt": (0,)}),
+        (["a.mp4"], "there", Format.SRT, {"there/a.srt": (0,)}),
+        (["a.mp4"], "new/", Format.SRT, {"new/a.srt": (0,)}),
+        (TWO, "there", Format.VTT, {"there/a.vtt": (0,), "there/s/b.vtt": (1,)}),
+        (TWO, "new", Format.SRT, {"new/a.srt": (0,), "new/s/b.srt": (1,)}),
+    ],
+)
+def test_files_are_planned(names, output, kind, files):
+    plan = plan_files(make_videos(*names), output, kind)
+    assert plan.files == {Path(path): videos for path, videos in files.items()}
+    assert plan.journal == Path(f"{output.rstrip('/')}.part")
+
+
+@pytest.mark.parametrize(
+    ("names", "output", "kind", "reason"),
+    [
+        (
+            TWO,
+            "c.srt",
+            None,
+            "2 videos do not go into one srt file; give a folder: -o c",
+        ),
+        (TWO, "file", Format.SRT, "2 videos need a folder, this is a file"),
+        (TWO, "there", None, "there is a folder: give a file such as there/captions.j"),
+        (["a.mp4"], "c.txt", None, "expected a name that ends in .jsonl, .srt or .vtt"),
+        (["a.mp4"], "new", None, "expected a name that ends in"),
+        (
+            ["a.mp4", "a.mkv"],
+            "new",
+            Format.SRT,
+            "clips/a.mp4 and clips/a.mkv would both be written to new/a.srt",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_explained(names, output, kind, reason):
+    with pytest.raises(OutputError, match=reason):
+        plan_files(make_videos(*names), output, kind)
+
+
+def test_what_is_there_is_found():
+    Path("there/a.srt").write_text("x")
+    plan = plan_files(make_videos(*TWO), "there", Format.SRT)
+    assert plan.find_existing() == [Path("there/a.srt")]
+
+
+def test_a_file_is_there_as_a_whole_or_not():
+    path = Path("deep/er/c.srt")
+    write_whole(path, ["a", "é"])
+    assert path.read_text("utf-8") == "aé"
+
+    def fail() -> Iterator[str]:
+        yield "b"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, fail())
+    assert path.read_text("utf-8") == "aé"
+
+
+def test_a_place_that_cannot_be_written_is_named():
+    with pytest.raises(OutputError, match="file/c.srt: "):
+        write_whole(Path("file/c.srt"), ["a"])

@@ -1,0 +1,167 @@
+"""How a server that fails, hesitates or refuses is asked."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from clients.batches import write_header
+from clients.errors import ServerError
+from clients.frames import Size
+from clients.server import Patience, Server, Stopped, choose_delay
+from tests.clients.drawing import draw_number
+from tests.clients.fake_server import TASKS
+
+
+def make_body(*numbers: int) -> tuple[bytes, memoryview]:
+    pixels = np.stack([draw_number(number, 32, 64) for number in numbers])
+    return write_header(pixels.shape), pixels.data.cast("B")
+
+
+def test_captions_come_for_an_array(fake, server):
+    assert server.caption(make_body(7, 200), 2) == ["number 7", "number 200"]
+    assert fake.arrays[0].shape == (2, 32, 64, 3)
+    assert fake.headers[0]["Content-Type"] == "application/octet-stream"
+
+
+def test_a_connection_is_kept(fake, server):
+    for number in range(3):
+        server.caption(make_body(number), 1)
+    assert fake.connections == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    ["unavailable", "queue-full", "retry-nonsense", "reset", "cut"],
+)
+def test_what_may_pass_is_asked_again(fake, server, failure):
+    fake.will(failure, failure)
+    assert server.caption(make_body(7), 1) == ["number 7"]
+    assert len(fake.arrays) == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        ("unavailable", "503 No worker is READY."),
+        ("queue-full", "429 The queue is full."),
+        ("reset", "/caption: "),
+        ("cut", "/caption: "),
+    ],
+)
+def test_after_so_many_attempts_it_is_enough(fake, server, failure, reason):
+    fake.will(*[failure] * 3)
+    with pytest.raises(ServerError, match=reason) as raised:
+        server.caption(make_body(7), 1)
+    assert str(raised.value).endswith("(attempts: 3)")
+    assert len(fake.arrays) == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        ("invalid", "/caption: 422 Expected uint8, found float32.$"),
+        ("too-large", "/caption: 413 Request Entity Too Large$"),
+        ("few", "expected 2 captions"),
+        ("not-json", "the answer is not JSON"),
+    ],
+)
+def test_what_does_not_pass_is_asked_once(fake, server, failure, reason):
+    fake.will(failure)
+    with pytest.raises(ServerError, match=reason):
+        server.caption(make_body(7, 8), 2)
+    assert len(fake.arrays) == 1
+
+
+def test_the_server_says_when_to_come_back(fake, server):
+    fake.will("unavailable-1s")
+    began = time.monotonic()
+    server.caption(make_body(7), 1)
+    assert time.monotonic() - began >= 1
+
+
+@pytest.mark.parametrize("failure", ["hang", "drip"])
+def test_an_answer_has_limited_time(fake, failure):
+    fake.will(failure)
+    with (
+        Server(fake.url, Patience(attempts=1, timeout_s=0.2)) as server,
+        pytest.raises(ServerError, match="no answer in time"),
+    ):
+        server.caption(make_body(7), 1)
+
+
+def test_nobody_there_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with (
+        Server(f"http://127.0.0.1:{port}", Patience(attempts=1)) as server,
+        pytest.raises(ServerError, match=f"127.0.0.1:{port}/tasks: connection refused"),
+    ):
+        server.find_input()
+
+
+def test_who_waits_for_another_attempt_can_be_stopped(fake, server):
+    fake.will("unavailable-1s")
+    ended = []
+
+    def ask():
+        with pytest.raises(Stopped):
+            server.caption(make_body(7), 1)
+        ended.append(True)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    fake.wait_for_requests(1)
+    server.stop()
+    thread.join()
+    assert ended
+    assert len(fake.arrays) == 1
+
+
+def test_delays_double_up_to_a_limit_and_differ():
+    for attempt, longest_s in [(1, 0.5), (2, 1), (3, 2), (7, 30), (50, 30)]:
+        delays = [choose_delay(attempt) for _ in range(200)]
+        assert longest_s / 2 <= min(delays) < max(delays) <= longest_s
+
+
+def test_the_model_says_what_size_it_takes(server):
+    assert server.find_input() == Size(height=32, width=64)
+
+
+@pytest.mark.parametrize(
+    ("status", "tasks", "reason"),
+    [
+        (200, TASKS[:1], "does not serve captioning"),
+        (200, [{"task": "captioning"}], "--full-size"),
+        (200, [{"task": "captioning", "input": {"height": None}}], "--full-size"),
+        (200, {"error": "x"}, "not a list of tasks"),
+        (200, [1], "not a list of tasks"),
+        (
+            404,
+            {"detail": "There is no such route."},
+            "/tasks: 404 There is no such route",
+        ),
+    ],
+)
+def test_a_server_without_captioning_is_told_apart(fake, server, status, tasks, reason):
+    fake.tasks_status, fake.tasks = status, tasks
+    with pytest.raises(ServerError, match=reason):
+        server.find_input()
+
+
+@pytest.mark.parametrize("url", ["localhost:7777", "ftp://localhost", "", "http://"])
+def test_what_is_no_url_is_refused(url):
+    with pytest.raises(ServerError, match="expected a URL such as"):
+        Server(url)
+
+
+def test_a_server_may_be_below_a_path(fake):
+    with (
+        Server(f"{fake.url}/below/", Patience(attempts=1)) as server,
+        pytest.raises(ServerError, match="below/tasks: 404"),
+    ):
+        server.find_input()
