@@ -65,7 +65,7 @@ class DetectionLearner:
     """RT-DETR with its image processor."""
 
     task = Task.DETECTION
-    recipe = Recipe(steps=3000, batch_size=16, learning_rate=8e-4, weight_decay=1e-4)
+    recipe = Recipe(steps=2000, batch_size=16, learning_rate=8e-4, weight_decay=1e-4)
 
     def __init__(
         self, model: RTDetrForObjectDetection, processor: RTDetrImageProcessorPil
