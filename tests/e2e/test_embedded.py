@@ -4,27 +4,33 @@ and nothing else running.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 import requests
+from PIL import Image
 
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
+from handlers.engine.images import Frame
+from tests import random_vision
 from tests.e2e.real_stack import is_ready, wait_until
 from torchserve_backend import catalog
+from torchserve_backend.catalog import CAPTIONING, CLASSIFICATION, DETECTION
 
 LIMIT_S = 120
 #: A batch that waits so long for others fails its test.
@@ -52,6 +58,9 @@ class Gateway:
             self.url + route, json=GREETING | body, headers=limit, timeout=LIMIT_S
         )
 
+    def show(self, route: str, image: bytes) -> requests.Response:
+        return requests.post(self.url + route, data=image, timeout=LIMIT_S)
+
     def read_metric(self, name: str) -> float:
         """A gauge or counter that has one label."""
         metrics = requests.get(f"{self.url}/metrics", timeout=LIMIT_S).text
@@ -61,11 +70,12 @@ class Gateway:
 
 
 @contextmanager
-def start(folder: Path, cache: Path, **translation: Any) -> Iterator[Gateway]:
-    """Gunicorn by the page's command on a free port, once the model is loaded; with the
-    repository's map but for these keys."""
-    content = json.loads(catalog.MAP.read_text("utf-8"))
-    content["translation"] = content.get("translation", {}) | translation
+def start(
+    folder: Path, cache: Path, **sections: Mapping[str, Any]
+) -> Iterator[Gateway]:
+    """Gunicorn by the page's command on a free port, once the models are loaded; with the
+    repository's map but for these sections."""
+    content = json.loads(catalog.MAP.read_text("utf-8")) | sections
     map_path = folder / "map.json"
     map_path.write_text(json.dumps(content))
     (command,) = re.findall(
@@ -113,8 +123,26 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
     """Nobody is answered until a batch is full."""
-    delay = {"batch_size": BATCH, "max_batch_delay": FOR_EVER_MS}
-    with start(tmp_path_factory.mktemp("patient"), cache, **delay) as running:
+    section = {"batch_size": BATCH, "max_batch_delay": FOR_EVER_MS}
+    with start(
+        tmp_path_factory.mktemp("patient"), cache, translation=section
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def seeing(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
+    """With a model of random weights for each task that takes images."""
+    builders = {
+        CAPTIONING: random_vision.build_blip2,
+        CLASSIFICATION: random_vision.build_resnet,
+        DETECTION: random_vision.build_rt_detr,
+    }
+    sections = {
+        task: {"model": str(build(tmp_path_factory.mktemp(task))), "devices": "cpu"}
+        for task, build in builders.items()
+    }
+    with start(tmp_path_factory.mktemp("seeing"), cache, **sections) as running:
         yield running
 
 
@@ -123,6 +151,18 @@ def clients() -> Iterator[ThreadPoolExecutor]:
     """As many as a batch has rows."""
     with ThreadPoolExecutor(BATCH) as pool:
         yield pool
+
+
+def write_png(frame: Frame) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(frame).save(file, "PNG")
+    return file.getvalue()
+
+
+def write_npy(frames: Sequence[Frame]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.stack(frames))
+    return file.getvalue()
 
 
 def is_alive(gateway: Gateway) -> bool:
@@ -230,10 +270,48 @@ def test_clients_are_one_batch_and_wait_without_keeping_others(
     assert [answer.result().status_code for answer in answers] == [200] * (BATCH - 1)
 
 
+def test_the_frames_of_an_array_have_the_captions_that_each_has_alone(seeing: Gateway):
+    frames = random_vision.draw_frames(40)
+    captions = seeing.show("/caption", write_npy(frames)).json()["captions"]
+    assert len(captions) == len(frames)
+    for frame, caption in zip(frames[::8], captions[::8], strict=True):
+        assert seeing.show("/caption", write_png(frame)).json()["captions"] == [caption]
+
+
+@pytest.mark.parametrize(
+    ("route", "answer"),
+    [("/classify?top_k=3", "labels"), ("/detect-objects?threshold=0", "objects")],
+)
+def test_images_of_many_clients_are_answered_as_each_alone(
+    seeing: Gateway, clients: ThreadPoolExecutor, route, answer
+):
+    images = [
+        write_png(frame)
+        for n in range(8)
+        for frame in random_vision.draw_frames(1, height=60 + n, width=90, seed=n)
+    ]
+    broken = clients.submit(seeing.show, route, images[0][:200])
+    together = list(clients.map(seeing.show, [route] * len(images), images))
+    assert broken.result().status_code == 422
+    for image, found in zip(images, together, strict=True):
+        alone = seeing.show(route, image).json()[answer]
+        assert [one["score"] for one in found.json()[answer]] == pytest.approx(
+            [one["score"] for one in alone], abs=1e-3
+        )
+
+
+def test_every_task_of_the_map_is_served(seeing: Gateway):
+    tasks = requests.get(f"{seeing.url}/tasks", timeout=LIMIT_S).json()
+    assert {task["task"]: task["ready"] for task in tasks} == dict.fromkeys(
+        catalog.SECTIONS, True
+    )
+    assert seeing.ask().json() == {"translated": "Bonjour"}
+
+
 def test_whoever_has_asked_before_it_ends_is_answered(
     tmp_path: Path, cache: Path, clients: ThreadPoolExecutor
 ):
-    with start(tmp_path, cache, batch_size=1) as gateway:
+    with start(tmp_path, cache, translation={"batch_size": 1}) as gateway:
         answers = [clients.submit(gateway.ask, src_text=LONG[:16], beam_size=8)]
         answers += [clients.submit(gateway.ask) for _ in range(8)]
         wait_until(lambda: gateway.read_metric("babelgate_queued_rows") > 16)
