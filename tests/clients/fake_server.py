@@ -243,6 +243,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "caption-last": _caption_last,
     "unavailable": _refuse(503, "No worker is READY."),
     "unavailable-1s": _refuse(503, "No worker is READY.", Retry_After="1"),
+    "unavailable-60s": _refuse(503, "Come back later.", Retry_After="60"),
     "queue-full": _refuse(429, "The queue is full.", Retry_After="0"),
     "retry-nonsense": _refuse(503, "Later.", Retry_After="soon"),
     "invalid": _refuse(422, "Expected uint8, found float32."),

@@ -74,7 +74,9 @@ def test_a_job_that_is_stopped_anywhere_has_the_same_result(server, clips, outpu
         job = make_job(clips, f"{stop_after}-{output}")
         with pytest.raises(Stop):
             run(job, server, stop_after)
-        assert job.plan.journal.exists()
+        # A kill may come between the journal's line and the file.
+        for path in read_files(job):
+            path.unlink()
         again, rest = run(job, server)
         assert len(rest) == len(events) - stop_after
         assert again.errors == outcome.errors

@@ -105,7 +105,7 @@ def test_nobody_there_is_said():
 
 
 def test_who_waits_for_another_attempt_can_be_stopped(fake, server):
-    fake.will("unavailable-1s")
+    fake.will("unavailable-60s")
     ended = []
 
     def ask():
@@ -117,7 +117,7 @@ def test_who_waits_for_another_attempt_can_be_stopped(fake, server):
     thread.start()
     fake.wait_for_requests(1)
     server.stop()
-    thread.join()
+    thread.join(timeout=30)
     assert ended
     assert len(fake.arrays) == 1
 
