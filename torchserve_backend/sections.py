@@ -100,7 +100,7 @@ class Vision(Section):
     """What the sections of the tasks that take images share."""
 
     #: `cpu`, a GPU's number, or a list of them, as in `cuda_id`.
-    devices: Any = "0"
+    devices: str | tuple[str, ...] = "0"
     queue_size: int = 256
     #: Of an image, before it is scaled; 8K has as many.
     max_pixels: int = 7680 * 4320
@@ -160,7 +160,9 @@ def read_section(where: str, task: str, content: Any) -> Section:
     check_keys(f"{where}.", content, SECTIONS[task].__dataclass_fields__)
     for key, value in content.items():
         check_value(f"{where}.{key}", task, key, value)
-    section = SECTIONS[task](**content)
+    section = SECTIONS[task](
+        **{key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+    )
     if section.compute_type in section.precisions:
         return section
     known = ", ".join(section.precisions)
@@ -198,7 +200,7 @@ def read_devices(where: str, value: Any) -> tuple[str, ...]:
     Raises CatalogError."""
     if value == CPU:
         return (CPU,)
-    numbers = value if isinstance(value, list) else [value]
+    numbers = value if isinstance(value, list | tuple) else [value]
     are_gpus = all(
         isinstance(number, str) and number.isascii() and number.isdigit()
         for number in numbers

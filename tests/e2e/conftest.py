@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.stack import Stack
+from deploy.stack import ROOT, Stack
 from tests.e2e.real_stack import run_deploy, start_stack
+
+ALL_TASKS = ROOT / "torchserve_backend/all_tasks.json"
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +23,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stack(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """All 14 languages of the repository's own map and model."""
     yield from start_stack(tmp_path_factory.mktemp("run"), cache)
+
+
+@pytest.fixture(scope="session")
+def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
+    """Every task, as the map of all of them has it."""
+    run = tmp_path_factory.mktemp("vision")
+    yield from start_stack(run, cache, "--map", str(ALL_TASKS))
 
 
 @pytest.fixture(scope="session")

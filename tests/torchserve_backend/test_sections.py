@@ -112,6 +112,7 @@ def test_a_task_is_placed_as_languages_are(write: Write, devices: Any, expected:
     path = write({"captioning": {"devices": devices, "workers": 2}})
     model = load(path, gpus=2).route("captioning")
     assert (model.devices, model.workers) == (expected, 2 * len(expected))
+    assert hash(model)
 
 
 def test_a_task_s_gpu_has_to_exist(write: Write):

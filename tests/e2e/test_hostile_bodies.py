@@ -1,0 +1,78 @@
+"""Ten thousand bodies that nobody should send, on the real stack: each is answered, no worker
+ends, and nothing grows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException
+from threading import local
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from deploy.stack import Stack
+from tests.e2e.real_stack import processes
+from tests.hostile_bodies import draw_bodies
+
+ROUTES = ("/caption", "/classify", "/detect-objects")
+COUNT = 10_000
+#: After so many every program has the memory that it works with.
+SETTLED = 2_000
+CLIENTS = 8
+#: What the whole stack may have grown by between the two looks: less than one leaked row in
+#: a hundred would be.
+GROWTH_BYTES = 80_000_000
+
+
+class Clients(local):
+    """A connection per thread."""
+
+    connection: HTTPConnection | None = None
+
+
+def send(url: str, bodies: Iterable[tuple[int, tuple[bytes, str]]]) -> Counter[int]:
+    """How often each status was answered; 0 for no answer at all."""
+    clients = Clients()
+
+    def ask(numbered: tuple[int, tuple[bytes, str]]) -> int:
+        number, (body, content_type) = numbered
+        route = ROUTES[number % len(ROUTES)]
+        if clients.connection is None:
+            clients.connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
+        try:
+            headers = {"Content-Type": content_type}
+            clients.connection.request("POST", route, body, headers)
+            response = clients.connection.getresponse()
+            response.read()
+            return response.status
+        except (OSError, HTTPException):
+            clients.connection.close()
+            return 0
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return Counter(pool.map(ask, bodies))
+
+
+def measure(stack: Stack) -> tuple[int, set[tuple[int, str]]]:
+    """Bytes of all the stack's processes, and which they are."""
+    family = processes(stack)
+    memory = sum(process.memory_full_info().pss for process in family)
+    return memory, {(process.pid, process.name()) for process in family}
+
+
+@pytest.mark.timeout(900)
+def test_hostile_bodies_are_answered_and_leave_nothing_behind(vision: Stack):
+    bodies = list(enumerate(draw_bodies(COUNT)))
+    statuses = send(vision.url, bodies[:SETTLED])
+    memory, family = measure(vision)
+    statuses += send(vision.url, bodies[SETTLED:])
+    memory_after, family_after = measure(vision)
+    assert set(statuses) <= {200, 400, 413, 415, 422}, statuses
+    assert sum(statuses.values()) == COUNT
+    assert family_after == family, "a process has ended or come"
+    assert memory_after - memory < GROWTH_BYTES
+    assert all(psutil.pid_exists(pid) for pid, _ in family)

@@ -1,0 +1,313 @@
+"""Captions, labels and boxes through port 7777 of a real stack, for one client and for many."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from PIL import Image
+
+from benchmarks.videos import find_video, list_captions
+from deploy.stack import ROOT, Stack
+from models.shapes_recipe import rendering
+from models.shapes_recipe.precision import measure_overlap
+from models.shapes_recipe.rendering import Frame
+from models.shapes_recipe.samples import Sample, Task, held_out
+from models.shapes_recipe.scenes import classify, describe
+from tests.e2e.real_stack import processes, wait_until
+
+SEED = 11
+TIMEOUT_S = 120
+
+
+def write_npy(frames: Frame | Sequence[Frame]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.asarray(frames))
+    return stream.getvalue()
+
+
+def write_image(frame: Frame, kind: str = "PNG") -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(frame).save(stream, kind)
+    return stream.getvalue()
+
+
+def post(url: str, route: str, body: Any = None, **options: Any) -> requests.Response:
+    return requests.post(f"{url}{route}", data=body, timeout=TIMEOUT_S, **options)
+
+
+def caption(url: str, body: bytes) -> list[str]:
+    response = post(url, "/caption", body)
+    assert response.status_code == 200, response.text
+    captions: list[str] = response.json()["captions"]
+    return captions
+
+
+def draw(task: Task, count: int) -> list[Sample]:
+    return list(held_out(task, count, seed=SEED))
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    """Scenes to caption."""
+    return draw(Task.CAPTIONING, 40)
+
+
+def test_every_task_is_listed_and_ready(vision: Stack):
+    tasks = requests.get(f"{vision.url}/tasks", timeout=TIMEOUT_S).json()
+    assert {entry["task"]: entry["ready"] for entry in tasks} == {
+        "translation": True,
+        "captioning": True,
+        "classification": True,
+        "detection": True,
+    }
+    (captioning,) = (entry for entry in tasks if entry["task"] == "captioning")
+    assert captioning["input"] == {"height": 64, "width": 64}
+    assert requests.get(f"{vision.url}/readyz", timeout=TIMEOUT_S).ok
+
+
+def test_a_picture_gets_its_caption_in_every_form(vision: Stack, samples: list[Sample]):
+    picture = samples[0].picture
+    parts = [
+        ("image", ("one.png", write_image(picture))),
+        ("image", ("two", write_npy(picture))),
+    ]
+    forms = {
+        "png": caption(vision.url, write_image(picture)),
+        "webp": caption(vision.url, write_image(picture, "WEBP")),
+        "one frame": caption(vision.url, write_npy(picture)),
+        "frames": caption(vision.url, write_npy([picture, picture])),
+        "parts": post(vision.url, "/caption", files=parts).json()["captions"],
+    }
+    (alone,) = forms["png"]
+    assert {text for captions in forms.values() for text in captions} == {alone}
+    assert {name: len(captions) for name, captions in forms.items()} == {
+        "png": 1,
+        "webp": 1,
+        "one frame": 1,
+        "frames": 2,
+        "parts": 2,
+    }
+
+
+def test_captions_say_what_is_there(vision: Stack, samples: list[Sample]):
+    captions = [caption(vision.url, write_npy(s.picture))[0] for s in samples]
+    right = [c == describe(s.scene) for c, s in zip(captions, samples, strict=True)]
+    assert sum(right) >= 0.8 * len(samples)
+
+
+def test_many_clients_get_the_captions_of_their_own_frames(
+    vision: Stack, samples: list[Sample]
+):
+    """A caption is the same alone and among others, whoever sent them."""
+    size = (64, 64)
+    squares = [np.asarray(Image.fromarray(s.picture).resize(size)) for s in samples]
+    alone = [caption(vision.url, write_npy(square))[0] for square in squares]
+    ranges = [range(i % 7, len(samples), 1 + i % 5) for i in range(24)]
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(
+            pool.map(
+                lambda chosen: caption(
+                    vision.url, write_npy([squares[i] for i in chosen])
+                ),
+                ranges,
+            )
+        )
+    assert answers == [[alone[i] for i in chosen] for chosen in ranges]
+
+
+def test_more_frames_than_a_row_takes_keep_their_order(
+    vision: Stack, samples: list[Sample]
+):
+    size = (64, 64)
+    squares = [np.asarray(Image.fromarray(s.picture).resize(size)) for s in samples]
+    once = caption(vision.url, write_npy(squares))
+    assert caption(vision.url, write_npy(squares * 5)) == once * 5
+
+
+def test_labels_are_right_and_as_many_as_were_asked_for(vision: Stack):
+    pictures = draw(Task.CLASSIFICATION, 60)
+
+    def ask(sample: Sample) -> list[dict[str, Any]]:
+        body = write_image(sample.picture, "JPEG")
+        response = post(vision.url, "/classify", body, params={"top_k": 3})
+        assert response.status_code == 200, response.text
+        labels: list[dict[str, Any]] = response.json()["labels"]
+        return labels
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, pictures))
+    assert {len(labels) for labels in answers} == {3}
+    assert all(a["score"] >= b["score"] for a, b, _ in answers)
+    right = [
+        labels[0]["label"] == classify(sample.scene)
+        for labels, sample in zip(answers, pictures, strict=True)
+    ]
+    assert sum(right) >= 0.95 * len(pictures)
+
+
+def test_objects_are_found_in_pictures_of_many_sizes_at_once(vision: Stack):
+    pictures = draw(Task.DETECTION, 40)
+    assert len({sample.picture.shape for sample in pictures}) > 20
+
+    def ask(sample: Sample) -> dict[str, Any]:
+        response = post(vision.url, "/detect-objects", write_image(sample.picture))
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, pictures))
+    wanted = found = 0
+    for sample, answer in zip(pictures, answers, strict=True):
+        height, width, _ = sample.picture.shape
+        assert (answer["width"], answer["height"]) == (width, height)
+        truth = rendering.boxes(sample.scene, width, height)
+        wanted += len(truth)
+        found += sum(
+            any(_is_same(box, thing) for thing in answer["objects"]) for box in truth
+        )
+    assert found >= 0.85 * wanted
+
+
+def _is_same(box: rendering.Box, thing: dict[str, Any]) -> bool:
+    at = rendering.Box(thing["label"], **thing["box"])
+    return box.label == at.label and measure_overlap(box, at) >= 0.5
+
+
+def test_a_threshold_leaves_out_what_is_doubtful(vision: Stack):
+    body = write_image(draw(Task.DETECTION, 1)[0].picture)
+    counts = [
+        len(
+            post(
+                vision.url, "/detect-objects", body, params={"threshold": threshold}
+            ).json()["objects"]
+        )
+        for threshold in (0, 0.5, 1)
+    ]
+    assert counts[0] > counts[1] > counts[2] == 0
+
+
+BAD = [
+    ("not an image", b"hello", 415, "unsupported-image"),
+    ("cut", write_image(np.zeros((40, 40, 3), np.uint8))[:60], 422, "invalid-image"),
+    ("floats", write_npy(np.zeros((2, 8, 8, 3), np.float32)), 422, "invalid-image"),
+    ("grey frames", write_npy(np.zeros((8, 8), np.uint8)), 422, "invalid-image"),
+    ("missing", write_npy(np.zeros((9, 9, 3), np.uint8))[:-5], 422, "invalid-image"),
+]
+
+
+@pytest.mark.parametrize("route", ["/caption", "/classify", "/detect-objects"])
+def test_bad_pictures_are_refused_and_harm_no_other(
+    vision: Stack, samples: list[Sample], route: str
+):
+    good = write_image(samples[0].picture)
+    expected = post(vision.url, route, good).json()
+    bodies = [body for _, bad, *_ in BAD for body in (good, bad)] * 4
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda body: post(vision.url, route, body), bodies))
+    for answer in answers[::2]:
+        assert (answer.status_code, answer.json()) == (200, expected)
+    for answer, (name, _, status, slug) in zip(answers[1::2], BAD * 4, strict=True):
+        assert (answer.status_code, answer.json()["type"]) == (
+            status,
+            f"urn:babelgate:{slug}",
+        ), name
+        assert "xpected" in answer.json()["detail"]
+
+
+def test_a_large_upload_goes_through_in_little_memory(vision: Stack):
+    """80 frames of 1080p are half a gigabyte, and no program may hold it."""
+    frame = np.zeros((1080, 1920, 3), np.uint8)
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        stream,
+        {"descr": "|u1", "fortran_order": False, "shape": (80, 1080, 1920, 3)},
+    )
+
+    def body() -> Any:
+        yield stream.getvalue()
+        for _ in range(80):
+            yield frame.tobytes()
+
+    def measure() -> int:
+        return sum(
+            process.memory_full_info().pss
+            for process in processes(vision)
+            if process.name() in ("nginx", "gunicorn")
+            or "gunicorn" in " ".join(process.cmdline())
+        )
+
+    before = measure()
+    response = post(vision.url, "/caption", body())
+    assert response.status_code == 200, response.text
+    assert len(response.json()["captions"]) == 80
+    assert measure() - before < 150_000_000
+
+
+def test_a_task_that_the_map_does_not_name_is_404(stack: Stack):
+    response = post(stack.url, "/detect-objects", b"")
+    assert response.status_code == 404
+    assert response.json()["type"] == "urn:babelgate:task-not-served"
+    assert "detection" in response.json()["detail"]
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hundred frames with known captions."""
+    return find_video(tmp_path_factory.mktemp("video"), 200, width=320, height=180)
+
+
+def run_client(stack: Stack, video: Path, out: Path, *options: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "clients", "caption", str(video), "-o", str(out)),
+        *("--url", stack.url, *options),
+    ]
+
+
+def test_a_video_is_captioned_in_every_way_alike(
+    vision: Stack, video: Path, tmp_path: Path
+):
+    texts = {}
+    for mode in ("stream-prebatch", "stream-single", "single"):
+        out = tmp_path / f"{mode}.jsonl"
+        command = run_client(vision, video, out, "--mode", mode)
+        subprocess.run(command, cwd=ROOT, check=True, timeout=TIMEOUT_S)
+        texts[mode] = out.read_text("utf-8")
+    assert len(set(texts.values())) == 1
+    records = list(map(json.loads, texts["single"].splitlines()))
+    assert [record["frame"] for record in records] == list(range(200))
+    pairs = zip(records, list_captions(200), strict=True)
+    right = sum(record["caption"] == caption for record, caption in pairs)
+    assert right >= 0.8 * 200
+
+
+def test_a_client_that_is_killed_goes_on_to_the_same_result(
+    vision: Stack, video: Path, tmp_path: Path
+):
+    whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
+    subprocess.run(
+        run_client(vision, video, whole), cwd=ROOT, check=True, timeout=TIMEOUT_S
+    )
+    slowly = run_client(
+        *(vision, video, broken, "--prebatch", "4", "--requests-in-flight", "1")
+    )
+    killed = subprocess.Popen(slowly, cwd=ROOT)
+    journal = tmp_path / "broken.jsonl.part"
+    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 5)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    assert not broken.exists()
+    subprocess.run(slowly, cwd=ROOT, check=True, timeout=TIMEOUT_S)
+    assert broken.read_bytes() == whole.read_bytes()
