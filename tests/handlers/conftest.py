@@ -5,11 +5,12 @@ models with random weights.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from handlers import translation
 from handlers.engine.m2m100 import SETTINGS_FILE
@@ -60,6 +61,15 @@ def handler(start: Start, engine: FakeEngine) -> TranslationHandler:
     engine.batches.clear()
     engine.decodings.clear()
     return handler
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """For a tiny model a second thread is only one more to wait for."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

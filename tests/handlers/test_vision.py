@@ -1,0 +1,228 @@
+"""What captioning, classification and detection have in common, as TorchServe calls them: rows
+are merged and answered one by one, and whatever is wrong with one costs that one alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handlers.base import DEADLINE_HEADER, TaskHandler, find_handler
+from handlers.engine.errors import OutOfMemory
+from tests.handlers.encoding import write_image, write_npy
+from tests.handlers.fakes import Answer, FakeMetrics, ask, ask_one, make_context
+from tests.random_vision import draw_frames
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+#: A model for each task, and what its engine is asked.
+TASKS = {
+    "captioning": ("blip2", "caption"),
+    "classification": ("resnet", "classify"),
+    "detection": ("rt_detr", "detect"),
+}
+SECRET = b"xylophone"
+BODIES = [
+    write_image(draw_frames(1)[0]),
+    write_image(draw_frames(1, height=50, width=90, seed=1)[0], "JPEG", quality=95),
+    write_image(draw_frames(1, height=30, width=30, seed=2)[0], "WEBP", lossless=True),
+    write_npy(draw_frames(1, height=70, width=40, seed=3)[0]),
+    write_npy(np.stack(draw_frames(1, seed=4))),
+]
+BAD = {
+    "nothing": (b"", 415),
+    "JSON": ({"image": "…"}, 415),
+    "a text": (SECRET, 415),
+    "a GIF": (write_image(draw_frames(1)[0], "GIF"), 415),
+    "floats": (write_npy(np.zeros((4, 4, 3))), 422),
+    "a grey array": (write_npy(np.zeros((4, 4), np.uint8)), 422),
+    "no frames": (write_npy(np.zeros((0, 4, 4, 3), np.uint8)), 422),
+    "a cut array": (BODIES[3][:-5], 422),
+    "a cut PNG": (BODIES[0][:60], 422),
+    "a cut JPEG": (BODIES[1][:300], 422),
+    "a thin line": (write_npy(np.zeros((1, 2000, 3), np.uint8)), 422),
+    "too many pixels": (write_npy(np.zeros((101, 100, 3), np.uint8)), 422),
+}
+
+Start = Callable[..., TaskHandler[Any]]
+
+
+def start(
+    task: str, directory: Path, options: Mapping[str, Any] | None = None
+) -> TaskHandler[Any]:
+    """A handler, started as TorchServe starts it."""
+    handler = find_handler(task)()
+    config = {
+        "model_path": str(directory),
+        "languages": [],
+        "engine": "transformers",
+        "compute_type": "float32",
+        "devices": ["cpu"],
+        "max_pixels": 10_000,
+        **(options or {}),
+    }
+    handler.initialize(make_context(config={"handler": config}))
+    return handler
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def task(request: pytest.FixtureRequest) -> str:
+    """Each task that takes images."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def directory(task: str, request: pytest.FixtureRequest) -> Path:
+    """A model for the task."""
+    found: Path = request.getfixturevalue(TASKS[task][0])
+    return found
+
+
+@pytest.fixture(scope="module")
+def handler(task: str, directory: Path) -> TaskHandler[Any]:
+    """A handler that takes images of a hundred times a hundred pixels."""
+    return start(task, directory)
+
+
+def limit_memory(
+    monkeypatch: pytest.MonkeyPatch, handler: Any, task: str, pictures: int
+) -> list[int]:
+    """Lets the model have room for so many pictures; returns the sizes of its batches."""
+    batches: list[int] = []
+    name = TASKS[task][1]
+    run = getattr(handler.engine, name)
+
+    def run_if_it_fits(items: Sequence[Any], **options: Any) -> Any:
+        batches.append(len(items))
+        if len(items) > pictures:
+            raise OutOfMemory("out of memory")
+        return run(items, **options)
+
+    monkeypatch.setattr(handler.engine, name, run_if_it_fits)
+    return batches
+
+
+def check_alike(found: Any, expected: Any) -> None:
+    """The same content, but for what rounding does to numbers."""
+    if isinstance(expected, dict):
+        assert list(found) == list(expected)
+        for key, value in expected.items():
+            check_alike(found[key], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            check_alike(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=0.11 if expected > 1 else 2e-4)
+    else:
+        assert found == expected
+
+
+def check_all_alike(answers: Sequence[Answer], expected: Sequence[Answer]) -> None:
+    assert {answer.status for answer in answers} == {200}
+    for answer, other in zip(answers, expected, strict=True):
+        check_alike(answer.content, other.content)
+
+
+def test_a_row_is_answered_alike_alone_and_in_a_batch(handler: TaskHandler[Any]):
+    alone = [ask_one(handler, body) for body in BODIES]
+    assert len({answer.body for answer in alone}) == len(alone)
+    check_all_alike(ask(handler, BODIES), alone)
+    check_all_alike(ask(handler, BODIES[::-1]), alone[::-1])
+
+
+def test_bad_rows_cost_the_others_nothing(handler: TaskHandler[Any]):
+    expected = ask(handler, BODIES)
+    bad = [body for body, _ in BAD.values()]
+    answers = ask(handler, [*bad[:6], *BODIES[:2], *bad[6:], *BODIES[2:]])
+    check_all_alike([*answers[6:8], *answers[-3:]], expected)
+    refused = [*answers[:6], *answers[8:-3]]
+    for (name, (_, status)), answer in zip(BAD.items(), refused, strict=True):
+        assert answer.status == answer.content["status"] == status, name
+        assert answer.content_type == "application/problem+json"
+        slug = "unsupported-image" if status == 415 else "invalid-image"
+        assert answer.content["type"] == f"urn:babelgate:{slug}"
+        assert "xpected" in answer.content["detail"]
+
+
+def test_a_batch_of_bad_rows_alone_does_not_reach_the_model(
+    handler: TaskHandler[Any], task: str, monkeypatch: pytest.MonkeyPatch
+):
+    batches = limit_memory(monkeypatch, handler, task, 100)
+    answers = ask(handler, [body for body, _ in BAD.values()])
+    assert [answer.status for answer in answers] == [
+        status for _, status in BAD.values()
+    ]
+    assert batches == []
+
+
+def test_a_late_row_is_504(handler: TaskHandler[Any]):
+    late, answer = ask(handler, BODIES[:2], {0: {DEADLINE_HEADER: "1"}})
+    assert (late.status, answer.status) == (504, 200)
+
+
+def test_what_does_not_fit_into_memory_is_run_in_halves(
+    handler: TaskHandler[Any], task: str, monkeypatch: pytest.MonkeyPatch
+):
+    expected = ask(handler, BODIES)
+    batches = limit_memory(monkeypatch, handler, task, 2)
+    metrics = FakeMetrics()
+    check_all_alike(ask(handler, BODIES, metrics=metrics), expected)
+    assert batches == [5, 2, 3, 1, 2]
+    assert metrics.counters["BabelgateHalvedPacks"] == 2
+    assert metrics.counters["BabelgateFrames"] == 5
+
+
+def test_a_row_that_does_not_fit_alone_is_503(
+    handler: TaskHandler[Any], task: str, monkeypatch: pytest.MonkeyPatch
+):
+    limit_memory(monkeypatch, handler, task, 0)
+    for answer in ask(handler, BODIES[:2]):
+        assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert answer.content["type"] == "urn:babelgate:out-of-memory"
+
+
+def test_no_log_holds_what_people_send(
+    handler: TaskHandler[Any],
+    task: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(f"a bug about {SECRET.decode()}")
+
+    monkeypatch.setattr(handler.engine, TASKS[task][1], fail)  # type: ignore[attr-defined]
+    with caplog.at_level(logging.DEBUG):
+        answers = ask(handler, [*BODIES[:2], SECRET])
+    assert [answer.status for answer in answers] == [500, 500, 415]
+    assert "a batch of 2 rows failed with RuntimeError" in caplog.text
+    assert SECRET.decode() not in caplog.text
+
+
+def test_a_worker_on_the_wrong_device_is_not_started(task: str, directory: Path):
+    with pytest.raises(RuntimeError, match="the map puts this model on 1"):
+        start(task, directory, {"devices": ["1"]})
+
+
+def test_half_precision_answers_as_well(task: str, directory: Path):
+    handler = start(task, directory, {"compute_type": "bfloat16"})
+    assert {answer.status for answer in ask(handler, BODIES)} == {200}
+
+
+def test_options_have_defaults(task: str, directory: Path):
+    handler = find_handler(task)()
+    options = {
+        "model_path": str(directory),
+        "compute_type": "float32",
+        "devices": ["cpu"],
+    }
+    handler.initialize(make_context(config={"handler": options}))
+    large = write_npy(np.zeros((200, 200, 3), np.uint8))
+    assert ask_one(handler, large).status == 200
