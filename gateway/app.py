@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import re
 import uuid
+from functools import partial
 
 from flask import Flask, Response, g, request
 
 from gateway.backend import Backend, TorchServeBackend
+from gateway.connection import read_rest
 from gateway.errors import TOO_LARGE, BodyTooLarge, register_error_handlers
 from gateway.langid import Identifier
 from gateway.observation import make_collectors
-from gateway.routes import health, identification, languages, translation
+from gateway.routes import (
+    captioning,
+    classification,
+    detection,
+    health,
+    identification,
+    languages,
+    tasks,
+    translation,
+)
+from gateway.routes.reception import Reception
 from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
 from gateway.translator import Translator
+from gateway.uploads import Uploads
 from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.devices import count_gpus
@@ -42,7 +55,8 @@ def create_app(
         settings.key_file,
         connections=settings.connections,
     )
-    telemetry = Telemetry(models.languages, make_collectors(models, backend))
+    collectors = make_collectors(models, backend)
+    telemetry = Telemetry(models.languages, collectors, models.tasks)
     app = Flask(__name__, static_folder=None)
     # Flask's own answer to OPTIONS is text/html.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -58,6 +72,10 @@ def create_app(
     )
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
     app.register_blueprint(identification.make_blueprint(settings, identifier))
+    reception = Reception(models, Uploads(backend, settings), telemetry, settings)
+    for task in (captioning, classification, detection):
+        app.register_blueprint(task.make_blueprint(reception))
+    app.register_blueprint(tasks.make_blueprint(models, backend))
     app.register_blueprint(languages.make_blueprint(models, backend))
     app.register_blueprint(health.make_blueprint(models, backend))
     return app
@@ -88,9 +106,17 @@ def _register_request_id(app: Flask) -> None:
 def _register_body_limit(app: Flask, most_bytes: int) -> None:
     """Of a longer body in chunks Werkzeug gives the start and says nothing: the byte too
     many tells."""
-    app.config["MAX_CONTENT_LENGTH"] = most_bytes + 1
 
     @app.before_request
     def refuse_large_body() -> None:
+        if request.blueprint in catalog.VISION:
+            return  # these read it piece by piece
+        request.max_content_length = most_bytes + 1
         if len(request.get_data()) > most_bytes:
             raise BodyTooLarge(TOO_LARGE)
+
+    @app.after_request
+    def read_rest_of_body(response: Response) -> Response:
+        body = request.environ["wsgi.input"]
+        response.call_on_close(partial(read_rest, body))
+        return response

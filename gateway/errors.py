@@ -4,9 +4,12 @@ Problem                      what a client is told
 ├── MalformedRequest     400 the body is not JSON, or not UTF-8
 ├── InvalidRequest       422 a field is missing or wrong; lists each of them
 ├── UnknownLanguage      422 a language that is not served; lists those that are
+├── UnsupportedImage     415 an upload of no format that is read
+├── InvalidImage         422 an image or array of the wrong kind, or cut off
 ├── NotFound             404 no such path
+├── TaskNotServed        404 the map has no section for this task
 ├── MethodNotAllowed     405 no such method on this path
-├── BodyTooLarge         413
+├── BodyTooLarge         413 the body, or one of its images
 ├── ClientGone           499 nobody waits for the answer, and nobody gets this one
 ├── Overloaded           429 a queue is full; Retry-After
 ├── NotReady             503 no worker, or it died twice; Retry-After
@@ -88,10 +91,33 @@ class UnknownLanguage(Problem):
         super().__init__(detail, field=field, served=list(served))
 
 
+class UnsupportedImage(Problem):
+    """A file of another format than those that are read."""
+
+    status, slug, title = 415, "unsupported-image", "Unsupported Media Type"
+
+
+class InvalidImage(Problem):
+    """An image or an array that is not what it should be."""
+
+    status, slug, title = 422, "invalid-image", "Unprocessable Content"
+
+
 class NotFound(Problem):
     """No such path."""
 
     status, slug, title = 404, "not-found", "Not Found"
+
+
+class TaskNotServed(Problem):
+    """A task that the map says nothing of."""
+
+    status, slug, title = 404, "task-not-served", "Not Found"
+
+    def __init__(self, task: str) -> None:
+        super().__init__(
+            f'This stack does not serve {task}: its map has no section "{task}".'
+        )
 
 
 class MethodNotAllowed(Problem):
@@ -105,7 +131,7 @@ class MethodNotAllowed(Problem):
 
 
 class BodyTooLarge(Problem):
-    """The body is over the limit."""
+    """The body, or one of the images in it, is over the limit."""
 
     status, slug, title = 413, "body-too-large", "Content Too Large"
 

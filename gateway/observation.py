@@ -1,5 +1,5 @@
-"""What is looked up when somebody asks for metrics: the state of every language and queue,
-and the memory of the stack's processes and GPUs, as Prometheus gauges.
+"""What is looked up when somebody asks for metrics: the state of every language, task and
+queue, and the memory of the stack's processes and GPUs, as Prometheus gauges.
 """
 
 from __future__ import annotations
@@ -39,6 +39,18 @@ def find_ready(catalog: Catalog, backend: Backend) -> dict[str, bool]:
     }
 
 
+def find_ready_tasks(catalog: Catalog, backend: Backend) -> dict[str, bool]:
+    """Whether each task of the map can be done now: translation into every language, the
+    others where a worker is READY."""
+    languages = find_ready(catalog, backend)
+    states = backend.states([model.name for model in catalog.models])
+    translation = {TRANSLATION: all(languages.values())} if languages else {}
+    return translation | {
+        task: bool((state := states[model.name]) and state.is_ready)
+        for task, model in catalog.tasks.items()
+    }
+
+
 class _States(Collector):
     def __init__(self, catalog: Catalog, backend: Backend) -> None:
         self._catalog = catalog
@@ -52,6 +64,13 @@ class _States(Collector):
         )
         for code, is_ready in find_ready(self._catalog, self._backend).items():
             ready.add_metric([code], is_ready)
+        tasks = GaugeMetricFamily(
+            "babelgate_task_ready",
+            "1 where all that the map has of the task is READY, otherwise 0.",
+            labels=["task"],
+        )
+        for task, is_ready in find_ready_tasks(self._catalog, self._backend).items():
+            tasks.add_metric([task], is_ready)
         queued = GaugeMetricFamily(
             "babelgate_queued_rows", "Rows in a model's queue.", labels=["model"]
         )
@@ -63,7 +82,7 @@ class _States(Collector):
             if state:
                 queued.add_metric([name], state.pending_requests)
                 batch_size.add_metric([name], state.batch_size)
-        yield from (ready, queued, batch_size)
+        yield from (ready, tasks, queued, batch_size)
 
 
 class _Processes(Collector):

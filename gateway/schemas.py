@@ -1,9 +1,11 @@
-"""JSON becomes a value here: bytes in, a request out, or an error that says where."""
+"""JSON and parameters become values here: bytes in, a request out, or an error that says
+where."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +113,38 @@ def parse_timeout_ms(header: str | None, default_s: float) -> float:
             "X-Timeout-Ms: expected a whole number of milliseconds above 0."
         )
     return min(default_s, int(header) / 1000)
+
+
+def parse_classification(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The handler's parameters: how many labels a client wants.
+
+    Raises InvalidRequest.
+    """
+    given = parameters.get("top_k", "5")
+    is_number = given.isascii() and given.isdigit() and len(given) <= len("100")
+    if is_number and 1 <= int(given) <= 100:
+        return {"top_k": given}
+    raise InvalidRequest(
+        [_describe_parameter("top_k", given, "a whole number from 1 to 100")]
+    )
+
+
+def parse_detection(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The handler's parameters: the least score that an object must have.
+
+    Raises InvalidRequest.
+    """
+    given = parameters.get("threshold", "0.5")
+    with suppress(ValueError):
+        if 0 <= (threshold := float(given)) <= 1:
+            return {"threshold": str(threshold)}
+    raise InvalidRequest(
+        [_describe_parameter("threshold", given, "a number from 0 to 1")]
+    )
+
+
+def _describe_parameter(name: str, given: str, expected: str) -> dict[str, str]:
+    return {"field": name, "expected": f"found {given[:20]!r}, expected {expected}"}
 
 
 def _decode(body: bytes) -> Any:

@@ -10,9 +10,10 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gateway.images import AHEAD_BYTES, ROW_BYTES
 from torchserve_backend import catalog
 
 PREFIX = "BABELGATE_"
@@ -68,6 +69,27 @@ class Settings(BaseSettings):
         gt=0,
         description="Largest request body; nginx has the same limit in nginx.conf.",
     )
+    max_upload_bytes: int = Field(
+        500 << 20,
+        gt=0,
+        description="Largest upload of images or arrays; nginx has the same limit.",
+    )
+    max_image_bytes: int = Field(
+        32 << 20,
+        gt=0,
+        description="Largest image file, and largest frame of an array.",
+    )
+    upload_timeout_s: float = Field(
+        120,
+        gt=0,
+        allow_inf_nan=False,
+        description="Longest time for an upload; the header X-Timeout-Ms lowers it.",
+    )
+    upload_buffer_bytes: int = Field(
+        64 << 20,
+        validate_default=True,
+        description="Bytes of uploads that a process holds; more uploads wait.",
+    )
     max_texts: int = Field(1000, gt=0, description="Most texts in one request.")
     sentences_at_once: int = Field(
         64,
@@ -83,6 +105,14 @@ class Settings(BaseSettings):
         gt=0,
         description="Connections to TorchServe per process; more requests wait.",
     )
+
+    @field_validator("upload_buffer_bytes")
+    @classmethod
+    def _holds_a_row(cls, size: int, info: ValidationInfo) -> int:
+        least = AHEAD_BYTES + max(ROW_BYTES, info.data.get("max_image_bytes", 0))
+        if size < least:
+            raise ValueError(f"the largest image, and what is read ahead, need {least}")
+        return size
 
     @field_validator("identifier")
     @classmethod

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import product
 
@@ -27,7 +27,7 @@ from torchserve_backend.catalog import TRANSLATION
 #: at the most where service levels are promised, from 50 ms to 3 s.
 BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
-    *(0.75, 1, 1.5, 2, 3, 5, 10, 20, 30),
+    *(0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60, 120),
 )
 
 #: The target of a request that does not get as far as naming a served one.
@@ -41,7 +41,10 @@ class Telemetry:
     collectors' once."""
 
     def __init__(
-        self, languages: Sequence[str] = (), collectors: Sequence[Collector] = ()
+        self,
+        languages: Sequence[str] = (),
+        collectors: Sequence[Collector] = (),
+        tasks: Iterable[str] = (),
     ) -> None:
         self._registry = CollectorRegistry()
         self._collectors = collectors
@@ -71,13 +74,23 @@ class Telemetry:
             "Characters translated, by target language.",
             ["target"],
         )
+        self.frames = counter(
+            "babelgate_frames",
+            "Images, and frames of arrays, that were answered, by task.",
+            ["task"],
+        )
         self.marked = counter(
             "babelgate_marked_sentences",
             "Sentences with placeholders or tags, by whether the model has kept them all.",
             ["outcome"],
         )
+        self._show_zeros(languages, tasks)
+
+    def _show_zeros(self, languages: Sequence[str], tasks: Iterable[str]) -> None:
         for target, status in product((*languages, NO_TARGET), _STATUSES):
             self.translations.labels(target, status)
+        for task in tasks:
+            self.frames.labels(task)
 
     def count_marked(self, *, is_kept: bool) -> None:
         """Counts a sentence with marks in it."""

@@ -5,9 +5,15 @@ served: downloaded where it has to be, checked, converted once.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from handlers.engine.directories import check_directory
+from handlers.engine.directories import (
+    ModelError,
+    Size,
+    check_directory,
+    read_input_size,
+)
 from torchserve_backend.catalog import ROOT, TRANSLATION, Model
 
 
@@ -25,6 +31,14 @@ def locate(name: str, cache: Path) -> Path:
     directory (relative names start at the repository), else a hub's name in the cache."""
     directory = ROOT / Path(name).expanduser()
     return directory if directory.exists() else cache / "hub" / name
+
+
+def find_input_size(model: Model) -> Size | None:
+    """The size of the images that a model reads; None where it is not here yet, or does
+    not say."""
+    with suppress(ModelError, OSError):
+        return read_input_size(locate(model.settings.model, default_cache()))
+    return None
 
 
 def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:

@@ -1,4 +1,4 @@
-"""`GET /healthz`: this process lives. `GET /readyz`: every language can be translated into."""
+"""`GET /healthz`: this process lives. `GET /readyz`: all that the map names can be asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flask import Blueprint
 
 from gateway.backend import Backend
 from gateway.errors import NotReady
-from gateway.observation import find_ready
+from gateway.observation import find_ready, find_ready_tasks
 from torchserve_backend.catalog import Catalog
 
 
@@ -22,12 +22,14 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
 
     @blueprint.get("/readyz")
     def readyz() -> dict[str, Any]:
-        ready = find_ready(catalog, backend)
-        missing = [code for code, is_ready in ready.items() if not is_ready]
+        tasks = find_ready_tasks(catalog, backend)
+        ready = find_ready(catalog, backend) | {t: tasks[t] for t in catalog.tasks}
+        missing = [name for name, is_ready in ready.items() if not is_ready]
         if missing:
             raise NotReady(
                 f"No worker is READY for {', '.join(missing)}.", missing=missing
             )
-        return {"status": "ready", "languages": list(catalog.languages)}
+        languages = list(catalog.languages)
+        return {"status": "ready", "languages": languages, "tasks": list(tasks)}
 
     return blueprint

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import select
-import socket
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -11,6 +9,8 @@ from typing import Any
 
 from flask import Blueprint, g, request
 
+from gateway.connection import has_gone
+from gateway.errors import TaskNotServed
 from gateway.schemas import (
     Limits,
     TranslationRequest,
@@ -35,13 +35,15 @@ def make_blueprint(
     @blueprint.post("/")
     @blueprint.post("/translate")
     def translate() -> Answer:
+        if not limits.targets:
+            raise TaskNotServed(TRANSLATION)
         deadline = time.time() + parse_timeout_ms(
             request.headers.get("X-Timeout-Ms"), settings.timeout_s
         )
         wanted = parse_translation(request.get_data(), limits)
         g.target = wanted.target
         client = request.environ.get("gunicorn.socket")
-        answers = translator.translate(wanted, deadline, partial(_has_gone, client))
+        answers = translator.translate(wanted, deadline, partial(has_gone, client))
         telemetry.count_texts(wanted.target, wanted.texts)
         return _join(wanted, answers)
 
@@ -56,17 +58,6 @@ def _find_limits(catalog: Catalog, settings: Settings) -> Limits:
         max_beam_size=section.max_beam_size,
         max_alternatives=section.max_alternatives,
     )
-
-
-def _has_gone(client: socket.socket | None) -> bool:
-    """Whether the connection that the request came by has been closed."""
-    if client is None:
-        return False
-    try:
-        is_readable = bool(select.select([client], [], [], 0)[0])
-        return is_readable and not client.recv(1, socket.MSG_PEEK)
-    except (OSError, ValueError):
-        return True
 
 
 def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Answer:

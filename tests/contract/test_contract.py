@@ -4,7 +4,8 @@
 `NAME.response.json` is the answer: `status`, `headers` (of which there may be more) and
 `body` (all of it; `"*"` stands for anything). What the world is like goes under `given`:
 `torchserve` says what the fake does with the calls in turn, `loading` and `unregistered`
-name models, `settings` replaces the gateway's.
+name models, `tasks` are the sections that the map has (all where nothing is said),
+`settings` replaces the gateway's.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any
 import pytest
 
 from gateway.errors import ClientGone, Problem, RowProblem
+from tests.gateway.conftest import LANGUAGES, TASKS, write_map
 
 CASES = Path(__file__).with_name("cases")
 REQUEST, RESPONSE = ".request.http", ".response.json"
-GIVEN = {"torchserve", "loading", "unregistered", "settings"}
+GIVEN = {"torchserve", "loading", "unregistered", "tasks", "settings"}
 
 names = sorted(path.name.removesuffix(REQUEST) for path in CASES.glob(f"*{REQUEST}"))
 
@@ -57,10 +59,11 @@ def fill_in(expected: Any, found: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", names)
-def test_case(name, torchserve, make_client):
+def test_case(name, torchserve, make_client, map_path):
     expected = read_response(name)
     given = expected.get("given", {})
     torchserve.will(*given.get("torchserve", []))
+    write_map(map_path, LANGUAGES, given.get("tasks", TASKS))
     torchserve.loading.update(given.get("loading", []))
     torchserve.unregistered.update(given.get("unregistered", []))
 

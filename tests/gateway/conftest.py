@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,25 @@ MakeClient = Callable[..., FlaskClient]
 LANGUAGES = ("ko", "en", "zh", "pt")
 
 
+#: The tasks that it has beside translation.
+TASKS = ("captioning", "classification", "detection")
+
+
+def write_map(path: Path, languages: Sequence[str], tasks: Sequence[str]) -> Path:
+    """A map of these, on the CPU; a task's model has its name and reads images of 6 by 8."""
+    model = path.with_name("model")
+    model.mkdir(exist_ok=True)
+    size = {"height": 6, "width": 8}
+    (model / "preprocessor_config.json").write_text(json.dumps({"size": size}))
+    content: dict[str, object] = dict.fromkeys(
+        tasks, {"devices": "cpu", "model": str(model)}
+    )
+    if languages:
+        content["cuda_id"] = dict.fromkeys(languages, "cpu")
+    path.write_text(json.dumps(content))
+    return path
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of the machine that runs the tests gets into them."""
@@ -45,9 +64,7 @@ def torchserve(tmp_path: Path) -> Iterator[FakeTorchServe]:
 @pytest.fixture
 def map_path(tmp_path: Path) -> Path:
     """A small map, on the CPU."""
-    path = tmp_path / "setup_config.json"
-    path.write_text(json.dumps({"cuda_id": dict.fromkeys(LANGUAGES, "cpu")}))
-    return path
+    return write_map(tmp_path / "setup_config.json", LANGUAGES, TASKS)
 
 
 @pytest.fixture

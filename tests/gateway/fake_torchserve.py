@@ -4,6 +4,7 @@ port, with its keys, its errors and its habit of closing the connection after ea
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import struct
@@ -16,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
 
 #: No test waits longer for the fake than this.
 LIMIT_S = 120
@@ -216,9 +219,33 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+def _see(call: Call) -> dict[str, Any]:
+    """What a model answers that takes images: of a frame its first pixel, of an image file
+    its length."""
+    if call.body.startswith(b"\x93NUMPY"):
+        array = np.load(io.BytesIO(call.body), allow_pickle=False)
+        frames = array if array.ndim == 4 else array[np.newaxis]
+        seen = [f"pixel {' '.join(map(str, frame[0, 0]))}" for frame in frames]
+    else:
+        seen = [f"{call.headers['Content-Type']} of {len(call.body)} bytes"]
+    match call.model:
+        case "captioning":
+            return {"captions": seen}
+        case "classification":
+            labels = [{"label": seen[0], "score": 1 / 2**n} for n in range(1, 200)]
+            return {"labels": labels[: int(call.parameters["top_k"])]}
+        case "detection":
+            box = {"left": 1.0, "top": 2.0, "right": 3.0, "bottom": 4.5}
+            least = float(call.parameters["threshold"])
+            found = [{"label": seen[0], "score": s, "box": box} for s in (0.9, 0.3)]
+            objects = [one for one in found if one["score"] >= least]
+            return {"objects": objects, "width": 4, "height": 5}
+    return {"bytes": len(call.body)}
+
+
 def _echo(handler: _Handler, call: Call, **extra: Any) -> None:
     if call.headers["Content-Type"] != "application/json":
-        handler.answer(200, json.dumps({"bytes": len(call.body)}).encode())
+        handler.answer(200, json.dumps(_see(call)).encode())
         return
     source = call.row["src_text"]
     if len(source) > handler.fake.limit:
@@ -299,6 +326,8 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "echo": _echo,
     "doubt": _doubt,
     "together": _together,
+    "row-no-image": _fail_row(422, "invalid-image"),
+    "miscount": lambda handler, _: handler.answer(200, b'{"captions": []}'),
     "row-too-long": _fail_row(422, "text-too-long"),
     "row-unknown-language": _fail_row(422, "unknown-language"),
     "row-late": _fail_row(504, "deadline"),

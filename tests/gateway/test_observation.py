@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.gateway.conftest import TASKS
 from tests.gateway.test_telemetry import read
 
 #: A program that starts two others, one called java; all three end with its input.
@@ -58,13 +59,26 @@ def test_every_language_says_whether_it_is_ready(client, torchserve):
     assert ready == {"ko": 1, "en": 0, "zh": 1, "pt": 0}
 
 
+def test_every_task_says_whether_it_is_ready(client, torchserve):
+    torchserve.loading |= {"pt", "captioning"}
+    torchserve.unregistered.add("classification")
+    metrics = read(client.get("/metrics").text)
+    ready = {k[1]: v for k, v in metrics.items() if k[0] == "babelgate_task_ready"}
+    assert ready == {
+        "translation": 0,  # into pt
+        "captioning": 0,
+        "classification": 0,
+        "detection": 1,
+    }
+
+
 def test_queue_and_batch_size_are_those_of_registered_models(client, torchserve):
     torchserve.unregistered.add("en")
     torchserve.queued = 7
     metrics = read(client.get("/metrics").text)
     for name, value in (("babelgate_queued_rows", 7), ("babelgate_batch_size", 64)):
         found = {key[1]: value for key, value in metrics.items() if key[0] == name}
-        assert found == dict.fromkeys(("ko", "zh", "pt"), value)
+        assert found == dict.fromkeys(("ko", "zh", "pt", *TASKS), value)
 
 
 def test_without_torchserve_no_language_is_ready(make_client):

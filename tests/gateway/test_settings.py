@@ -45,6 +45,10 @@ def test_the_original_limits_are_the_defaults():
         ("KEY_FILE", "/run/keys.json", Path("/run/keys.json")),
         ("TIMEOUT_S", "2.5", 2.5),
         ("MAX_BODY_BYTES", "10", 10),
+        ("MAX_UPLOAD_BYTES", "20", 20),
+        ("MAX_IMAGE_BYTES", "21", 21),
+        ("UPLOAD_TIMEOUT_S", "22.5", 22.5),
+        ("UPLOAD_BUFFER_BYTES", "99999999", 99999999),
         ("MAX_TEXTS", "11", 11),
         ("SENTENCES_AT_ONCE", "12", 12),
         ("IDENTIFIER", "lingua", "lingua"),
@@ -73,6 +77,10 @@ def test_the_table_above_has_every_setting():
         ("TIMEOUT_S", "nan"),
         ("MAX_BODY_BYTES", "1MiB"),
         ("MAX_BODY_BYTES", "1.5"),
+        ("MAX_UPLOAD_BYTES", "500M"),
+        ("MAX_IMAGE_BYTES", "0"),
+        ("UPLOAD_TIMEOUT_S", "-1"),
+        ("UPLOAD_BUFFER_BYTES", "1"),
         ("MAX_TEXTS", "0"),
         ("SENTENCES_AT_ONCE", "many"),
         ("IDENTIFIER", "fasttext"),
@@ -89,6 +97,32 @@ def test_a_value_that_cannot_be_read_is_fatal_and_named(monkeypatch, name, text)
         create_app()
     assert name_variable(name.lower()) in str(caught.value)
     assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("image", "room", "needed"),
+    [
+        (33 << 20, str(35 << 20), None),
+        (33 << 20, "36700159", 35 << 20),
+        (1, "9", 10 << 20),
+    ],
+)
+def test_the_largest_row_must_fit_into_what_uploads_may_hold(
+    monkeypatch, image, room, needed
+):
+    monkeypatch.setenv("BABELGATE_MAX_IMAGE_BYTES", str(image))
+    monkeypatch.setenv("BABELGATE_UPLOAD_BUFFER_BYTES", room)
+    if needed is None:
+        assert read_settings().upload_buffer_bytes == int(room)
+        return
+    with pytest.raises(SettingsError, match=f"UPLOAD_BUFFER_BYTES: .* need {needed}, "):
+        read_settings()
+
+
+def test_an_image_that_does_not_fit_into_the_default_is_refused_too(monkeypatch):
+    monkeypatch.setenv("BABELGATE_MAX_IMAGE_BYTES", str(64 << 20))
+    with pytest.raises(SettingsError, match="UPLOAD_BUFFER_BYTES: .* need 69206016, "):
+        read_settings()
 
 
 def test_all_wrong_variables_are_named_at_once(monkeypatch):

@@ -1,0 +1,70 @@
+"""The connection that a request comes by: its body is read in pieces and in time, and
+whether somebody still waits at its other end.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from contextlib import suppress
+from typing import Protocol
+
+from gevent import Timeout
+from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
+
+from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest, Problem
+
+#: What is read at once.
+READ_BYTES = 256 << 10
+#: For the rest of a body whose answer is sent. nginx closes once it has the answer.
+_REST_S = 10
+
+
+class Body(Protocol):
+    """A request's body, as Gunicorn gives it."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes, none at the end."""
+
+
+def read_chunk(body: Body, deadline: float) -> bytes:
+    """The next piece, empty at the end.
+
+    Raises DeadlineExceeded, ClientGone or MalformedRequest.
+    """
+    remaining = deadline - time.time()
+    try:
+        if remaining <= 0:
+            raise TimeoutError
+        # An error of this kind tells Gunicorn that the connection is of no more use.
+        with Timeout(remaining, TimeoutError):
+            return body.read(READ_BYTES)
+    except TimeoutError as error:
+        raise DeadlineExceeded(
+            "The deadline passed before the whole body was there."
+        ) from error
+    except OSError as error:
+        raise ClientGone("The client has closed the connection.") from error
+    except ParseException as error:
+        raise MalformedRequest("The body's chunks cannot be read.") from error
+
+
+def read_rest(body: Body) -> None:
+    """Reads on and keeps nothing: nginx takes a connection that is closed in the middle of
+    a body for a gateway that has died, and forgets the answer."""
+    deadline = time.time() + _REST_S
+    with suppress(Problem):
+        while read_chunk(body, deadline):
+            pass
+
+
+def has_gone(client: socket.socket | None) -> bool:
+    """Whether the client has closed it. What was sent and is not read yet hides that."""
+    if client is None:
+        return False
+    try:
+        is_readable = bool(select.select([client], [], [], 0)[0])
+        return is_readable and not client.recv(1, socket.MSG_PEEK)
+    except (OSError, ValueError):
+        return True

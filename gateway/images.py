@@ -1,0 +1,267 @@
+"""An upload comes in as bytes, in pieces of any size; rows go out: an image file as it is,
+an array cut into small ones. No more than one row of it is ever in memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.lib import format as npy
+from werkzeug.http import parse_options_header
+
+from gateway.errors import (
+    BodyTooLarge,
+    InvalidImage,
+    UnsupportedImage,
+)
+from gateway.forms import Form, Stream, find_boundary
+
+#: An array is cut into rows of so many frames, or fewer where they would have more bytes.
+ROW_FRAMES = 32
+ROW_BYTES = 8 << 20
+#: What an upload has in memory before it is a part of a row: a chunk or two, and what
+#: Gunicorn has read already.
+AHEAD_BYTES = 2 << 20
+
+_EXPECTED = (
+    "a JPEG, PNG or WebP file, a .npy array, or multipart/form-data with such files"
+)
+_SHAPES = "(height, width, 3) or (frames, height, width, 3)"
+_ARRAY = b"\x93NUMPY"
+#: The first bytes of a WebP file, between which stands its length.
+_RIFF, _WEBP = b"RIFF", b"WEBP"
+_HEAD_BYTES = 12
+_CONTENT_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+
+#: NumPy's own headers have 128 bytes; Python's parser is not for strangers' long ones.
+_MOST_HEADER_BYTES = 1024
+_HEADER_LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4}
+#: What a stranger's header makes Python's parser and NumPy raise.
+_HEADER_ERRORS = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError),
+    *(SyntaxError, TypeError, ValueError),
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many bytes an upload may have, and how many a single image or frame."""
+
+    max_upload_bytes: int
+    max_image_bytes: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A row, and what of the upload it is; no `place` where it is the whole of it."""
+
+    body: bytes
+    content_type: str
+    frames: int = 1
+    place: str = ""
+
+
+Grow = Callable[[int], None]
+
+
+def cut(
+    chunks: Iterator[bytes],
+    content_type: str,
+    limits: Limits,
+    *,
+    is_single: bool = False,
+    grow: Grow = lambda _: None,
+) -> Iterator[Cut]:
+    """The rows of an upload, which the first bytes of `chunks` tell the kind of; where
+    these are no image, `content_type` may say that they are a form. Of an upload that
+    `is_single` more than one image is refused. `grow` is told how many bytes will be
+    added to a row, and may wait until there is room for them.
+
+    Raises UnsupportedImage, InvalidImage, InvalidRequest, MalformedRequest or BodyTooLarge.
+    """
+    cutter = _Cutter(limits, grow)
+    stream = Stream(_count(chunks, limits.max_upload_bytes))
+    is_form = parse_options_header(content_type)[0] == "multipart/form-data"
+    if is_form and not _is_known(stream.peek(_HEAD_BYTES)):
+        rows = cutter.cut_parts(Form(stream, find_boundary(content_type)))
+    else:
+        rows = cutter.cut_file(stream)
+    frames = 0
+    for row in rows:
+        frames += row.frames
+        if is_single and frames > 1:
+            raise InvalidImage("Expected exactly one image or frame, found more.")
+        yield row
+        del row  # its bytes, while the next one is read
+    if not frames:
+        raise InvalidImage(f"The form has no file in it, expected {_EXPECTED}.")
+
+
+def _count(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
+    found = 0
+    for chunk in chunks:
+        found += len(chunk)
+        if found > most:
+            raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
+        yield chunk
+
+
+def _is_known(head: bytes) -> bool:
+    return head.startswith(_ARRAY) or bool(_find_content_type(head))
+
+
+def _find_content_type(head: bytes) -> str | None:
+    """That of an image file with these first bytes."""
+    if head.startswith(_RIFF) and head[8:12] == _WEBP:
+        return "image/webp"
+    return next(
+        (kind for magic, kind in _CONTENT_TYPES.items() if head.startswith(magic)), None
+    )
+
+
+@dataclass(frozen=True)
+class _Cutter:
+    limits: Limits
+    grow: Grow
+
+    def cut_parts(self, form: Form) -> Iterator[Cut]:
+        """The rows of all files; a problem says which file it is about."""
+        for index, part in enumerate(form):
+            where = f"image {index}"
+            try:
+                for row in self.cut_file(part):
+                    place = f"{where}, {row.place}" if row.place else where
+                    yield replace(row, place=place)
+                    del row  # its bytes, while the next one is read
+            except (BodyTooLarge, InvalidImage, UnsupportedImage) as problem:
+                problem.detail = f"{where}: {problem.detail}"
+                raise
+
+    def cut_file(self, stream: Stream) -> Iterator[Cut]:
+        """The rows of one file, up to the end of `stream`."""
+        head = stream.peek(_HEAD_BYTES)
+        if head.startswith(_ARRAY):
+            yield from self._cut_array(stream)
+        elif content_type := _find_content_type(head):
+            yield Cut(self._take_image(stream), content_type)
+        elif head:
+            raise UnsupportedImage(f"Expected {_EXPECTED}; this is none of them.")
+        else:
+            raise InvalidImage(f"Nothing was sent, expected {_EXPECTED}.")
+
+    def _take_image(self, stream: Stream) -> bytes:
+        most = self.limits.max_image_bytes
+        body = io.BytesIO()
+        if self._copy(stream, body, most) == most and stream.peek(1):
+            raise BodyTooLarge(
+                f"The image has more than {most} bytes, the most it may."
+            )
+        return body.getvalue()
+
+    def _cut_array(self, stream: Stream) -> Iterator[Cut]:
+        shape = _read_shape(stream)
+        count, frame = (shape[0] if len(shape) == 4 else 1), shape[-3:]
+        size = prod(frame)
+        self._check_size(count, size)
+        at_once = max(1, min(ROW_FRAMES, ROW_BYTES // size))
+        for first in range(0, count, at_once):
+            frames = min(at_once, count - first)
+            body = io.BytesIO()
+            _write_header(body, (frames, *frame) if len(shape) == 4 else frame)
+            found = self._copy(stream, body, frames * size)
+            if found < frames * size:
+                raise InvalidImage(
+                    f"The array is cut off: its shape {shape} makes {count * size} bytes, "
+                    f"found {first * size + found}."
+                )
+            place = _describe_frames(first, frames) if count > 1 else ""
+            yield Cut(body.getvalue(), "application/octet-stream", frames, place)
+        if stream.peek(1):
+            raise InvalidImage(
+                f"The array goes on after its end: its shape {shape} makes "
+                f"{count * size} bytes, found more."
+            )
+
+    def _check_size(self, count: int, size: int) -> None:
+        """Before any of it is read."""
+        if size > (most := self.limits.max_image_bytes):
+            raise BodyTooLarge(f"A frame has {size} bytes, it may have {most}.")
+        if count * size > (most := self.limits.max_upload_bytes):
+            raise BodyTooLarge(
+                f"The array has {count * size} bytes, it may have {most}."
+            )
+
+    def _copy(self, stream: Stream, body: io.BytesIO, count: int) -> int:
+        """How many bytes were there, at most so many."""
+        found = 0
+        while found < count and (taken := stream.take(count - found)):
+            self.grow(len(taken))
+            found += body.write(taken)
+        return found
+
+
+def _describe_frames(first: int, count: int) -> str:
+    return f"frames {first}-{first + count - 1}" if count > 1 else f"frame {first}"
+
+
+def _read_shape(stream: Stream) -> tuple[int, ...]:
+    """That of an array of frames, of which only the pixels are left in `stream`."""
+    shape, is_fortran, dtype = _parse_header(_read_header(stream))
+    if dtype != np.uint8:
+        raise InvalidImage(
+            f"Found an array of {str(dtype)[:40]}, expected one of uint8."
+        )
+    if is_fortran:
+        raise InvalidImage("Found an array in Fortran's order, expected one in C's.")
+    is_right = len(shape) in (3, 4) and shape[-1] == 3 and all(n > 0 for n in shape)
+    if not is_right:
+        raise InvalidImage(
+            f"Found an array of shape {str(shape)[:100]}, expected {_SHAPES}, no 0 in it."
+        )
+    return tuple(map(int, shape))
+
+
+def _read_header(stream: Stream) -> bytes:
+    """All before the pixels."""
+    start = stream.peek(len(_ARRAY) + 2)
+    version = start[len(_ARRAY) :]
+    length_bytes = _HEADER_LENGTH_BYTES.get(version)
+    if length_bytes is None:
+        found = ".".join(map(str, version))
+        raise InvalidImage(f"Found version {found} of .npy, expected 1.0 or 2.0.")
+    start = stream.take_all(len(start) + length_bytes)
+    length = int.from_bytes(start[len(_ARRAY) + 2 :], "little")
+    if length > _MOST_HEADER_BYTES:
+        raise InvalidImage(
+            f"The array's header has {length} bytes, it may have {_MOST_HEADER_BYTES}."
+        )
+    return start + stream.take_all(length)
+
+
+def _parse_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether in Fortran's order, dtype."""
+    file = io.BytesIO(header)
+    try:
+        is_first = npy.read_magic(file) == (1, 0)
+        text = header[file.tell() + (2 if is_first else 4) :].decode("ascii")
+        # What is no Python, as Python 2's numbers are, NumPy would mend and warn of it. Of
+        # escapes Python would.
+        if not ast.literal_eval(text) or "\\" in text:
+            raise ValueError
+        read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+        return read(file, max_header_size=_MOST_HEADER_BYTES)
+    except _HEADER_ERRORS as error:
+        raise InvalidImage(
+            "The array's header is damaged, expected that of numpy.save."
+        ) from error
+
+
+def _write_header(body: io.BytesIO, shape: tuple[int, ...]) -> None:
+    npy.write_array_header_1_0(
+        body, {"descr": "|u1", "fortran_order": False, "shape": shape}
+    )

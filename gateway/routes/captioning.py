@@ -1,0 +1,27 @@
+"""`POST /caption`: a sentence about every image or frame of an upload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+
+from gateway.routes.reception import Reception
+from torchserve_backend.catalog import CAPTIONING
+
+
+def make_blueprint(reception: Reception) -> Blueprint:
+    """The captioning route."""
+    blueprint = Blueprint(CAPTIONING, __name__)
+
+    @blueprint.post("/caption")
+    def caption() -> dict[str, Any]:
+        captions: list[str] = []
+        for answer in reception.answer(CAPTIONING):
+            found = answer.content["captions"]
+            if len(found) != answer.frames:
+                raise ValueError(f"{len(found)} captions of {answer.frames} frames")
+            captions += found
+        return {"captions": captions}
+
+    return blueprint

@@ -1,0 +1,25 @@
+"""`POST /classify`: what an image shows, in labels with scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+
+from gateway.routes.reception import Reception
+from gateway.schemas import parse_classification
+from torchserve_backend.catalog import CLASSIFICATION
+
+
+def make_blueprint(reception: Reception) -> Blueprint:
+    """The classification route."""
+    blueprint = Blueprint(CLASSIFICATION, __name__)
+
+    @blueprint.post("/classify")
+    def classify() -> dict[str, Any]:
+        (answer,) = reception.answer(
+            CLASSIFICATION, parse_classification, is_single=True
+        )
+        return answer.content
+
+    return blueprint

@@ -1,0 +1,58 @@
+"""What the routes that take images have in common: an upload comes in from the request at
+hand, the backend's answers go out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from flask import request
+
+from gateway.errors import TaskNotServed
+from gateway.schemas import parse_timeout_ms
+from gateway.settings import Settings
+from gateway.telemetry import Telemetry
+from gateway.uploads import Answer, Upload, Uploads
+from torchserve_backend.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Reception:
+    """Takes the uploads of all tasks."""
+
+    catalog: Catalog
+    uploads: Uploads
+    telemetry: Telemetry
+    settings: Settings
+
+    def answer(
+        self,
+        task: str,
+        parse: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
+        *,
+        is_single: bool = False,
+    ) -> list[Answer]:
+        """One answer per row of the upload; `parse` makes the handler's parameters of the
+        URL's. Raises a Problem, also where an upload that `is_single` has two images."""
+        if task not in self.catalog.tasks:
+            raise TaskNotServed(task)
+        upload = Upload(
+            request.stream,
+            request.content_length,
+            request.content_type or "",
+            request.environ.get("gunicorn.socket"),
+        )
+        header = request.headers.get("X-Timeout-Ms")
+        timeout_s = parse_timeout_ms(header, self.settings.upload_timeout_s)
+        answers = self.uploads.answer(
+            upload,
+            self.catalog.tasks[task].name,
+            parameters=parse(request.args),
+            deadline=time.time() + timeout_s,
+            is_single=is_single,
+        )
+        frames = sum(answer.frames for answer in answers)
+        self.telemetry.frames.labels(task).inc(frames)
+        return answers

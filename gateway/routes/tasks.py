@@ -1,0 +1,47 @@
+"""`GET /tasks`: what this stack does, and whether it can right now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+
+from gateway.backend import Backend
+from gateway.observation import find_ready_tasks
+from torchserve_backend.catalog import (
+    CAPTIONING,
+    CLASSIFICATION,
+    DETECTION,
+    TRANSLATION,
+    Catalog,
+)
+from torchserve_backend.checkpoint import find_input_size
+
+ROUTES = {
+    TRANSLATION: "POST /translate",
+    CAPTIONING: "POST /caption",
+    CLASSIFICATION: "POST /classify",
+    DETECTION: "POST /detect-objects",
+}
+
+
+def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
+    """The tasks route."""
+    blueprint = Blueprint("tasks", __name__)
+
+    @blueprint.get("/tasks")
+    def tasks() -> list[dict[str, Any]]:
+        return [
+            {"task": task, "route": ROUTES[task], "ready": is_ready}
+            | _describe_input(catalog, task)
+            for task, is_ready in find_ready_tasks(catalog, backend).items()
+        ]
+
+    return blueprint
+
+
+def _describe_input(catalog: Catalog, task: str) -> dict[str, Any]:
+    """The size of the images that the task's model reads, which is known once the model is
+    there; a client may send larger ones."""
+    size = find_input_size(catalog.tasks[task]) if task in catalog.tasks else None
+    return {"input": {"height": size.height, "width": size.width}} if size else {}

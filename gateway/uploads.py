@@ -1,0 +1,155 @@
+"""Answers an upload while it is being read: its rows go to the backend, several at a time,
+and the answers come back in the order of the images.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import gevent
+from gevent import Greenlet
+from gevent.pool import Pool
+
+from gateway.backend import Backend, Row
+from gateway.buffering import Buffer, Share
+from gateway.connection import Body, has_gone, read_chunk
+from gateway.errors import (
+    BodyTooLarge,
+    ClientGone,
+    Problem,
+)
+from gateway.images import AHEAD_BYTES, ROW_BYTES, Cut, Limits, cut
+from gateway.settings import Settings
+
+#: Rows of one upload that are with the backend at the same time: a worker never waits for
+#: the next one to be read, and other clients have their turns.
+ROWS_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A request with images; a body in chunks has no `length`."""
+
+    body: Body
+    length: int | None
+    content_type: str
+    #: The connection that it comes by, where there is one.
+    client: socket.socket | None = None
+
+    def read(self, deadline: float) -> Iterator[bytes]:
+        """All of it, in pieces.
+
+        Raises as `read_chunk`; ClientGone also where it ends too early.
+        """
+        found = 0
+        while chunk := read_chunk(self.body, deadline):
+            found += len(chunk)
+            yield chunk
+        if self.length is not None and found < self.length:
+            raise ClientGone("The client has closed the connection.")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the backend says about some frames."""
+
+    frames: int
+    content: dict[str, Any]
+
+
+class Uploads:
+    """Serves uploads; safe to share among greenlets."""
+
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self.backend = backend
+        self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
+        largest = max(ROW_BYTES, settings.max_image_bytes)
+        self.buffer = Buffer(settings.upload_buffer_bytes, largest)
+
+    def answer(
+        self,
+        upload: Upload,
+        model: str,
+        *,
+        parameters: Mapping[str, str],
+        deadline: float,
+        is_single: bool = False,
+    ) -> list[Answer]:
+        """One answer per row. Raises the Problem of the first row that has one."""
+        most = self.limits.max_upload_bytes
+        if upload.length is not None and upload.length > most:
+            raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
+        ahead = min(AHEAD_BYTES, most if upload.length is None else upload.length)
+        with self.buffer.share(ahead, deadline) as share:
+            job = _Job(self, upload, model, parameters, deadline, share)
+            return job.run(is_single=is_single)
+
+
+@dataclass
+class _Job:
+    """One upload. A row that fails ends it, also while it is still being read."""
+
+    uploads: Uploads
+    upload: Upload
+    model: str
+    parameters: Mapping[str, str]
+    deadline: float
+    share: Share
+    failure: Exception | None = None
+    pool: Pool = field(default_factory=lambda: Pool(ROWS_AT_ONCE))
+
+    def run(self, *, is_single: bool) -> list[Answer]:
+        """Reads, sends and waits."""
+        sent: list[Greenlet[[Cut], Answer | None]] = []
+        rows = cut(
+            self._read(),
+            self.upload.content_type,
+            self.uploads.limits,
+            is_single=is_single,
+            grow=self.share.grow,
+        )
+        try:
+            for row in rows:
+                held = self.share.send()
+                greenlet = self.pool.spawn(self._send, row)
+                # Also of one that is ended before it has begun.
+                greenlet.rawlink(lambda _, held=held: self.share.release(held))
+                sent.append(greenlet)
+                del row  # its bytes, while the next one is read
+            while self.pool:
+                self._check()
+                gevent.wait(list(self.pool), count=1)
+            self._check()
+            return [greenlet.get() for greenlet in sent]
+        finally:
+            self.pool.kill(block=False)
+
+    def _read(self) -> Iterator[bytes]:
+        for chunk in self.upload.read(self.deadline):
+            self._check()
+            yield chunk
+
+    def _check(self) -> None:
+        if self.failure:
+            raise self.failure
+
+    def _send(self, row: Cut) -> Answer | None:
+        try:
+            return Answer(row.frames, self._predict(row))
+        except Exception as error:  # a greenlet's edge: `run` raises it
+            if isinstance(error, Problem) and row.place:
+                error.detail = f"{row.place}: {error.detail}"
+            self.failure = self.failure or error
+            return None
+
+    def _predict(self, row: Cut) -> dict[str, Any]:
+        if has_gone(self.upload.client):
+            raise ClientGone("The client has closed the connection.")
+        return self.uploads.backend.predict(
+            self.model,
+            Row(row.body, row.content_type, self.parameters),
+            deadline=self.deadline,
+        )
