@@ -36,7 +36,8 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS) -> list[np.ndarray]:
 def replace_header(array: Any, header: str, version: bytes = b"\x01\x00") -> bytes:
     """A `.npy` file whose header is another."""
     length = len(header).to_bytes(2 if version[0] == 1 else 4, "little")
-    return b"\x93NUMPY" + version + length + header.encode("latin-1") + array.tobytes()
+    pixels: bytes = array.tobytes()
+    return b"\x93NUMPY" + version + length + header.encode("latin-1") + pixels
 
 
 def make_exif(orientation: int) -> bytes:
