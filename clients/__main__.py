@@ -141,9 +141,7 @@ def _run(job: Job, server: Server) -> None:
         console.print(broken, style="red")
     if console.is_terminal:
         summary = outcome.summary
-        console.print(
-            f"{summary.frames} frames of {summary.videos} videos in {summary.seconds:.1f} s"
-        )
+        console.print(f"{summary.frames} frames in {summary.seconds:.1f} s")
     if outcome.errors:
         raise typer.Exit(1)
 
