@@ -11,10 +11,13 @@ from contextlib import suppress
 from typing import Protocol
 
 from gevent import Timeout
+from gevent.monkey import get_original
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
 from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest, Problem
 
+#: The system's own: gevent's lets others run, and does not know POLLRDHUP.
+_poll = get_original("select", "poll")
 #: What is read at once.
 READ_BYTES = 256 << 10
 #: For the rest of a body whose answer is sent. nginx closes once it has the answer.
@@ -60,11 +63,12 @@ def read_rest(body: Body) -> None:
 
 
 def has_gone(client: socket.socket | None) -> bool:
-    """Whether the client has closed it. What was sent and is not read yet hides that."""
+    """Whether the client has closed it, also where something of its body is not read."""
     if client is None:
         return False
     try:
-        is_readable = bool(select.select([client], [], [], 0)[0])
-        return is_readable and not client.recv(1, socket.MSG_PEEK)
+        poll = _poll()
+        poll.register(client, select.POLLRDHUP)
+        return bool(poll.poll(0))
     except (OSError, ValueError):
         return True
