@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import uuid
-from functools import partial
 
 from flask import Flask, Response, g, request
 
 from gateway.backend import Backend, TorchServeBackend
-from gateway.connection import read_rest
+from gateway.connection import register_reading
 from gateway.errors import TOO_LARGE, BodyTooLarge, register_error_handlers
 from gateway.langid import Identifier
 from gateway.observation import make_collectors
@@ -62,6 +61,7 @@ def create_app(
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.json.ensure_ascii = False  # type: ignore[attr-defined]
     app.json.sort_keys = False  # type: ignore[attr-defined]
+    register_reading(app)
     _register_request_id(app)
     register_telemetry(app, telemetry)
     register_error_handlers(app)
@@ -114,9 +114,3 @@ def _register_body_limit(app: Flask, most_bytes: int) -> None:
         request.max_content_length = most_bytes + 1
         if len(request.get_data()) > most_bytes:
             raise BodyTooLarge(TOO_LARGE)
-
-    @app.after_request
-    def read_rest_of_body(response: Response) -> Response:
-        body = request.environ["wsgi.input"]
-        response.call_on_close(partial(read_rest, body))
-        return response

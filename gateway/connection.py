@@ -8,8 +8,11 @@ import select
 import socket
 import time
 from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
 from typing import Protocol
 
+from flask import Flask, Response, request
 from gevent import Timeout
 from gevent.monkey import get_original
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
@@ -20,8 +23,9 @@ from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest, Probl
 _poll = get_original("select", "poll")
 #: What is read at once.
 READ_BYTES = 256 << 10
-#: For the rest of a body whose answer is sent. nginx closes once it has the answer.
-_REST_S = 10
+#: For the rest of a body whose answer is known already: before it is sent, so that the
+#: connection can be used again, and after that, for who sends more.
+_REST_BEFORE_S, _REST_AFTER_S = 2, 10
 
 
 class Body(Protocol):
@@ -53,10 +57,22 @@ def read_chunk(body: Body, deadline: float) -> bytes:
         raise MalformedRequest("The body's chunks cannot be read.") from error
 
 
-def read_rest(body: Body) -> None:
-    """Reads on and keeps nothing: nginx takes a connection that is closed in the middle of
-    a body for a gateway that has died, and forgets the answer."""
-    deadline = time.time() + _REST_S
+def register_reading(app: Flask) -> None:
+    """Reads the rest of every body whose request has failed. nginx takes a connection that
+    is closed in the middle of a body for a gateway that has died, and forgets the answer;
+    and of an answer that comes too early it does not tell the client that it closes."""
+
+    @app.after_request
+    def read_on(response: Response) -> Response:
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            body = request.environ["wsgi.input"]
+            _read_rest(body, _REST_BEFORE_S)
+            response.call_on_close(partial(_read_rest, body, _REST_AFTER_S))
+        return response
+
+
+def _read_rest(body: Body, limit_s: float) -> None:
+    deadline = time.time() + limit_s
     with suppress(Problem):
         while read_chunk(body, deadline):
             pass
