@@ -11,6 +11,7 @@ from gateway.errors import (
     BodyTooLarge,
     DeadlineExceeded,
     InternalError,
+    InvalidImage,
     InvalidRequest,
     MalformedRequest,
     MethodNotAllowed,
@@ -19,7 +20,9 @@ from gateway.errors import (
     Overloaded,
     Problem,
     RowProblem,
+    TaskNotServed,
     UnknownLanguage,
+    UnsupportedImage,
     register_error_handlers,
 )
 
@@ -49,7 +52,10 @@ def answer(error: Exception):
         (MalformedRequest("d"), 400, "malformed-request", {}),
         (InvalidRequest([]), 422, "invalid-request", {}),
         (UnknownLanguage("f", "x", ["ko"]), 422, "unknown-language", {}),
+        (UnsupportedImage("d"), 415, "unsupported-image", {}),
+        (InvalidImage("d"), 422, "invalid-image", {}),
         (NotFound("d"), 404, "not-found", {}),
+        (TaskNotServed("captioning"), 404, "task-not-served", {}),
         (MethodNotAllowed("d", "BA"), 405, "method-not-allowed", {"Allow": "A, B"}),
         (BodyTooLarge("d"), 413, "body-too-large", {}),
         (Overloaded("d"), 429, "queue-full", {"Retry-After": "1"}),

@@ -21,7 +21,7 @@ import pytest
 import requests
 
 from gateway.settings import PREFIX
-from tests.gateway.conftest import LANGUAGES
+from tests.gateway.conftest import LANGUAGES, TASKS, write_map
 from tests.gateway.fake_torchserve import LIMIT_S, FakeTorchServe
 
 ROOT = Path(__file__).parents[2]
@@ -41,8 +41,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 def start(folder: Path, **variables: str) -> subprocess.Popen[bytes]:
     """Gunicorn as supervisor starts it, on a free port; its log is in `folder`."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
-    map_path = folder / "map.json"
-    map_path.write_text(json.dumps({"cuda_id": dict.fromkeys(LANGUAGES, "cpu")}))
+    map_path = write_map(folder / "map.json", LANGUAGES, TASKS)
     environment = {
         "BABELGATE_GATEWAY_BIND": "127.0.0.1:0",
         "BABELGATE_MAP": str(map_path),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -119,6 +121,20 @@ def test_texts_and_characters_are_counted_by_target(client, torchserve):
     assert metrics["babelgate_texts_total", "pt"] == 2
     assert metrics["babelgate_characters_total", "pt"] == 5
     assert metrics["babelgate_texts_total", "ko"] == 1
+
+
+def test_images_and_frames_are_counted_by_task(client, torchserve):
+    array = io.BytesIO()
+    np.save(array, np.zeros((5, 2, 2, 3), np.uint8))
+    client.post("/caption", data=array.getvalue())
+    client.post("/caption", data=b"\xff\xd8\xff")
+    client.post("/classify", data=b"\xff\xd8\xff")
+    torchserve.will("row-no-image")
+    client.post("/classify", data=b"\xff\xd8\xff")
+    metrics = read(client.get("/metrics").text)
+    counted = {k[1]: v for k, v in metrics.items() if k[0] == "babelgate_frames_total"}
+    assert counted == {"captioning": 6, "classification": 1, "detection": 0}
+    assert metrics["babelgate_requests_total", "/classify", "422"] == 1
 
 
 @pytest.mark.parametrize("field", ["src_lang", "src_text", "tgt_lang"])
