@@ -28,6 +28,7 @@ from torchserve_backend.sections import SECTIONS, TRANSLATION, Task, check_value
 KNOBS = (
     *("engine", "compute_type", "placement", "workers"),
     *("batch_size", "max_batch_delay", "max_batch_tokens", "max_batch_frames"),
+    "threads",
 )
 _ALIKE = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -103,6 +104,7 @@ class ModelEntry(BaseModel):
     max_batch_delay: Numbers = ()
     max_batch_tokens: Numbers = ()
     max_batch_frames: Numbers = ()
+    threads: Numbers = ()
 
     @field_validator(*KNOBS)
     @classmethod

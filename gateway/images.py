@@ -176,15 +176,15 @@ class _Cutter:
             found = self._copy(stream, body, frames * size)
             if found < frames * size:
                 raise InvalidImage(
-                    f"The array is cut off: its shape {shape} makes {count * size} bytes, "
-                    f"found {first * size + found}."
+                    f"The array is cut off: expected {count * size} bytes for its shape "
+                    f"{shape}, found {first * size + found}."
                 )
             place = _describe_frames(first, frames) if count > 1 else ""
             yield Cut(body.getvalue(), "application/octet-stream", frames, place)
         if stream.peek(1):
             raise InvalidImage(
-                f"The array goes on after its end: its shape {shape} makes "
-                f"{count * size} bytes, found more."
+                f"The array goes on after its end: expected {count * size} bytes for its "
+                f"shape {shape}, found more."
             )
 
     def _check_size(self, count: int, size: int) -> None:

@@ -12,6 +12,7 @@ from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.blip2 import CaptioningEngine
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
+from handlers.engine.inference import limit_threads
 from handlers.engine.pixels import Picture
 from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_pictures
 
@@ -27,6 +28,7 @@ class CaptioningHandler(TaskHandler[list[Picture]]):
         options = _DEFAULTS | dict(config.options)
         self.max_pixels: int = options["max_pixels"]
         self.max_batch_frames: int = options["max_batch_frames"]
+        limit_threads(config.options.get("threads", 0))
         self.engine = CaptioningEngine(
             config.directory,
             device=config.device,

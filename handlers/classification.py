@@ -11,6 +11,7 @@ from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.classifier import ClassificationEngine, Label
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
+from handlers.engine.inference import limit_threads
 from handlers.engine.pixels import Picture
 from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_picture, read_whole
 
@@ -23,6 +24,7 @@ class ClassificationHandler(TaskHandler[_Item]):
 
     def setup(self, config: ModelConfig) -> None:
         self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
+        limit_threads(config.options.get("threads", 0))
         self.engine = ClassificationEngine(
             config.directory,
             device=config.device,

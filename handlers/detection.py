@@ -12,6 +12,7 @@ from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.detector import DetectionEngine, Object, Question
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
+from handlers.engine.inference import limit_threads
 from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_picture, read_share
 
 
@@ -20,6 +21,7 @@ class DetectionHandler(TaskHandler[Question]):
 
     def setup(self, config: ModelConfig) -> None:
         self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
+        limit_threads(config.options.get("threads", 0))
         self.engine = DetectionEngine(
             config.directory,
             device=config.device,

@@ -49,7 +49,10 @@ COMMAND_LINES = {
     module: ast.parse(
         (ROOT / module.replace(".", "/") / "__main__.py").read_text("utf-8")
     )
-    for module in ("deploy", "torchserve_backend", "models.phrasebook_recipe")
+    for module in (
+        *("clients", "deploy", "torchserve_backend"),
+        *("models.phrasebook_recipe", "models.shapes_recipe"),
+    )
 }
 
 

@@ -37,6 +37,7 @@ _CHOICES = {"engine": tuple(ENGINES), "placement": PLACEMENTS}
 _RANGES: dict[str, tuple[int, float]] = {
     "max_batch_delay": (0, math.inf),
     "max_batch_tokens": (0, math.inf),
+    "threads": (0, math.inf),
     "max_beam_size": (1, 8),
     "max_alternatives": (0, 5),
 }
@@ -102,6 +103,9 @@ class Vision(Section):
     #: `cpu`, a GPU's number, or a list of them, as in `cuda_id`.
     devices: str | tuple[str, ...] = "0"
     queue_size: int = 256
+    #: Of a worker on a CPU; 0 is one per core. Several that wait for the same cores slow a
+    #: small model down many times.
+    threads: int = 0
     #: Of an image, before it is scaled; 8K has as many.
     max_pixels: int = 7680 * 4320
 

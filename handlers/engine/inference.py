@@ -15,6 +15,12 @@ from handlers.engine.errors import OutOfMemory, device_errors
 Result = TypeVar("Result")
 
 
+def limit_threads(count: int) -> None:
+    """Lets PyTorch compute with so many threads in this process; 0 leaves it the cores."""
+    if count:
+        torch.set_num_threads(count)
+
+
 def choose_device(device: str, index: int) -> torch.device:
     """`cpu`, or the GPU of that index."""
     return torch.device(device, index if device == "cuda" else None)

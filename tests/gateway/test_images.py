@@ -216,7 +216,7 @@ def test_an_array_that_is_cut_off_says_how_much_of_it_there_is(missing):
     with pytest.raises(InvalidImage) as caught:
         cut_all(data[:-missing])
     assert caught.value.detail == (
-        "The array is cut off: its shape (24, 2, 2, 3) makes 288 bytes, "
+        "The array is cut off: expected 288 bytes for its shape (24, 2, 2, 3), "
         f"found {288 - missing}."
     )
 
@@ -224,12 +224,12 @@ def test_an_array_that_is_cut_off_says_how_much_of_it_there_is(missing):
 def test_the_rows_before_a_cut_are_there_already():
     rows = cut(iter([save(count_up(70, 2, 2, 3))[:-1]]), "", LIMITS)
     assert [next(rows).frames, next(rows).frames] == [32, 32]
-    with pytest.raises(InvalidImage, match="makes 840 bytes, found 839"):
+    with pytest.raises(InvalidImage, match="expected 840 bytes .*, found 839"):
         next(rows)
 
 
 def test_an_array_that_goes_on_after_its_end_is_refused():
-    with pytest.raises(InvalidImage, match="makes 12 bytes, found more"):
+    with pytest.raises(InvalidImage, match="expected 12 bytes .*, found more"):
         cut_all(save(count_up(2, 2, 3)) + b"\0")
 
 

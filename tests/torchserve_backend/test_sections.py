@@ -34,6 +34,7 @@ VISION_DEFAULTS = {
     "workers": 1,
     "devices": "0",
     "queue_size": 256,
+    "threads": 0,
     "max_pixels": 7680 * 4320,
 }
 
