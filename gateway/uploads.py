@@ -99,6 +99,8 @@ class _Job:
     deadline: float
     share: Share
     failure: Exception | None = None
+    #: Who waits for the client, while it does.
+    reader: Any = None
     pool: Pool = field(default_factory=lambda: Pool(ROWS_AT_ONCE))
 
     def run(self, *, is_single: bool) -> list[Answer]:
@@ -114,23 +116,38 @@ class _Job:
         try:
             for row in rows:
                 held = self.share.send()
-                greenlet = self.pool.spawn(self._send, row)
+                sent.append(self.pool.spawn(self._send, row))
                 # Also of one that is ended before it has begun.
-                greenlet.rawlink(lambda _, held=held: self.share.release(held))
-                sent.append(greenlet)
+                sent[-1].rawlink(lambda _, held=held: self.share.release(held))
                 del row  # its bytes, while the next one is read
             while self.pool:
                 self._check()
                 gevent.wait(list(self.pool), count=1)
             self._check()
-            return [greenlet.get() for greenlet in sent]
+            return [one.get() for one in sent]
         finally:
             self.pool.kill(block=False)
 
     def _read(self) -> Iterator[bytes]:
-        for chunk in self.upload.read(self.deadline):
+        chunks = self.upload.read(self.deadline)
+        while True:
             self._check()
+            self.reader = gevent.getcurrent()
+            try:
+                chunk = next(chunks, b"")
+            except ClientGone:
+                self._check()  # no, it was interrupted
+                raise
+            finally:
+                self.reader = None
+            if not chunk:
+                return
             yield chunk
+
+    def _interrupt(self) -> None:
+        """A client may wait for the answer before it sends more."""
+        if self.reader:
+            self.reader.throw(InterruptedError)
 
     def _check(self) -> None:
         if self.failure:
@@ -143,6 +160,7 @@ class _Job:
             if isinstance(error, Problem) and row.place:
                 error.detail = f"{row.place}: {error.detail}"
             self.failure = self.failure or error
+            gevent.get_hub().loop.run_callback(self._interrupt)
             return None
 
     def _predict(self, row: Cut) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from gateway.schemas import (
     Limits,
     TranslationRequest,
     normalize_language,
+    parse_classification,
+    parse_detection,
     parse_timeout_ms,
     parse_translation,
 )
@@ -236,3 +238,36 @@ def test_the_header_can_only_lower_the_time(header, timeout_s):
 def test_a_time_that_is_not_a_whole_number_above_0_is_malformed(header):
     with pytest.raises(MalformedRequest, match="X-Timeout-Ms"):
         parse_timeout_ms(header, 30)
+
+
+@pytest.mark.parametrize(
+    ("given", "parameters"),
+    [({}, {"top_k": "5"}), ({"top_k": "1"}, {"top_k": "1"}), ({"top_k": "100"},) * 2],
+)
+def test_so_many_labels_are_wanted(given, parameters):
+    assert parse_classification(given) == parameters
+
+
+@pytest.mark.parametrize(
+    "top_k", ["", "0", "101", "-1", "1.5", "five", "٥", "9" * 5000, " 5", "1_0", "1e1"]
+)
+def test_another_number_of_labels_is_refused(top_k):
+    with pytest.raises(InvalidRequest, match="expected a whole number from 1 to 100"):
+        parse_classification({"top_k": top_k})
+
+
+@pytest.mark.parametrize(
+    ("given", "threshold"),
+    [({}, "0.5"), ({"threshold": "0"}, "0.0"), ({"threshold": "1"}, "1.0")],
+)
+def test_objects_are_wanted_with_this_score_at_least(given, threshold):
+    assert parse_detection(given) == {"threshold": threshold}
+
+
+@pytest.mark.parametrize("score", ["", "-0.1", "1.1", "nan", "inf", "half", "9" * 5000])
+def test_another_threshold_is_refused(score):
+    with pytest.raises(InvalidRequest) as caught:
+        parse_detection({"threshold": score})
+    assert caught.value.detail == (
+        f"threshold: found {score[:20]!r}, expected a number from 0 to 1"
+    )
