@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +25,7 @@ from benchmarks.options import (
     read_words,
     show_progress,
 )
-from benchmarks.processes import divide, measure_cpu
+from benchmarks.processes import deal_cores, divide, measure_cpu
 from benchmarks.report import Content, Table
 from benchmarks.running import Running, find_running
 from benchmarks.videos import find_video, list_captions
@@ -66,6 +67,12 @@ def command(
     modes: Annotated[str, typer.Option(help="The captioner's ways.")] = ",".join(Mode),
     frames: Annotated[int, typer.Option(help="Of the video.", min=1)] = 901,
     rounds: Annotated[int, typer.Option(help="Turns of each.", min=1)] = 2,
+    apart: Annotated[
+        bool,
+        typer.Option(
+            help="Client and stack on half of the cores each, as on two hosts."
+        ),
+    ] = False,
     run_dir: RunDir = DEFAULT_RUN,
     out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
         "run/benchmark-captioning.json"
@@ -82,7 +89,9 @@ def command(
         wanted = [read_size(word) for word in read_words(sizes)]
         cache = checkpoint.default_cache() / "benchmarks"
         turns: list[Turn] = []
-        with show_progress(len(wanted) * (1 + rounds * (len(ways) + 2))) as bar:
+        ticks = len(wanted) * (1 + rounds * (len(ways) + 2))
+        dealt = deal_cores(running.leaders) if apart else nullcontext()
+        with dealt, show_progress(ticks) as bar:
             bench = _Bench(running, frames, bar)
             for size in wanted:
                 bar.say(f"drawing {size.width}x{size.height}")
@@ -92,7 +101,7 @@ def command(
         ratios = list_ratios(turns)
         for name, ratio in ratios.items():
             console.print(f"{name}: {ratio}")
-        options = {"frames": frames, "rounds": rounds, "in_flight": _IN_FLIGHT}
+        options = {"frames": frames, "apart": apart, "in_flight": _IN_FLIGHT}
         content = Content("captioning", options, {"turns": turns, "ratios": ratios})
         publish(out, tabulate(turns), content)
 

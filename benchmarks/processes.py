@@ -4,8 +4,9 @@ are children of TorchServe's Java, counted apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -47,6 +48,31 @@ def measure_cpu(
     before = _read_clock(leaders)
     result = work()
     return result, subtract(_read_clock(leaders), before)
+
+
+@contextmanager
+def deal_cores(leaders: Leaders) -> Iterator[None]:
+    """Gives the programs half of the cores, and this process the other half. Raises
+    ValueError where there is one core only."""
+    cores = sorted(os.sched_getaffinity(0))
+    half = len(cores) // 2
+    if not half:
+        raise ValueError("one core cannot be dealt out")
+    family = [process for part in _find_families(leaders).values() for process in part]
+    try:
+        _bind({psutil.Process(): cores[:half], **dict.fromkeys(family, cores[half:])})
+        yield
+    finally:
+        _bind(dict.fromkeys([psutil.Process(), *family], cores))
+
+
+def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
+    """Threads that are there keep their cores unless they are told one by one."""
+    for process, cores in places.items():
+        with suppress(psutil.NoSuchProcess):
+            for thread in process.threads():
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(thread.id, cores)
 
 
 def _measure_memory(leaders: Leaders) -> dict[str, float]:

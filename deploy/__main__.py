@@ -32,6 +32,11 @@ console = Console()
 
 _START_S = 90
 _LOG_LINES = 15
+#: All tasks and a worker per language need more than 4 GB together.
+_MORE_TASKS = (
+    "Captions for videos, labels and boxes for images as well: "
+    "make up CONFIG=torchserve_backend/all_tasks.json"
+)
 
 RunDir = Annotated[
     Path,
@@ -73,6 +78,8 @@ def up(
         backend.show_progress(desired, management, timeout_s)
         if models.languages:
             _show_translation(wanted, models)
+        if not models.tasks:
+            console.print(_MORE_TASKS, highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()
