@@ -147,6 +147,13 @@ def read_seconds(directive: str, text: str = NGINX) -> int:
     return int(read_nginx(directive, text).removesuffix("s"))
 
 
+def read_location(name: str) -> str:
+    """What nginx does with a location."""
+    inside = NGINX.partition(f"location {name} {{")[2].partition("}")[0]
+    assert inside, name
+    return inside
+
+
 def read_upstream() -> str:
     return NGINX.partition("upstream gateway {")[2].partition("}")[0]
 
@@ -293,9 +300,10 @@ def list_anchors(page: Path) -> set[str]:
     }
 
 
-def test_nginx_takes_bodies_as_large_as_the_gateway_does():
-    megabytes = int(read_nginx("client_max_body_size").removesuffix("m"))
-    assert megabytes << 20 == default_of("max_body_bytes")
+@pytest.mark.parametrize("location", ["/", "= /metrics"])
+def test_nginx_takes_bodies_as_large_as_the_gateway_does(location):
+    found = read_nginx("client_max_body_size", read_location(location))
+    assert int(found.removesuffix("m")) << 20 == default_of("max_body_bytes")
 
 
 def test_torchserve_takes_the_largest_row_with_its_escapes():

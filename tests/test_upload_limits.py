@@ -1,0 +1,56 @@
+"""The limits of uploads agree, wherever they stand: in nginx, the gateway and TorchServe."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gateway.images import ROW_BYTES
+from gateway.routes.tasks import ROUTES
+from tests.test_docs import (
+    NGINX,
+    default_of,
+    read_location,
+    read_nginx,
+    read_seconds,
+    read_torchserve,
+)
+from torchserve_backend import catalog
+
+#: Where nginx takes uploads.
+UPLOADS = "~ ^/(caption|classify|detect-objects)$"
+
+
+def test_nginx_takes_uploads_as_large_as_the_gateway_does_and_keeps_none():
+    before = NGINX.partition("location ")[0]
+    found = read_nginx("client_max_body_size", before)
+    assert int(found.removesuffix("m")) << 20 == default_of("max_upload_bytes")
+    assert "client_max_body_size" not in read_location(UPLOADS)
+    assert read_nginx("proxy_request_buffering", read_location(UPLOADS)) == "off"
+
+
+def test_nginx_takes_uploads_for_every_task_that_takes_images():
+    routes = {ROUTES[task].removeprefix("POST /") for task in catalog.VISION}
+    assert routes == set(UPLOADS.partition("(")[2].partition(")")[0].split("|"))
+
+
+@pytest.mark.parametrize(
+    "limit", ["proxy_send_timeout", "proxy_read_timeout", "lingering_time"]
+)
+def test_the_gateway_answers_an_upload_before_nginx_loses_patience(limit):
+    seconds = read_seconds(limit, read_location(UPLOADS))
+    assert default_of("upload_timeout_s") < seconds
+
+
+def test_what_nginx_says_of_a_large_body_names_both_limits():
+    (detail,) = re.findall(r'body-too-large.*?"detail":"(.*?)"', NGINX)
+    upload, body = (default_of(f"max_{what}_bytes") for what in ("upload", "body"))
+    assert (
+        f"{int(upload) >> 20} MiB of images or arrays, {int(body) >> 20} MiB" in detail
+    )
+
+
+def test_torchserve_takes_the_largest_image_and_array_with_its_header():
+    most = int(read_torchserve("max_request_size"))
+    assert most >= max(ROW_BYTES, default_of("max_image_bytes")) + 1024
