@@ -5,18 +5,39 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 
 from deploy.stack import DOOR, ROOT, Stack
 
+#: A command that asks the stack, in a block with others, and the answer below it.
+EXAMPLES = re.findall(
+    r"```sh\n((?:(?!```).+\n)*?)(curl .+)\n```\n```json\n(.+?)\n```",
+    (ROOT / "README.md").read_text("utf-8"),
+)
+
+
+def ask(stack: Stack, command: str, folder: Path) -> object:
+    """What the answer to a curl command says, run in a folder."""
+    moved = command.replace(str(DOOR), str(DOOR + stack.port_offset))
+    done = subprocess.run(
+        ["bash", "-c", f"{moved} -s"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return json.loads(done.stdout)
+
 
 def test_the_readmes_curl_gets_the_readmes_answer(stack: Stack):
-    text = (ROOT / "README.md").read_text("utf-8")
-    command = re.search(r"^curl .+$", text, re.MULTILINE)
-    answer = re.search(r"```json\n(.+?)\n```", text, re.DOTALL)
-    assert command
-    assert answer
-    moved = command[0].replace(str(DOOR), str(DOOR + stack.port_offset))
-    done = subprocess.run(
-        ["bash", "-c", f"{moved} -s"], capture_output=True, text=True, timeout=60
-    )
-    assert json.loads(done.stdout) == json.loads(answer[1])
+    (_, command, answer), _ = EXAMPLES
+    assert ask(stack, command, ROOT) == json.loads(answer)
+
+
+def test_the_readmes_picture_gets_the_readmes_caption(vision: Stack, tmp_path: Path):
+    _, (others, command, answer) = EXAMPLES
+    up, draw = others.strip().splitlines()
+    assert up == f"make up CONFIG={vision.map.relative_to(ROOT)}"
+    moved = draw.replace("run/pictures", str(tmp_path / "run/pictures"))
+    subprocess.run(["bash", "-c", moved], cwd=ROOT, check=True, timeout=60)
+    assert ask(vision, command, tmp_path) == json.loads(answer)
