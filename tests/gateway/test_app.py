@@ -52,6 +52,8 @@ def test_every_request_has_an_id_of_its_own(client):
         ("HEAD", "/translate", 405),
         ("OPTIONS", "/translate", 405),
         ("PUT", "/", 405),
+        ("GET", "/caption", 405),
+        ("PUT", "/classify", 405),
         ("DELETE", "/languages", 405),
         ("POST", "/healthz", 405),
         ("TRACE", "/readyz", 405),
@@ -77,7 +79,9 @@ def test_405_says_which_methods_there_are(client, path, methods):
     assert response.json["detail"] == f"This path takes {methods}."
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/languages", "/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/languages", "/tasks", "/metrics"]
+)
 def test_head_is_get_without_a_body(client, path):
     response = client.head(path)
     assert response.status_code == 200
