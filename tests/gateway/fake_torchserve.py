@@ -11,7 +11,7 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -48,6 +48,8 @@ class FakeTorchServe:
     key_file: Path
     keys: dict[str, str] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    #: Whether calls have their bodies afterwards.
+    keeps_bodies: bool = True
     #: How often the state of a model was asked for.
     looks: int = 0
     #: Calls that are being answered, now and at the most.
@@ -117,7 +119,7 @@ class FakeTorchServe:
     def take_call(self, call: Call) -> str:
         """Writes the call down and says how to answer it."""
         with self._arrival:
-            self.calls.append(call)
+            self.calls.append(call if self.keeps_bodies else replace(call, body=b""))
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
             self._arrival.notify_all()
