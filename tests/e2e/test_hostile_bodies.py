@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection, HTTPException
-from threading import local
-from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from urllib3 import connection_from_url
+from urllib3.exceptions import HTTPError
 
 from deploy.stack import Stack
 from tests.e2e.real_stack import processes
@@ -28,33 +27,23 @@ CLIENTS = 8
 GROWTH_BYTES = 80_000_000
 
 
-class Clients(local):
-    """A connection per thread."""
-
-    connection: HTTPConnection | None = None
-
-
 def send(url: str, bodies: Iterable[tuple[int, tuple[bytes, str]]]) -> Counter[int]:
     """How often each status was answered; 0 for no answer at all."""
-    clients = Clients()
 
     def ask(numbered: tuple[int, tuple[bytes, str]]) -> int:
         number, (body, content_type) = numbered
         route = ROUTES[number % len(ROUTES)]
-        if clients.connection is None:
-            clients.connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
+        headers = {"Content-Type": content_type}
         try:
-            headers = {"Content-Type": content_type}
-            clients.connection.request("POST", route, body, headers)
-            response = clients.connection.getresponse()
-            response.read()
-            return response.status
-        except (OSError, HTTPException):
-            clients.connection.close()
+            return pool.request("POST", route, body=body, headers=headers).status
+        except HTTPError:
             return 0
 
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        return Counter(pool.map(ask, bodies))
+    with (
+        connection_from_url(url, maxsize=CLIENTS, retries=False, timeout=120) as pool,
+        ThreadPoolExecutor(CLIENTS) as threads,
+    ):
+        return Counter(threads.map(ask, bodies))
 
 
 def measure(stack: Stack) -> tuple[int, set[tuple[int, str]]]:
