@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -89,10 +90,10 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         try:
             url = f"http://127.0.0.1:{port}"
             wait_until(lambda: is_alive(url))
-            workers = [
+            door, gateway = (
                 psutil.Process(process.pid).children()[0] for process in (nginx, master)
-            ]
-            yield Door(url, *workers, folder / "nginx/temp", fake)
+            )
+            yield Door(url, door, gateway, folder / "nginx/temp", fake)
         finally:
             for process in (nginx, master):
                 process.terminate()
@@ -128,7 +129,7 @@ class Sized:
     def __len__(self) -> int:
         return self._length
 
-    def read(self, _: int) -> bytes:
+    def read(self, size: int = 0, /) -> bytes:
         """The next piece, whatever size was asked for."""
         return next(self._pieces, b"")
 
@@ -139,11 +140,15 @@ def upload(
     pieces: Callable[[], Iterator[bytes]],
     *,
     is_chunked: bool,
-    **headers: str,
+    timeout_ms: int = 120_000,
 ) -> requests.Response:
     """The answer to frames or what else there is."""
-    data = pieces() if is_chunked else Sized(pieces)
-    return client.post(f"{url}/caption", data=data, headers=headers, timeout=LIMIT_S)
+    return client.post(
+        f"{url}/caption",
+        data=pieces() if is_chunked else Sized(pieces),
+        headers={"X-Timeout-Ms": str(timeout_ms)},
+        timeout=LIMIT_S,
+    )
 
 
 def measure_peak(process: psutil.Process) -> int:
@@ -193,11 +198,8 @@ def test_who_is_refused_in_the_middle_is_told_so_and_goes_on(door, kind, is_chun
 def test_a_deadline_in_the_middle_of_an_upload_is_a_document_too(door):
     door.torchserve.will("hang")
     with requests.Session() as client:
-        answer = upload(
-            *(client, door.url, lambda: make_array(FRAMES // 3)),
-            is_chunked=True,
-            **{"X-Timeout-Ms": "300"},
-        )
+        frames = partial(make_array, FRAMES // 3)
+        answer = upload(client, door.url, frames, is_chunked=True, timeout_ms=300)
     assert (answer.status_code, answer.json()["status"]) == (504, 504)
 
 

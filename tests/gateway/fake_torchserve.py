@@ -239,8 +239,8 @@ def _see(call: Call) -> dict[str, Any]:
         case "detection":
             box = {"left": 1.0, "top": 2.0, "right": 3.0, "bottom": 4.5}
             least = float(call.parameters["threshold"])
-            found = [{"label": seen[0], "score": s, "box": box} for s in (0.9, 0.3)]
-            objects = [one for one in found if one["score"] >= least]
+            scores = [score for score in (0.9, 0.3) if score >= least]
+            objects = [{"label": seen[0], "score": s, "box": box} for s in scores]
             return {"objects": objects, "width": 4, "height": 5}
     return {"bytes": len(call.body)}
 

@@ -8,7 +8,10 @@ import time
 
 import gevent
 import pytest
-from gunicorn.http.errors import InvalidChunkSize, NoMoreData
+from gunicorn.http.errors import (  # type: ignore[import-untyped]
+    InvalidChunkSize,
+    NoMoreData,
+)
 
 from gateway.connection import has_gone, read_chunk
 from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest
