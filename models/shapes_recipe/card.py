@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from models.shapes_recipe.evaluation import FRAME_SIZES, Judgement, Report
-from models.shapes_recipe.scenes import COLOURS, SHAPES
+from models.shapes_recipe.scenes import CLEAR_ANGLE, COLOURS, SHAPES
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ Training RT-DETR needs SciPy, which nothing else here does.
 - **Captions** are of a closed grammar: "a small red ring", or two figures as in "a large
   white cross left of a small blue square". The left one comes first, or the upper one with
   "above". Small figures measure 20 to 25 % of the picture's shorter side, large ones 36 to
-  42 %. One way between the two is at least twice the other; on a diagonal either caption
-  may come.
+  42 %. Two figures are about the middle of the picture, and the way between them is at most
+  {clear:.0f} degrees from level or upright, after the picture is squashed to a square.
 - **Labels** are a colour and a shape, {labels} of them; one figure near the middle.
 - **Boxes** are round a shape or a person; one to six that do not overlap.
 
@@ -89,6 +90,7 @@ def write_card(report: Report, facts: Sequence[Facts], machine: str) -> str:
     return _CARD.format(
         shapes=", ".join(SHAPES),
         colours=", ".join(COLOURS),
+        clear=math.degrees(CLEAR_ANGLE),
         labels=len(COLOURS) * len(SHAPES),
         parameters=_row(f"{fact.parameters / 1e6:.2f} M" for fact in facts),
         megabytes=_row(f"{fact.megabytes:.1f} MB" for fact in facts),

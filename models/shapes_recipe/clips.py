@@ -17,9 +17,7 @@ from models.shapes_recipe.scenes import Figure, Point, Scene
 SHOT_FRAMES = 90
 #: The part of a shot in which two figures change from one relation to the next.
 _TURN_SHARE = 0.15
-_WOBBLE = math.radians(18)
-_EDGE = 0.02
-_GAP = 0.04
+_WOBBLE = 0.9 * scenes.CLEAR_ANGLE
 
 #: The figures at a share of the shot.
 _Motion = Callable[[float], tuple[Figure, ...]]
@@ -60,9 +58,9 @@ def _draw_pair(rng: random.Random) -> _Motion:
     """Two that stay near one relation, then turn quickly to the next: in between, on the
     diagonal, neither caption is quite right."""
     one, other = scenes.draw_figure(rng), scenes.draw_figure(rng)
-    distance = one.size + other.size + _GAP + rng.uniform(0, 0.05)
-    room = 0.5 - _EDGE - distance / 2 - max(one.size, other.size)
-    start, end = _draw_near_middle(rng, room), _draw_near_middle(rng, room)
+    distance = scenes.draw_distance(rng, one, other)
+    reach = distance / 2 + max(one.size, other.size)
+    start, end = scenes.draw_middle(rng, reach), scenes.draw_middle(rng, reach)
     quarter, direction = rng.randrange(4), rng.choice((-1, 1))
     turn_at = rng.uniform(0.3, 0.7)
 
@@ -70,21 +68,10 @@ def _draw_pair(rng: random.Random) -> _Motion:
         turned = direction * _ease((share - turn_at) / _TURN_SHARE + 0.5)
         wobble = _WOBBLE * math.sin(2 * math.pi * share)
         angle = (quarter + turned) * math.pi / 2 + wobble
-        x, y = _between(start, end, _ease(share))
-        across, down = (
-            math.cos(angle) * distance / 2,
-            math.sin(angle) * distance / 2,
-        )
-        return (
-            replace(one, centre=(x - across, y - down)),
-            replace(other, centre=(x + across, y + down)),
-        )
+        middle = _between(start, end, _ease(share))
+        return scenes.place_pair(one, other, middle, scenes.turn(angle, distance))
 
     return move
-
-
-def _draw_near_middle(rng: random.Random, room: float) -> Point:
-    return 0.5 + rng.uniform(-room, room), 0.5 + rng.uniform(-room, room)
 
 
 def _between(start: Point, end: Point, share: float) -> Point:

@@ -23,13 +23,16 @@ SHAPES = ("circle", "square", "triangle", "cross", "ring")
 PERSON = "person"
 #: Radius of a figure as share of the picture's shorter side.
 SIZES = {"small": (0.10, 0.125), "large": (0.18, 0.21)}
-#: Of two figures, the longer way between them is at least so much longer than the shorter
-#: one; at 16:9 it then is the longer one in pixels, too.
-CLEAR_RATIO = 2.0
+#: The way from one figure to the other is at most so far (in radians) from level or upright,
+#: or neither caption is quite right.
+CLEAR_ANGLE = math.atan(1 / 4)
 #: Added to every channel by noise and jitter at the most; no colour may come near 255.
 MAX_NOISE = 16
 _JITTER = 12
 _GAP = 0.04
+_EDGE = 0.02
+#: How far the middle of two figures is from the picture's at the most.
+_DRIFT = 0.08
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,8 @@ def is_clear(scene: Scene) -> bool:
     """Whether no caption but one can be meant: the figures are not on a diagonal."""
     if len(scene.figures) == 1:
         return True
-    across, down = map(abs, _way(*scene.figures))
-    return max(across, down) >= CLEAR_RATIO * min(across, down)
+    shorter, longer = sorted(map(abs, _way(*scene.figures)))
+    return math.atan2(shorter, longer) <= CLEAR_ANGLE + 1e-9
 
 
 def draw_scene(rng: random.Random) -> Scene:
@@ -89,15 +92,38 @@ def draw_scene(rng: random.Random) -> Scene:
     if rng.random() < 0.25:
         figure = draw_figure(rng)
         return fill(rng, (replace(figure, centre=draw_place(rng, figure.size)),))
-    while True:
-        pair = (draw_figure(rng), draw_figure(rng))
-        placed = tuple(
-            replace(figure, centre=draw_place(rng, figure.size)) for figure in pair
-        )
-        scene = Scene(((0, 0, 0), (0, 0, 0)), placed)
-        room = pair[0].size + pair[1].size + _GAP
-        if math.hypot(*_way(*placed)) >= room and is_clear(scene):
-            return fill(rng, placed)
+    one, other = draw_figure(rng), draw_figure(rng)
+    angle = rng.randrange(4) * math.pi / 2 + rng.uniform(-1, 1) * CLEAR_ANGLE
+    distance = draw_distance(rng, one, other)
+    middle = draw_middle(rng, distance / 2 + max(one.size, other.size))
+    return fill(rng, place_pair(one, other, middle, turn(angle, distance)))
+
+
+def draw_distance(rng: random.Random, one: Figure, other: Figure) -> float:
+    """From centre to centre, a share of the picture's sides, so that they do not meet."""
+    return one.size + other.size + _GAP + rng.uniform(0, 0.05)
+
+
+def draw_middle(rng: random.Random, reach: float) -> Point:
+    """A place near the picture's middle that has room for so much on each side."""
+    room = min(_DRIFT, 0.5 - _EDGE - reach)
+    return 0.5 + rng.uniform(-room, room), 0.5 + rng.uniform(-room, room)
+
+
+def turn(angle: float, distance: float) -> Point:
+    """How far that is, rightwards and downwards."""
+    return math.cos(angle) * distance, math.sin(angle) * distance
+
+
+def place_pair(
+    one: Figure, other: Figure, middle: Point, way: Point
+) -> tuple[Figure, Figure]:
+    """Both, so far from each other and about that middle."""
+    (x, y), (across, down) = middle, way
+    return (
+        replace(one, centre=(x - across / 2, y - down / 2)),
+        replace(other, centre=(x + across / 2, y + down / 2)),
+    )
 
 
 def draw_single(rng: random.Random, aspect: float) -> Scene:
@@ -162,8 +188,8 @@ def _make_figure(rng: random.Random, shape: str, size: float) -> Figure:
 def draw_place(rng: random.Random, size: float, aspect: float = 1.0) -> Point:
     """Where a figure of that size is whole inside a picture that is `aspect` times as wide
     as high; with an aspect of 1, inside any."""
-    margin_x = size / max(aspect, 1) + 0.02
-    margin_y = size * min(aspect, 1) + 0.02
+    margin_x = size / max(aspect, 1) + _EDGE
+    margin_y = size * min(aspect, 1) + _EDGE
     return rng.uniform(margin_x, 1 - margin_x), rng.uniform(margin_y, 1 - margin_y)
 
 

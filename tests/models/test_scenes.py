@@ -40,7 +40,7 @@ def test_a_single_figure_is_named_alone():
 
 @pytest.mark.parametrize(
     ("cross", "is_clear"),
-    [((0.5, 0.8), False), ((0.5, 0.6), True), ((0.3, 0.8), True)],
+    [((0.5, 0.8), False), ((0.5, 0.56), True), ((0.26, 0.8), True)],
     ids=["on the diagonal", "clearly beside", "clearly below"],
 )
 def test_figures_on_a_diagonal_are_not_clear(cross, is_clear):
