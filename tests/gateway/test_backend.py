@@ -63,10 +63,10 @@ def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
 
 
 def test_bytes_go_as_they_are_with_their_parameters_in_the_url(backend, torchserve):
-    row = Row(b"\x93NUMPY", "application/octet-stream", {"top_k": "5"})
+    row = Row(b"\xff\xd8\xff\0", "application/octet-stream", {"top_k": "5"})
     backend.predict("classification", row, deadline=time.time() + 60)
     (call,) = torchserve.calls
-    assert (call.model, call.body) == ("classification", b"\x93NUMPY")
+    assert (call.model, call.body) == ("classification", b"\xff\xd8\xff\0")
     assert call.parameters == {"top_k": "5"}
     assert call.headers["Content-Type"] == "application/octet-stream"
 
