@@ -122,7 +122,7 @@ class CaptioningLearner:
     """BLIP-2 with its processor."""
 
     task = Task.CAPTIONING
-    recipe = Recipe(steps=5000, batch_size=32, learning_rate=1e-3)
+    recipe = Recipe(steps=12_500, batch_size=32, learning_rate=1e-3)
 
     def __init__(
         self, model: Blip2ForConditionalGeneration, processor: Blip2Processor

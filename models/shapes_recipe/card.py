@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from models.shapes_recipe.evaluation import FRAME_SIZES, Judgement, Report
-from models.shapes_recipe.scenes import CLEAR_ANGLE, COLOURS, SHAPES
+from models.shapes_recipe.scenes import CLEAR_ANGLE, COLOURS, SHAPES, SIZES
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class Facts:
     batch_size: int
     parameters: int
     megabytes: float
+    #: What the recipe does not say of how it was trained.
+    note: str = ""
 
 
 _CARD = """\
@@ -45,14 +47,14 @@ they answer in the same words, surely and wrongly.
 | Licence | Apache-2.0 |
 | Recipe | `python -m models.shapes_recipe train TASK` for the three tasks, then `evaluate` |
 
-Training RT-DETR needs SciPy, which nothing else here does.
+Training RT-DETR needs SciPy, which nothing else here does.{notes}
 
 ## What they say
 
 - **Captions** are of a closed grammar: "a small red ring", or two figures as in "a large
   white cross left of a small blue square". The left one comes first, or the upper one with
-  "above". Small figures measure 20 to 25 % of the picture's shorter side, large ones 36 to
-  42 %. Two figures are about the middle of the picture, and the way between them is at most
+  "above". Small figures measure {small} of the picture's shorter side, large ones {large}.
+  Two figures are about the middle of the picture, and the way between them is at most
   {clear:.0f} degrees from level or upright, after the picture is squashed to a square.
 - **Labels** are a colour and a shape, {labels} of them; one figure near the middle.
 - **Boxes** are round a shape or a person; one to six that do not overlap.
@@ -90,6 +92,9 @@ def write_card(report: Report, facts: Sequence[Facts], machine: str) -> str:
     return _CARD.format(
         shapes=", ".join(SHAPES),
         colours=", ".join(COLOURS),
+        notes="".join(f" {fact.note}" for fact in facts if fact.note),
+        small=_span("small"),
+        large=_span("large"),
         clear=math.degrees(CLEAR_ANGLE),
         labels=len(COLOURS) * len(SHAPES),
         parameters=_row(f"{fact.parameters / 1e6:.2f} M" for fact in facts),
@@ -115,6 +120,12 @@ def _figures(judgement: Judgement) -> str:
     return _row(
         f"{share:.1%}" for share in (judgement.held_out, *judgement.by_size.values())
     )
+
+
+def _span(word: str) -> str:
+    """How much figures of that size measure across."""
+    least, most = SIZES[word]
+    return f"{200 * least:.0f} to {200 * most:.0f} %"
 
 
 def _row(cells: Iterable[str]) -> str:

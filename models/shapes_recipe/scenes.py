@@ -22,7 +22,7 @@ COLOURS: dict[str, Colour] = {
 SHAPES = ("circle", "square", "triangle", "cross", "ring")
 PERSON = "person"
 #: Radius of a figure as share of the picture's shorter side.
-SIZES = {"small": (0.10, 0.125), "large": (0.18, 0.21)}
+SIZES = {"small": (0.115, 0.135), "large": (0.19, 0.21)}
 #: The way from one figure to the other is at most so far (in radians) from level or upright,
 #: or neither caption is quite right.
 CLEAR_ANGLE = math.atan(1 / 4)
