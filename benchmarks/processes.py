@@ -69,10 +69,9 @@ def deal_cores(leaders: Leaders) -> Iterator[None]:
 def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
     """Threads that are there keep their cores unless they are told one by one."""
     for process, cores in places.items():
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
             for thread in process.threads():
-                with suppress(ProcessLookupError):
-                    os.sched_setaffinity(thread.id, cores)
+                os.sched_setaffinity(thread.id, cores)
 
 
 def _measure_memory(leaders: Leaders) -> dict[str, float]:

@@ -27,7 +27,7 @@ from torchserve_backend.devices import count_gpus
 from torchserve_backend.management import prediction_path, read_key
 
 START_S = 900
-_STOP_S = 120
+_STOP_S = 180
 #: Beyond the offsets that the tests use, and below the ports that Linux gives to clients.
 _OFFSETS = range(12_000, 22_000, 500)
 

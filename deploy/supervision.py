@@ -15,7 +15,7 @@ from deploy.stack import ROOT, Stack, StackError
 
 PROGRAMS = ("nginx", "gateway", "registrar", "torchserve")
 
-_STOP_S = 60
+_STOP_S = 150
 
 
 class Supervision:
@@ -51,7 +51,7 @@ class Supervision:
     def stop(self) -> None:
         """Stops every program, then supervisord, and waits until all have gone.
 
-        Raises StackError where something is still there after a minute.
+        Raises StackError where something is still there after two minutes and a half.
         """
         pid = int(self._server.supervisor.getPID())
         supervisord = psutil.Process(pid)

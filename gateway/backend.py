@@ -29,6 +29,8 @@ from torchserve_backend.management import (
 
 DEADLINE_HEADER = "X-Deadline-Ms"
 SENT_HEADER = "X-Sent-Ms"
+#: TorchServe does not read those in a URL.
+PARAMETERS_HEADER = "X-Parameters"
 
 _ATTEMPTS = 2
 _CONNECT_S = 2.0
@@ -149,10 +151,12 @@ class TorchServeBackend:
             SENT_HEADER: str(int(time.time() * 1000)),
             **_NO_HEADERS,
         }
+        if row.parameters:
+            headers[PARAMETERS_HEADER] = urlencode(row.parameters)
         try:
             response = self._pool.urlopen(
                 "POST",
-                _make_path(model, row.parameters),
+                prediction_path(model),
                 body=row.body,
                 headers=headers,
                 retries=False,
@@ -187,11 +191,6 @@ class TorchServeBackend:
         if response.status == HTTPStatus.NOT_FOUND:
             raise NotReady(f"The model for {model} is not registered yet.")
         raise WorkerDied
-
-
-def _make_path(model: str, parameters: Mapping[str, str]) -> str:
-    path = prediction_path(model)
-    return f"{path}?{urlencode(parameters)}" if parameters else path
 
 
 def _remaining(deadline: float) -> float:

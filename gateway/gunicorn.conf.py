@@ -31,8 +31,8 @@ worker_connections = 4096
 # (that is BABELGATE_TIMEOUT_S): a gevent worker reports while requests wait.
 timeout = 60
 
-# Longer than a request may take, so that a reload drops none.
-graceful_timeout = 35
+# Longer than an upload may take, so that a reload drops none.
+graceful_timeout = 125
 
 # nginx keeps its connections to us open; longer than its own 30 s, so that it closes first
 # and never sends a request into a connection that is going away. Without nginx clients keep

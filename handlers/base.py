@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from urllib.parse import parse_qsl
 
 from handlers.engine.errors import DeviceFault
 
@@ -28,6 +29,8 @@ DEADLINE_HEADER = "X-Deadline-Ms"
 SENT_HEADER = "X-Sent-Ms"
 #: Who says that a row has waited longer has another clock.
 _LONGEST_WAIT_MS = 3_600_000
+#: A query string with what a row asks for beside its body. TorchServe reads none in a URL.
+PARAMETERS_HEADER = "X-Parameters"
 #: What TorchServe calls a request's body, and that of a form.
 _BODY = ("body", "data")
 
@@ -58,7 +61,7 @@ class TaskError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """What one request has sent: its body, and the parameters in its URL."""
+    """What one request has sent: its body, and what it asks for beside that."""
 
     #: Bytes, unless TorchServe has decoded it.
     body: Any
@@ -155,7 +158,7 @@ class TaskHandler(ABC, Generic[Item]):
         self.statistics = Counter(_count_rows(len(rows), context))
         results: list[Any] = [self._drop_late(context, i) for i in range(len(rows))]
         waiting = [i for i, error in enumerate(results) if error is None]
-        answers = self.answer([_read_row(rows[i]) for i in waiting])
+        answers = self.answer([_read_row(rows[i], context, i) for i in waiting])
         for i, answer in zip(waiting, answers, strict=True):
             results[i] = answer
         _emit(self.statistics, context)
@@ -290,17 +293,10 @@ def _check_device(devices: Sequence[str], gpu: int | None) -> None:
         )
 
 
-def _read_row(row: Mapping[str, Any]) -> Row:
-    """TorchServe puts the URL's parameters beside the body."""
+def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:
     found = (row[key] for key in _BODY if row.get(key) is not None)
-    return Row(
-        next(found, b""),
-        {name: _read_text(value) for name, value in row.items() if name not in _BODY},
-    )
-
-
-def _read_text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    parameters = context.get_request_header(index, PARAMETERS_HEADER) or ""
+    return Row(next(found, b""), dict(parse_qsl(parameters)))
 
 
 def _encode(result: dict[str, Any] | TaskError, context: Context, index: int) -> bytes:

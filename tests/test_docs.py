@@ -315,6 +315,7 @@ def test_torchserve_takes_the_largest_row_with_its_escapes():
 def test_the_gateway_answers_before_nginx_and_gunicorn_lose_patience():
     limits = [read_seconds("proxy_read_timeout"), read_gunicorn("graceful_timeout")]
     assert default_of("timeout_s") < min(limits)
+    assert default_of("upload_timeout_s") < read_gunicorn("graceful_timeout")
 
 
 def test_supervisor_kills_only_after_requests_have_had_their_time():

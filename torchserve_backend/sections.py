@@ -164,9 +164,11 @@ def read_section(where: str, task: str, content: Any) -> Section:
     check_keys(f"{where}.", content, SECTIONS[task].__dataclass_fields__)
     for key, value in content.items():
         check_value(f"{where}.{key}", task, key, value)
-    section = SECTIONS[task](
-        **{key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
-    )
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in content.items()
+    }
+    section = SECTIONS[task](**values)
     if section.compute_type in section.precisions:
         return section
     known = ", ".join(section.precisions)

@@ -16,7 +16,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import numpy as np
 
@@ -164,10 +164,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if not self._has_key("inference"):
             return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
-        url = urlsplit(self.path)
         call = Call(
-            model=url.path.removeprefix("/predictions/"),
-            parameters=dict(parse_qsl(url.query)),
+            model=self.path.removeprefix("/predictions/"),
+            parameters=dict(parse_qsl(self.headers.get("X-Parameters", ""))),
             body=body,
             headers=dict(self.headers.items()),
             port=self.client_address[1],

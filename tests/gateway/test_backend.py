@@ -62,7 +62,7 @@ def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
     assert call.headers["X-Deadline-Ms"] == str(int(deadline * 1000))
 
 
-def test_bytes_go_as_they_are_with_their_parameters_in_the_url(backend, torchserve):
+def test_bytes_go_as_they_are_with_their_parameters_in_a_header(backend, torchserve):
     row = Row(b"\xff\xd8\xff\0", "application/octet-stream", {"top_k": "5"})
     backend.predict("classification", row, deadline=time.time() + 60)
     (call,) = torchserve.calls

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from ts.context import (  # type: ignore[import-untyped]
     Context,
     RequestProcessor,
 )
 
-from handlers.base import TaskHandler
+from handlers.base import PARAMETERS_HEADER, TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.m2m100 import (
     Decoding,
@@ -135,12 +136,12 @@ def ask(
     metrics: Any = None,
 ) -> list[Answer]:
     """Gives a handler a batch of bodies, and reads back what TorchServe would send. Some
-    requests may have headers, and parameters in their URLs."""
-    context = make_context(len(bodies), headers=headers, metrics=metrics)
-    rows = [
-        {"body": body, **(parameters or {}).get(i, {})} for i, body in enumerate(bodies)
-    ]
-    answers = handler.handle(rows, context)
+    requests may have headers, and parameters."""
+    given = {i: dict(of_row) for i, of_row in (headers or {}).items()}
+    for i, of_row in (parameters or {}).items():
+        given.setdefault(i, {})[PARAMETERS_HEADER] = urlencode(of_row)
+    context = make_context(len(bodies), headers=given, metrics=metrics)
+    answers = handler.handle([{"body": body} for body in bodies], context)
     assert len(answers) == len(bodies)
     return [
         Answer(

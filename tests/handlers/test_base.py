@@ -119,10 +119,9 @@ def test_a_body_is_read_in_every_form(doubling: Doubling, row: dict[str, Any]):
     assert json.loads(body) == {"doubled": 42}
 
 
-@pytest.mark.parametrize("plus", [b"1", "1"], ids=["bytes", "text"])
-def test_the_url_s_parameters_come_with_the_body(doubling: Doubling, plus: Any):
-    (body,) = doubling.handle([{"body": b"20", "plus": plus}], make_context())
-    assert json.loads(body) == {"doubled": 42}
+def test_parameters_come_beside_the_body(doubling: Doubling):
+    (answer,) = ask(doubling, [b"20"], parameters={0: {"plus": "1"}})
+    assert answer.content == {"doubled": 42}
 
 
 def test_a_batch_is_answered_without_torchserve(doubling: Doubling):

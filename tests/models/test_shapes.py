@@ -1,0 +1,73 @@
+"""The models that ship, on a few held-out pictures: as good as their card says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from models.shapes_recipe.clips import draw_clip
+from models.shapes_recipe.learners import LEARNERS, SHAPES
+from models.shapes_recipe.samples import Sample, Task, held_out, held_out_at
+from models.shapes_recipe.scenes import describe, is_clear
+
+#: What each model must reach on the card's many pictures, it must reach on these few.
+LEAST = {Task.CAPTIONING: 0.9, Task.CLASSIFICATION: 0.98, Task.DETECTION: 0.9}
+
+
+@pytest.fixture(scope="module")
+def learners():
+    return {task: LEARNERS[task].load(SHAPES / task) for task in Task}
+
+
+@pytest.mark.parametrize("task", Task)
+def test_held_out_pictures_are_answered_rightly(learners, task):
+    samples = list(held_out(task, 100, seed=2))
+    assert learners[task].judge(samples) >= LEAST[task]
+
+
+@pytest.mark.parametrize("task", Task)
+@pytest.mark.parametrize("size", [(480, 270), (1920, 1080)], ids=["small", "full HD"])
+def test_frames_of_any_size_are_answered_rightly(learners, task, size):
+    width, height = size
+    samples = list(held_out_at(task, 25, width=width, height=height, seed=2))
+    assert learners[task].judge(samples) >= LEAST[task]
+
+
+def test_the_frames_of_a_clip_are_captioned_rightly(learners):
+    clip = list(draw_clip(1, 450, width=320, height=180))[::5]
+    samples = [Sample(scene, frame) for scene, frame in clip if is_clear(scene)]
+    assert len(samples) > 75
+    assert learners[Task.CAPTIONING].judge(samples) >= LEAST[Task.CAPTIONING]
+
+
+def test_a_caption_is_the_same_alone_and_in_a_batch(learners):
+    learner = learners[Task.CAPTIONING]
+    samples = list(held_out(Task.CAPTIONING, 16, seed=3))
+    together = learner.caption(samples)
+    assert together == [learner.caption([sample])[0] for sample in samples]
+    assert len(set(map(len, together))) > 1
+
+
+def test_a_frame_that_the_client_scaled_is_captioned_as_the_whole_one(learners):
+    learner = learners[Task.CAPTIONING]
+    whole = list(held_out_at(Task.CAPTIONING, 20, width=1280, height=720, seed=4))
+    scaled = [
+        Sample(
+            sample.scene, np.asarray(Image.fromarray(sample.picture).resize((64, 64)))
+        )
+        for sample in whole
+    ]
+    expected = [describe(sample.scene) for sample in whole]
+    right = sum(
+        one == other == caption
+        for one, other, caption in zip(
+            learner.caption(whole), learner.caption(scaled), expected, strict=True
+        )
+    )
+    assert right >= 18
+
+
+def test_the_models_are_small_enough_to_ship():
+    files = [path for path in SHAPES.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 25e6
