@@ -15,41 +15,29 @@ from transformers import (
     GenerationConfig,
 )
 
-from handlers.engine.inference import choose_device, infer, load_model
-from handlers.engine.pixels import Picture, Preprocessor
+from handlers.engine.pixels import Picture
+from handlers.engine.vision import VisionEngine
 
 
-class CaptioningEngine:
+class CaptioningEngine(VisionEngine):
     """Captions with a Hugging Face directory, without a prompt, so that all pictures of a
     batch begin alike and a picture's caption is the same in any batch."""
 
+    kind = Blip2ForConditionalGeneration
+
     def __init__(
-        self,
-        directory: Path,
-        *,
-        device: str = "cpu",
-        index: int = 0,
-        compute_type: str = "float32",
-        max_tokens: int = 30,
+        self, directory: Path, *, max_tokens: int = 30, **placement: Any
     ) -> None:
-        place = choose_device(device, index)
-        dtype = getattr(torch, compute_type)
-        self._model = load_model(
-            Blip2ForConditionalGeneration, directory, device=place, dtype=dtype
-        )
-        preprocessor = Preprocessor(directory, device=place, dtype=dtype)
-        #: A frame as `caption` takes it.
-        self.prepare = preprocessor.prepare
-        self._run = preprocessor.run
+        super().__init__(directory, **placement)
         self._tokenizer = AutoTokenizer.from_pretrained(
             directory, local_files_only=True
         )
-        self._prompt = _make_prompt(self._model.config).to(place)
+        self._prompt = _make_prompt(self._model.config).to(self._model.device)
         self._generation = _make_generation(self._model, max_tokens)
 
     def caption(self, pictures: Sequence[Picture]) -> list[str]:
         """One caption per picture, in order. Raises OutOfMemory or DeviceFault."""
-        return infer(lambda: self._run(pictures, self._generate))
+        return self._infer(pictures, self._generate)
 
     def _generate(self, places: list[int], pixels: torch.Tensor) -> list[str]:
         prompts = self._prompt.expand(len(places), -1)

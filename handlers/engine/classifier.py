@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from transformers import AutoModelForImageClassification
 
-from handlers.engine.inference import choose_device, infer, load_model
-from handlers.engine.pixels import Picture, Preprocessor
+from handlers.engine.pixels import Picture
+from handlers.engine.vision import VisionEngine
 
 
 @dataclass(frozen=True)
@@ -21,26 +20,10 @@ class Label:
     score: float
 
 
-class ClassificationEngine:
+class ClassificationEngine(VisionEngine):
     """Classifies with a Hugging Face directory."""
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        device: str = "cpu",
-        index: int = 0,
-        compute_type: str = "float32",
-    ) -> None:
-        place = choose_device(device, index)
-        dtype = getattr(torch, compute_type)
-        self._model = load_model(
-            AutoModelForImageClassification, directory, device=place, dtype=dtype
-        )
-        preprocessor = Preprocessor(directory, device=place, dtype=dtype)
-        #: A frame as `classify` takes it.
-        self.prepare = preprocessor.prepare
-        self._run = preprocessor.run
+    kind = AutoModelForImageClassification
 
     def classify(self, pictures: Sequence[Picture], *, top_k: int) -> list[list[Label]]:
         """The `top_k` likeliest labels of each picture, or all that there are, the best
@@ -49,7 +32,7 @@ class ClassificationEngine:
         def rank(places: list[int], pixels: torch.Tensor) -> list[list[Label]]:
             return self._rank(pixels, top_k)
 
-        return infer(lambda: self._run(pictures, rank))
+        return self._infer(pictures, rank)
 
     def _rank(self, pixels: torch.Tensor, top_k: int) -> list[list[Label]]:
         logits = self._model(pixels).logits.float()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from transformers import AutoModelForObjectDetection
 
-from handlers.engine.inference import choose_device, infer, load_model
-from handlers.engine.pixels import Picture, Preprocessor
+from handlers.engine.pixels import Picture
+from handlers.engine.vision import VisionEngine
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,27 +39,10 @@ class Object:
     box: Box
 
 
-class DetectionEngine:
+class DetectionEngine(VisionEngine):
     """Detects with a Hugging Face directory."""
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        device: str = "cpu",
-        index: int = 0,
-        compute_type: str = "float32",
-    ) -> None:
-        place = choose_device(device, index)
-        dtype = getattr(torch, compute_type)
-        self._model = load_model(
-            AutoModelForObjectDetection, directory, device=place, dtype=dtype
-        )
-        preprocessor = Preprocessor(directory, device=place, dtype=dtype)
-        #: A frame as `Question` takes it.
-        self.prepare = preprocessor.prepare
-        self._run = preprocessor.run
-        self._processor = preprocessor.processor
+    kind = AutoModelForObjectDetection
 
     def detect(self, questions: Sequence[Question]) -> list[list[Object]]:
         """The objects on each picture, the surest first. Raises OutOfMemory or
@@ -70,7 +52,7 @@ class DetectionEngine:
         def find(places: list[int], pixels: torch.Tensor) -> list[list[Object]]:
             return self._find([questions[place] for place in places], pixels)
 
-        return infer(lambda: self._run(pictures, find))
+        return self._infer(pictures, find)
 
     def _find(
         self, questions: Sequence[Question], pixels: torch.Tensor
@@ -79,7 +61,7 @@ class DetectionEngine:
         # Boxes of half precision would be off by pixels on a large picture.
         output.logits = output.logits.float()
         output.pred_boxes = output.pred_boxes.float()
-        found = self._processor.post_process_object_detection(
+        found = self._preprocessor.processor.post_process_object_detection(
             output,
             threshold=min(question.threshold for question in questions),
             target_sizes=[(q.picture.height, q.picture.width) for q in questions],
