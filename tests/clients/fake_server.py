@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import numpy as np
 
 from tests.clients.drawing import read_number
+from tests.closing_server import ClosingServer
 
 #: No test waits longer for the fake than this.
 LIMIT_S = 120
@@ -108,30 +109,7 @@ class FakeServer:
             self.arrival.notify_all()
 
 
-class _Server(ThreadingHTTPServer):
-    """Knows its open connections, so that none outlives a test."""
-
-    daemon_threads = False
-    request_queue_size = 256
-
-    def __init__(self, *args: Any) -> None:
-        self._open: set[socket.socket] = set()
-        super().__init__(*args)
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        client, address = super().get_request()
-        self._open.add(client)
-        return client, address
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def close_connections(self) -> None:
-        for client in list(self._open):
-            with suppress(OSError):
-                client.shutdown(socket.SHUT_RDWR)
-
+class _Server(ClosingServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that was killed is no error of ours."""
 

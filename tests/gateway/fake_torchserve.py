@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
+
+from tests.closing_server import ClosingServer
 
 #: No test waits longer for the fake than this.
 LIMIT_S = 120
@@ -73,7 +75,7 @@ class FakeTorchServe:
         self._script: list[str] = []
         self._arrival = threading.Condition()
         self.rotate_keys("first")
-        self._server = _Server(("127.0.0.1", 0), partial(_Handler, self))
+        self._server = ClosingServer(("127.0.0.1", 0), partial(_Handler, self))
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}
         )
@@ -124,31 +126,6 @@ class FakeTorchServe:
             self.most_at_once = max(self.most_at_once, self.at_once)
             self._arrival.notify_all()
             return self._script.pop(0) if self._script else "echo"
-
-
-class _Server(ThreadingHTTPServer):
-    """Knows its open connections, so that none outlives a test."""
-
-    daemon_threads = False
-    request_queue_size = 256
-
-    def __init__(self, *args: Any) -> None:
-        self._open: set[socket.socket] = set()
-        super().__init__(*args)
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        client, address = super().get_request()
-        self._open.add(client)
-        return client, address
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def close_connections(self) -> None:
-        for client in list(self._open):
-            with suppress(OSError):
-                client.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,0 +1,33 @@
+"""A threaded HTTP server for tests that ends with all its connections."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+
+class ClosingServer(ThreadingHTTPServer):
+    """Knows its open connections, so that none outlives a test."""
+
+    daemon_threads = False
+    request_queue_size = 256
+
+    def __init__(self, *args: Any) -> None:
+        self._open: set[socket.socket] = set()
+        super().__init__(*args)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        client, address = super().get_request()
+        self._open.add(client)
+        return client, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        for client in list(self._open):
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
