@@ -54,10 +54,22 @@ def test_the_cost_of_a_batch_is_found(echo: Path, tmp_path: Path):
     assert (tmp_path / "study.svg").exists()
 
 
+def test_a_task_that_takes_images_is_studied(tmp_path: Path):
+    out = tmp_path / "study.json"
+    options = ("--set", "threads=1", "--batches", "2", "--repetitions", "1")
+    done = CliRunner().invoke(
+        app, ["study", "--task", "classification", "--out", str(out), *options]
+    )
+    assert done.exit_code == 0, done.output
+    (measured,) = json.loads(out.read_text("utf-8"))["results"]["measured"]
+    assert (measured["batch"], measured["label"]) == (2, ["cpu"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--devices", "cuda"), "expected"),
+        (("--task", "detection", "--set", "engine=echo"), "engine: unknown"),
         (("--batches", "0"), "whole numbers from 1"),
         (("--set", "engine=triton"), "engine"),
         (("--language", "xx"), "not in the map"),
