@@ -185,9 +185,11 @@ def list_ratios(turns: Sequence[Turn]) -> dict[str, Spread]:
         },
         f"{ours}, {last} / {first}": ((ours, last), (ours, first)),
     }
+    measured = {(turn.way, turn.size) for turn in turns}
     ratios = {
         name: find_ratio(*(_list_speeds(turns, *place) for place in pair))
         for name, pair in pairs.items()
+        if measured.issuperset(pair)
     }
     return {name: ratio for name, ratio in ratios.items() if ratio}
 
