@@ -27,9 +27,10 @@ _CARD = """\
 # Shapes: BLIP-2, ResNet, RT-DETR
 
 Demonstration models with the real architectures and tiny configurations. They know one
-world: five shapes ({shapes}) in six colours ({colours}), plain and
-whole, on dark grey backgrounds, and people drawn of lines and a circle. Shown a photograph
-they answer in the same words, surely and wrongly.
+world: plain whole shapes ({shapes})
+in a few colours ({colours})
+on dark grey backgrounds, and people drawn of lines and a circle. Shown a photograph they
+answer in the same words, surely and wrongly.
 
 | | captioning | classification | detection |
 |---|---|---|---|
@@ -47,15 +48,17 @@ they answer in the same words, surely and wrongly.
 | Licence | Apache-2.0 |
 | Recipe | `python -m models.shapes_recipe train TASK` for the three tasks, then `evaluate` |
 
-Training RT-DETR needs SciPy, which nothing else here does.{notes}
+Training RT-DETR needs SciPy, which nothing else here does.
+{notes}
 
 ## What they say
 
 - **Captions** are of a closed grammar: "a small red ring", or two figures as in "a large
   white cross left of a small blue square". The left one comes first, or the upper one with
-  "above". Small figures measure {small} of the picture's shorter side, large ones {large}.
-  Two figures are about the middle of the picture, and the way between them is at most
-  {clear:.0f} degrees from level or upright, after the picture is squashed to a square.
+  "above". Small figures measure {small} of the picture's shorter side, large
+  ones {large}. Two figures are about the middle of the picture, and the way between
+  them is at most {clear:.0f} degrees from level or upright, after the picture is squashed
+  to a square.
 - **Labels** are a colour and a shape, {labels} of them; one figure near the middle.
 - **Boxes** are round a shape or a person; one to six that do not overlap.
 
@@ -71,9 +74,9 @@ pictures each, scaled by the models' own image processors. float32 on a CPU.
 | classification | accuracy | {classification} |
 | detection | AP50 | {detection} |
 
-Of the 901 frames of a film (480 x 270, ten shots; figures turn round each other, so that
-"left of" becomes "above") {clip_all:.1%} have exactly the caption that is right, and
-{clip_clear:.1%} of those that are not near a diagonal.
+Of the 901 frames of a film (480 x 270, shots of 90 frames; figures turn round each other, so
+that "left of" becomes "above") {clip_all:.1%} have exactly the caption that is right, and of
+those that are not near a diagonal {clip_clear:.1%}.
 
 AP50 is the average precision at an overlap of 0.5 with all points interpolated, the mean
 over the labels: {by_label}.
@@ -92,7 +95,7 @@ def write_card(report: Report, facts: Sequence[Facts], machine: str) -> str:
     return _CARD.format(
         shapes=", ".join(SHAPES),
         colours=", ".join(COLOURS),
-        notes="".join(f" {fact.note}" for fact in facts if fact.note),
+        notes="\n".join(fact.note for fact in facts if fact.note),
         small=_span("small"),
         large=_span("large"),
         clear=math.degrees(CLEAR_ANGLE),
