@@ -34,7 +34,7 @@ check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 
-bench: up  ## measure all of docs/performance.md, an hour and a half; stops the running stack
+bench: up  ## measure all of docs/performance.md, two hours; stops the running stack
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json
 	@$(BIN)/python -m deploy down
@@ -42,6 +42,13 @@ bench: up  ## measure all of docs/performance.md, an hour and a half; stops the 
 	$(BENCHMARK) engine --model 418M --engines ctranslate2 --limit-s 20 --repetitions 1 --batches 1,8,64 --compute-types float32,int8 --out $(FIGURES)/engine-418M.json
 	$(BENCHMARK) study --out $(FIGURES)/study.json --plot $(FIGURES)/study.svg
 	$(BENCHMARK) tune benchmarks/plans/phrasebook.yaml --out $(FIGURES)/tune --fresh
+	$(BENCHMARK) tune benchmarks/plans/detection.yaml --out $(FIGURES)/tune-detection --fresh
+	$(BENCHMARK) microbatching --clients 64,128 --rounds 2 --seconds 12 --out $(FIGURES)/microbatching.json
+	$(BENCHMARK) microbatching --side 160 --clients 128 --rounds 1 --seconds 15 --bound-mb 60 --out $(FIGURES)/microbatching-bounded.json
+	@$(BIN)/python -m deploy up --map torchserve_backend/all_tasks.json
+	$(BENCHMARK) captioning --rounds 2 --out $(FIGURES)/captioning.json
+	$(BENCHMARK) captioning --sizes 1920x1080 --modes stream-prebatch --apart --rounds 3 --out $(FIGURES)/captioning-apart.json
+	@$(BIN)/python -m deploy down
 	$(BENCHMARK) compare --against baseline --languages fr --clients 1,16,64,256 --rounds 2 --seconds 8 --out $(FIGURES)/baseline.json
 	$(BENCHMARK) compare --against baseline --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 2 --seconds 40 --warm-s 1 --out $(FIGURES)/baseline-418M.json
 	$(BENCHMARK) compare --against engine --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 2 --seconds 30 --out $(FIGURES)/engine-stack-418M.json
