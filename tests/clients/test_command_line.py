@@ -33,6 +33,8 @@ def start(folder: Path, fake: FakeServer, *arguments: str) -> subprocess.Popen[s
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # What a shell has started in the background ignores Ctrl-C, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
@@ -108,6 +110,7 @@ def test_a_server_that_goes_away_is_gone_on_with(folder, fake):
     assert code == 1
     assert "Stopped, the same command goes on (out.vtt.part)." in said
     assert "/caption: 503 No worker is READY." in said
+    fake.will()
     assert run(folder, fake, *arguments) == (0, "")
     assert (folder / "out.vtt").read_text().count("-->") == 60
 

@@ -143,7 +143,7 @@ def test_only_the_door_listens_beyond_loopback(stack: Stack):
         ),
         pytest.param(
             "gateway/gunicorn.conf.py",
-            "graceful_timeout = 35",
+            "graceful_timeout = 125",
             "graceful_timeout = 'long'",
             "graceful_timeout",
             id="Gunicorn",
