@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.figures import Spread, find_ratio, show, spread
+from benchmarks.figures import Spread, find_median, find_ratio, show, spread
 from benchmarks.options import (
     DEFAULT_RUN,
     Bar,
@@ -222,10 +222,10 @@ def tabulate(turns: Sequence[Turn]) -> Table:
 
 
 def _show_share(shares: Sequence[float | None]) -> str:
-    known = [share for share in shares if share is not None]
-    return f"{spread(known).median:.1%}" if known else ""
+    share = find_median(shares)
+    return "" if share is None else f"{share:.1%}"
 
 
 def _show_median(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return show(spread(known).median) if known else ""
+    value = find_median(values)
+    return "" if value is None else show(value)

@@ -68,6 +68,12 @@ def find_ratio(
     return spread(ratios) if ratios else None
 
 
+def find_median(values: Iterable[float | None]) -> float | None:
+    """Of the values that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
 def show(value: float | None) -> str:
     """Three digits, which is more than a benchmark knows."""
     if value is None or not math.isfinite(value):

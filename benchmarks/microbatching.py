@@ -14,7 +14,7 @@ import psutil
 import typer
 
 from benchmarks import random_model, running
-from benchmarks.figures import Spread, find_ratio, show, spread
+from benchmarks.figures import Spread, find_median, find_ratio, show
 from benchmarks.load import Load, Target, measure_closed
 from benchmarks.options import (
     Bar,
@@ -186,18 +186,14 @@ def tabulate(turns: Sequence[Turn]) -> Table:
 def _write_row(
     clients: float, batch_size: int, loads: Sequence[Load]
 ) -> tuple[str, ...]:
-    def middle(values: Sequence[float | None]) -> str:
-        known = [value for value in values if value is not None]
-        return show(spread(known).median if known else None)
-
     return (
         *(f"{clients:g}", str(batch_size)),
-        middle([load.requests_per_s for load in loads]),
-        middle([load.latencies.mean_ms for load in loads]),
-        middle([load.latencies.p99_ms for load in loads]),
+        show(find_median([load.requests_per_s for load in loads])),
+        show(find_median([load.latencies.mean_ms for load in loads])),
+        show(find_median([load.latencies.p99_ms for load in loads])),
         str(sum(load.errors for load in loads)),
-        middle([load.cpu_ms.get("gateway") for load in loads]),
-        middle([load.memory_mb.get("gateway") for load in loads]),
+        show(find_median([load.cpu_ms.get("gateway") for load in loads])),
+        show(find_median([load.memory_mb.get("gateway") for load in loads])),
     )
 
 

@@ -12,9 +12,8 @@ from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.blip2 import CaptioningEngine
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.engine.inference import limit_threads
 from handlers.engine.pixels import Picture
-from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_pictures
+from handlers.pictures import BLACK, MAX_PIXELS, no_memory, place_engine, read_pictures
 
 #: What an archive's `model-config.yaml` may leave out: frames that the model reads at once,
 #: tokens of a caption, and pixels of a frame.
@@ -28,13 +27,8 @@ class CaptioningHandler(TaskHandler[list[Picture]]):
         options = _DEFAULTS | dict(config.options)
         self.max_pixels: int = options["max_pixels"]
         self.max_batch_frames: int = options["max_batch_frames"]
-        limit_threads(config.options.get("threads", 0))
-        self.engine = CaptioningEngine(
-            config.directory,
-            device=config.device,
-            index=config.device_index,
-            compute_type=options["compute_type"],
-            max_tokens=options["max_tokens"],
+        self.engine = place_engine(
+            CaptioningEngine, config, max_tokens=options["max_tokens"]
         )
         self.engine.caption([self.engine.prepare(BLACK)])
 

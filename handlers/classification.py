@@ -11,9 +11,15 @@ from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.classifier import ClassificationEngine, Label
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.engine.inference import limit_threads
 from handlers.engine.pixels import Picture
-from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_picture, read_whole
+from handlers.pictures import (
+    BLACK,
+    MAX_PIXELS,
+    no_memory,
+    place_engine,
+    read_picture,
+    read_whole,
+)
 
 #: A picture, and how many labels it is to have.
 _Item = tuple[Picture, int]
@@ -24,13 +30,7 @@ class ClassificationHandler(TaskHandler[_Item]):
 
     def setup(self, config: ModelConfig) -> None:
         self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
-        limit_threads(config.options.get("threads", 0))
-        self.engine = ClassificationEngine(
-            config.directory,
-            device=config.device,
-            index=config.device_index,
-            compute_type=config.options["compute_type"],
-        )
+        self.engine = place_engine(ClassificationEngine, config)
         self.engine.classify([self.engine.prepare(BLACK)], top_k=1)
 
     def parse(self, row: Row) -> _Item:

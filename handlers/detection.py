@@ -12,8 +12,14 @@ from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.detector import DetectionEngine, Object, Question
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.engine.inference import limit_threads
-from handlers.pictures import BLACK, MAX_PIXELS, no_memory, read_picture, read_share
+from handlers.pictures import (
+    BLACK,
+    MAX_PIXELS,
+    no_memory,
+    place_engine,
+    read_picture,
+    read_share,
+)
 
 
 class DetectionHandler(TaskHandler[Question]):
@@ -21,13 +27,7 @@ class DetectionHandler(TaskHandler[Question]):
 
     def setup(self, config: ModelConfig) -> None:
         self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
-        limit_threads(config.options.get("threads", 0))
-        self.engine = DetectionEngine(
-            config.directory,
-            device=config.device,
-            index=config.device_index,
-            compute_type=config.options["compute_type"],
-        )
+        self.engine = place_engine(DetectionEngine, config)
         self.engine.detect([Question(self.engine.prepare(BLACK), threshold=0.5)])
 
     def parse(self, row: Row) -> Question:

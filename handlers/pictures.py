@@ -7,16 +7,33 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any, TypeVar
 
 import numpy as np
 
-from handlers.base import Row, TaskError
+from handlers.base import ModelConfig, Row, TaskError
 from handlers.engine.images import Frame, ImageError, UnsupportedImage, read_frames
+from handlers.engine.inference import limit_threads
+from handlers.engine.vision import VisionEngine
+
+Engine = TypeVar("Engine", bound=VisionEngine)
 
 #: What an archive's `model-config.yaml` may leave out: the pixels that an image may have.
 MAX_PIXELS = 7680 * 4320
 #: Something to warm a model up with.
 BLACK: Frame = np.zeros((64, 64, 3), np.uint8)
+
+
+def place_engine(kind: type[Engine], config: ModelConfig, **options: Any) -> Engine:
+    """A task's engine on the device and with the threads that the map gives it."""
+    limit_threads(config.options.get("threads", 0))
+    return kind(
+        config.directory,
+        device=config.device,
+        index=config.device_index,
+        compute_type=config.options["compute_type"],
+        **options,
+    )
 
 
 def read_pictures(row: Row, max_pixels: int) -> list[Frame]:

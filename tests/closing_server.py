@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from typing import Any
@@ -17,6 +18,25 @@ class ClosingServer(ThreadingHTTPServer):
     def __init__(self, *args: Any) -> None:
         self._open: set[socket.socket] = set()
         super().__init__(*args)
+        self._thread = threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.02}
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def start(self) -> None:
+        """Serves in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when all has ended."""
+        self.shutdown()
+        self.close_connections()
+        self.server_close()
+        self._thread.join()
 
     def get_request(self) -> tuple[socket.socket, Any]:
         client, address = super().get_request()

@@ -31,7 +31,7 @@ from transformers import (
 
 from models.shapes_recipe.samples import Sample, Task
 from models.shapes_recipe.scenes import COLOURS, SHAPES, SIZES, describe
-from models.shapes_recipe.training import Recipe
+from models.shapes_recipe.training import Recipe, read_pixels
 
 IMAGE = "<image>"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
@@ -164,7 +164,7 @@ class CaptioningLearner:
         labels = rows.masked_fill(rows == pad, _IGNORED)
         labels[:, : len(prompt)] = _IGNORED
         outputs = self.model(
-            pixel_values=self._process(samples),
+            pixel_values=read_pixels(self.processor.image_processor, samples),
             input_ids=rows,
             attention_mask=(rows != pad).long(),
             labels=labels,
@@ -202,7 +202,9 @@ class CaptioningLearner:
         """What the model says to each."""
         captions: list[str] = []
         for start in range(0, len(samples), _JUDGED_AT_ONCE):
-            pixels = self._process(samples[start : start + _JUDGED_AT_ONCE])
+            pixels = read_pixels(
+                self.processor.image_processor, samples[start : start + _JUDGED_AT_ONCE]
+            )
             tokens = self.model.generate(pixels, max_new_tokens=_MAX_TOKENS)
             captions += self.processor.batch_decode(tokens, skip_special_tokens=True)
         return [caption.strip() for caption in captions]
@@ -226,13 +228,6 @@ class CaptioningLearner:
         text = describe(sample.scene)
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return [*ids, self._tokenizer.eos_token_id]
-
-    def _process(self, samples: Sequence[Sample]) -> torch.Tensor:
-        pictures = [sample.picture for sample in samples]
-        pixels: torch.Tensor = self.processor.image_processor(
-            pictures, return_tensors="pt"
-        )["pixel_values"]
-        return pixels
 
 
 def _kind(sample: Sample) -> int:

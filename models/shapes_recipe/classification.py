@@ -18,7 +18,7 @@ from transformers import (
 
 from models.shapes_recipe.samples import Sample, Task
 from models.shapes_recipe.scenes import COLOURS, SHAPES, classify
-from models.shapes_recipe.training import Recipe
+from models.shapes_recipe.training import Recipe, read_pixels
 
 LABELS = tuple(f"{colour} {shape}" for colour in COLOURS for shape in SHAPES)
 _SIDE = 64
@@ -71,7 +71,7 @@ class ClassificationLearner:
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
         """Cross-entropy of the labels."""
         labels = [LABELS.index(classify(sample.scene)) for sample in samples]
-        pixels = self._process(samples)
+        pixels = read_pixels(self.processor, samples)
         loss: torch.Tensor = self.model(pixels, labels=torch.tensor(labels)).loss
         return loss
 
@@ -88,7 +88,9 @@ class ClassificationLearner:
         """The best label of each."""
         labels: list[str] = []
         for start in range(0, len(samples), _JUDGED_AT_ONCE):
-            pixels = self._process(samples[start : start + _JUDGED_AT_ONCE])
+            pixels = read_pixels(
+                self.processor, samples[start : start + _JUDGED_AT_ONCE]
+            )
             with torch.inference_mode():
                 best = self.model(pixels).logits.argmax(-1).tolist()
             labels += [self.model.config.id2label[number] for number in best]
@@ -98,10 +100,3 @@ class ClassificationLearner:
         """Writes model and processor."""
         self.model.half().save_pretrained(folder)
         self.processor.save_pretrained(folder)
-
-    def _process(self, samples: Sequence[Sample]) -> torch.Tensor:
-        pictures = [sample.picture for sample in samples]
-        pixels: torch.Tensor = self.processor(pictures, return_tensors="pt")[
-            "pixel_values"
-        ]
-        return pixels

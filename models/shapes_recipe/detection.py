@@ -23,7 +23,7 @@ from models.shapes_recipe.precision import Detected, measure_ap50
 from models.shapes_recipe.rendering import Box, boxes
 from models.shapes_recipe.samples import Sample, Task
 from models.shapes_recipe.scenes import PERSON, SHAPES
-from models.shapes_recipe.training import Recipe
+from models.shapes_recipe.training import Recipe, read_pixels
 
 LABELS = (*SHAPES, PERSON)
 _SIDE = 128
@@ -95,7 +95,7 @@ class DetectionLearner:
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
         """The model's own: matching, boxes, labels, denoising, all layers."""
-        pixels = self._process(samples)
+        pixels = read_pixels(self.processor, samples)
         loss: torch.Tensor = self.model(
             pixels, labels=[_label(s) for s in samples]
         ).loss
@@ -115,7 +115,7 @@ class DetectionLearner:
         for start in range(0, len(samples), _JUDGED_AT_ONCE):
             batch = samples[start : start + _JUDGED_AT_ONCE]
             with torch.inference_mode():
-                outputs = self.model(self._process(batch))
+                outputs = self.model(read_pixels(self.processor, batch))
             answers = self.processor.post_process_object_detection(
                 outputs,
                 threshold=0.0,
@@ -129,13 +129,6 @@ class DetectionLearner:
         model = self.model.half().to(memory_format=torch.contiguous_format)
         model.save_pretrained(folder)
         self.processor.save_pretrained(folder)
-
-    def _process(self, samples: Sequence[Sample]) -> torch.Tensor:
-        pictures = [sample.picture for sample in samples]
-        pixels: torch.Tensor = self.processor(pictures, return_tensors="pt")[
-            "pixel_values"
-        ]
-        return pixels
 
 
 def find_boxes(sample: Sample) -> list[Box]:

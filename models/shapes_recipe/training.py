@@ -49,6 +49,13 @@ class Learner(Protocol):
         """Writes a model directory."""
 
 
+def read_pixels(processor: Any, samples: Sequence[Sample]) -> torch.Tensor:
+    """The pictures as a model reads them."""
+    pictures = [sample.picture for sample in samples]
+    pixels: torch.Tensor = processor(pictures, return_tensors="pt")["pixel_values"]
+    return pixels
+
+
 class Trainer:
     """A learner, its optimiser and what they have taken: steps, and time of processors,
     however many."""

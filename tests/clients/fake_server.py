@@ -58,12 +58,9 @@ class FakeServer:
         self.arrival = threading.Condition()
         self.is_open.set()
         self._server = _Server(("127.0.0.1", 0), partial(_Handler, self))
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}
-        )
 
     def __enter__(self) -> FakeServer:
-        self._thread.start()
+        self._server.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,15 +68,12 @@ class FakeServer:
         self.is_open.set()
         with self.arrival:
             self.arrival.notify_all()
-        self._server.shutdown()
-        self._server.close_connections()
-        self._server.server_close()
-        self._thread.join()
+        self._server.stop()
 
     @property
     def url(self) -> str:
         """Where it is."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return self._server.url
 
     def will(self, *behaviours: str) -> None:
         """Answers the next requests so, one each; those after them get captions."""

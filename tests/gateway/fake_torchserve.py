@@ -76,26 +76,20 @@ class FakeTorchServe:
         self._arrival = threading.Condition()
         self.rotate_keys("first")
         self._server = ClosingServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}
-        )
 
     def __enter__(self) -> FakeTorchServe:
-        self._thread.start()
+        self._server.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.ending.set()
         self.together.abort()
-        self._server.shutdown()
-        self._server.close_connections()
-        self._server.server_close()
-        self._thread.join()
+        self._server.stop()
 
     @property
     def url(self) -> str:
         """Where both APIs are."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return self._server.url
 
     def will(self, *behaviours: str) -> None:
         """Answers the next calls so, one each; the calls after them get an echo."""
