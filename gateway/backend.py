@@ -67,7 +67,8 @@ class Backend(Protocol):
     """Where rows are answered; safe to share among greenlets."""
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
-        """The handler's answer to `row`; `deadline` is Unix time in seconds.
+        """The handler's answer to `row`; `deadline` is in seconds of
+        this machine's monotonic clock, which no correction of the time moves.
 
         Raises Overloaded, NotReady, DeadlineExceeded or RowProblem.
         """
@@ -148,7 +149,7 @@ class TorchServeBackend:
             "Authorization": f"Bearer {self._key}",
             "Content-Type": row.content_type,
             DEADLINE_HEADER: str(int(deadline * 1000)),
-            SENT_HEADER: str(int(time.time() * 1000)),
+            SENT_HEADER: str(int(time.monotonic() * 1000)),
             **_NO_HEADERS,
         }
         if row.parameters:
@@ -194,7 +195,7 @@ class TorchServeBackend:
 
 
 def _remaining(deadline: float) -> float:
-    remaining = deadline - time.time()
+    remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise DeadlineExceeded("The deadline passed before the model was asked.")
     return remaining

@@ -49,7 +49,7 @@ class Buffer:
         self._waiting.append(ticket)
         self._admit()
         try:
-            if not ticket.admitted.wait(max(0.0, deadline - time.time())):
+            if not ticket.admitted.wait(max(0.0, deadline - time.monotonic())):
                 raise DeadlineExceeded(
                     "The deadline passed while other uploads were being read."
                 )

@@ -40,7 +40,7 @@ def read_chunk(body: Body, deadline: float) -> bytes:
 
     Raises DeadlineExceeded, ClientGone or MalformedRequest.
     """
-    remaining = deadline - time.time()
+    remaining = deadline - time.monotonic()
     try:
         if remaining <= 0:
             raise TimeoutError
@@ -72,7 +72,7 @@ def register_reading(app: Flask) -> None:
 
 
 def _read_rest(body: Body, limit_s: float) -> None:
-    deadline = time.time() + limit_s
+    deadline = time.monotonic() + limit_s
     with suppress(Problem):
         while read_chunk(body, deadline):
             pass

@@ -104,7 +104,7 @@ class EmbeddedBackend:
     def _ask(self, model: str, row: Row, deadline: float) -> Answer:
         future = self._served[model].batcher.submit(base.Row(row.body, row.parameters))
         try:
-            if _wait(future, max(0.0, deadline - time.time())):
+            if _wait(future, max(0.0, deadline - time.monotonic())):
                 return future.result()
         finally:
             future.cancel()

@@ -23,11 +23,12 @@ from handlers.engine.errors import DeviceFault
 
 log = logging.getLogger(__name__)
 
-#: Unix time in milliseconds after which nobody waits for the answer any more.
+#: Milliseconds of this machine's monotonic clock, which all its processes share, after
+#: which nobody waits for the answer any more.
 DEADLINE_HEADER = "X-Deadline-Ms"
-#: Unix time in milliseconds at which the row was sent here.
+#: Milliseconds of the same clock at which the row was sent here.
 SENT_HEADER = "X-Sent-Ms"
-#: Who says that a row has waited longer has another clock.
+#: A row that has waited longer was sent by somebody with another clock.
 _LONGEST_WAIT_MS = 3_600_000
 #: A query string with what a row asks for beside its body. TorchServe reads none in a URL.
 PARAMETERS_HEADER = "X-Parameters"
@@ -182,7 +183,7 @@ class TaskHandler(ABC, Generic[Item]):
 
     def _drop_late(self, context: Context, index: int) -> TaskError | None:
         deadline = _read_ms(context.get_request_header(index, DEADLINE_HEADER))
-        if deadline is None or time.time() * 1000 <= deadline:
+        if deadline is None or time.monotonic() * 1000 <= deadline:
             return None
         self.statistics["BabelgateDroppedRows"] += 1
         return TaskError(
@@ -262,7 +263,7 @@ def _read_ms(header: str | None) -> float | None:
 
 def _count_rows(rows: int, context: Context) -> dict[str, int]:
     """The metrics of a batch that are known when it comes."""
-    now = time.time() * 1000
+    now = time.monotonic() * 1000
     sent = [_read_ms(context.get_request_header(i, SENT_HEADER)) for i in range(rows)]
     waits = [now - time_ms for time_ms in sent if time_ms is not None]
     return {

@@ -50,7 +50,7 @@ class Reception:
             upload,
             self.catalog.tasks[task].name,
             parameters=parse(request.args),
-            deadline=time.time() + timeout_s,
+            deadline=time.monotonic() + timeout_s,
             is_single=is_single,
         )
         frames = sum(answer.frames for answer in answers)

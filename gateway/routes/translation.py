@@ -37,7 +37,7 @@ def make_blueprint(
     def translate() -> Answer:
         if not limits.targets:
             raise TaskNotServed(TRANSLATION)
-        deadline = time.time() + parse_timeout_ms(
+        deadline = time.monotonic() + parse_timeout_ms(
             request.headers.get("X-Timeout-Ms"), settings.timeout_s
         )
         wanted = parse_translation(request.get_data(), limits)

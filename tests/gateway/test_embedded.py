@@ -108,7 +108,7 @@ def serve(slow: type[Slow], *models: Model) -> Iterator[tuple[EmbeddedBackend, A
     ) -> dict[str, Any]:
         row = replace(write_row({}), body=json.dumps(text).encode())
         row = replace(row, parameters=parameters)
-        return backend.predict(model, row, deadline=time.time() + limit_s)
+        return backend.predict(model, row, deadline=time.monotonic() + limit_s)
 
     try:
         yield backend, ask

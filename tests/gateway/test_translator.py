@@ -64,7 +64,7 @@ def translate(
     wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
     identifier = Identifier(LANGUAGES)
     translator = Translator(MODELS, model, identifier, Telemetry(), 4)  # type: ignore[arg-type]
-    return translator.translate(wanted, time.time() + 60, lambda: has_gone)
+    return translator.translate(wanted, time.monotonic() + 60, lambda: has_gone)
 
 
 @given(st.text(), st.booleans(), st.integers(40, 60))

@@ -97,7 +97,7 @@ def ask(
         Upload(body, length, ""),
         "captioning",
         parameters={"a": "b"},
-        deadline=time.time() + limit_s,
+        deadline=time.monotonic() + limit_s,
         **options,
     )
 

@@ -182,7 +182,7 @@ def test_where_every_row_breaks_every_row_has_an_answer(doubling: Doubling):
 
 
 def milliseconds(from_now_s: float) -> str:
-    return str(int((time.time() + from_now_s) * 1000))
+    return str(int((time.monotonic() + from_now_s) * 1000))
 
 
 def test_a_row_whose_deadline_has_passed_is_504_without_the_model(doubling: Doubling):
@@ -323,7 +323,7 @@ def test_the_wait_of_a_row_is_counted_from_when_it_was_sent(doubling: Doubling):
 
 
 @pytest.mark.parametrize(
-    "header", ["", "soon", "²", "nan", "inf", "-inf", "0", "-", "9" * 5000, "1e300"]
+    "header", ["", "soon", "²", "nan", "inf", "-inf", "-4e6", "-", "9" * 5000, "1e300"]
 )
 def test_a_row_that_was_sent_at_no_time_has_not_waited(doubling: Doubling, header: str):
     counters = count(doubling, [b"1"], {0: {SENT_HEADER: header}}).counters
