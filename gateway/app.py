@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
+from pathlib import Path
 
 from flask import Flask, Response, g, request
 
+from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.connection import register_reading
 from gateway.errors import TOO_LARGE, BodyTooLarge, register_error_handlers
@@ -54,6 +57,10 @@ def create_app(
         settings.key_file,
         connections=settings.connections,
     )
+    run = os.environ.get("BABELGATE_RUN")
+    admission = Admission(
+        backend, models.models, Path(run, "admission") if run else None
+    )
     collectors = make_collectors(models, backend)
     telemetry = Telemetry(models.languages, collectors, models.tasks)
     app = Flask(__name__, static_folder=None)
@@ -68,11 +75,11 @@ def create_app(
     _register_body_limit(app, settings.max_body_bytes)
     identifier = Identifier(models.sources, library=settings.identifier)
     translator = Translator(
-        models, backend, identifier, telemetry, settings.sentences_at_once
+        models, admission, identifier, telemetry, settings.sentences_at_once
     )
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
     app.register_blueprint(identification.make_blueprint(settings, identifier))
-    reception = Reception(models, Uploads(backend, settings), telemetry, settings)
+    reception = Reception(models, Uploads(admission, settings), telemetry, settings)
     for task in (captioning, classification, detection):
         app.register_blueprint(task.make_blueprint(reception))
     app.register_blueprint(tasks.make_blueprint(models, backend))

@@ -4,7 +4,6 @@ and the answers come back in the order of the images.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +12,11 @@ import gevent
 from gevent import Greenlet
 from gevent.pool import Pool
 
-from gateway.backend import Backend, Row
+from gateway.admission import Admission, Ticket
+from gateway.backend import Row
 from gateway.buffering import Buffer, Share
-from gateway.connection import Body, has_gone, read_chunk
+from gateway.caller import Caller
+from gateway.connection import Body, read_chunk
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
@@ -27,6 +28,8 @@ from gateway.settings import Settings
 #: Rows of one upload that are with the backend at the same time: a worker never waits for
 #: the next one to be read, and other clients have their turns.
 ROWS_AT_ONCE = 4
+#: Work is counted in frames; that of a row that has not been read is not known.
+_ROW_COST = 1.0
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,15 @@ class Upload:
     body: Body
     length: int | None
     content_type: str
-    #: The connection that it comes by, where there is one.
-    client: socket.socket | None = None
+    caller: Caller
 
-    def read(self, deadline: float) -> Iterator[bytes]:
+    def read(self) -> Iterator[bytes]:
         """All of it, in pieces.
 
         Raises as `read_chunk`; ClientGone also where it ends too early.
         """
         found = 0
-        while chunk := read_chunk(self.body, deadline):
+        while chunk := read_chunk(self.body, self.caller.deadline):
             found += len(chunk)
             yield chunk
         if self.length is not None and found < self.length:
@@ -63,8 +65,8 @@ class Answer:
 class Uploads:
     """Serves uploads; safe to share among greenlets."""
 
-    def __init__(self, backend: Backend, settings: Settings) -> None:
-        self.backend = backend
+    def __init__(self, admission: Admission, settings: Settings) -> None:
+        self.admission = admission
         self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, largest)
@@ -75,16 +77,22 @@ class Uploads:
         model: str,
         *,
         parameters: Mapping[str, str],
-        deadline: float,
         is_single: bool = False,
     ) -> list[Answer]:
-        """One answer per row. Raises the Problem of the first row that has one."""
+        """One answer per row. Raises the Problem of the first row that has one, and
+        Overloaded at once where not even that one could be answered in time."""
         most = self.limits.max_upload_bytes
         if upload.length is not None and upload.length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
         ahead = min(AHEAD_BYTES, most if upload.length is None else upload.length)
-        with self.buffer.share(ahead, deadline) as share:
-            job = _Job(self, upload, model, parameters, deadline, share)
+        is_bulk = upload.length is None or upload.length > ROW_BYTES
+        with (
+            self.admission.admit(
+                model, upload.caller, [_ROW_COST], is_bulk=is_bulk
+            ) as ticket,
+            self.buffer.share(ahead, upload.caller.deadline) as share,
+        ):
+            job = _Job(upload, ticket, parameters, self.limits, share)
             return job.run(is_single=is_single)
 
 
@@ -92,11 +100,10 @@ class Uploads:
 class _Job:
     """One upload. A row that fails ends it, also while it is still being read."""
 
-    uploads: Uploads
     upload: Upload
-    model: str
+    ticket: Ticket
     parameters: Mapping[str, str]
-    deadline: float
+    limits: Limits
     share: Share
     failure: Exception | None = None
     #: Who waits for the client, while it does.
@@ -109,7 +116,7 @@ class _Job:
         rows = cut(
             self._read(),
             self.upload.content_type,
-            self.uploads.limits,
+            self.limits,
             is_single=is_single,
             grow=self.share.grow,
         )
@@ -129,7 +136,7 @@ class _Job:
             self.pool.kill(block=False)
 
     def _read(self) -> Iterator[bytes]:
-        chunks = self.upload.read(self.deadline)
+        chunks = self.upload.read()
         while True:
             self._check()
             self.reader = gevent.getcurrent()
@@ -164,10 +171,5 @@ class _Job:
             return None
 
     def _predict(self, row: Cut) -> dict[str, Any]:
-        if has_gone(self.upload.client):
-            raise ClientGone("The client has closed the connection.")
-        return self.uploads.backend.predict(
-            self.model,
-            Row(row.body, row.content_type, self.parameters),
-            deadline=self.deadline,
-        )
+        sent = Row(row.body, row.content_type, self.parameters)
+        return self.ticket.predict(sent, row.frames)

@@ -4,14 +4,13 @@ hand, the backend's answers go out.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flask import request
 
+from gateway.caller import read_caller
 from gateway.errors import TaskNotServed
-from gateway.schemas import parse_timeout_ms
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.uploads import Answer, Upload, Uploads
@@ -42,15 +41,12 @@ class Reception:
             request.stream,
             request.content_length,
             request.content_type or "",
-            request.environ.get("gunicorn.socket"),
+            read_caller(request, self.settings.upload_timeout_s),
         )
-        header = request.headers.get("X-Timeout-Ms")
-        timeout_s = parse_timeout_ms(header, self.settings.upload_timeout_s)
         answers = self.uploads.answer(
             upload,
             self.catalog.tasks[task].name,
             parameters=parse(request.args),
-            deadline=time.monotonic() + timeout_s,
             is_single=is_single,
         )
         frames = sum(answer.frames for answer in answers)
