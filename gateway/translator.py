@@ -135,7 +135,12 @@ class _Job:
 
     def run(self) -> list[TranslatedText]:
         """All texts, side by side."""
-        read = [self._read(text) for text in self._wanted.texts]
+        admission, texts = self._translator.admission, self._wanted.texts
+        at_least = [self._weigh(text) for text in texts]
+        admission.check(
+            self._model, self._caller, at_least, is_bulk=len(texts) > self._at_once
+        )
+        read = [self._read(text) for text in texts]
         rows = {
             (one.source, sentence.masked)
             for one in read
@@ -145,7 +150,7 @@ class _Job:
         costs = [self._weigh(text) for _, text in rows]
         if not costs:
             return [self._answer_unsent(one) for one in read]
-        with self._translator.admission.admit(
+        with admission.admit(
             self._model, self._caller, costs, is_bulk=len(costs) > self._at_once
         ) as self._ticket:
             return self._map(self._answer_text, list(enumerate(read)))

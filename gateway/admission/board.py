@@ -40,9 +40,11 @@ class Load:
     #: Rows that wait in the gateway, and their work.
     waiting_rows: float = 0.0
     waiting: float = 0.0
+    #: When it has answered last, or was sent something after it had nothing to do.
+    heard_at: float = 0.0
 
 
-_WHEN, _WAITING_ROWS = 0, 4
+_WHEN, _WAITING_ROWS, _HEARD_AT = 0, 4, 6
 _FIELDS = 1 + len(fields(Load))
 
 
@@ -104,7 +106,7 @@ class ModelBoard:
         self._own[:] = (
             time.monotonic(),
             *(load.sent_rows, load.sent, load.sent_bytes),
-            *(load.waiting_rows, load.waiting),
+            *(load.waiting_rows, load.waiting, load.heard_at),
         )
 
     def read(self) -> tuple[Load, int]:
@@ -113,7 +115,9 @@ class ModelBoard:
         # A place of before the last boot may be from the future.
         alive = self._values[(age_s >= 0) & (age_s < _SILENT_S)]
         waiting_in = int((alive[:, _WAITING_ROWS] > 0).sum())
-        return Load(*alive[:, 1:].sum(axis=0).tolist()), waiting_in
+        totals = alive[:, 1:].sum(axis=0).tolist()
+        totals[-1] = float(alive[:, _HEARD_AT].max(initial=0.0))
+        return Load(*totals), waiting_in
 
 
 def _map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:

@@ -32,6 +32,14 @@ class Admission:
         self._departures = Departures()
         self._lanes = {m.name: Lane(m, self.board.open(m.name)) for m in models}
 
+    def check(
+        self, model: str, caller: Caller, costs: Sequence[float], *, is_bulk: bool
+    ) -> None:
+        """Raises Overloaded where it is plain that `admit` would, before anybody goes to
+        the trouble of finding out what the rows are."""
+        flow = Flow(caller.address, is_bulk)
+        self._lanes[model].check(flow, sum(costs), len(costs), caller)
+
     @contextmanager
     def admit(
         self, model: str, caller: Caller, costs: Sequence[float], *, is_bulk: bool
@@ -78,12 +86,13 @@ class Ticket:
             raise _gone()
         turn = Turn(cost, len(row.body), self._caller.deadline)
         self._waiting.add(turn)
+        self._lane.join(self._flow, turn)
         try:
-            in_hand = self._lane.wait(self._flow, turn)
+            self._lane.wait(turn)
         finally:
             self._waiting.discard(turn)
         self._withdraw(cost, 1)
-        return self._ask(row, turn, in_hand)
+        return self._ask(row, turn)
 
     def leave(self) -> None:
         """Nobody waits for the answer any more."""
@@ -97,7 +106,7 @@ class Ticket:
         """The request is answered."""
         self._withdraw(self._cost, self._rows)
 
-    def _ask(self, row: Row, turn: Turn, in_hand: float) -> dict[str, Any]:
+    def _ask(self, row: Row, turn: Turn) -> dict[str, Any]:
         board = self._admission.board
         number = board.take_number()
         if number is not None:
@@ -111,7 +120,7 @@ class Ticket:
             return answer
         finally:
             seconds = time.monotonic() - began
-            self._lane.finish(turn, in_hand, seconds, is_answered=is_answered)
+            self._lane.finish(turn, seconds, is_answered=is_answered)
             if number is not None:
                 self._numbers.discard(number)
                 board.give_back(number)

@@ -24,7 +24,7 @@ _BATCHES = 2
 #: TorchServe holds a row several times, on a heap of 1 GB.
 _MOST_BYTES = 64 << 20
 #: A forecast may be wrong by so much of a request's time.
-_MARGIN = 0.9
+_MARGIN = 0.8
 #: For so long the shortest time limit that was asked for decides how much work the model
 #: gets at once, and never less than what it does in half a second.
 _REMEMBERED_S = 10.0
@@ -33,6 +33,8 @@ _LEAST_WINDOW_S = 0.5
 #: wants a batch to be done.
 _TIMEOUT_SHARE = 0.25
 _LONGEST_RETRY_S = 60
+#: How often a request may try that would be late even if it were alone.
+_TRY_S = 1.0
 
 
 @dataclass(eq=False)
@@ -44,6 +46,11 @@ class Turn:
     deadline: float
     called: Event = field(default_factory=Event)
     is_sent: bool = False
+    #: Whether the model had nothing in hand; the work that it has in hand with this row,
+    #: and for how long it had been at it.
+    was_idle: bool = False
+    in_hand: float = 0.0
+    begun_s: float = 0.0
     #: Why it is not sent after all.
     problem: Problem | None = None
 
@@ -72,32 +79,33 @@ class Lane:
         self._sent_rows, self._sent, self._sent_bytes = 0, 0.0, 0
         self._row_cost = 1.0
         #: When the model has shown last that it lives.
-        self._heard_at = -math.inf
+        self._heard_at = 0.0
+        self._tried_at = -math.inf
 
     def announce(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
-        """Makes room for rows that will come.
-
-        Raises Overloaded where they cannot be done in time.
-        """
+        """Makes room for rows that will come. Raises what `check` raises."""
         self._remember(caller.limit_s)
+        self.check(flow, cost, rows, caller)
+        self._announced[flow] += cost
+        self._announced_rows += rows
+        self._tell()
+
+    def check(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
+        """Whether such rows can be done in time. Raises Overloaded."""
         load, processes = self._board.read()
         if load.waiting_rows >= self._most_waiting:
             raise Overloaded(
                 f"{load.waiting_rows:.0f} rows wait already, which is the limit.",
                 retry_after_s=self._forecast(load, load.waiting),
             )
-        is_alone = load.sent_rows + load.waiting_rows == 0 and rows == 1
         needed_s = self._forecast(load, self._count_ahead(flow, load, processes) + cost)
         left_s = caller.deadline - time.monotonic()
-        if not is_alone and needed_s > left_s * _MARGIN:
+        if needed_s > left_s * _MARGIN and not self._may_try(load, rows, left_s):
             raise Overloaded(
                 f"The work before this request and its own take about {needed_s:.1f} s, it "
                 f"has {max(0.0, left_s):.1f} s.",
                 retry_after_s=min(_LONGEST_RETRY_S, needed_s - left_s * _MARGIN),
             )
-        self._announced[flow] += cost
-        self._announced_rows += rows
-        self._tell()
 
     def withdraw(self, flow: Flow, cost: float, rows: int) -> None:
         """What was announced and has been given, or will not come."""
@@ -107,11 +115,14 @@ class Lane:
             del self._announced[flow]
         self._tell()
 
-    def wait(self, flow: Flow, turn: Turn) -> float:
-        """Returns when it is this row's turn, with the work that the model then has in
-        hand; `finish` must follow. Raises what has ended the turn."""
+    def join(self, flow: Flow, turn: Turn) -> None:
+        """Puts a row behind those of its client."""
         self._queue.push(flow, turn.cost, turn)
         self._call()
+
+    def wait(self, turn: Turn) -> None:
+        """Returns when it is this row's turn; `finish` must follow. Raises what has ended
+        the turn."""
         try:
             if not turn.called.wait(max(0.0, turn.deadline - time.monotonic())):
                 turn.end(_late())
@@ -120,11 +131,8 @@ class Lane:
         except BaseException:
             self._abandon(turn)
             raise
-        return self._board.read()[0].sent
 
-    def finish(
-        self, turn: Turn, in_hand: float, seconds: float, *, is_answered: bool
-    ) -> None:
+    def finish(self, turn: Turn, seconds: float, *, is_answered: bool) -> None:
         """A row is back, or has been given up, so many seconds after it was sent.
 
         A time-out says that the model is slower than expected where it answers others;
@@ -132,8 +140,9 @@ class Lane:
         """
         now = time.monotonic()
         is_heard = self._heard_at > now - seconds or not self.pace.is_known
-        if is_answered or (is_heard and seconds > self.pace.expect(in_hand)):
-            self.pace.learn(in_hand, seconds)
+        took_s = turn.begun_s + seconds
+        if is_answered or (is_heard and took_s > self.pace.expect(turn.in_hand)):
+            self.pace.learn(turn.in_hand, took_s, was_idle=turn.was_idle)
         if is_answered:
             self._heard_at = now
         self._release(turn)
@@ -163,13 +172,16 @@ class Lane:
             if turn.problem:
                 continue
             left_s = turn.deadline - time.monotonic()
-            if self._sent_rows and self.pace.expect(load.sent + turn.cost) > left_s:
+            in_hand, begun_s = load.sent + turn.cost, self._count_begun(load)
+            if load.sent_rows and self.pace.expect(in_hand) - begun_s > left_s:
                 turn.end(_late())
                 continue
+            turn.in_hand, turn.begun_s = in_hand, begun_s
+            turn.was_idle = not load.sent_rows
             self._send(turn)
 
     def _send(self, turn: Turn) -> None:
-        if not self._sent_rows:
+        if turn.was_idle:
             self._heard_at = time.monotonic()
         self._sent_rows += 1
         self._sent += turn.cost
@@ -203,13 +215,19 @@ class Lane:
         return max(self._row_cost, self.pace.fit(window_s))
 
     def _forecast(self, load: Load, cost: float) -> float:
-        """Seconds until so much more is done; longer where the model has not been heard of
-        for longer than it should need."""
-        silent_s = 0.0
-        if self._sent_rows:
-            silent_s = time.monotonic() - self._heard_at - self.pace.expect(load.sent)
+        """Seconds until so much more is done than the model has in hand."""
         window = min(self._most_cost(), self._most_rows * self._row_cost)
-        return max(0.0, silent_s) + self.pace.forecast(load.sent + cost, window)
+        begun_s = self._count_begun(load)
+        return self.pace.forecast(load.sent + cost, window) - begun_s
+
+    def _count_begun(self, load: Load) -> float:
+        """For how long the model has been at what it has in hand. Where that is longer than
+        it should need, it may take as long again: the time is negative."""
+        if not load.sent_rows:
+            return 0.0
+        silent_s = time.monotonic() - load.heard_at
+        usual_s = self.pace.expect(load.sent)
+        return silent_s if silent_s < usual_s else usual_s - silent_s
 
     def _count_ahead(self, flow: Flow, load: Load, processes: int) -> float:
         """The waiting work that is done before a new request of this client: all of it, or
@@ -218,6 +236,17 @@ class Lane:
         flows = {*self._announced, flow}
         share = flow.weight / sum(other.weight for other in flows)
         return min(load.waiting, own / share * max(1, processes))
+
+    def _may_try(self, load: Load, rows: int, left_s: float) -> bool:
+        """Somebody has to show how fast the model is now: whoever finds it idle, but only
+        now and then where it was too slow even for one row."""
+        now = time.monotonic()
+        if load.sent_rows + load.waiting_rows or rows > self._most_rows:
+            return False
+        if self.pace.idle_s > left_s and now < self._tried_at + _TRY_S:
+            return False
+        self._tried_at = now
+        return True
 
     def _remember(self, limit_s: float) -> None:
         now = time.monotonic()
@@ -232,6 +261,7 @@ class Lane:
                 sent_bytes=self._sent_bytes,
                 waiting_rows=self._announced_rows,
                 waiting=sum(self._announced.values()),
+                heard_at=self._heard_at,
             )
         )
 

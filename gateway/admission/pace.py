@@ -1,68 +1,83 @@
 """How long a model takes: the times of rows that were answered come in, and the time that
-the next one will take goes out.
+the next ones will take goes out.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
-#: How much of a forecast's error the next forecast mends, once a few rows are known. The
-#: rows of a batch tell the same thing, so a batch of 64 mends nearly all of it.
+#: How much of an average the next row is. The rows of a batch tell the same thing, so that a
+#: batch of 64 replaces nearly all of it.
 _GAIN = 0.05
+#: Rows that find the model idle are rarer.
+_IDLE_GAIN = 0.3
 #: A deviation is followed as by Jacobson and Karels (SIGCOMM 1988), four of which TCP adds
 #: to a round trip; a queue's times spread less than a network's.
-_DEVIATIONS = 2.0
+_DEVIATIONS = 2.5
+#: What was learned is worth half of it after so long without another row: nothing is
+#: learned while everything is refused.
+_HALF_LIFE_S = 30.0
 
 
 @dataclass
 class Pace:
-    """The line `seconds = start + slope * cost` through the times of the rows before.
+    """The line `seconds = idle + slope * cost` through the times of the rows before.
 
-    `cost` is the work that the model had in hand when the row was sent, its own included.
-    Least mean squares (Widrow and Hoff 1960), normalized, so that costs need no unit: where
-    the work in hand is always the same, the error goes where the work puts it, and what is
-    known of other amounts stays. Nothing is known at first, and every forecast is 0.
+    `cost` is all the work that the model has in hand when a row is sent, its own included,
+    and `seconds` go from the moment at which the model began with that work. The line
+    begins with what a row takes that finds the model idle. Nothing is known at first, and
+    every forecast is 0.
     """
 
-    start_s: float = 0.0
-    slope_s: float = 0.0
+    idle_s: float = 0.0
     deviation_s: float = 0.0
-    #: The usual work in hand.
-    _scale: float = 0.0
-    _rows: int = 0
-
-    def learn(self, cost: float, seconds: float) -> None:
-        """A row was answered so many seconds after it was sent."""
-        self._rows += 1
-        gain = max(_GAIN, 1 / self._rows)
-        error = seconds - self.expect(cost)
-        self._scale += gain * (cost - self._scale)
-        relative = cost / self._scale
-        if self._rows > 1:  # the first is no deviation
-            self.deviation_s += gain * (abs(error) - self.deviation_s)
-        step = gain * error / (1 + relative * relative)
-        self.start_s = max(0.0, self.start_s + step)
-        self.slope_s = max(0.0, self.slope_s + step * relative / self._scale)
-
-    def forecast(self, cost: float, window: float) -> float:
-        """Seconds until the last of so much work is done, the first `window` of which can
-        be with the model at once. By Little's law a full window passes in the time that
-        its last row takes."""
-        at_once = min(cost, window)
-        in_window_s = self.expect(at_once) * (cost / at_once if at_once else 1.0)
-        return in_window_s + _DEVIATIONS * self.deviation_s
+    #: By how much rows took longer because of the work in hand, and that work.
+    _excess_s: float = 0.0
+    _work: float = 0.0
+    _learned_at: float = 0.0
 
     @property
     def is_known(self) -> bool:
         """Whether a row has been learned from."""
-        return self._rows > 0
+        return self._learned_at > 0
+
+    @property
+    def slope_s(self) -> float:
+        """Seconds for a unit of work."""
+        return self._excess_s / self._work if self._work else 0.0
+
+    def learn(self, cost: float, seconds: float, *, was_idle: bool = False) -> None:
+        """So much work, which is one row's where the model `was_idle`, has taken so long."""
+        error = seconds - self.expect(cost)
+        if not self.is_known:
+            self.idle_s = seconds
+        elif was_idle:
+            self.idle_s += _IDLE_GAIN * (seconds - self.idle_s)
+            self.deviation_s += _IDLE_GAIN * (abs(error) - self.deviation_s)
+        else:
+            self.deviation_s += _GAIN * (abs(error) - self.deviation_s)
+            excess_s = max(0.0, seconds - self.idle_s)
+            gain = _GAIN if self._work else 1.0
+            self._excess_s += gain * (excess_s - self._excess_s)
+            self._work += gain * (cost - self._work)
+        self._learned_at = time.monotonic()
 
     def expect(self, cost: float) -> float:
-        """Seconds that a row usually takes that makes the work in hand so much."""
-        return self.start_s + self.slope_s * cost
+        """Seconds that so much work usually takes."""
+        return self.idle_s + self.slope_s * cost
+
+    def forecast(self, cost: float, window: float) -> float:
+        """Seconds that so much work hardly exceeds, of which the model has `window` in hand
+        at a time. By Little's law a full window passes in the time that its last row
+        takes."""
+        at_once = min(cost, window)
+        in_window_s = self.expect(at_once) * (cost / at_once if at_once else 1.0)
+        worth = 2.0 ** ((self._learned_at - time.monotonic()) / _HALF_LIFE_S)
+        return float(worth * (in_window_s + _DEVIATIONS * self.deviation_s))
 
     def fit(self, seconds: float) -> float:
         """The work that is done in so many seconds."""
         if not self.slope_s:
             return float("inf")
-        return max(0.0, seconds - self.start_s) / self.slope_s
+        return max(0.0, seconds - self.idle_s) / self.slope_s

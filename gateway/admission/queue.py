@@ -9,10 +9,6 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
-#: Clients that have had more than their share are remembered; the idle ones of more than so
-#: many are forgotten.
-_MANY_FLOWS = 1024
-
 
 @dataclass(frozen=True)
 class Flow:
@@ -50,8 +46,9 @@ class FairQueue(Generic[Item]):
     def pop(self) -> Item:
         """Takes the next item out. Raises IndexError where there is none."""
         self._now, _, item = heapq.heappop(self._heap)
-        if not self._heap or len(self._ends) > _MANY_FLOWS:
-            self._ends = {f: end for f, end in self._ends.items() if end > self._now}
+        if not self._heap:  # nobody competes any more
+            self._ends.clear()
+            self._now = 0.0
         return item
 
     def __bool__(self) -> bool:

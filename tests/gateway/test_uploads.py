@@ -92,7 +92,7 @@ def see(_: int, row: Row) -> dict[str, Any]:
     return {"seen": np.load(io.BytesIO(row.body))[:, 0, 0, 0].tolist()}
 
 
-def make_uploads(backend: FakeBackend, **given: int) -> Uploads:
+def make_uploads(backend: FakeBackend, **given: Any) -> Uploads:
     """Uploads to a model that takes many rows at once."""
     settings = Captioning(batch_size=8)
     model = catalog.Model("captioning", "captioning", (), ("cpu",), settings)

@@ -1,0 +1,145 @@
+"""A gateway's lane before a model that fills batches as TorchServe does, in simulated time:
+the same load gives the same figures on every machine.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+
+from gateway.admission.board import Board
+from gateway.admission.lane import Lane, Turn
+from gateway.admission.queue import Flow
+from gateway.caller import Caller
+from gateway.errors import Overloaded
+from torchserve_backend import catalog
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds that a batch takes, for itself and for each of its rows."""
+
+    batch_s: float
+    row_s: float
+    #: How long TorchServe waits for a batch of 64 to fill.
+    delay_s: float = 0.1
+
+    @property
+    def capacity(self) -> float:
+        """Rows per second in full batches."""
+        return 64 / (self.batch_s + 64 * self.row_s)
+
+
+@dataclass
+class Outcome:
+    """What became of the requests of one client."""
+
+    answered: int = 0
+    refused: int = 0
+    #: Sent to the model, and not back in time.
+    late: int = 0
+    #: Waited in the gateway, and were not sent after all.
+    given_up: int = 0
+
+
+@dataclass
+class Simulation:
+    """Requests of one row each, to one model through one process."""
+
+    speed: Speed
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    batches: Counter[int] = field(default_factory=Counter)
+    now: float = 1000.0
+
+    def __post_init__(self) -> None:
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._random = random.Random(1)
+        self._waiting: dict[Turn, tuple[str, Flow]] = {}
+        self._queued: deque[tuple[Turn, str, float]] = deque()
+        self._is_busy = False
+        model = catalog.Model(
+            "ko", catalog.TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
+        )
+        self.lane = Lane(model, Board().open("ko"))
+
+    def offer(
+        self, rate: float, seconds: float, limit_s: float, client: str = "a"
+    ) -> Outcome:
+        """Arrivals of a client as Poisson has them; `run` lets them happen."""
+        outcome = self.outcomes[client] = Outcome()
+        at = self.now
+        while (at := at + self._random.expovariate(rate)) < self.now + seconds:
+            self._at(at, lambda: self._arrive(client, limit_s))
+        return outcome
+
+    def run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Until nothing happens any more."""
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "monotonic", lambda: self.now)
+            while self._events:
+                self.now, _, happen = heapq.heappop(self._events)
+                happen()
+                self._send()
+
+    def _at(self, when: float, happen: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (when, next(self._numbers), happen))
+
+    def _arrive(self, client: str, limit_s: float) -> None:
+        cost = self._random.uniform(40, 60)
+        flow = Flow(client)
+        caller = Caller(client, limit_s, self.now + limit_s)
+        try:
+            self.lane.announce(flow, cost, 1, caller)
+        except Overloaded:
+            self.outcomes[client].refused += 1
+            return
+        turn = Turn(cost, 100, caller.deadline)
+        self._waiting[turn] = (client, flow)
+        self.lane.join(flow, turn)
+        self._at(caller.deadline, lambda: self._expire(turn))
+
+    def _expire(self, turn: Turn) -> None:
+        if turn in self._waiting:
+            turn.end(Overloaded("late"))
+
+    def _send(self) -> None:
+        """Those whose turn it is go to the model."""
+        called = [turn for turn in self._waiting if turn.called.is_set()]
+        for turn in called:
+            client, flow = self._waiting.pop(turn)
+            self.lane.withdraw(flow, turn.cost, 1)
+            if turn.problem:
+                self.outcomes[client].given_up += 1
+                continue
+            self._queued.append((turn, client, self.now))
+            if not self._is_busy:
+                self._is_busy = True
+                self._at(self.now + self.speed.delay_s, self._begin)
+
+    def _begin(self) -> None:
+        """A batch with what is there, less what is too late."""
+        taken = [self._queued.popleft() for _ in range(min(64, len(self._queued)))]
+        good = [entry for entry in taken if entry[0].deadline > self.now]
+        self.batches[len(good)] += 1
+        work_s = self.speed.batch_s + self.speed.row_s * len(good) if good else 0.0
+        self._at(self.now + work_s, lambda: self._end(taken))
+
+    def _end(self, rows: list[tuple[Turn, str, float]]) -> None:
+        for turn, client, sent_at in rows:
+            is_late = turn.deadline < self.now
+            self.outcomes[client].late += is_late
+            self.outcomes[client].answered += not is_late
+            self.lane.finish(turn, self.now - sent_at, is_answered=not is_late)
+        self._send()
+        self._is_busy = bool(self._queued)
+        if self._is_busy:
+            is_full = len(self._queued) >= 64
+            self._at(self.now + (0 if is_full else self.speed.delay_s), self._begin)

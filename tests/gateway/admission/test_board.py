@@ -1,0 +1,98 @@
+"""What processes see of each other, and the workers of them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gateway.admission.board import PROCESSES, ROWS, Board, BoardFull, Load
+from handlers.wanted import FILE, Wanted
+
+LOAD = Load(3, 30.0, 300, 4, 40.0, 5.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / FILE.parent
+
+
+def test_a_process_alone_reads_what_it_says():
+    model = Board().open("ko")
+    assert model.read() == (Load(), 0)
+    model.tell(LOAD)
+    assert model.read() == (LOAD, 1)
+
+
+def test_processes_add_up(folder: Path):
+    first, second = (Board(folder).open("ko") for _ in range(2))
+    first.tell(LOAD)
+    second.tell(Load(1, 10.0, 100, 0, 0.0, 7.0))
+    assert first.read() == second.read() == (Load(4, 40.0, 400, 4, 40.0, 7.0), 1)
+
+
+def test_models_are_apart(folder: Path):
+    board = Board(folder)
+    ko, fr = board.open("ko"), board.open("fr")
+    ko.tell(LOAD)
+    assert fr.read() == (Load(), 0)
+
+
+@pytest.mark.parametrize("age_s", [60, -60], ids=["silent", "of another boot"])
+def test_a_process_that_says_nothing_does_not_count(
+    folder: Path, age_s: float, monkeypatch: pytest.MonkeyPatch
+):
+    first, second = (Board(folder).open("ko") for _ in range(2))
+    now = time.monotonic()
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "monotonic", lambda: now - age_s)
+        first.tell(LOAD)
+    assert second.read() == (Load(), 0)
+
+
+def test_a_place_that_is_free_again_begins_empty(folder: Path):
+    stale = np.full((PROCESSES, 7), time.monotonic())
+    folder.mkdir()
+    (folder / "ko.model").write_bytes(stale.tobytes())
+    board = Board(folder)
+    before, _ = board.open("ko").read()
+    after, _ = Board(folder).open("ko").read()
+    assert after.sent_rows < before.sent_rows
+
+
+def test_a_torn_file_is_made_whole(folder: Path):
+    folder.mkdir()
+    (folder / "rows").write_bytes(b"\1")
+    (folder / "ko.model").write_bytes(b"")
+    board = Board(folder)
+    board.open("ko").tell(LOAD)
+    assert (folder / "rows").stat().st_size == PROCESSES * ROWS
+
+
+def test_there_are_places_for_so_many(folder: Path):
+    boards = [Board(folder) for _ in range(PROCESSES)]
+    assert {board.place for board in boards} == set(range(PROCESSES))
+    with pytest.raises(BoardFull, match="64 processes"):
+        Board(folder)
+
+
+def test_workers_see_which_rows_are_wanted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BABELGATE_RUN", str(folder.parent))
+    wanted, board = Wanted(), Board(folder)
+    first, second = board.take_number(), board.take_number()
+    assert first is not None
+    assert second is not None
+    assert (wanted.has(str(first)), wanted.has(str(second))) == (True, True)
+    board.revoke(first)
+    board.give_back(second)
+    assert (wanted.has(str(first)), wanted.has(str(second))) == (False, False)
+
+
+def test_where_numbers_run_out_rows_have_none(folder: Path):
+    board = Board(folder)
+    assert None not in [board.take_number() for _ in range(ROWS)]
+    assert board.take_number() is None

@@ -1,0 +1,160 @@
+"""How much of what it could do a model does in time, and who gets it, whatever is asked.
+
+The figures are those of the simulation; `python -m benchmarks overload` measures the stack.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gateway.admission.board import Board
+from gateway.admission.lane import Lane, Turn
+from gateway.admission.queue import Flow
+from gateway.errors import Overloaded
+from tests.gateway.admission.simulation import Simulation, Speed
+from tests.gateway.callers import make_caller
+from torchserve_backend import catalog
+
+#: The phrasebook on two cores, with TorchServe's window as it ships and as tuned.
+PHRASEBOOK, TUNED = Speed(0.01, 0.0033), Speed(0.01, 0.0033, delay_s=0.005)
+#: A model of M2M100-418M's size.
+LARGE = Speed(0.3, 0.07)
+
+
+@pytest.mark.parametrize(
+    ("speed", "limit_s", "least"),
+    [
+        pytest.param(PHRASEBOOK, 30, 0.95, id="phrasebook, 30 s"),
+        pytest.param(PHRASEBOOK, 2, 0.95, id="phrasebook, 2 s"),
+        # A row waits for two windows and two batches, which together are longer.
+        pytest.param(PHRASEBOOK, 0.5, 0.5, id="phrasebook, 500 ms"),
+        pytest.param(TUNED, 0.5, 0.9, id="phrasebook, 500 ms, short window"),
+        pytest.param(LARGE, 30, 0.9, id="large, 30 s"),
+        pytest.param(LARGE, 2, 0.5, id="large, 2 s"),
+    ],
+)
+def test_no_load_keeps_the_model_from_answering_in_time(
+    speed: Speed, limit_s: float, least: float, monkeypatch: pytest.MonkeyPatch
+):
+    simulation = Simulation(speed)
+    seconds = 30
+    for times in (0.9, 2, 4, 10):
+        outcome = simulation.offer(times * speed.capacity, seconds, limit_s)
+        simulation.run(monkeypatch)
+        expected = min(1.0, least / 0.9) * 0.9 if times < 1 else least
+        assert outcome.answered / seconds >= expected * 0.95 * speed.capacity
+        assert outcome.late <= 0.05 * (outcome.answered + outcome.late)
+
+
+def test_after_the_load_has_gone_everything_is_answered_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    simulation = Simulation(LARGE)
+    simulation.offer(10 * LARGE.capacity, 30, 2)
+    simulation.run(monkeypatch)
+    outcome = simulation.offer(0.3 * LARGE.capacity, 60, 2)
+    simulation.run(monkeypatch)
+    assert outcome.refused + outcome.given_up + outcome.late <= 0.1 * outcome.answered
+
+
+def test_a_client_that_asks_too_much_does_not_take_the_others_share(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    simulation = Simulation(PHRASEBOOK)
+    greedy = simulation.offer(10 * PHRASEBOOK.capacity, 20, 5, client="greedy")
+    modest = simulation.offer(0.2 * PHRASEBOOK.capacity, 20, 5, client="modest")
+    simulation.run(monkeypatch)
+    asked = modest.answered + modest.refused + modest.given_up + modest.late
+    assert modest.answered >= 0.98 * asked
+    assert greedy.refused > greedy.answered
+
+
+def make_lane(**settings: int) -> Lane:
+    section = catalog.Translation(**settings)  # type: ignore[arg-type]
+    model = catalog.Model("ko", catalog.TRANSLATION, ("ko",), ("cpu",), section)
+    return Lane(model, Board().open("ko"))
+
+
+def join(lane: Lane, count: int, *, size: int = 1, client: str = "a") -> list[Turn]:
+    """Announces rows and puts them into the queue."""
+    caller = make_caller(address=client)
+    lane.announce(Flow(client), float(count), count, caller)
+    turns = [Turn(1.0, size, caller.deadline) for _ in range(count)]
+    for turn in turns:
+        lane.join(Flow(client), turn)
+    return turns
+
+
+def sent(turns: list[Turn]) -> int:
+    return sum(turn.is_sent for turn in turns)
+
+
+def test_the_model_has_one_batch_and_the_next():
+    lane = make_lane(batch_size=8)
+    turns = join(lane, 40)
+    assert sent(turns) == 16
+    lane.finish(turns[0], 0.1, is_answered=True)
+    assert sent(turns) == 17
+
+
+def test_the_model_has_a_bounded_number_of_bytes():
+    turns = join(make_lane(), 40, size=8 << 20)
+    assert sent(turns) == 8
+
+
+def test_a_row_that_is_larger_than_that_goes_alone():
+    turns = join(make_lane(), 2, size=100 << 20)
+    assert sent(turns) == 1
+
+
+def test_a_full_queue_says_how_long_it_takes():
+    lane = make_lane(queue_size=100)
+    turns = join(lane, 200)
+    for turn in turns[:128]:
+        lane.finish(turn, 0.5, is_answered=True)
+    with pytest.raises(Overloaded, match="200 rows wait already") as caught:
+        join(lane, 1)
+    assert int(caught.value.headers["Retry-After"]) >= 1
+
+
+def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
+    lane = make_lane(batch_size=1)
+    turns = join(lane, 10)
+    for turn in turns[:4]:
+        lane.finish(turn, 2.0, is_answered=True)
+    caller = make_caller(3)
+    with pytest.raises(Overloaded, match="take about [0-9.]+ s, it has [23]") as caught:
+        lane.announce(Flow("b"), 5.0, 5, caller)
+    assert int(caught.value.headers["Retry-After"]) > 1
+
+
+def test_a_turn_that_was_ended_is_passed_over():
+    lane = make_lane(batch_size=1)
+    first, second, third, fourth = join(lane, 4)
+    assert (first.is_sent, second.is_sent) == (True, True)
+    third.end(Overloaded("gone"))
+    lane.finish(first, 0.1, is_answered=True)
+    assert (third.is_sent, fourth.is_sent) == (False, True)
+    with pytest.raises(Overloaded, match="gone"):
+        lane.wait(third)
+
+
+def test_whoever_is_ended_after_being_called_gives_the_place_back():
+    lane = make_lane(batch_size=1)
+    first, _, third = join(lane, 3)
+    first.end(Overloaded("gone"))
+    with pytest.raises(Overloaded, match="gone"):
+        lane.wait(first)
+    assert third.is_sent
+
+
+def test_a_row_that_waits_in_vain_is_not_sent():
+    lane = make_lane(batch_size=1)
+    turns = join(lane, 3)
+    turns[2].deadline = -math.inf
+    with pytest.raises(Overloaded, match="longer than expected"):
+        lane.wait(turns[2])
+    lane.finish(turns[0], 0.1, is_answered=True)
+    assert not turns[2].is_sent

@@ -1,0 +1,60 @@
+"""What is learned from rows that come back."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gateway.admission.pace import Pace
+
+
+def learn(pace: Pace, rows: int, cost: float, seconds: float) -> None:
+    for _ in range(rows):
+        pace.learn(cost, seconds)
+
+
+def test_nothing_is_known_at_first():
+    pace = Pace()
+    assert (pace.forecast(1000, 100), pace.fit(1)) == (0, float("inf"))
+
+
+def test_a_row_that_finds_the_model_idle_says_where_the_line_begins():
+    pace = Pace()
+    pace.learn(1, 0.1, was_idle=True)
+    learn(pace, 200, 100, 1.1)
+    assert pace.expect(0) == pytest.approx(0.1)
+    assert pace.expect(100) == pytest.approx(1.1, rel=0.02)
+    assert pace.fit(0.6) == pytest.approx(50, rel=0.02)
+
+
+def test_many_windows_take_as_many_times_as_long_as_one():
+    pace = Pace()
+    pace.learn(1, 0.1, was_idle=True)
+    learn(pace, 500, 100, 1.1)
+    assert pace.forecast(1000, 100) == pytest.approx(11, rel=0.05)
+
+
+def test_a_batch_shows_that_the_model_has_become_slower():
+    pace = Pace()
+    pace.learn(1, 0.1, was_idle=True)
+    learn(pace, 200, 100, 1.1)
+    learn(pace, 64, 100, 10)
+    assert pace.expect(100) > 9
+
+
+def test_what_spreads_is_forecast_with_care():
+    steady, unsteady = Pace(), Pace()
+    for pace, spread in ((steady, 0.0), (unsteady, 0.5)):
+        pace.learn(1, 0.1, was_idle=True)
+        for i in range(500):
+            pace.learn(100, 1 + spread * (-1) ** i)
+    assert unsteady.forecast(100, 100) > steady.forecast(100, 100) + spread
+
+
+def test_what_was_learned_fades(monkeypatch: pytest.MonkeyPatch):
+    pace = Pace()
+    pace.learn(1, 4.0, was_idle=True)
+    learned_at = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: learned_at + 60)
+    assert pace.forecast(1, 1) == pytest.approx(1.0, rel=0.01)

@@ -1,0 +1,67 @@
+"""Whose turn it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.admission.queue import FairQueue, Flow
+
+
+def drain(queue: FairQueue[str]) -> list[str]:
+    taken = []
+    while queue:
+        taken.append(queue.pop())
+    return taken
+
+
+def test_one_clients_items_come_in_their_order():
+    queue: FairQueue[str] = FairQueue()
+    for item in "abcd":
+        queue.push(Flow("a"), 1, item)
+    assert drain(queue) == list("abcd")
+
+
+def test_a_client_that_comes_later_does_not_wait_for_the_whole_queue_of_another():
+    queue: FairQueue[str] = FairQueue()
+    for _ in range(1000):
+        queue.push(Flow("greedy"), 1, "greedy")
+    for _ in range(10):
+        queue.pop()
+    queue.push(Flow("modest"), 1, "modest")
+    assert "modest" in [queue.pop(), queue.pop()]
+
+
+def test_work_counts_and_not_items():
+    queue: FairQueue[str] = FairQueue()
+    for _ in range(100):
+        queue.push(Flow("long"), 10, "long")
+        queue.push(Flow("short"), 1, "short")
+    first = drain(queue)[:55]
+    assert first.count("short") == pytest.approx(50, abs=2)
+
+
+def test_short_requests_have_four_times_the_share_of_bulk():
+    queue: FairQueue[str] = FairQueue()
+    for _ in range(100):
+        queue.push(Flow("a", is_bulk=True), 1, "bulk")
+        queue.push(Flow("a"), 1, "short")
+    assert drain(queue)[:50].count("short") == pytest.approx(40, abs=2)
+
+
+def test_a_client_that_was_idle_has_saved_no_share():
+    queue: FairQueue[str] = FairQueue()
+    for _ in range(100):
+        queue.push(Flow("busy"), 1, "busy")
+        queue.pop()
+    for _ in range(10):
+        queue.push(Flow("busy"), 1, "busy")
+        queue.push(Flow("idle"), 1, "idle")
+    assert drain(queue)[:10].count("busy") == pytest.approx(5, abs=1)
+
+
+def test_clients_that_have_gone_are_forgotten():
+    queue: FairQueue[str] = FairQueue()
+    for number in range(5000):
+        queue.push(Flow(str(number)), 1, "x")
+    drain(queue)
+    assert not queue._ends
