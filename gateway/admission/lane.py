@@ -143,6 +143,7 @@ class Lane:
         took_s = turn.begun_s + seconds
         if is_answered or (is_heard and took_s > self.pace.expect(turn.in_hand)):
             self.pace.learn(turn.in_hand, took_s, was_idle=turn.was_idle)
+        self.pace.judge(is_late=now > turn.deadline)
         if is_answered:
             self._heard_at = now
         self._release(turn)

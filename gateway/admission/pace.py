@@ -12,9 +12,11 @@ from dataclasses import dataclass
 _GAIN = 0.05
 #: Rows that find the model idle are rarer.
 _IDLE_GAIN = 0.3
-#: A deviation is followed as by Jacobson and Karels (SIGCOMM 1988), four of which TCP adds
-#: to a round trip; a queue's times spread less than a network's.
-_DEVIATIONS = 2.5
+#: A deviation is followed as by Jacobson and Karels (SIGCOMM 1988). TCP adds four of them to
+#: a round trip; here they become as many as leave this part of the rows late, by stochastic
+#: approximation (Robbins and Monro 1951).
+_FEWEST_DEVIATIONS, _MOST_DEVIATIONS = 2.0, 10.0
+_LATE, _LATE_STEP = 0.01, 0.2
 #: What was learned is worth half of it after so long without another row: nothing is
 #: learned while everything is refused.
 _HALF_LIFE_S = 30.0
@@ -32,6 +34,7 @@ class Pace:
 
     idle_s: float = 0.0
     deviation_s: float = 0.0
+    deviations: float = _FEWEST_DEVIATIONS
     #: By how much rows took longer because of the work in hand, and that work.
     _excess_s: float = 0.0
     _work: float = 0.0
@@ -55,6 +58,7 @@ class Pace:
         elif was_idle:
             self.idle_s += _IDLE_GAIN * (seconds - self.idle_s)
             self.deviation_s += _IDLE_GAIN * (abs(error) - self.deviation_s)
+            self.deviations += _IDLE_GAIN * (_FEWEST_DEVIATIONS - self.deviations)
         else:
             self.deviation_s += _GAIN * (abs(error) - self.deviation_s)
             excess_s = max(0.0, seconds - self.idle_s)
@@ -62,6 +66,12 @@ class Pace:
             self._excess_s += gain * (excess_s - self._excess_s)
             self._work += gain * (cost - self._work)
         self._learned_at = time.monotonic()
+
+    def judge(self, *, is_late: bool) -> None:
+        """A row that was sent because the forecast gave it enough time."""
+        step = _LATE_STEP * ((1 - _LATE) if is_late else -_LATE)
+        wanted = self.deviations + step
+        self.deviations = min(_MOST_DEVIATIONS, max(_FEWEST_DEVIATIONS, wanted))
 
     def expect(self, cost: float) -> float:
         """Seconds that so much work usually takes."""
@@ -74,7 +84,7 @@ class Pace:
         at_once = min(cost, window)
         in_window_s = self.expect(at_once) * (cost / at_once if at_once else 1.0)
         worth = 2.0 ** ((self._learned_at - time.monotonic()) / _HALF_LIFE_S)
-        return float(worth * (in_window_s + _DEVIATIONS * self.deviation_s))
+        return float(worth * (in_window_s + self.deviations * self.deviation_s))
 
     def fit(self, seconds: float) -> float:
         """The work that is done in so many seconds."""
