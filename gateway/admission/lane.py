@@ -21,6 +21,8 @@ from torchserve_backend.catalog import Model
 #: A batch that is being computed, and the next one, which waits for it in TorchServe: more
 #: would wait there, where nobody looks at deadlines and clients.
 _BATCHES = 2
+#: However small the batches are, a few rows hide the way to the model and back.
+_FEWEST_ROWS = 4
 #: TorchServe holds a row several times, on a heap of 1 GB.
 _MOST_BYTES = 64 << 20
 #: A forecast may be wrong by so much of a request's time.
@@ -72,7 +74,9 @@ class Lane:
         #: The work that each client has announced and not been given.
         self._announced: defaultdict[Flow, float] = defaultdict(float)
         self._announced_rows = 0
-        self._most_rows = _BATCHES * settings.batch_size * model.workers
+        self._most_rows = max(
+            _FEWEST_ROWS, _BATCHES * settings.batch_size * model.workers
+        )
         self._most_waiting = settings.queue_size
         self._timeout_s = settings.response_timeout * _TIMEOUT_SHARE
         self._shortest_s, self._shortest_until = math.inf, 0.0

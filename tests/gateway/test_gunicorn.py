@@ -143,8 +143,9 @@ def send(url: str, *parts: bytes) -> bytes:
 def test_sentences_of_a_document_are_with_torchserve_at_the_same_time(url, torchserve):
     torchserve.together = threading.Barrier(AT_ONCE)
     torchserve.will(*["together"] * 2 * AT_ONCE)
-    answer = post(url, "One. " * 2 * AT_ONCE)
-    assert answer.json() == {"translated": "ko:One. " * 2 * AT_ONCE}
+    lines = [f"Line {i}." for i in range(2 * AT_ONCE)]
+    answer = post(url, "\n".join(lines))
+    assert answer.json() == {"translated": "\n".join(f"ko:{line}" for line in lines)}
     assert torchserve.most_at_once == AT_ONCE
 
 
@@ -282,7 +283,9 @@ def test_of_a_client_that_has_gone_no_further_sentence_is_sent(url, torchserve):
     torchserve.together = threading.Barrier(AT_ONCE + 1)
     torchserve.will(*["together"] * AT_ONCE)
     address = urlsplit(url)
-    body = json.dumps(WANTED | {"src_text": "One. " * 5 * AT_ONCE}).encode()
+    body = json.dumps(
+        WANTED | {"src_text": "\n".join(map(str, range(5 * AT_ONCE)))}
+    ).encode()
     with socket.create_connection((address.hostname, address.port)) as client:
         head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall(head.encode() + body)

@@ -39,7 +39,7 @@ def test_no_load_keeps_the_model_from_answering_in_time(
     speed: Speed, limit_s: float, least: float, monkeypatch: pytest.MonkeyPatch
 ):
     simulation = Simulation(speed)
-    seconds = 30
+    seconds = 15
     for times in (0.9, 2, 4, 10):
         outcome = simulation.offer(times * speed.capacity, seconds, limit_s)
         simulation.run(monkeypatch)
@@ -122,7 +122,7 @@ def test_a_full_queue_says_how_long_it_takes():
 def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
     lane = make_lane(batch_size=1)
     turns = join(lane, 10)
-    for turn in turns[:4]:
+    for turn in turns[:6]:
         lane.finish(turn, 2.0, is_answered=True)
     caller = make_caller(3)
     with pytest.raises(Overloaded, match="take about [0-9.]+ s, it has [23]") as caught:
@@ -131,30 +131,30 @@ def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
 
 
 def test_a_turn_that_was_ended_is_passed_over():
-    lane = make_lane(batch_size=1)
-    first, second, third, fourth = join(lane, 4)
-    assert (first.is_sent, second.is_sent) == (True, True)
-    third.end(Overloaded("gone"))
-    lane.finish(first, 0.1, is_answered=True)
-    assert (third.is_sent, fourth.is_sent) == (False, True)
+    lane = make_lane(batch_size=2)
+    *with_model, gone, last = join(lane, 6)
+    assert sent(with_model) == 4
+    gone.end(Overloaded("gone"))
+    lane.finish(with_model[0], 0.1, is_answered=True)
+    assert (gone.is_sent, last.is_sent) == (False, True)
     with pytest.raises(Overloaded, match="gone"):
-        lane.wait(third)
+        lane.wait(gone)
 
 
 def test_whoever_is_ended_after_being_called_gives_the_place_back():
-    lane = make_lane(batch_size=1)
-    first, _, third = join(lane, 3)
+    lane = make_lane(batch_size=2)
+    first, *_, last = join(lane, 5)
     first.end(Overloaded("gone"))
     with pytest.raises(Overloaded, match="gone"):
         lane.wait(first)
-    assert third.is_sent
+    assert last.is_sent
 
 
 def test_a_row_that_waits_in_vain_is_not_sent():
-    lane = make_lane(batch_size=1)
-    turns = join(lane, 3)
-    turns[2].deadline = -math.inf
+    lane = make_lane(batch_size=2)
+    *with_model, last = join(lane, 5)
+    last.deadline = -math.inf
     with pytest.raises(Overloaded, match="longer than expected"):
-        lane.wait(turns[2])
-    lane.finish(turns[0], 0.1, is_answered=True)
-    assert not turns[2].is_sent
+        lane.wait(last)
+    lane.finish(with_model[0], 0.1, is_answered=True)
+    assert not last.is_sent

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from handlers.engine.batching import Batcher
+from handlers.engine.batching import Answer, Batcher
 from handlers.engine.errors import DeviceFault, OutOfMemory, TooLate
 from handlers.engine.guard import Fault
 from handlers.engine.m2m100 import Decoding, Sentence, Translation
@@ -28,7 +28,7 @@ def words(*counts: int) -> list[Sentence]:
     return [sentence(f"T{i}" + " w" * (n - 1)) for i, n in enumerate(counts)]
 
 
-def texts(answers: Sequence[Translation | OutOfMemory]) -> list[str]:
+def texts(answers: Sequence[Answer]) -> list[str]:
     """The translated texts; where there is none, `too large`."""
     return [a.text if isinstance(a, Translation) else "too large" for a in answers]
 
