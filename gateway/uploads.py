@@ -4,7 +4,6 @@ and the answers come back in the order of the images.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +14,10 @@ from gevent.pool import Pool
 
 from gateway.backend import Backend, Row
 from gateway.buffering import Buffer, Share
-from gateway.connection import Body, has_gone, read_chunk
-from gateway.errors import (
-    BodyTooLarge,
-    ClientGone,
-    Problem,
-)
+from gateway.connection import Incoming, has_gone
+from gateway.errors import BodyTooLarge, ClientGone, Problem
 from gateway.images import AHEAD_BYTES, ROW_BYTES, Cut, Limits, cut
+from gateway.pace import Pace
 from gateway.settings import Settings
 
 #: Rows of one upload that are with the backend at the same time: a worker never waits for
@@ -30,26 +26,10 @@ ROWS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
-class Upload:
-    """A request with images; a body in chunks has no `length`."""
+class Upload(Incoming):
+    """A request with images."""
 
-    body: Body
-    length: int | None
-    content_type: str
-    #: The connection that it comes by, where there is one.
-    client: socket.socket | None = None
-
-    def read(self, deadline: float) -> Iterator[bytes]:
-        """All of it, in pieces.
-
-        Raises as `read_chunk`; ClientGone also where it ends too early.
-        """
-        found = 0
-        while chunk := read_chunk(self.body, deadline):
-            found += len(chunk)
-            yield chunk
-        if self.length is not None and found < self.length:
-            raise ClientGone("The client has closed the connection.")
+    content_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,7 +47,8 @@ class Uploads:
         self.backend = backend
         self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
-        self.buffer = Buffer(settings.upload_buffer_bytes, largest)
+        self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
+        self.pace = Pace(settings.body_bytes_per_s, settings.body_grace_s)
 
     def answer(
         self,
@@ -82,8 +63,7 @@ class Uploads:
         most = self.limits.max_upload_bytes
         if upload.length is not None and upload.length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
-        ahead = min(AHEAD_BYTES, most if upload.length is None else upload.length)
-        with self.buffer.share(ahead, deadline) as share:
+        with self.buffer.share(deadline) as share:
             job = _Job(self, upload, model, parameters, deadline, share)
             return job.run(is_single=is_single)
 
@@ -98,6 +78,8 @@ class _Job:
     parameters: Mapping[str, str]
     deadline: float
     share: Share
+    #: Bytes that it holds of what is read and belongs to no row yet.
+    ahead: int = 0
     failure: Exception | None = None
     #: Who waits for the client, while it does.
     reader: Any = None
@@ -115,7 +97,7 @@ class _Job:
         )
         try:
             for row in rows:
-                held = self.share.send()
+                held = self.share.send(self.ahead)
                 sent.append(self.pool.spawn(self._send, row))
                 # Also of one that is ended before it has begun.
                 sent[-1].rawlink(lambda _, held=held: self.share.release(held))
@@ -129,13 +111,13 @@ class _Job:
             self.pool.kill(block=False)
 
     def _read(self) -> Iterator[bytes]:
-        chunks = self.upload.read(self.deadline)
+        chunks = self.upload.read(self.deadline, self.uploads.pace, self._expect)
         while True:
             self._check()
             self.reader = gevent.getcurrent()
             try:
                 chunk = next(chunks, b"")
-            except ClientGone:
+            except (ClientGone, InterruptedError):
                 self._check()  # no, it was interrupted
                 raise
             finally:
@@ -143,6 +125,14 @@ class _Job:
             if not chunk:
                 return
             yield chunk
+
+    def _expect(self, count: int) -> None:
+        """What has come is held, and what may come at once; of an idle upload next to
+        nothing."""
+        more = min(count, AHEAD_BYTES) - self.ahead
+        if more > 0:
+            self.share.grow(more)
+            self.ahead += more
 
     def _interrupt(self) -> None:
         """A client may wait for the answer before it sends more."""

@@ -41,8 +41,8 @@ class Reception:
         upload = Upload(
             request.stream,
             request.content_length,
-            request.content_type or "",
             request.environ.get("gunicorn.socket"),
+            request.content_type or "",
         )
         header = request.headers.get("X-Timeout-Ms")
         timeout_s = parse_timeout_ms(header, self.settings.upload_timeout_s)

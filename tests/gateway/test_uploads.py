@@ -94,7 +94,7 @@ def ask(
     length = options.pop("length", None)
     uploads = options.pop("uploads", None) or Uploads(backend, Settings())
     return uploads.answer(
-        Upload(body, length, ""),
+        Upload(body, length),
         "captioning",
         parameters={"a": "b"},
         deadline=time.monotonic() + limit_s,

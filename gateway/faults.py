@@ -1,0 +1,49 @@
+"""An error as a log may have it: its type and the places that it came by. What it says may
+quote what people translate, and so may the arguments of a greenlet.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+from types import TracebackType
+from typing import Any
+
+from gevent.hub import Hub
+
+_ROOT = __file__.rpartition("/gateway/")[0] + "/"
+
+
+def describe(error: BaseException) -> str:
+    """`ValueError at gateway/a.py:3 in f, gateway/b.py:5 in g`, and what it was raised from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = ", ".join(
+        f"{frame.filename.removeprefix(_ROOT)}:{frame.lineno} in {frame.name}"
+        for frame in frames
+    )
+    said = f"{type(error).__name__} at {places or 'no place'}"
+    cause = error.__cause__ or error.__context__
+    return f"{said}; from {describe(cause)}" if cause else said
+
+
+def reduce_logs() -> None:
+    """From now on whatever fails in this process is logged so: where a logger shows a
+    traceback, in a greenlet, in a thread, and where nobody can be told."""
+    logging.Formatter.formatException = lambda _, info: describe(info[1])  # type: ignore
+    Hub.print_exception = _print_exception
+    threading.excepthook = lambda args: _print(args.exc_value)
+    sys.unraisablehook = lambda args: _print(args.exc_value)
+
+
+def _print_exception(
+    hub: Hub, context: Any, kind: Any, value: Any, place: TracebackType | None
+) -> None:
+    if isinstance(value, BaseException):
+        _print(value.with_traceback(place))
+
+
+def _print(error: BaseException | None) -> None:
+    if error is not None:
+        logging.getLogger("gunicorn.error").error("not caught: %s", describe(error))
