@@ -254,17 +254,21 @@ def test_metrics_are_for_this_machine_only(door, source, headers, status):
     assert get(door, "/metrics", source, **headers)[0] == status
 
 
-class _Echo(BaseHTTPRequestHandler):
+class Echo(BaseHTTPRequestHandler):
     """A gateway that answers with the headers it gets."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        """Reads a body that has a length."""
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
         body = json.dumps(dict(self.headers.items())).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    do_POST = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
         """Says nothing."""
@@ -273,7 +277,7 @@ class _Echo(BaseHTTPRequestHandler):
 @pytest.fixture
 def echo(tmp_path: Path) -> Iterator[str]:
     """nginx before such a gateway: its URL."""
-    gateway, port = ClosingServer(("127.0.0.1", 0), _Echo), find_port()
+    gateway, port = ClosingServer(("127.0.0.1", 0), Echo), find_port()
     gateway.start()
     nginx = start_nginx(tmp_path / "nginx", port, f"127.0.0.1:{gateway.server_port}")
     try:
