@@ -8,7 +8,6 @@ import logging
 import sys
 import threading
 import traceback
-from types import TracebackType
 from typing import Any
 
 from gevent.hub import Hub
@@ -36,18 +35,11 @@ def reduce_logs() -> None:
     """From now on whatever fails in this process is logged so: where a logger shows a
     traceback, in a greenlet, in a thread, and where nobody can be told."""
     logging.Formatter.formatException = lambda _, info: describe(info[1])  # type: ignore
-    Hub.print_exception = _print_exception
+    Hub.print_exception = lambda *given: _print(given[3])  # its fourth is the error
     threading.excepthook = lambda args: _print(args.exc_value)
     sys.unraisablehook = lambda args: _print(args.exc_value)
 
 
-def _print_exception(
-    hub: Hub, context: Any, kind: Any, value: Any, place: TracebackType | None
-) -> None:
-    if isinstance(value, BaseException):
-        _print(value.with_traceback(place))
-
-
-def _print(error: BaseException | None) -> None:
-    if error is not None:
+def _print(error: Any) -> None:
+    if isinstance(error, BaseException):
         logging.getLogger("gunicorn.error").error("not caught: %s", describe(error))
