@@ -16,9 +16,8 @@ from gateway.errors import (
 )
 from gateway.pace import Pace
 
-#: What is read beside bodies that are not packed; `x-gzip` is its old name.
-GZIP = "gzip"
-_GZIP_NAMES, _PLAIN_NAMES = {GZIP, "x-gzip"}, {"", "identity"}
+#: `x-gzip` is the old name.
+_GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
 #: zlib's number for gzip's header and checksum around it.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _BROKEN = "The body is not what its Content-Encoding says: "
@@ -33,7 +32,7 @@ def read_whole(
     """
     name = encoding.strip().lower()
     if name not in _GZIP_NAMES | _PLAIN_NAMES:
-        raise UnsupportedEncoding("Expected a body as it is, or with gzip.", GZIP)
+        raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
     if (incoming.length or 0) > most_bytes:
         raise BodyTooLarge(TOO_LARGE)
     pieces = _limit(incoming.read(deadline, pace), most_bytes)
@@ -52,14 +51,16 @@ def _limit(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
 
 
 def _unpack(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """A byte more than `most` of each piece at the most, however much is in it."""
-    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    """No more than `most` bytes and one of each piece, however much is in it. A body of
+    nothing stays one."""
+    unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), True
     try:
         for piece in pieces:
+            is_empty = False
             yield unpacker.decompress(piece, most + 1)
             if unpacker.unused_data:
                 raise MalformedRequest(_BROKEN + "it goes on after the end of gzip.")
     except zlib.error as error:
         raise MalformedRequest(_BROKEN + "this is no gzip.") from error
-    if not unpacker.eof:
+    if not (unpacker.eof or is_empty):
         raise MalformedRequest(_BROKEN + "gzip ends too early.")

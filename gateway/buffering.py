@@ -108,15 +108,15 @@ class Share:
     _deadline: float
 
     def grow(self, count: int) -> None:
-        """Waits for so many bytes more, before they are read or copied.
+        """Waits for room for `count` bytes, before they are read or copied.
 
         Raises DeadlineExceeded where the upload's deadline comes first.
         """
         self._buffer._take(_Ticket(self, count), self._deadline)
 
     def send(self, kept: int) -> int:
-        """A row has all its bytes: what is held but for `kept`. So many stay held until
-        they are released."""
+        """A row has all its bytes: what is held but for `kept`. Returns how many these are;
+        they stay held until they are released."""
         return self._buffer._send(self, kept)
 
     def release(self, count: int) -> None:

@@ -30,7 +30,7 @@ from gateway.pace import Connection, Pace, Patience, TooSlow
 
 #: The system's own: gevent's lets others run, and does not know POLLRDHUP.
 _poll = get_original("select", "poll")
-#: What is read at once, at the most and to begin with.
+#: The most that is read at once, and what is read to begin with.
 READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
 #: For the rest of a body whose answer is known already: before it is sent, so that the
 #: connection can be used again, and after that, for who sends more.

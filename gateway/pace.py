@@ -22,33 +22,33 @@ _LEAST_S = 0.001
 
 
 class TooSlow(Exception):
-    """The client's patience may have no end; ours has."""
+    """A body has come more slowly than its pace allows."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """So many bytes a second, and how long nothing needs to come."""
+    """How many bytes have to come in a second, and how long nothing needs to come."""
 
     bytes_per_s: float
     grace_s: float
 
 
 class Patience:
-    """How long one body's silence is still borne. Bytes earn what silence spends, the grace
-    at the most: who pauses now and then is not too slow, who trickles is."""
+    """How long one body's silence is still borne. Bytes earn what silence spends, up to the
+    grace: a client that pauses now and then is not too slow, one that trickles is."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self.left_s = pace.grace_s
 
     def count(self, seconds: float, size: int) -> None:
-        """So many bytes came after so many seconds."""
+        """`size` bytes came after `seconds`."""
         left_s = max(self.left_s - seconds, 0) + size / self._pace.bytes_per_s
         self.left_s = min(left_s, self._pace.grace_s)
 
 
 class Connection(socket.socket):  # type: ignore[misc]
-    """A client's."""
+    """A client's connection, which can measure what it reads."""
 
     _patience: Patience | None = None
     #: No more is read at once: Gunicorn reads ahead of what it is asked for.

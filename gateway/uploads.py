@@ -127,8 +127,8 @@ class _Job:
             yield chunk
 
     def _expect(self, count: int) -> None:
-        """What has come is held, and what may come at once; of an idle upload next to
-        nothing."""
+        """Holds what has come and what may come with the next piece, which for an idle
+        upload is next to nothing."""
         more = min(count, AHEAD_BYTES) - self.ahead
         if more > 0:
             self.share.grow(more)

@@ -1,5 +1,5 @@
 """Gunicorn's gevent worker, except that a client whose request Gunicorn itself cannot read,
-or for whom there is no room, gets a problem document like every other; that slow bodies are
+or for which there is no room, gets a problem document like every other; that slow bodies are
 noticed; and that no log quotes what an error says.
 """
 
@@ -27,8 +27,8 @@ from gateway.pace import Connection
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 
-#: Connections that are told that there are too many, at the same time, and how long each
-#: may take over it. More wait to be accepted, so long at the most.
+#: How many connections are told at the same time that there are too many, and how long each
+#: may take over it. Others wait that long to be accepted.
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
 
 
@@ -39,7 +39,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._most: int = self.cfg.worker_connections
         self._open = 0
-        # Gunicorn accepts no more than these; who is not accepted waits without an answer.
+        # Gunicorn accepts no more than these; a client that is not accepted gets no answer.
         self.worker_connections = self._most + _REFUSED_AT_ONCE
 
     def init_process(self) -> None:

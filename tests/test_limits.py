@@ -29,7 +29,7 @@ OTHER_FILES = 64
 
 @dataclass(frozen=True)
 class Limits:
-    """All of them, on a machine of so many cores."""
+    """All of them, on a machine with `cores`."""
 
     cores: int
     of_address: int

@@ -1,5 +1,5 @@
-"""Who knocks at the door: too many at a time, too slowly, from elsewhere, in odd pieces. Each
-gets an answer or a problem document, and nothing is written down of it.
+"""Clients that come too many at a time, too slowly, from elsewhere or in odd pieces: each gets
+an answer or a problem document, and nothing of it is written down.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_problem(client: socket.socket) -> tuple[int, str]:
 
 
 def knock(url: str, count: int, release: threading.Event, door: Door) -> Counter[str]:
-    """How so many requests end that are all made before the first is answered; a reset or
+    """How `count` requests end that are all made before the first is answered; a reset or
     a broken pipe would be raised."""
 
     def ask(_: int) -> str:
@@ -169,7 +169,7 @@ def test_a_body_with_pauses_is_not_too_slow(door):
 
 
 def write_chunks(body: bytes, size: int) -> bytes:
-    """In chunks of so many bytes."""
+    """In chunks of `size` bytes."""
     pieces = (body[at : at + size] for at in range(0, len(body), size))
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
 
@@ -179,7 +179,7 @@ LARGE = {"one chunk": (1 << 20, 1 << 20), "small chunks": (1_040_000, 10)}
 
 
 def send_large(door: Door, size: int, chunk: int) -> int:
-    """The status for a body of so many bytes in such chunks."""
+    """The status for a body of `size` bytes in chunks of `chunk`."""
     body = write_chunks(json.dumps(WANTED).encode().ljust(size), chunk)
     with begin(door.url, "/translate", "Transfer-Encoding: chunked") as client:
         client.sendall(body + b"0\r\n\r\n")

@@ -17,7 +17,12 @@ from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack
 from tests.certificates import make_certificate
 from tests.closing_server import ClosingServer
-from tests.e2e.real_stack import find_port_offset, wait_until
+from tests.e2e.real_stack import (
+    find_port_offset,
+    run_deploy,
+    start_stack,
+    wait_until,
+)
 from tests.e2e.test_doors import Echo, is_open
 from tests.gateway.fake_torchserve import LIMIT_S
 
@@ -128,3 +133,27 @@ def test_a_broken_tls_conf_is_found_by_nginx(stack, tmp_path):
     assert subprocess.run(run_nginx(tmp_path, "-t", "-q")).returncode == 0
     (tmp_path / "nginx/tls.conf").write_text("ssl_ciphers NONE_OF_THESE;")
     assert subprocess.run(run_nginx(tmp_path, "-t", "-q")).returncode != 0
+
+
+def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(tmp_path, cache):
+    small = tmp_path / "map.json"
+    small.write_text(json.dumps({"cuda_id": {"fr": "cpu"}}))
+    options = ("--map", str(small), "--tls", make_certificate(tmp_path / "pair"))
+    started = start_stack(tmp_path / "run", cache, *options)
+    stack = next(started)
+    try:
+        assert stack.url.startswith("https:")
+        where = ("--run-dir", str(stack.run), "--map", str(small))
+        said = run_deploy("up", *where, cache=cache).stdout
+        assert "running already" in said
+        shown, answer = said.partition("curl --cacert")[1:][1].splitlines()[:2]
+        done = subprocess.run(
+            f"curl -s --cacert{shown}", shell=True, capture_output=True, text=True
+        )
+        assert json.loads(done.stdout) == json.loads(answer), done.stderr
+        assert run_deploy("reload", *where[:2], cache=cache).returncode == 0
+        refused = run_deploy("up", *where, "--tls", "no,no", cache=cache)
+        assert (refused.returncode, "cannot be read" in refused.stdout) == (1, True)
+        assert tls.post(stack, b"{}").status == 422
+    finally:
+        started.close()

@@ -309,6 +309,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "row-too-long": _fail_row(422, "text-too-long"),
     "row-unknown-language": _fail_row(422, "unknown-language"),
     "row-late": _fail_row(504, "deadline"),
+    "row-out-of-memory": _fail_row(503, "out-of-memory"),
     "row-broken": _fail_row(500, "internal"),
     "unavailable": _fail(503, "ServiceUnavailableException", _UNAVAILABLE),
     "not-registered": _fail(404, "ModelNotFoundException", "Model not found: ko"),
