@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import time
 import uuid
+from pathlib import Path
 
 from flask import Flask, Response, g, request
 
+from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.bodies import read_whole
 from gateway.connection import Incoming, register_reading
@@ -58,6 +61,10 @@ def create_app(
         settings.key_file,
         connections=settings.connections,
     )
+    run = os.environ.get("BABELGATE_RUN")
+    admission = Admission(
+        backend, models.models, Path(run, "admission") if run else None
+    )
     collectors = make_collectors(models, backend)
     telemetry = Telemetry(models.languages, collectors, models.tasks)
     app = Flask(__name__, static_folder=None)
@@ -72,11 +79,11 @@ def create_app(
     _register_bodies(app, settings)
     identifier = Identifier(models.sources, library=settings.identifier)
     translator = Translator(
-        models, backend, identifier, telemetry, settings.sentences_at_once
+        models, admission, identifier, telemetry, settings.sentences_at_once
     )
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
     app.register_blueprint(identification.make_blueprint(settings, identifier))
-    reception = Reception(models, Uploads(backend, settings), telemetry, settings)
+    reception = Reception(models, Uploads(admission, settings), telemetry, settings)
     for task in (captioning, classification, detection):
         app.register_blueprint(task.make_blueprint(reception))
     app.register_blueprint(tasks.make_blueprint(models, backend))

@@ -29,6 +29,7 @@ from torchserve_backend.management import (
 
 DEADLINE_HEADER = "X-Deadline-Ms"
 SENT_HEADER = "X-Sent-Ms"
+NUMBER_HEADER = "X-Row"
 #: TorchServe does not read those in a URL.
 PARAMETERS_HEADER = "X-Parameters"
 
@@ -56,6 +57,8 @@ class Row:
     body: bytes
     content_type: str
     parameters: Mapping[str, str] = field(default_factory=dict)
+    #: Where the worker sees whether somebody still waits for the answer.
+    number: int | None = None
 
 
 def write_row(content: Mapping[str, Any]) -> Row:
@@ -152,6 +155,8 @@ class TorchServeBackend:
             SENT_HEADER: str(int(time.monotonic() * 1000)),
             **_NO_HEADERS,
         }
+        if row.number is not None:
+            headers[NUMBER_HEADER] = str(row.number)
         if row.parameters:
             headers[PARAMETERS_HEADER] = urlencode(row.parameters)
         try:

@@ -13,7 +13,7 @@ Problem                      what a client is told
 ├── BodyTooLarge         413 the body, or one of its images
 ├── BodyTooSlow          408 the body came too slowly, or not at all
 ├── ClientGone           499 nobody waits for the answer, and nobody gets this one
-├── Overloaded           429 a queue is full; Retry-After
+├── Overloaded           429 it could not be done in time; Retry-After
 ├── NotReady             503 no worker, or it died twice; Retry-After
 ├── DeadlineExceeded     504
 ├── InternalError        500 a fault of ours
@@ -22,6 +22,7 @@ Problem                      what a client is told
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -163,10 +164,13 @@ class ClientGone(Problem):
 
 
 class Overloaded(Problem):
-    """A queue is full; trying again later helps."""
+    """There is more to do than time; trying again in `retry_after_s` helps."""
 
     status, slug, title = 429, "queue-full", "Too Many Requests"
-    headers = {"Retry-After": "1"}
+
+    def __init__(self, detail: str, *, retry_after_s: float = 1.0) -> None:
+        super().__init__(detail)
+        self.headers = {"Retry-After": str(max(1, math.ceil(retry_after_s)))}
 
 
 class NotReady(Problem):

@@ -5,15 +5,17 @@ the backend, so many at a time, and the document is put together again.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from gevent.lock import BoundedSemaphore
-from gevent.pool import Pool
+import gevent
+from gevent.event import AsyncResult
 
-from gateway.backend import Backend, write_row
+from gateway.admission import Admission
+from gateway.backend import write_row
+from gateway.caller import Caller
 from gateway.documents import (
     Document,
     Format,
@@ -23,7 +25,7 @@ from gateway.documents import (
     read_text,
     take_apart,
 )
-from gateway.errors import ClientGone, Problem, RowProblem
+from gateway.errors import Problem, RowProblem
 from gateway.langid import UNDETERMINED, Guess, Identifier
 from gateway.protection import unmask
 from gateway.schemas import TranslationRequest
@@ -31,6 +33,10 @@ from gateway.telemetry import Telemetry
 from torchserve_backend.catalog import TRANSLATION, Catalog
 
 _TEXT_TOO_LONG = "text-too-long"
+#: A row's work beside its characters, in characters.
+_ROW_CHARACTERS = 20
+#: The beam that most requests have.
+_USUAL_BEAMS = 2
 #: A part of a sentence may have more tokens than its share of the characters.
 _MARGIN = 0.8
 #: Places that a warning names; of more it gives the number.
@@ -82,91 +88,126 @@ class Translator:
     """Serves requests; safe to share among greenlets."""
 
     catalog: Catalog
-    backend: Backend
+    admission: Admission
     identifier: Identifier
     telemetry: Telemetry
     sentences_at_once: int
 
     def translate(
-        self, wanted: TranslationRequest, deadline: float, has_gone: Callable[[], bool]
+        self, wanted: TranslationRequest, caller: Caller
     ) -> list[TranslatedText]:
-        """One answer per text. Raises the Problem of the first text that has one, and
-        ClientGone as soon as `has_gone` says that nobody waits for the answer."""
-        return _Job(self, wanted, deadline, has_gone).run()
+        """One answer per text. Raises the first Problem that a text has, Overloaded where
+        there is not enough time for all, and ClientGone as soon as nobody waits."""
+        return _Job(self, wanted, caller).run()
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A text that was read; without a `document` it stays as it is."""
+
+    text: str
+    source: str
+    guess: Guess | None = None
+    document: Document | None = None
 
 
 class _Job:
-    """One request. However long its texts are, only so many of its sentences are with
-    TorchServe at the same time: a batch has room for others."""
+    """One request. However long its texts are, only so many of its sentences wait for the
+    model at the same time; equal ones are sent once."""
 
     def __init__(
-        self,
-        translator: Translator,
-        wanted: TranslationRequest,
-        deadline: float,
-        has_gone: Callable[[], bool],
+        self, translator: Translator, wanted: TranslationRequest, caller: Caller
     ) -> None:
         self._translator = translator
         self._wanted = wanted
-        self._deadline = deadline
-        self._has_gone = has_gone
+        self._caller = caller
         self._at_once = translator.sentences_at_once
-        self._free = BoundedSemaphore(self._at_once)
         self._model = translator.catalog.route(TRANSLATION, wanted.target).name
         self._row: dict[str, Any] = {"tgt_lang": wanted.target}
         if wanted.beam_size:
             self._row["beam_size"] = wanted.beam_size
         if wanted.alternatives:
             self._row["alternatives"] = wanted.alternatives
+        beams = max(wanted.beam_size or 0, wanted.alternatives + 1, _USUAL_BEAMS)
+        self._cost_factor = beams / _USUAL_BEAMS
+        self._answers: dict[tuple[str, str], AsyncResult[dict[str, Any]]] = {}
+        self._is_blamed = False
 
     def run(self) -> list[TranslatedText]:
         """All texts, side by side."""
-        return self._map(self._answer_text, range(len(self._wanted.texts)))
+        read = [self._read(text) for text in self._wanted.texts]
+        rows = {
+            (one.source, sentence.masked)
+            for one in read
+            if one.document
+            for sentence in one.document.sentences
+        }
+        costs = [self._weigh(text) for _, text in rows]
+        if not costs:
+            return [self._answer_unsent(one) for one in read]
+        with self._translator.admission.admit(
+            self._model, self._caller, costs, is_bulk=len(costs) > self._at_once
+        ) as self._ticket:
+            return self._map(self._answer_text, list(enumerate(read)))
 
-    def _map(self, function: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
-        """Like `map`, in greenlets; a Problem ends what is still under way."""
-        items = list(items)
+    def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
+        """Like `map`, in greenlets; the first error ends what is still under way."""
         if len(items) < 2:
             return [function(item) for item in items]
+        outcomes: list[Any] = [None] * len(items)
+        errors: list[Exception] = []
+        rest = iter(enumerate(items))
 
-        def attempt(item: In) -> Out | Problem:
+        def work() -> None:
             try:
-                return function(item)
-            except Problem as problem:  # raised in a greenlet it would be printed
-                return problem
+                for i, item in rest:
+                    outcomes[i] = function(item)
+            except (
+                Exception
+            ) as error:  # raised here, gevent would print it with the text
+                errors.append(error)
 
-        pool = Pool(self._at_once)
-        outcomes: list[Out] = []
+        greenlets = [gevent.spawn(work) for _ in items[: self._at_once]]
         try:
-            for outcome in pool.imap(attempt, items):
-                if isinstance(outcome, Problem):
-                    raise outcome
-                outcomes.append(outcome)
+            for _ in gevent.iwait(greenlets):
+                if errors:
+                    raise errors[0]
         finally:
-            pool.kill(block=False)
+            gevent.killall(greenlets, block=False)
         return outcomes
 
-    def _answer_text(self, index: int) -> TranslatedText:
-        text, guess = self._wanted.texts[index], None
-        source = self._wanted.source
+    def _read(self, text: str) -> _Read:
+        source, guess = self._wanted.source, None
         if source is None:
             guess = self._translator.identifier.identify(text)
             source = guess.language
-        if not text.strip() or source == self._wanted.target:
-            return TranslatedText((Rendering(text),), guess=guess)
-        if source == UNDETERMINED:
-            return TranslatedText((Rendering(text),), (_UNIDENTIFIED,), guess)
+        if not text.strip() or source in (self._wanted.target, UNDETERMINED):
+            return _Read(text, source, guess)
         read = read_html if self._wanted.is_html else read_text
         document = read(text, source, is_protected=self._wanted.is_protected)
+        return _Read(text, source, guess, document)
+
+    def _answer_unsent(self, read: _Read) -> TranslatedText:
+        is_unknown = read.source == UNDETERMINED and read.text.strip()
+        warnings = (_UNIDENTIFIED,) if is_unknown else ()
+        text = read.document.render(()) if read.document else read.text
+        return TranslatedText((Rendering(text),), warnings, read.guess)
+
+    def _answer_text(self, numbered: tuple[int, _Read]) -> TranslatedText:
+        index, read = numbered
+        document = read.document
+        if document is None or not document.sentences:
+            return self._answer_unsent(read)
         try:
-            result = self._translate_document(document, source)
+            result = self._translate_document(document, read.source)
         except Problem as problem:
-            if self._wanted.is_list:
+            if self._wanted.is_list and not self._is_blamed:
+                self._is_blamed = True  # equal sentences have the same problem
                 problem.detail = f"src_text[{index}]: {problem.detail}"
             raise
         is_whole = len(document.sentences) == 1
         warnings = _summarize(result.warned, is_whole=is_whole)
-        return TranslatedText(result.renderings, tuple(warnings), guess)
+        return TranslatedText(result.renderings, tuple(warnings), read.guess)
 
     def _translate_document(self, document: Document, source: str) -> Result:
         translate = partial(
@@ -192,13 +233,20 @@ class _Job:
         return Result(tuple(renderings), tuple(warned))
 
     def _predict(self, text: str, source: str) -> dict[str, Any]:
-        with self._free:
-            if self._has_gone():
-                raise ClientGone("The client has closed the connection.")
+        known = self._answers.get((source, text))
+        if known is None:
+            known = self._answers[source, text] = AsyncResult()
             row = write_row({"src_lang": source, "src_text": text, **self._row})
-            return self._translator.backend.predict(
-                self._model, row, deadline=self._deadline
-            )
+            try:
+                known.set(self._ticket.predict(row, self._weigh(text)))
+            except Exception as error:
+                known.set_exception(error)
+        return known.get()  # type: ignore[no-any-return]
+
+    def _weigh(self, text: str) -> float:
+        """The work of a row: its characters, and what every row takes, as often as there
+        are beams of the usual width."""
+        return (len(text) + _ROW_CHARACTERS) * self._cost_factor
 
 
 def _divide(sentence: Sentence, format: Format, problem: RowProblem) -> Document:

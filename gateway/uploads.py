@@ -12,9 +12,11 @@ import gevent
 from gevent import Greenlet
 from gevent.pool import Pool
 
-from gateway.backend import Backend, Row
+from gateway.admission import Admission, Ticket
+from gateway.backend import Row
 from gateway.buffering import Buffer, Share
-from gateway.connection import Incoming, has_gone
+from gateway.caller import Caller
+from gateway.connection import Incoming
 from gateway.errors import BodyTooLarge, ClientGone, Problem
 from gateway.images import AHEAD_BYTES, ROW_BYTES, Cut, Limits, cut
 from gateway.pace import Pace
@@ -23,13 +25,17 @@ from gateway.settings import Settings
 #: Rows of one upload that are with the backend at the same time: a worker never waits for
 #: the next one to be read, and other clients have their turns.
 ROWS_AT_ONCE = 4
+#: Work is counted in frames; that of a row that has not been read is not known.
+_ROW_COST = 1.0
 
 
 @dataclass(frozen=True)
-class Upload(Incoming):
+class Upload:
     """A request with images."""
 
-    content_type: str = ""
+    incoming: Incoming
+    content_type: str
+    caller: Caller
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,8 @@ class Answer:
 class Uploads:
     """Serves uploads; safe to share among greenlets."""
 
-    def __init__(self, backend: Backend, settings: Settings) -> None:
-        self.backend = backend
+    def __init__(self, admission: Admission, settings: Settings) -> None:
+        self.admission = admission
         self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
@@ -56,15 +62,21 @@ class Uploads:
         model: str,
         *,
         parameters: Mapping[str, str],
-        deadline: float,
         is_single: bool = False,
     ) -> list[Answer]:
-        """One answer per row. Raises the Problem of the first row that has one."""
-        most = self.limits.max_upload_bytes
-        if upload.length is not None and upload.length > most:
+        """One answer per row. Raises the Problem of the first row that has one, and
+        Overloaded at once where not even that one could be answered in time."""
+        most, length = self.limits.max_upload_bytes, upload.incoming.length
+        if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
-        with self.buffer.share(deadline) as share:
-            job = _Job(self, upload, model, parameters, deadline, share)
+        is_bulk = length is None or length > ROW_BYTES
+        with (
+            self.admission.admit(
+                model, upload.caller, [_ROW_COST], is_bulk=is_bulk
+            ) as ticket,
+            self.buffer.share(upload.caller.deadline) as share,
+        ):
+            job = _Job(upload, ticket, parameters, self.limits, share, self.pace)
             return job.run(is_single=is_single)
 
 
@@ -72,12 +84,12 @@ class Uploads:
 class _Job:
     """One upload. A row that fails ends it, also while it is still being read."""
 
-    uploads: Uploads
     upload: Upload
-    model: str
+    ticket: Ticket
     parameters: Mapping[str, str]
-    deadline: float
+    limits: Limits
     share: Share
+    pace: Pace
     #: Bytes that it holds of what is read and belongs to no row yet.
     ahead: int = 0
     failure: Exception | None = None
@@ -91,7 +103,7 @@ class _Job:
         rows = cut(
             self._read(),
             self.upload.content_type,
-            self.uploads.limits,
+            self.limits,
             is_single=is_single,
             grow=self.share.grow,
         )
@@ -111,7 +123,8 @@ class _Job:
             self.pool.kill(block=False)
 
     def _read(self) -> Iterator[bytes]:
-        chunks = self.upload.read(self.deadline, self.uploads.pace, self._expect)
+        deadline = self.upload.caller.deadline
+        chunks = self.upload.incoming.read(deadline, self.pace, self._expect)
         while True:
             self._check()
             self.reader = gevent.getcurrent()
@@ -154,10 +167,5 @@ class _Job:
             return None
 
     def _predict(self, row: Cut) -> dict[str, Any]:
-        if has_gone(self.upload.client):
-            raise ClientGone("The client has closed the connection.")
-        return self.uploads.backend.predict(
-            self.model,
-            Row(row.body, row.content_type, self.parameters),
-            deadline=self.deadline,
-        )
+        sent = Row(row.body, row.content_type, self.parameters)
+        return self.ticket.predict(sent, row.frames)

@@ -11,7 +11,7 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -20,6 +20,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from handlers.engine.errors import DeviceFault
+from handlers.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,10 @@ log = logging.getLogger(__name__)
 DEADLINE_HEADER = "X-Deadline-Ms"
 #: Milliseconds of the same clock at which the row was sent here.
 SENT_HEADER = "X-Sent-Ms"
+#: The row's number among those that `Wanted` knows of.
+NUMBER_HEADER = "X-Row"
+#: Batches whose times say what a row needs at least.
+_RECENT_BATCHES = 16
 #: A row that has waited longer was sent by somebody with another clock.
 _LONGEST_WAIT_MS = 3_600_000
 #: A query string with what a row asks for beside its body. TorchServe reads none in a URL.
@@ -121,6 +126,9 @@ class TaskHandler(ABC, Generic[Item]):
     #: The batch's metrics by the names that `torchserve_backend/metrics.yaml` declares;
     #: `run` adds the task's own.
     statistics: Counter[str]
+    #: When the last of the batch's rows is too late, in seconds of the monotonic clock;
+    #: `run` need not go on after it.
+    latest: float
 
     @abstractmethod
     def setup(self, config: ModelConfig) -> None:
@@ -152,13 +160,21 @@ class TaskHandler(ABC, Generic[Item]):
     def load(self, config: ModelConfig) -> None:
         """Makes the handler ready for `answer`."""
         self.statistics = Counter()
+        self.latest = math.inf
+        self._wanted = Wanted()
+        self._recent_s: deque[float] = deque(maxlen=_RECENT_BATCHES)
         self.setup(config)
 
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
         """Called by TorchServe with a batch; returns one JSON document per row."""
         self.statistics = Counter(_count_rows(len(rows), context))
-        results: list[Any] = [self._drop_late(context, i) for i in range(len(rows))]
+        deadlines = [_read_deadline(context, i) for i in range(len(rows))]
+        results: list[Any] = [
+            self._drop(deadlines[i], context.get_request_header(i, NUMBER_HEADER))
+            for i in range(len(rows))
+        ]
         waiting = [i for i, error in enumerate(results) if error is None]
+        self.latest = max((deadlines[i] for i in waiting), default=math.inf)
         answers = self.answer([_read_row(rows[i], context, i) for i in waiting])
         for i, answer in zip(waiting, answers, strict=True):
             results[i] = answer
@@ -177,19 +193,27 @@ class TaskHandler(ABC, Generic[Item]):
             answers = self._run([results[i] for i in good])
             compute_s = time.perf_counter() - began
             self.statistics["BabelgateComputeMs"] = round(compute_s * 1000)
+            self._recent_s.append(compute_s)
             for i, answer in zip(good, answers, strict=True):
                 results[i] = answer
         return results
 
-    def _drop_late(self, context: Context, index: int) -> TaskError | None:
-        deadline = _read_ms(context.get_request_header(index, DEADLINE_HEADER))
-        if deadline is None or time.monotonic() * 1000 <= deadline:
+    def _drop(self, deadline: float, number: str | None) -> TaskError | None:
+        """Why a row is not computed: nobody waits for it, or nobody will when even the
+        shortest of the last batches would be done."""
+        is_wanted = self._wanted.has(number)
+        needed_s = min(self._recent_s, default=0.0)
+        if is_wanted and time.monotonic() + needed_s <= deadline:
             return None
         self.statistics["BabelgateDroppedRows"] += 1
+        if not is_wanted:
+            return TaskError(
+                HTTPStatus.GONE, "client-gone", "Nobody waits for the row."
+            )
         return TaskError(
             HTTPStatus.GATEWAY_TIMEOUT,
             "deadline",
-            "The deadline passed while the row was queued.",
+            "The deadline passed while the row was queued, or comes too soon.",
         )
 
     def _parse(self, row: Row) -> Item | TaskError:
@@ -259,6 +283,12 @@ def _read_ms(header: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def _read_deadline(context: Context, index: int) -> float:
+    """In seconds of the monotonic clock."""
+    deadline_ms = _read_ms(context.get_request_header(index, DEADLINE_HEADER))
+    return math.inf if deadline_ms is None else deadline_ms / 1000
 
 
 def _count_rows(rows: int, context: Context) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from handlers.base import ModelConfig, Row, TaskError, TaskHandler
 from handlers.engine.batching import Answer, Batcher
-from handlers.engine.errors import OutOfMemory
+from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.loading import is_guarded, load_engine
 from handlers.engine.m2m100 import (
     LANGUAGES,
@@ -57,7 +57,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         return self._read(row.read_json())
 
     def run(self, items: Sequence[Sentence]) -> list[dict[str, Any] | TaskError]:
-        answers, statistics = self.batcher.translate(items)
+        answers, statistics = self.batcher.translate(items, deadline=self.latest)
         self.statistics.update(
             BabelgateTokens=statistics.tokens,
             BabelgatePaddingTokens=statistics.padding_tokens,
@@ -120,6 +120,12 @@ class TranslationHandler(TaskHandler[Sentence]):
                 "out-of-memory",
                 "This text does not fit into the device's memory, even alone: "
                 "send less at once.",
+            )
+        if isinstance(answer, TooLate):
+            return TaskError(
+                HTTPStatus.GATEWAY_TIMEOUT,
+                "deadline",
+                "The deadline passed before the row was translated.",
             )
         result: dict[str, Any] = {
             "translated": answer.text,

@@ -4,14 +4,14 @@ hand, the backend's answers go out.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flask import request
 
+from gateway.caller import read_caller
+from gateway.connection import Incoming
 from gateway.errors import TaskNotServed
-from gateway.schemas import parse_timeout_ms
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.uploads import Answer, Upload, Uploads
@@ -38,19 +38,16 @@ class Reception:
         URL's. Raises a Problem, also where an upload that `is_single` has two images."""
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
+        caller = read_caller(request, self.settings.upload_timeout_s)
         upload = Upload(
-            request.stream,
-            request.content_length,
-            request.environ.get("gunicorn.socket"),
+            Incoming(request.stream, request.content_length, caller.client),
             request.content_type or "",
+            caller,
         )
-        header = request.headers.get("X-Timeout-Ms")
-        timeout_s = parse_timeout_ms(header, self.settings.upload_timeout_s)
         answers = self.uploads.answer(
             upload,
             self.catalog.tasks[task].name,
             parameters=parse(request.args),
-            deadline=time.monotonic() + timeout_s,
             is_single=is_single,
         )
         frames = sum(answer.frames for answer in answers)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from flask import Blueprint, g, request
 
-from gateway.connection import has_gone
+from gateway.caller import read_caller
 from gateway.errors import TaskNotServed
 from gateway.schemas import (
     Limits,
     TranslationRequest,
-    parse_timeout_ms,
     parse_translation,
 )
 from gateway.settings import Settings
@@ -37,13 +34,10 @@ def make_blueprint(
     def translate() -> Answer:
         if not limits.targets:
             raise TaskNotServed(TRANSLATION)
-        deadline = time.monotonic() + parse_timeout_ms(
-            request.headers.get("X-Timeout-Ms"), settings.timeout_s
-        )
+        caller = read_caller(request, settings.timeout_s)
         wanted = parse_translation(request.get_data(), limits)
         g.target = wanted.target
-        client = request.environ.get("gunicorn.socket")
-        answers = translator.translate(wanted, deadline, partial(has_gone, client))
+        answers = translator.translate(wanted, caller)
         telemetry.count_texts(wanted.target, wanted.texts)
         return _join(wanted, answers)
 

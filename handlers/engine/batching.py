@@ -4,18 +4,23 @@ translates sentences of one decoding and of like length.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from handlers.engine import packing
-from handlers.engine.errors import OutOfMemory
+from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.guard import find_fault
 from handlers.engine.halving import run_in_halves
 from handlers.engine.m2m100 import Decoding, Engine, Sentence, Translation
 
-Answer = Translation | OutOfMemory
+Answer = Translation | OutOfMemory | TooLate
+
+#: The beam for which a pack's tokens are counted: wider ones make it smaller.
+_USUAL_BEAMS = 2
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,8 @@ class _Pack:
 
 
 class Batcher:
-    """Runs batches on an engine, in packs of at most `max_tokens` tokens with padding; with
-    0 in one piece, as they come.
+    """Runs batches on an engine, in packs of at most `max_tokens` tokens with padding at
+    beam 2, fewer at wider ones; with 0 in one piece, as they come.
 
     Equal sentences are translated once. Where an answer has a fault, that sentence is
     translated again, more carefully. A pack that does not fit into memory is halved.
@@ -60,13 +65,16 @@ class Batcher:
         self._pool = ThreadPoolExecutor(engine.translators)
         #: The sizes of this batch's packs that were halved; threads append to it.
         self._halved: list[int] = []
+        self._deadline = math.inf
 
     def translate(
-        self, sentences: Sequence[Sentence]
+        self, sentences: Sequence[Sentence], *, deadline: float = math.inf
     ) -> tuple[list[Answer], BatchStatistics]:
-        """One answer per sentence, in order. Raises DeviceFault, and what the engine
-        raises beside OutOfMemory."""
+        """One answer per sentence, in order. Packs whose turn comes after `deadline`, in
+        seconds of the monotonic clock, are not translated. Raises DeviceFault, and what
+        the engine raises beside OutOfMemory."""
         self._halved.clear()
+        self._deadline = deadline
         unique = list(dict.fromkeys(sentences))
         packs = self._pack(unique)
         answers = self._run(packs)
@@ -93,16 +101,20 @@ class Batcher:
         for sentence in sentences:
             by_decoding.setdefault(sentence.decoding, []).append(sentence)
         return [
-            pack for group in by_decoding.values() for pack in self._pack_group(group)
+            pack
+            for decoding, group in by_decoding.items()
+            for pack in self._pack_group(group, decoding)
         ]
 
-    def _pack_group(self, sentences: Sequence[Sentence]) -> Iterable[_Pack]:
+    def _pack_group(
+        self, sentences: Sequence[Sentence], decoding: Decoding
+    ) -> Iterable[_Pack]:
         tokenizer, translators = self._engine.tokenizer, self._engine.translators
         lengths = [len(tokenizer.encode(s.text, s.source)) for s in sentences]
         if self._max_tokens:
-            packs = packing.spread(
-                lengths, max_tokens=self._max_tokens, translators=translators
-            )
+            beams = max(_USUAL_BEAMS, decoding.beams)
+            most = max(1, self._max_tokens * _USUAL_BEAMS // beams)
+            packs = packing.spread(lengths, max_tokens=most, translators=translators)
         else:
             packs = packing.split(len(sentences), translators=translators)
         for rows in packs:
@@ -123,12 +135,14 @@ class Batcher:
             return dict(pairs)
         return {sentence: _judge(sentence, answer) for sentence, answer in pairs}
 
-    def _translate(self, sentences: Sequence[Sentence]) -> list[Answer]:
+    def _translate(self, sentences: Sequence[Sentence]) -> Sequence[Answer]:
+        if time.monotonic() > self._deadline:
+            return [TooLate()] * len(sentences)
         return run_in_halves(self._engine.translate, sentences, self._halved)
 
 
 def _judge(sentence: Sentence, answer: Answer) -> Answer:
-    if isinstance(answer, OutOfMemory):
+    if not isinstance(answer, Translation):
         return answer
     fault = find_fault(sentence.text, answer.text, sentence.target)
     return replace(answer, fault=fault)

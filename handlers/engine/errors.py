@@ -3,6 +3,7 @@ ours.
 
     EngineError         a batch has no translations
     ├── OutOfMemory     it is too large for the device; a smaller one may fit
+    ├── TooLate         nobody waits for them any more; it did not run
     └── DeviceFault     nothing will run on the device in this process any more
 """
 
@@ -18,6 +19,10 @@ class EngineError(RuntimeError):
 
 class OutOfMemory(EngineError):
     """The batch does not fit into the device's memory."""
+
+
+class TooLate(EngineError):
+    """The batch did not run: its time was up."""
 
 
 class DeviceFault(EngineError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.admission import Admission
 from gateway.backend import Row
 from gateway.errors import ClientGone, RowProblem
 from gateway.langid import Identifier
 from gateway.schemas import TranslationRequest
 from gateway.telemetry import Telemetry
 from gateway.translator import Translator
+from tests.gateway.callers import make_caller, make_gone
 from torchserve_backend import catalog
 
 MODELS = catalog.Catalog(
@@ -63,8 +64,9 @@ def translate(
     asked: dict[str, Any] = {"source": "en", "target": "ko"} | options
     wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
     identifier = Identifier(LANGUAGES)
-    translator = Translator(MODELS, model, identifier, Telemetry(), 4)  # type: ignore[arg-type]
-    return translator.translate(wanted, time.monotonic() + 60, lambda: has_gone)
+    admission = Admission(model, MODELS.models)  # type: ignore[arg-type]
+    translator = Translator(MODELS, admission, identifier, Telemetry(), 4)
+    return translator.translate(wanted, make_gone() if has_gone else make_caller())
 
 
 @given(st.text(), st.booleans(), st.integers(40, 60))

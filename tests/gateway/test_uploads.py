@@ -5,7 +5,6 @@ by the first that fails.
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,9 @@ import numpy as np
 import pytest
 from gevent.event import Event
 
+from gateway.admission import Admission
 from gateway.backend import Row
+from gateway.connection import Incoming
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
@@ -26,8 +27,13 @@ from gateway.errors import (
 )
 from gateway.settings import Settings
 from gateway.uploads import ROWS_AT_ONCE, Answer, Upload, Uploads
+from tests.gateway.callers import make_caller
+from torchserve_backend import catalog
+from torchserve_backend.sections import Captioning
 
 FRAMES = 32 * 10
+#: Room for one image.
+SMALL = {"upload_buffer_bytes": 10 << 20, "max_image_bytes": 8 << 20}
 REFUSAL = {"type": "urn:babelgate:x", "title": "t", "status": 422, "detail": "No."}
 
 
@@ -87,17 +93,23 @@ def see(_: int, row: Row) -> dict[str, Any]:
     return {"seen": np.load(io.BytesIO(row.body))[:, 0, 0, 0].tolist()}
 
 
+def make_uploads(backend: FakeBackend, **given: int) -> Uploads:
+    """Uploads to a model that takes many rows at once."""
+    settings = Captioning(batch_size=8)
+    model = catalog.Model("captioning", "captioning", (), ("cpu",), settings)
+    return Uploads(Admission(backend, [model]), Settings(**given))
+
+
 def ask(
     backend: FakeBackend, body: Body, *, limit_s: float = 60, **options: Any
 ) -> list[Answer]:
     """Answers an upload, with settings and a length where they are given."""
     length = options.pop("length", None)
-    uploads = options.pop("uploads", None) or Uploads(backend, Settings())
+    uploads = options.pop("uploads", None) or make_uploads(backend)
     return uploads.answer(
-        Upload(body, length),
+        Upload(Incoming(body, length), "", make_caller(limit_s)),
         "captioning",
         parameters={"a": "b"},
-        deadline=time.monotonic() + limit_s,
         **options,
     )
 
@@ -175,8 +187,6 @@ def test_a_fault_in_a_row_is_raised_as_it_is():
 
 @pytest.mark.parametrize("pause", [gevent.sleep, lambda: None], ids=["slow", "fast"])
 def test_however_uploads_end_they_hold_nothing_afterwards(pause):
-    settings = Settings(upload_buffer_bytes=10 << 20, max_image_bytes=8 << 20)
-
     def answer(_: int, row: Row) -> dict[str, Any]:
         if row.body.startswith(b"\xff"):
             return {}
@@ -184,7 +194,7 @@ def test_however_uploads_end_they_hold_nothing_afterwards(pause):
         raise RowProblem(REFUSAL)
 
     backend = FakeBackend(answer)
-    uploads = Uploads(backend, settings)
+    uploads = make_uploads(backend, **SMALL)
     cut_off = make_array(90)[:-1]
     for data in [make_array(90), cut_off, cut_off[:-100], b"GIF"] * 100:
         with pytest.raises((RowProblem, InvalidImage, UnsupportedImage)):
@@ -194,9 +204,8 @@ def test_however_uploads_end_they_hold_nothing_afterwards(pause):
 
 
 def test_uploads_that_do_not_fit_together_come_one_after_another():
-    settings = Settings(upload_buffer_bytes=10 << 20, max_image_bytes=8 << 20)
     backend = FakeBackend(lambda number, row: {"seen": len(row.body)})
-    uploads = Uploads(backend, settings)
+    uploads = make_uploads(backend, **SMALL)
     image = b"\xff\xd8\xff".ljust(6 << 20)
     asking = [
         gevent.spawn(ask, backend, Body(image), uploads=uploads) for _ in range(5)

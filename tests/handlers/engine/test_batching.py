@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from handlers.engine.batching import Batcher
-from handlers.engine.errors import DeviceFault, OutOfMemory
+from handlers.engine.errors import DeviceFault, OutOfMemory, TooLate
 from handlers.engine.guard import Fault
 from handlers.engine.m2m100 import Decoding, Sentence, Translation
 from tests.handlers.fakes import FakeEngine
@@ -116,6 +116,28 @@ def test_each_decoding_has_its_own_packs():
     assert texts(answers) == translated(rows)
     assert engine.batches == [["A", "C"], ["B"]]
     assert engine.decodings == [USUAL, WIDE]
+
+
+@pytest.mark.parametrize(
+    ("decoding", "packs"),
+    [(Decoding(1), 1), (USUAL, 1), (Decoding(4), 2), (Decoding(8), 4)],
+    ids=["1", "2", "4", "8"],
+)
+def test_wider_beams_make_smaller_packs(decoding: Decoding, packs: int):
+    engine = FakeEngine()
+    rows = [sentence(word.text, decoding) for word in words(*[4] * 16)]
+    tokens = sum(len(engine.tokenizer.encode(row.text, row.source)) for row in rows)
+    Batcher(engine, max_tokens=tokens).translate(rows)
+    assert len(engine.batches) == packs
+
+
+def test_packs_after_the_deadline_are_not_translated():
+    engine = FakeEngine()
+    answers, _ = Batcher(engine, max_tokens=4096).translate(
+        [sentence("Hello"), sentence("Bye")], deadline=0.0
+    )
+    assert [type(answer) for answer in answers] == [TooLate, TooLate]
+    assert engine.batches == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,5 @@
+"""Which rows may go to the models now, which wait, and which requests are refused at once."""
+
+from gateway.admission.control import Admission, Ticket
+
+__all__ = ["Admission", "Ticket"]

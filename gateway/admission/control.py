@@ -1,0 +1,128 @@
+"""The gateway's one way to the models: a request announces its rows and is refused at once
+where they cannot be done in time; then each row waits for its turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gateway.admission.board import Board
+from gateway.admission.departures import Departures
+from gateway.admission.lane import Lane, Turn
+from gateway.admission.queue import Flow
+from gateway.backend import Backend, Row
+from gateway.caller import Caller
+from gateway.errors import ClientGone
+from torchserve_backend.catalog import Model
+
+
+class Admission:
+    """Safe to share among greenlets. Processes with the same folder know of each other."""
+
+    def __init__(
+        self, backend: Backend, models: Sequence[Model], folder: Path | None = None
+    ) -> None:
+        self.backend = backend
+        self.board = Board(folder)
+        self._departures = Departures()
+        self._lanes = {m.name: Lane(m, self.board.open(m.name)) for m in models}
+
+    @contextmanager
+    def admit(
+        self, model: str, caller: Caller, costs: Sequence[float], *, is_bulk: bool
+    ) -> Iterator[Ticket]:
+        """Lets rows of these costs, in whatever unit the model's rows have, ask `model`.
+
+        Raises Overloaded where they cannot be done before the deadline, and ClientGone.
+        """
+        if caller.has_gone():
+            raise _gone()
+        lane, flow = self._lanes[model], Flow(caller.address, is_bulk)
+        lane.announce(flow, sum(costs), len(costs), caller)
+        ticket = Ticket(self, lane, model, flow, caller, sum(costs), len(costs))
+        try:
+            with self._departures.watch(caller.client, ticket.leave):
+                yield ticket
+        finally:
+            ticket.close()
+
+
+@dataclass(eq=False)
+class Ticket:
+    """One request's rows. Where its client goes, those that wait are not sent, and the
+    model's worker is told not to compute those that were."""
+
+    _admission: Admission
+    _lane: Lane
+    _model: str
+    _flow: Flow
+    _caller: Caller
+    #: What was announced and has not been sent.
+    _cost: float
+    _rows: int
+    _waiting: set[Turn] = field(default_factory=set)
+    _numbers: set[int] = field(default_factory=set)
+    _is_gone: bool = False
+
+    def predict(self, row: Row, cost: float) -> dict[str, Any]:
+        """The backend's answer, when it is this row's turn.
+
+        Raises ClientGone, Overloaded, and what `Backend.predict` raises.
+        """
+        if self._is_gone:
+            raise _gone()
+        turn = Turn(cost, len(row.body), self._caller.deadline)
+        self._waiting.add(turn)
+        try:
+            in_hand = self._lane.wait(self._flow, turn)
+        finally:
+            self._waiting.discard(turn)
+        self._withdraw(cost, 1)
+        return self._ask(row, turn, in_hand)
+
+    def leave(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._is_gone = True
+        for turn in self._waiting:
+            turn.end(_gone())
+        for number in self._numbers:
+            self._admission.board.revoke(number)
+
+    def close(self) -> None:
+        """The request is answered."""
+        self._withdraw(self._cost, self._rows)
+
+    def _ask(self, row: Row, turn: Turn, in_hand: float) -> dict[str, Any]:
+        board = self._admission.board
+        number = board.take_number()
+        if number is not None:
+            self._numbers.add(number)
+        began, is_answered = time.monotonic(), False
+        try:
+            answer = self._admission.backend.predict(
+                self._model, replace(row, number=number), deadline=turn.deadline
+            )
+            is_answered = True
+            return answer
+        finally:
+            seconds = time.monotonic() - began
+            self._lane.finish(turn, in_hand, seconds, is_answered=is_answered)
+            if number is not None:
+                self._numbers.discard(number)
+                board.give_back(number)
+
+    def _withdraw(self, cost: float, rows: int) -> None:
+        """What an upload sends may be more than it could announce."""
+        cost, rows = min(cost, self._cost), min(rows, self._rows)
+        self._cost -= cost
+        self._rows -= rows
+        self._lane.withdraw(self._flow, cost, rows)
+
+
+def _gone() -> ClientGone:
+    return ClientGone("The client has closed the connection.")

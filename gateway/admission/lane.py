@@ -1,0 +1,240 @@
+"""One model's rows in this process: those that are with the model, those that wait, and the
+clients they belong to.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from gevent.event import Event
+
+from gateway.admission.board import Load, ModelBoard
+from gateway.admission.pace import Pace
+from gateway.admission.queue import FairQueue, Flow
+from gateway.caller import Caller
+from gateway.errors import Overloaded, Problem
+from torchserve_backend.catalog import Model
+
+#: A batch that is being computed, and the next one, which waits for it in TorchServe: more
+#: would wait there, where nobody looks at deadlines and clients.
+_BATCHES = 2
+#: TorchServe holds a row several times, on a heap of 1 GB.
+_MOST_BYTES = 64 << 20
+#: A forecast may be wrong by so much of a request's time.
+_MARGIN = 0.9
+#: For so long the shortest time limit that was asked for decides how much work the model
+#: gets at once, and never less than what it does in half a second.
+_REMEMBERED_S = 10.0
+_LEAST_WINDOW_S = 0.5
+#: What a model has in hand never takes more of `response_timeout`, in which TorchServe
+#: wants a batch to be done.
+_TIMEOUT_SHARE = 0.25
+_LONGEST_RETRY_S = 60
+
+
+@dataclass(eq=False)
+class Turn:
+    """A row that waits."""
+
+    cost: float
+    size: int
+    deadline: float
+    called: Event = field(default_factory=Event)
+    is_sent: bool = False
+    #: Why it is not sent after all.
+    problem: Problem | None = None
+
+    def end(self, problem: Problem) -> None:
+        """Whoever waits for it gets `problem`."""
+        self.problem = problem
+        self.called.set()
+
+
+class Lane:
+    """The way to one model. Not more of this process's rows and bytes are there at once than
+    the model can use."""
+
+    def __init__(self, model: Model, board: ModelBoard) -> None:
+        settings = model.settings
+        self.pace = Pace()
+        self._board = board
+        self._queue: FairQueue[Turn] = FairQueue()
+        #: The work that each client has announced and not been given.
+        self._announced: defaultdict[Flow, float] = defaultdict(float)
+        self._announced_rows = 0
+        self._most_rows = _BATCHES * settings.batch_size * model.workers
+        self._most_waiting = settings.queue_size
+        self._timeout_s = settings.response_timeout * _TIMEOUT_SHARE
+        self._shortest_s, self._shortest_until = math.inf, 0.0
+        self._sent_rows, self._sent, self._sent_bytes = 0, 0.0, 0
+        self._row_cost = 1.0
+        #: When the model has shown last that it lives.
+        self._heard_at = -math.inf
+
+    def announce(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
+        """Makes room for rows that will come.
+
+        Raises Overloaded where they cannot be done in time.
+        """
+        self._remember(caller.limit_s)
+        load, processes = self._board.read()
+        if load.waiting_rows >= self._most_waiting:
+            raise Overloaded(
+                f"{load.waiting_rows:.0f} rows wait already, which is the limit.",
+                retry_after_s=self._forecast(load, load.waiting),
+            )
+        is_alone = load.sent_rows + load.waiting_rows == 0 and rows == 1
+        needed_s = self._forecast(load, self._count_ahead(flow, load, processes) + cost)
+        left_s = caller.deadline - time.monotonic()
+        if not is_alone and needed_s > left_s * _MARGIN:
+            raise Overloaded(
+                f"The work before this request and its own take about {needed_s:.1f} s, it "
+                f"has {max(0.0, left_s):.1f} s.",
+                retry_after_s=min(_LONGEST_RETRY_S, needed_s - left_s * _MARGIN),
+            )
+        self._announced[flow] += cost
+        self._announced_rows += rows
+        self._tell()
+
+    def withdraw(self, flow: Flow, cost: float, rows: int) -> None:
+        """What was announced and has been given, or will not come."""
+        self._announced[flow] -= cost
+        self._announced_rows -= rows
+        if self._announced[flow] <= 0 or not self._announced_rows:
+            del self._announced[flow]
+        self._tell()
+
+    def wait(self, flow: Flow, turn: Turn) -> float:
+        """Returns when it is this row's turn, with the work that the model then has in
+        hand; `finish` must follow. Raises what has ended the turn."""
+        self._queue.push(flow, turn.cost, turn)
+        self._call()
+        try:
+            if not turn.called.wait(max(0.0, turn.deadline - time.monotonic())):
+                turn.end(_late())
+            if turn.problem:
+                raise turn.problem
+        except BaseException:
+            self._abandon(turn)
+            raise
+        return self._board.read()[0].sent
+
+    def finish(
+        self, turn: Turn, in_hand: float, seconds: float, *, is_answered: bool
+    ) -> None:
+        """A row is back, or has been given up, so many seconds after it was sent.
+
+        A time-out says that the model is slower than expected where it answers others;
+        where it is silent it may hang, which is no pace.
+        """
+        now = time.monotonic()
+        is_heard = self._heard_at > now - seconds or not self.pace.is_known
+        if is_answered or (is_heard and seconds > self.pace.expect(in_hand)):
+            self.pace.learn(in_hand, seconds)
+        if is_answered:
+            self._heard_at = now
+        self._release(turn)
+
+    def _abandon(self, turn: Turn) -> None:
+        """Whoever waited for it does not any more."""
+        if turn.is_sent:
+            self._release(turn)
+        elif not turn.problem:
+            turn.end(_late())
+
+    def _release(self, turn: Turn) -> None:
+        self._sent_rows -= 1
+        self._sent -= turn.cost
+        self._sent_bytes -= turn.size
+        self._tell()
+        self._call()
+
+    def _call(self) -> None:
+        """Sends as many rows on their way as the model may have."""
+        while self._queue:
+            turn = self._queue.peek()
+            load, processes = self._board.read()
+            if not turn.problem and not self._has_room(turn, load, max(1, processes)):
+                return
+            self._queue.pop()
+            if turn.problem:
+                continue
+            left_s = turn.deadline - time.monotonic()
+            if self._sent_rows and self.pace.expect(load.sent + turn.cost) > left_s:
+                turn.end(_late())
+                continue
+            self._send(turn)
+
+    def _send(self, turn: Turn) -> None:
+        if not self._sent_rows:
+            self._heard_at = time.monotonic()
+        self._sent_rows += 1
+        self._sent += turn.cost
+        self._sent_bytes += turn.size
+        self._row_cost += 0.05 * (turn.cost - self._row_cost)
+        self._tell()
+        turn.is_sent = True
+        turn.called.set()
+
+    def _has_room(self, turn: Turn, load: Load, processes: int) -> bool:
+        """Whether the model can use one row more. Every process in which rows wait has its
+        part of that: its own rows, as they come back, call the next."""
+        if not self._sent_rows:
+            return True
+        if load.sent_bytes + turn.size > _MOST_BYTES:
+            return False
+        most = self._most_cost()
+        is_own_part = (
+            self._sent_rows < self._most_rows / processes
+            and self._sent + turn.cost <= most / processes
+        )
+        is_free = load.sent_rows < self._most_rows and load.sent + turn.cost <= most
+        return is_own_part or is_free
+
+    def _most_cost(self) -> float:
+        """The work that the model gets at once: short time limits want short batches."""
+        shortest_s = self._shortest_s
+        if time.monotonic() > self._shortest_until:
+            shortest_s = math.inf
+        window_s = max(_LEAST_WINDOW_S, min(self._timeout_s, shortest_s / 2))
+        return max(self._row_cost, self.pace.fit(window_s))
+
+    def _forecast(self, load: Load, cost: float) -> float:
+        """Seconds until so much more is done; longer where the model has not been heard of
+        for longer than it should need."""
+        silent_s = 0.0
+        if self._sent_rows:
+            silent_s = time.monotonic() - self._heard_at - self.pace.expect(load.sent)
+        window = min(self._most_cost(), self._most_rows * self._row_cost)
+        return max(0.0, silent_s) + self.pace.forecast(load.sent + cost, window)
+
+    def _count_ahead(self, flow: Flow, load: Load, processes: int) -> float:
+        """The waiting work that is done before a new request of this client: all of it, or
+        less where the client has had less than its share."""
+        own = self._announced.get(flow, 0.0)
+        flows = {*self._announced, flow}
+        share = flow.weight / sum(other.weight for other in flows)
+        return min(load.waiting, own / share * max(1, processes))
+
+    def _remember(self, limit_s: float) -> None:
+        now = time.monotonic()
+        if limit_s <= self._shortest_s or now > self._shortest_until:
+            self._shortest_s, self._shortest_until = limit_s, now + _REMEMBERED_S
+
+    def _tell(self) -> None:
+        self._board.tell(
+            Load(
+                sent_rows=self._sent_rows,
+                sent=self._sent,
+                sent_bytes=self._sent_bytes,
+                waiting_rows=self._announced_rows,
+                waiting=sum(self._announced.values()),
+            )
+        )
+
+
+def _late() -> Overloaded:
+    return Overloaded("The work before this row has taken longer than expected.")

@@ -1,0 +1,58 @@
+"""Whose row is next: every client has its turn, however much the others ask for."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+#: Clients that have had more than their share are remembered; the idle ones of more than so
+#: many are forgotten.
+_MANY_FLOWS = 1024
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What has a share of its own: one client's short requests, or its bulk of texts."""
+
+    client: str
+    is_bulk: bool = False
+
+    @property
+    def weight(self) -> int:
+        """People wait for short requests: they have four times the share of bulk."""
+        return 1 if self.is_bulk else 4
+
+
+@dataclass
+class FairQueue(Generic[Item]):
+    """Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a flow's next item
+    begins, in virtual time, where its last one ended, and the earliest begins first."""
+
+    _heap: list[tuple[float, int, Item]] = field(default_factory=list)
+    _ends: dict[Flow, float] = field(default_factory=dict)
+    _now: float = 0.0
+    _numbers: count[int] = field(default_factory=count)
+
+    def push(self, flow: Flow, cost: float, item: Item) -> None:
+        """Adds an item behind those of its flow."""
+        begin = max(self._now, self._ends.get(flow, 0.0))
+        self._ends[flow] = begin + cost / flow.weight
+        heapq.heappush(self._heap, (begin, next(self._numbers), item))
+
+    def peek(self) -> Item:
+        """The next item. Raises IndexError where there is none."""
+        return self._heap[0][2]
+
+    def pop(self) -> Item:
+        """Takes the next item out. Raises IndexError where there is none."""
+        self._now, _, item = heapq.heappop(self._heap)
+        if not self._heap or len(self._ends) > _MANY_FLOWS:
+            self._ends = {f: end for f, end in self._ends.items() if end > self._now}
+        return item
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)

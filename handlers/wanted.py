@@ -1,0 +1,36 @@
+"""Which rows somebody still waits for: the gateway writes it down in a file that the workers
+on its machine map into their memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+#: In the stack's run directory; `gateway/admission/board.py` writes it.
+FILE = Path("admission", "rows")
+
+
+class Wanted:
+    """A byte per row, 0 once nobody waits for it. Where there is no such file every row is
+    wanted."""
+
+    def __init__(self) -> None:
+        self._run = os.environ.get("BABELGATE_RUN", "")
+        self._bytes: mmap.mmap | None = None
+
+    def has(self, number: str | None) -> bool:
+        """Whether somebody waits for the row of this number, as its header has it."""
+        if not self._run or number is None or not number.isdecimal():
+            return True
+        rows = self._bytes = self._bytes or self._open()
+        return rows is None or int(number) >= len(rows) or bool(rows[int(number)])
+
+    def _open(self) -> mmap.mmap | None:
+        """The gateway may have been started later than this worker."""
+        try:
+            with Path(self._run, FILE).open("rb") as file:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            return None
