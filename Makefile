@@ -9,8 +9,8 @@ FIGURES := run/figures
 help:     ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-up: .venv/ready  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map]
-	@$(BIN)/python -m deploy up $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
+up: .venv/ready  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [TLS=cert.pem,key.pem]
+	@$(BIN)/python -m deploy up $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(TLS),--tls "$(TLS)")
 
 down: .venv/ready  ## stop the stack
 	@$(BIN)/python -m deploy down

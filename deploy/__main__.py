@@ -10,14 +10,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
-import requests
 import typer
+import urllib3
 from rich.console import Console
 
-from deploy import launch, programs, prometheus, stack
+from deploy import launch, programs, prometheus, stack, tls
 from deploy.programs import NGINX, PROMETHEUS, Program
 from deploy.stack import ROOT, Stack, StackError
 from deploy.supervision import PROGRAMS, Supervision
@@ -58,6 +60,9 @@ def up(
     port_offset: Annotated[
         int, typer.Option(help="Added to every port, for a second stack.")
     ] = 0,
+    tls_files: Annotated[
+        str, typer.Option("--tls", help="certificate.pem,key.pem: TLS on port 7777.")
+    ] = "",
     timeout_s: Annotated[
         float, typer.Option(help="Longest wait for the models to be ready.")
     ] = 600,
@@ -66,7 +71,7 @@ def up(
     wanted = Stack(run_dir.resolve(), map_path.resolve(), model or None, port_offset)
     with _errors(show_log=wanted.log("torchserve")):
         nginx = _ensure(NGINX)
-        wanted = _settle(wanted)
+        wanted = _settle(replace(wanted, tls=tls.read_option(tls_files)))
         models = backend.load_catalog(wanted.map, wanted.model)
         with console.status("Preparing the models …"):
             wanted.write()
@@ -174,14 +179,17 @@ def _settle(wanted: Stack) -> Stack:
         _end_leftovers(wanted.run)
         wanted.check_ports()
         return wanted
-    wanted = Stack(
-        wanted.run, wanted.map, wanted.model or running.model, running.port_offset
+    wanted = replace(
+        wanted,
+        model=wanted.model or running.model,
+        port_offset=running.port_offset,
+        tls=wanted.tls or running.tls,
     )
     if wanted == running:
         console.print("The stack is running already.")
     else:
         console.print(
-            "The stack is running with another map or model: starting it anew."
+            "The stack is running with another map, model or certificate: starting it anew."
         )
         Supervision(running).stop()
     return wanted
@@ -233,12 +241,15 @@ def _show_translation(wanted: Stack, models: Catalog) -> None:
     body = json.dumps(_choose_sample(models.languages), ensure_ascii=False)
     for _ in _attempts():
         try:
-            response = requests.post(wanted.url, data=body.encode(), timeout=40)
-        except requests.ConnectionError:
+            response = tls.post(wanted, body.encode())
+        except urllib3.exceptions.HTTPError:
             continue
-        if response.ok:
-            command = f"curl {wanted.url} -d '{body}'"
-            for line, style in ((command, ""), (response.text.strip(), "green")):
+        if response.status == HTTPStatus.OK:
+            command = f"{tls.write_curl(wanted)} -d '{body}'"
+            for line, style in (
+                (command, ""),
+                (response.data.decode().strip(), "green"),
+            ):
                 console.print(
                     line, style=style, highlight=False, markup=False, soft_wrap=True
                 )
@@ -262,7 +273,7 @@ def _check_edited(running: Stack) -> None:
     checks = {
         "nginx/nginx.conf": [
             *(str(nginx), "-t", "-q", "-p", f"{running.run}/nginx/"),
-            *("-c", f"{ROOT}/nginx/nginx.conf"),
+            *("-c", str(running.write_nginx(running.run / "nginx" / "edited"))),
         ],
         "gateway/gunicorn.conf.py": [
             *(str(gunicorn), "--check-config", "--config", configuration),

@@ -10,6 +10,8 @@ from pathlib import Path
 from deploy.stack import ROOT, Stack, StackError, is_taken, move_ports
 
 MONITORING = ROOT / "deploy" / "monitoring"
+#: It asks on this machine, by an address that no certificate is for.
+_HTTPS = "    scheme: https\n    tls_config: {insecure_skip_verify: true}\n"
 
 
 def write_configuration(stack: Stack) -> Path:
@@ -18,6 +20,8 @@ def write_configuration(stack: Stack) -> Path:
     folder.mkdir(exist_ok=True)
     configuration = folder / "prometheus.yml"
     text = (MONITORING / "prometheus.yml").read_text("utf-8")
+    if stack.tls:
+        text = text.replace("job_name: gateway\n", f"job_name: gateway\n{_HTTPS}")
     configuration.write_text(move_ports(text, stack.port_offset), "utf-8")
     shutil.copy(MONITORING / "rules.yml", folder)
     return configuration

@@ -21,6 +21,8 @@ DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS = 7777, 8888, 9999, 8081, 8082
 _PORTS = (DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS, 7070, 7071)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
+#: What nginx/tls.conf calls the certificate and its key.
+_TLS_FILES = ("certificate.pem", "key.pem")
 
 
 class StackError(Exception):
@@ -35,11 +37,14 @@ class Stack:
     map: Path
     model: str | None = None
     port_offset: int = 0
+    #: Files of a certificate and its key, with a comma between.
+    tls: str | None = None
 
     @property
     def url(self) -> str:
         """Where clients send their requests."""
-        return f"http://127.0.0.1:{DOOR + self.port_offset}"
+        scheme = "https" if self.tls else "http"
+        return f"{scheme}://127.0.0.1:{DOOR + self.port_offset}"
 
     @property
     def inference_url(self) -> str:
@@ -91,12 +96,27 @@ class Stack:
 
     def write_configuration(self) -> None:
         """Copies the files that an operator edits to where their programs read them."""
-        self._copy("nginx/nginx.conf", "nginx/nginx.conf")
+        self.write_nginx(self.run / "nginx")
         self._copy(
             "torchserve_backend/config.properties", "torchserve/config.properties"
         )
         for name in ("log4j2.xml", "metrics.yaml"):
             shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
+
+    def write_nginx(self, folder: Path) -> Path:
+        """nginx's files, with TLS where that is wanted; returns the one that it starts from."""
+        folder.mkdir(exist_ok=True)
+        main = folder / "nginx.conf"
+        text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
+        if self.tls:
+            text = re.sub(r"^.*# without TLS\n", "", text, flags=re.MULTILINE)
+            text = text.replace("#tls ", "")
+            for name, file in zip(_TLS_FILES, self.tls.split(","), strict=True):
+                (folder / name).unlink(missing_ok=True)
+                (folder / name).symlink_to(file)
+        main.write_text(move_ports(text, self.port_offset), "utf-8")
+        shutil.copy(ROOT / "nginx/tls.conf", folder)
+        return main
 
     def _copy(self, source: str, target: str) -> None:
         text = (ROOT / source).read_text("utf-8")
@@ -156,4 +176,10 @@ def read(run: Path) -> Stack | None:
         state = json.loads((run / _STATE).read_text())
     except (OSError, ValueError):
         return None
-    return Stack(run, Path(state["map"]), state["model"], state["port_offset"])
+    return Stack(
+        run,
+        Path(state["map"]),
+        state["model"],
+        state["port_offset"],
+        state.get("tls"),
+    )

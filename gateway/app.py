@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import time
 import uuid
 from pathlib import Path
 
@@ -11,10 +13,12 @@ from flask import Flask, Response, g, request
 
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
-from gateway.connection import register_reading
-from gateway.errors import TOO_LARGE, BodyTooLarge, register_error_handlers
+from gateway.bodies import read_whole
+from gateway.connection import Incoming, register_reading
+from gateway.errors import UnsupportedEncoding, register_error_handlers
 from gateway.langid import Identifier
 from gateway.observation import make_collectors
+from gateway.pace import Pace
 from gateway.routes import (
     captioning,
     classification,
@@ -72,7 +76,7 @@ def create_app(
     _register_request_id(app)
     register_telemetry(app, telemetry)
     register_error_handlers(app)
-    _register_body_limit(app, settings.max_body_bytes)
+    _register_bodies(app, settings)
     identifier = Identifier(models.sources, library=settings.identifier)
     translator = Translator(
         models, admission, identifier, telemetry, settings.sentences_at_once
@@ -110,14 +114,24 @@ def _register_request_id(app: Flask) -> None:
         return response
 
 
-def _register_body_limit(app: Flask, most_bytes: int) -> None:
-    """Of a longer body in chunks Werkzeug gives the start and says nothing: the byte too
-    many tells."""
+def _register_bodies(app: Flask, settings: Settings) -> None:
+    """Every body but an upload is read before its route is asked, which finds it unpacked."""
+    pace = Pace(settings.body_bytes_per_s, settings.body_grace_s)
 
     @app.before_request
-    def refuse_large_body() -> None:
-        if request.blueprint in catalog.VISION:
-            return  # these read it piece by piece
-        request.max_content_length = most_bytes + 1
-        if len(request.get_data()) > most_bytes:
-            raise BodyTooLarge(TOO_LARGE)
+    def read_body() -> None:
+        environ = request.environ
+        encoding = environ.get("HTTP_CONTENT_ENCODING", "")
+        if request.blueprint in catalog.VISION:  # these read it piece by piece
+            if encoding not in ("", "identity"):
+                raise UnsupportedEncoding("Expected images as they are.", "identity")
+            return
+        client = environ.get("gunicorn.socket")
+        incoming = Incoming(environ["wsgi.input"], request.content_length, client)
+        deadline = time.monotonic() + settings.timeout_s
+        body = read_whole(
+            incoming, encoding, settings.max_body_bytes, deadline=deadline, pace=pace
+        )
+        environ["wsgi.input"] = io.BytesIO(body)
+        environ["CONTENT_LENGTH"] = str(len(body))
+        environ.pop("HTTP_TRANSFER_ENCODING", None)

@@ -18,32 +18,31 @@ from gateway.errors import DeadlineExceeded
 class Buffer:
     """So many bytes, shared among greenlets.
 
-    An upload waits while it holds a part of a row. So that not all wait for each other,
-    what the row that was begun first may still need, `largest` in all, is kept for it.
+    An upload waits while it holds some. So that not all wait for each other, what the one
+    whose row was begun first may still need, `largest` in all, is kept for it; what is with
+    the backend comes back without anybody's help.
     """
 
     def __init__(self, size: int, largest: int) -> None:
         self._free = size
         self._largest = largest
-        #: Bytes of rows that are with the backend: these come back without anybody's help.
+        #: Bytes of rows that are with the backend.
         self._sent = 0
-        #: Bytes of the rows that are being read, in the order in which they were begun.
-        self._rows: dict[Share, int] = {}
+        #: What each upload holds beside these.
+        self._held: dict[Share, int] = {}
+        #: Who has begun a row, in that order.
+        self._begun: dict[Share, None] = {}
         self._waiting: deque[_Ticket] = deque()
 
     @contextmanager
-    def share(self, ahead: int, deadline: float) -> Iterator[Share]:
-        """One upload's part of it, `ahead` bytes for what is read and belongs to no row
-        yet. Waits for these.
-
-        Raises DeadlineExceeded where `deadline` comes first.
-        """
+    def share(self, deadline: float) -> Iterator[Share]:
+        """One upload's part of it, which is nothing yet."""
         share = Share(self, deadline)
-        self._take(_Ticket(share, ahead, is_row=False), deadline)
         try:
             yield share
         finally:
-            self._give_back(self._rows.pop(share, 0) + ahead)
+            self._begun.pop(share, None)
+            self._give_back(self._held.pop(share, 0))
 
     def _take(self, ticket: _Ticket, deadline: float) -> None:
         self._waiting.append(ticket)
@@ -62,26 +61,33 @@ class Buffer:
         """In the order in which they came; only the oldest row passes those who wait."""
         is_waiting = False
         for ticket in tuple(self._waiting):
-            is_oldest = ticket.is_row and ticket.share is next(
-                iter(self._rows), ticket.share
-            )
-            if (is_oldest or not is_waiting) and self._has_room(ticket, is_oldest):
+            oldest = next(iter(self._begun), self._waiting[0].share)
+            is_first = ticket.share is oldest or not is_waiting
+            if is_first and self._has_room(ticket, oldest):
                 self._waiting.remove(ticket)
                 self._free -= ticket.count
-                if ticket.is_row:
-                    begun = self._rows.get(ticket.share, 0)
-                    self._rows[ticket.share] = begun + ticket.count
+                self._held[ticket.share] = self._count(ticket.share) + ticket.count
+                self._begun.setdefault(ticket.share)
                 ticket.admitted.set()
             else:
                 is_waiting = True
 
-    def _has_room(self, ticket: _Ticket, is_oldest: bool) -> bool:
-        kept = 0 if is_oldest else self._largest - next(iter(self._rows.values()), 0)
+    def _has_room(self, ticket: _Ticket, oldest: Share) -> bool:
+        is_oldest = ticket.share is oldest
+        kept = 0 if is_oldest else self._largest - self._count(oldest)
         return ticket.count <= min(self._free, self._free + self._sent - kept)
 
-    def _send(self, share: Share) -> int:
-        count = self._rows.pop(share, 0)
-        self._sent += count
+    def _count(self, share: Share) -> int:
+        return self._held.get(share, 0)
+
+    def _send(self, share: Share, kept: int) -> int:
+        count = max(self._count(share) - kept, 0)
+        if count:
+            self._held[share] = kept
+            self._sent += count
+        # What it still holds must not be missing where another row becomes the oldest.
+        if self._free + self._sent >= self._largest:
+            self._begun.pop(share, None)
         self._admit()
         return count
 
@@ -102,15 +108,16 @@ class Share:
     _deadline: float
 
     def grow(self, count: int) -> None:
-        """Waits for so many bytes more for the row that is being read.
+        """Waits for room for `count` bytes, before they are read or copied.
 
         Raises DeadlineExceeded where the upload's deadline comes first.
         """
-        self._buffer._take(_Ticket(self, count, is_row=True), self._deadline)
+        self._buffer._take(_Ticket(self, count), self._deadline)
 
-    def send(self) -> int:
-        """The row has all its bytes, so many; they are held until they are released."""
-        return self._buffer._send(self)
+    def send(self, kept: int) -> int:
+        """A row has all its bytes: what is held but for `kept`. Returns how many these are;
+        they stay held until they are released."""
+        return self._buffer._send(self, kept)
 
     def release(self, count: int) -> None:
         """Gives back the bytes of a row that was sent."""
@@ -121,6 +128,4 @@ class Share:
 class _Ticket:
     share: Share
     count: int
-    #: Otherwise an upload that has not begun.
-    is_row: bool
     admitted: Event = field(default_factory=Event)

@@ -7,7 +7,9 @@ from __future__ import annotations
 import select
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Protocol
@@ -17,15 +19,23 @@ from gevent import Timeout
 from gevent.monkey import get_original
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
-from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest, Problem
+from gateway.errors import (
+    BodyTooSlow,
+    ClientGone,
+    DeadlineExceeded,
+    MalformedRequest,
+    Problem,
+)
+from gateway.pace import Connection, Pace, Patience, TooSlow
 
 #: The system's own: gevent's lets others run, and does not know POLLRDHUP.
 _poll = get_original("select", "poll")
-#: What is read at once.
-READ_BYTES = 256 << 10
+#: The most that is read at once, and what is read to begin with.
+READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
 #: For the rest of a body whose answer is known already: before it is sent, so that the
 #: connection can be used again, and after that, for who sends more.
 _REST_BEFORE_S, _REST_AFTER_S = 2, 10
+_CLOSED = "The client has closed the connection."
 
 
 class Body(Protocol):
@@ -35,10 +45,51 @@ class Body(Protocol):
         """At most so many bytes, none at the end."""
 
 
-def read_chunk(body: Body, deadline: float) -> bytes:
+@dataclass(frozen=True)
+class Incoming:
+    """A body that is still to come; one in chunks has no `length`."""
+
+    body: Body
+    length: int | None = None
+    #: The connection that it comes by, where there is one.
+    client: socket.socket | None = None
+
+    def read(
+        self,
+        deadline: float,
+        pace: Pace,
+        expect: Callable[[int], None] = lambda _: None,
+    ) -> Iterator[bytes]:
+        """All of it, in pieces. Before each is read, `expect` is told how many bytes have
+        come and may come with it: never more than twice as many as have.
+
+        Raises as `read_chunk`; ClientGone also where it ends too early.
+        """
+        found, patience = 0, Patience(pace)
+        while True:
+            size = min(READ_BYTES, max(_FIRST_BYTES, found))
+            expect(found + size)
+            with self._bear(patience, size):
+                chunk = read_chunk(self.body, deadline, size)
+            if not chunk:
+                break
+            found += len(chunk)
+            yield chunk
+        if self.length is not None and found < self.length:
+            raise ClientGone(_CLOSED)
+
+    def _bear(
+        self, patience: Patience, most_bytes: int
+    ) -> AbstractContextManager[None]:
+        if isinstance(self.client, Connection):
+            return self.client.bear(patience, most_bytes)
+        return nullcontext()
+
+
+def read_chunk(body: Body, deadline: float, size: int = READ_BYTES) -> bytes:
     """The next piece, empty at the end.
 
-    Raises DeadlineExceeded, ClientGone or MalformedRequest.
+    Raises DeadlineExceeded, BodyTooSlow, ClientGone or MalformedRequest.
     """
     remaining = deadline - time.monotonic()
     try:
@@ -46,13 +97,15 @@ def read_chunk(body: Body, deadline: float) -> bytes:
             raise TimeoutError
         # An error of this kind tells Gunicorn that the connection is of no more use.
         with Timeout(remaining, TimeoutError):
-            return body.read(READ_BYTES)
+            return body.read(size)
     except TimeoutError as error:
         raise DeadlineExceeded(
             "The deadline passed before the whole body was there."
         ) from error
+    except TooSlow as error:
+        raise BodyTooSlow("The body came too slowly.") from error
     except OSError as error:
-        raise ClientGone("The client has closed the connection.") from error
+        raise ClientGone(_CLOSED) from error
     except ParseException as error:
         raise MalformedRequest("The body's chunks cannot be read.") from error
 

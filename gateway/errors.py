@@ -5,11 +5,13 @@ Problem                      what a client is told
 ├── InvalidRequest       422 a field is missing or wrong; lists each of them
 ├── UnknownLanguage      422 a language that is not served; lists those that are
 ├── UnsupportedImage     415 an upload of no format that is read
+├── UnsupportedEncoding  415 a body that is packed, other than JSON with gzip
 ├── InvalidImage         422 an image or array of the wrong kind, or cut off
 ├── NotFound             404 no such path
 ├── TaskNotServed        404 the map has no section for this task
 ├── MethodNotAllowed     405 no such method on this path
 ├── BodyTooLarge         413 the body, or one of its images
+├── BodyTooSlow          408 the body came too slowly, or not at all
 ├── ClientGone           499 nobody waits for the answer, and nobody gets this one
 ├── Overloaded           429 it could not be done in time; Retry-After
 ├── NotReady             503 no worker, or it died twice; Retry-After
@@ -27,6 +29,8 @@ from typing import Any
 from flask import Flask, Response, g, jsonify, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
+
+from gateway.faults import describe
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -98,6 +102,16 @@ class UnsupportedImage(Problem):
     status, slug, title = 415, "unsupported-image", "Unsupported Media Type"
 
 
+class UnsupportedEncoding(Problem):
+    """A body that is packed as it is not read here; RFC 9110 wants to be told what is."""
+
+    status, slug, title = 415, "unsupported-encoding", "Unsupported Media Type"
+
+    def __init__(self, detail: str, expected: str) -> None:
+        super().__init__(detail)
+        self.headers = {"Accept-Encoding": expected}
+
+
 class InvalidImage(Problem):
     """An image or an array that is not what it should be."""
 
@@ -135,6 +149,12 @@ class BodyTooLarge(Problem):
     """The body, or one of the images in it, is over the limit."""
 
     status, slug, title = 413, "body-too-large", "Content Too Large"
+
+
+class BodyTooSlow(Problem):
+    """The client sends its body more slowly than one may."""
+
+    status, slug, title = 408, "body-too-slow", "Request Timeout"
 
 
 class ClientGone(Problem):
@@ -185,6 +205,8 @@ class RowProblem(Problem):
         self.slug = str(document["type"]).rpartition(":")[2]
         is_422 = self.status == InvalidRequest.status
         self.title = InvalidRequest.title if is_422 else str(document["title"])
+        if self.status == NotReady.status:
+            self.headers = NotReady.headers
 
 
 def register_error_handlers(app: Flask) -> None:
@@ -206,7 +228,9 @@ def register_error_handlers(app: Flask) -> None:
 
     @app.errorhandler(Exception)
     def answer_fault(error: Exception) -> Response:
-        app.logger.error("request %s failed", g.get("request_id", ""), exc_info=error)
+        app.logger.error(
+            "request %s failed: %s", g.get("request_id", ""), describe(error)
+        )
         return InternalError("The gateway failed on this request.").to_response()
 
 

@@ -24,8 +24,12 @@ workers = int(
 # models in it, threads are not patched.
 worker_class = f"gateway.worker.{'EmbeddedWorker' if _IS_EMBEDDED else 'ProblemWorker'}"
 
-# Greenlets are cheap and mostly wait for TorchServe; nginx holds the idle clients.
-worker_connections = 4096
+# Greenlets are cheap and mostly wait for TorchServe. All 4096 requests that nginx lets in
+# may come to one process, and each of nginx's workers keeps 128 idle connections besides.
+worker_connections = 4096 + 128 * (os.cpu_count() or 1)
+
+# As nginx's: bursts of new connections wait, they are not refused.
+backlog = 4096
 
 # A worker that has not reported for so long is replaced. This is not a request's time limit
 # (that is BABELGATE_TIMEOUT_S): a gevent worker reports while requests wait.

@@ -4,6 +4,7 @@ where."""
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -149,7 +150,7 @@ def _describe_parameter(name: str, given: str, expected: str) -> dict[str, str]:
 
 def _decode(body: bytes) -> Any:
     try:
-        return json.loads(body.decode("utf-8"))
+        return json.loads(body.removeprefix(BOM_UTF8).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise MalformedRequest(
             f"The body is not UTF-8: byte {error.start} is wrong."

@@ -85,8 +85,20 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
         description="Longest time for an upload; the header X-Timeout-Ms lowers it.",
     )
+    body_bytes_per_s: float = Field(
+        1024,
+        gt=0,
+        allow_inf_nan=False,
+        description="A body that comes more slowly is refused, after the grace.",
+    )
+    body_grace_s: float = Field(
+        10,
+        gt=0,
+        allow_inf_nan=False,
+        description="How long nothing of a body needs to come.",
+    )
     upload_buffer_bytes: int = Field(
-        64 << 20,
+        72 << 20,
         validate_default=True,
         description="Bytes of uploads that a process holds; more uploads wait.",
     )

@@ -16,13 +16,10 @@ from gateway.admission import Admission, Ticket
 from gateway.backend import Row
 from gateway.buffering import Buffer, Share
 from gateway.caller import Caller
-from gateway.connection import Body, read_chunk
-from gateway.errors import (
-    BodyTooLarge,
-    ClientGone,
-    Problem,
-)
+from gateway.connection import Incoming
+from gateway.errors import BodyTooLarge, ClientGone, Problem
 from gateway.images import AHEAD_BYTES, ROW_BYTES, Cut, Limits, cut
+from gateway.pace import Pace
 from gateway.settings import Settings
 
 #: Rows of one upload that are with the backend at the same time: a worker never waits for
@@ -34,24 +31,11 @@ _ROW_COST = 1.0
 
 @dataclass(frozen=True)
 class Upload:
-    """A request with images; a body in chunks has no `length`."""
+    """A request with images."""
 
-    body: Body
-    length: int | None
+    incoming: Incoming
     content_type: str
     caller: Caller
-
-    def read(self) -> Iterator[bytes]:
-        """All of it, in pieces.
-
-        Raises as `read_chunk`; ClientGone also where it ends too early.
-        """
-        found = 0
-        while chunk := read_chunk(self.body, self.caller.deadline):
-            found += len(chunk)
-            yield chunk
-        if self.length is not None and found < self.length:
-            raise ClientGone("The client has closed the connection.")
 
 
 @dataclass(frozen=True)
@@ -69,7 +53,8 @@ class Uploads:
         self.admission = admission
         self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
-        self.buffer = Buffer(settings.upload_buffer_bytes, largest)
+        self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
+        self.pace = Pace(settings.body_bytes_per_s, settings.body_grace_s)
 
     def answer(
         self,
@@ -81,18 +66,17 @@ class Uploads:
     ) -> list[Answer]:
         """One answer per row. Raises the Problem of the first row that has one, and
         Overloaded at once where not even that one could be answered in time."""
-        most = self.limits.max_upload_bytes
-        if upload.length is not None and upload.length > most:
+        most, length = self.limits.max_upload_bytes, upload.incoming.length
+        if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
-        ahead = min(AHEAD_BYTES, most if upload.length is None else upload.length)
-        is_bulk = upload.length is None or upload.length > ROW_BYTES
+        is_bulk = length is None or length > ROW_BYTES
         with (
             self.admission.admit(
                 model, upload.caller, [_ROW_COST], is_bulk=is_bulk
             ) as ticket,
-            self.buffer.share(ahead, upload.caller.deadline) as share,
+            self.buffer.share(upload.caller.deadline) as share,
         ):
-            job = _Job(upload, ticket, parameters, self.limits, share)
+            job = _Job(upload, ticket, parameters, self.limits, share, self.pace)
             return job.run(is_single=is_single)
 
 
@@ -105,6 +89,9 @@ class _Job:
     parameters: Mapping[str, str]
     limits: Limits
     share: Share
+    pace: Pace
+    #: Bytes that it holds of what is read and belongs to no row yet.
+    ahead: int = 0
     failure: Exception | None = None
     #: Who waits for the client, while it does.
     reader: Any = None
@@ -122,7 +109,7 @@ class _Job:
         )
         try:
             for row in rows:
-                held = self.share.send()
+                held = self.share.send(self.ahead)
                 sent.append(self.pool.spawn(self._send, row))
                 # Also of one that is ended before it has begun.
                 sent[-1].rawlink(lambda _, held=held: self.share.release(held))
@@ -136,13 +123,14 @@ class _Job:
             self.pool.kill(block=False)
 
     def _read(self) -> Iterator[bytes]:
-        chunks = self.upload.read()
+        deadline = self.upload.caller.deadline
+        chunks = self.upload.incoming.read(deadline, self.pace, self._expect)
         while True:
             self._check()
             self.reader = gevent.getcurrent()
             try:
                 chunk = next(chunks, b"")
-            except ClientGone:
+            except (ClientGone, InterruptedError):
                 self._check()  # no, it was interrupted
                 raise
             finally:
@@ -150,6 +138,14 @@ class _Job:
             if not chunk:
                 return
             yield chunk
+
+    def _expect(self, count: int) -> None:
+        """Holds what has come and what may come with the next piece, which for an idle
+        upload is next to nothing."""
+        more = min(count, AHEAD_BYTES) - self.ahead
+        if more > 0:
+            self.share.grow(more)
+            self.ahead += more
 
     def _interrupt(self) -> None:
         """A client may wait for the answer before it sends more."""

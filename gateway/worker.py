@@ -1,15 +1,17 @@
-"""Gunicorn's gevent worker, except that a client whose request Gunicorn itself cannot read
-gets a problem document like every other, not a page of HTML.
+"""Gunicorn's gevent worker, except that a client whose request Gunicorn itself cannot read,
+or for which there is no room, gets a problem document like every other; that slow bodies are
+noticed; and that no log quotes what an error says.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
-from gevent import GreenletExit, socket
+from gevent import GreenletExit, Timeout, socket
 from gunicorn import util  # type: ignore[import-untyped]
 from gunicorn.http.errors import (  # type: ignore[import-untyped]
     InvalidResponseHeader,
@@ -20,11 +22,42 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 )
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
+from gateway.faults import describe, reduce_logs
+from gateway.pace import Connection
+
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
+
+#: How many connections are told at the same time that there are too many, and how long each
+#: may take over it. Others wait that long to be accepted.
+_REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
 
 
 class ProblemWorker(GeventWorker):  # type: ignore[misc]
     """Named in gunicorn.conf.py."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._most: int = self.cfg.worker_connections
+        self._open = 0
+        # Gunicorn accepts no more than these; a client that is not accepted gets no answer.
+        self.worker_connections = self._most + _REFUSED_AT_ONCE
+
+    def init_process(self) -> None:
+        """Runs until the worker ends."""
+        reduce_logs()
+        super().init_process()
+
+    def handle(self, listener: Any, client: Any, addr: Any) -> None:
+        """All requests of a connection."""
+        if self._open >= self._most:
+            with suppress(OSError):
+                refuse(client)
+            return
+        self._open += 1
+        try:
+            super().handle(listener, Connection(fileno=client.detach()), addr)
+        finally:
+            self._open -= 1
 
     def handle_error(
         self, req: Any, client: Any, addr: Any, exc: BaseException
@@ -34,7 +67,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             return  # an idle connection, and this worker ends
         status, slug, detail = explain(exc)
         if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-            self.log.error("a request failed in Gunicorn", exc_info=exc)
+            self.log.error("a request failed in Gunicorn: %s", describe(exc))
         else:
             self.log.warning("a request cannot be read: %s", type(exc).__name__)
         try:
@@ -57,6 +90,23 @@ class EmbeddedWorker(ProblemWorker):
             socket.socket(s.FAMILY, socket.SOCK_STREAM, fileno=s.sock.detach())
             for s in self.sockets  # type: ignore[has-type]
         ]
+
+
+def refuse(client: Any) -> None:
+    """Reads a request's beginning, says that there are too many, and waits until the client
+    has read it: closed with something unread the connection would be reset."""
+    answer = render(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "too-many-connections",
+        "The gateway has as many connections as it takes.",
+        retry_after_s=1,
+    )
+    with Timeout(_REFUSAL_S, False):
+        client.recv(1 << 16)
+        client.sendall(answer)
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(1 << 16):
+            pass
 
 
 def explain(error: BaseException) -> tuple[HTTPStatus, str, str]:
@@ -83,7 +133,9 @@ def explain(error: BaseException) -> tuple[HTTPStatus, str, str]:
     )
 
 
-def render(status: HTTPStatus, slug: str, detail: str) -> bytes:
+def render(
+    status: HTTPStatus, slug: str, detail: str, *, retry_after_s: int | None = None
+) -> bytes:
     """A whole HTTP answer with a problem document; the connection ends with it."""
     request_id = uuid.uuid4().hex
     document = {
@@ -94,8 +146,9 @@ def render(status: HTTPStatus, slug: str, detail: str) -> bytes:
         "request_id": request_id,
     }
     body = json.dumps(document)
+    later = f"Retry-After: {retry_after_s}\r\n" if retry_after_s else ""
     return (
-        f"HTTP/1.1 {status} {status.phrase}\r\n"
+        f"HTTP/1.1 {status} {status.phrase}\r\n{later}"
         "Connection: close\r\n"
         "Content-Type: application/problem+json\r\n"
         f"X-Request-ID: {request_id}\r\n"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from flask import request
 
 from gateway.caller import read_caller
+from gateway.connection import Incoming
 from gateway.errors import TaskNotServed
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
@@ -37,11 +38,11 @@ class Reception:
         URL's. Raises a Problem, also where an upload that `is_single` has two images."""
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
+        caller = read_caller(request, self.settings.upload_timeout_s)
         upload = Upload(
-            request.stream,
-            request.content_length,
+            Incoming(request.stream, request.content_length, caller.client),
             request.content_type or "",
-            read_caller(request, self.settings.upload_timeout_s),
+            caller,
         )
         answers = self.uploads.answer(
             upload,

@@ -6,25 +6,18 @@ from __future__ import annotations
 
 import io
 import re
-import socket
-import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 import psutil
 import pytest
 import requests
 
-from deploy import programs
-from deploy.stack import GATEWAY, ROOT
 from gateway.settings import Settings
-from tests.e2e.real_stack import wait_until
-from tests.gateway.fake_torchserve import LIMIT_S, FakeTorchServe
-from tests.gateway.test_gunicorn import find_url, is_alive, start
+from tests.e2e.door import Door, open_door
+from tests.gateway.fake_torchserve import LIMIT_S
 
 SHAPE = (480, 640, 3)
 FRAME = bytes(480 * 640 * 3)
@@ -35,69 +28,11 @@ FRAMES = 450
 SLACK_BYTES = 32 << 20
 
 
-@dataclass(frozen=True)
-class Door:
-    """Where clients send their requests, and who takes them."""
-
-    url: str
-    nginx: psutil.Process
-    gateway: psutil.Process
-    temp: Path
-    torchserve: FakeTorchServe
-
-
-def find_port() -> int:
-    """A free one."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def start_nginx(run: Path, port: int, gateway: str) -> subprocess.Popen[bytes]:
-    """nginx with the configuration of the house, one worker and other ports."""
-    for folder in ("temp", "logs"):
-        (run / folder).mkdir(parents=True)
-    text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
-    for old, new in (
-        (r"\b7777\b", str(port)),
-        (rf"127\.0\.0\.1:{GATEWAY}", gateway),
-        ("worker_processes auto", "worker_processes 1"),
-        ("/dev/stdout", "logs/access.log"),
-    ):
-        text, count = re.subn(old, new, text)
-        assert count
-    (run / "nginx.conf").write_text(text)
-    nginx = programs.find(programs.NGINX)
-    assert nginx
-    return subprocess.Popen(
-        [nginx, "-p", f"{run}/", "-c", f"{run}/nginx.conf", "-g", "daemon off;"],
-        stderr=subprocess.DEVNULL,
-    )
-
-
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     """One for all tests here."""
-    folder = tmp_path_factory.mktemp("door")
-    with FakeTorchServe(folder / "keys.json") as fake:
-        master = start(
-            folder,
-            BABELGATE_INFERENCE_URL=fake.url,
-            BABELGATE_MANAGEMENT_URL=fake.url,
-            BABELGATE_KEY_FILE=str(fake.key_file),
-        )
-        port = find_port()
-        nginx = start_nginx(folder / "nginx", port, urlsplit(find_url(folder)).netloc)
-        try:
-            url = f"http://127.0.0.1:{port}"
-            wait_until(lambda: is_alive(url))
-            door, gateway = (
-                psutil.Process(process.pid).children()[0] for process in (nginx, master)
-            )
-            yield Door(url, door, gateway, folder / "nginx/temp", fake)
-        finally:
-            for process in (nginx, master):
-                process.terminate()
-                process.wait(LIMIT_S)
+    with open_door(tmp_path_factory.mktemp("door")) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -170,7 +105,7 @@ def test_of_a_large_upload_nobody_keeps_more_than_a_few_rows(door, is_chunked):
     held = Settings().upload_buffer_bytes + SLACK_BYTES
     assert measure_peak(door.gateway) - before[door.gateway] < held
     assert measure_peak(door.nginx) - before[door.nginx] < 4 << 20
-    assert not [path for path in door.temp.rglob("*") if path.is_file()]
+    assert not [path for path in (door.run / "temp").rglob("*") if path.is_file()]
 
 
 BAD = {

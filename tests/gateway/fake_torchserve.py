@@ -64,7 +64,7 @@ class FakeTorchServe:
     queued: int = 0
     #: How many calls the behaviour `together` waits for.
     together: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
-    #: Released when the fake ends; until then `hang` hangs.
+    #: Released when the fake ends, or by a test; until then `hang` and `wait` do so.
     ending: threading.Event = field(default_factory=threading.Event)
     #: Characters, and so tokens, that the model takes.
     limit: int = 1 << 30
@@ -289,6 +289,12 @@ def _hang(handler: _Handler, _: Call) -> None:
     handler.close_connection = True
 
 
+def _wait(handler: _Handler, call: Call) -> None:
+    """Answers as late as `hang` ends."""
+    handler.fake.ending.wait(LIMIT_S)
+    _echo(handler, call)
+
+
 Behaviour = Callable[[_Handler, Call], None]
 
 #: What TorchServe says of a full queue and of a model without workers alike.
@@ -303,6 +309,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "row-too-long": _fail_row(422, "text-too-long"),
     "row-unknown-language": _fail_row(422, "unknown-language"),
     "row-late": _fail_row(504, "deadline"),
+    "row-out-of-memory": _fail_row(503, "out-of-memory"),
     "row-broken": _fail_row(500, "internal"),
     "unavailable": _fail(503, "ServiceUnavailableException", _UNAVAILABLE),
     "not-registered": _fail(404, "ModelNotFoundException", "Model not found: ko"),
@@ -312,5 +319,6 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "close": _close,
     "cut": _cut,
     "hang": _hang,
+    "wait": _wait,
     "not-json": lambda handler, _: handler.answer(200, b"surprise"),
 }

@@ -31,19 +31,26 @@ def stack():
 
 
 def test_a_row_takes_what_is_free_and_gives_it_back(stack):
-    buffer = Buffer(10, 8)
-    share = stack.enter_context(buffer.share(2, LATER))
+    share = stack.enter_context(Buffer(10, 10).share(LATER))
+    share.grow(2)
     for _ in range(3):
         share.grow(8)
-        share.release(share.send())
+        assert share.send(kept=2) == 8
+        share.release(8)
 
 
-def test_a_row_waits_until_another_is_answered(stack):
+def test_an_upload_that_holds_nothing_is_in_nobodys_way(stack):
+    buffer = Buffer(10, 10)
+    for _ in range(1000):
+        stack.enter_context(buffer.share(LATER))
+    stack.enter_context(buffer.share(LATER)).grow(10)
+
+
+def test_an_upload_waits_until_a_row_of_another_is_answered(stack):
     buffer = Buffer(10, 8)
-    first = stack.enter_context(buffer.share(1, LATER))
-    second = stack.enter_context(buffer.share(1, LATER))
+    first, second = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
     first.grow(6)
-    sent = first.send()
+    sent = first.send(kept=0)
     waiting = gevent.spawn(second.grow, 6)
     settle()
     assert not waiting.ready()
@@ -53,25 +60,28 @@ def test_a_row_waits_until_another_is_answered(stack):
 
 def test_an_upload_that_ends_gives_back_what_it_held(stack):
     buffer = Buffer(10, 8)
-    with buffer.share(2, LATER) as share:
+    second = stack.enter_context(buffer.share(LATER))
+    with buffer.share(LATER) as share:
         share.grow(5)
-        waiting = gevent.spawn(stack.enter_context, buffer.share(2, LATER))
+        waiting = gevent.spawn(second.grow, 8)
         settle()
         assert not waiting.ready()
-    waiting.get(timeout=60).grow(8)
+    waiting.get(timeout=60)
 
 
-def test_what_the_oldest_row_needs_is_kept_for_it(stack):
+def test_what_the_oldest_upload_needs_is_kept_for_it(stack):
     buffer = Buffer(20, 10)
-    oldest, other = (stack.enter_context(buffer.share(1, LATER)) for _ in range(2))
+    oldest, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
     oldest.grow(4)
-    other.grow(8)
+    other.grow(10)
     waiting = gevent.spawn(other.grow, 1)
     settle()
-    assert not waiting.ready()  # 6 are free, and the oldest row may need them
+    assert not waiting.ready()  # 6 are free, and the oldest may need them
     oldest.grow(6)
     assert not waiting.ready()
-    oldest.release(oldest.send())
+    sent = oldest.send(kept=0)
+    assert not waiting.ready()
+    oldest.release(sent)
     waiting.get(timeout=60)
 
 
@@ -80,14 +90,14 @@ def test_those_who_wait_have_their_turns_in_order(stack):
     turns: list[int] = []
 
     def upload(number: int) -> None:
-        with buffer.share(1, LATER) as share:
+        with buffer.share(LATER) as share:
             share.grow(8)
             turns.append(number)
-            share.release(share.send())
+            share.release(share.send(kept=0))
 
-    first = stack.enter_context(buffer.share(1, LATER))
+    first = stack.enter_context(buffer.share(LATER))
     first.grow(8)
-    sent = first.send()
+    sent = first.send(kept=0)
     waiting = [gevent.spawn(upload, number) for number in range(5)]
     settle()
     assert turns == []
@@ -99,13 +109,14 @@ def test_those_who_wait_have_their_turns_in_order(stack):
 
 def test_a_small_upload_does_not_pass_a_large_one_that_waits(stack):
     buffer = Buffer(20, 8)
-    first = stack.enter_context(buffer.share(1, LATER))
+    first, *others = (stack.enter_context(buffer.share(LATER)) for _ in range(3))
     for _ in range(2):
         first.grow(8)
-        first.send()
-    large = gevent.spawn(stack.enter_context, buffer.share(8, LATER))
-    settle()
-    small = gevent.spawn(stack.enter_context, buffer.share(1, LATER))
+        first.send(kept=0)
+    large, small = (
+        gevent.spawn(other.grow, count)
+        for other, count in zip(others, (8, 1), strict=True)
+    )
     settle()
     assert not large.ready()
     assert not small.ready()
@@ -115,32 +126,31 @@ def test_a_small_upload_does_not_pass_a_large_one_that_waits(stack):
 
 def test_who_waits_longer_than_its_deadline_gets_a_504_and_leaves_the_queue(stack):
     buffer = Buffer(10, 8)
-    share = stack.enter_context(buffer.share(1, LATER))
-    with pytest.raises(DeadlineExceeded), buffer.share(10, time.monotonic() + 0.01):
-        pass
-    late = stack.enter_context(buffer.share(1, time.monotonic() + 0.01))
+    share = stack.enter_context(buffer.share(LATER))
     share.grow(8)
+    late = stack.enter_context(buffer.share(time.monotonic() + 0.01))
     with pytest.raises(DeadlineExceeded):
-        late.grow(2)
-    share.release(share.send())
+        late.grow(3)
+    share.release(share.send(kept=0))
     share.grow(8)
 
 
 def test_one_that_is_ended_while_it_waits_leaves_the_queue(stack):
     buffer = Buffer(10, 8)
-    share = stack.enter_context(buffer.share(1, LATER))
+    share, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
     share.grow(8)
-    waiting = gevent.spawn(stack.enter_context, buffer.share(5, LATER))
+    waiting = gevent.spawn(other.grow, 5)
     settle()
     waiting.kill()
-    share.release(share.send())
+    share.release(share.send(kept=0))
     share.grow(8)
 
 
-SIZE, LARGEST, AHEAD = 40, 12, 3
+LARGEST, AHEAD = 12, 3
 
 
 @given(
+    size=st.integers(LARGEST + AHEAD, 3 * LARGEST),
     uploads=st.lists(
         st.lists(
             st.lists(st.integers(1, 6), max_size=5).filter(
@@ -152,22 +162,25 @@ SIZE, LARGEST, AHEAD = 40, 12, 3
     ),
     order=st.randoms(use_true_random=False),
 )
-def test_nobody_waits_for_ever_and_nobody_holds_too_much(uploads, order):
+def test_nobody_waits_for_ever_and_nobody_holds_too_much(size, uploads, order):
     """Uploads of rows of pieces; rows are answered in any order, some late."""
-    buffer = Buffer(SIZE, LARGEST)
+    buffer = Buffer(size, LARGEST + AHEAD)
     held = most = 0
     answers: list[tuple[Share, int]] = []
 
     def upload(rows: list[list[int]]) -> None:
         nonlocal held, most
-        with buffer.share(AHEAD, LATER) as share:
+        with buffer.share(LATER) as share:
+            for _ in range(AHEAD):
+                share.grow(1)
+                gevent.sleep(0)
             for row in rows:
                 for piece in row:
                     share.grow(piece)
                     held += piece
                     most = max(most, held)
                     gevent.sleep(0)
-                answers.append((share, share.send()))
+                answers.append((share, share.send(kept=AHEAD)))
 
     running: list[Greenlet] = [gevent.spawn(upload, rows) for rows in uploads]
     while not all(greenlet.ready() for greenlet in running) or answers:
@@ -178,4 +191,4 @@ def test_nobody_waits_for_ever_and_nobody_holds_too_much(uploads, order):
             held -= count
             share.release(count)
     gevent.joinall(running, raise_error=True)
-    assert most <= SIZE
+    assert most <= size

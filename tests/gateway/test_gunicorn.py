@@ -38,7 +38,9 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def start(folder: Path, **variables: str) -> subprocess.Popen[bytes]:
+def start(
+    folder: Path, *, app: str = "gateway.app", **variables: str
+) -> subprocess.Popen[bytes]:
     """Gunicorn as supervisor starts it, on a free port; its log is in `folder`."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
     map_path = write_map(folder / "map.json", LANGUAGES, TASKS)
@@ -52,7 +54,7 @@ def start(folder: Path, **variables: str) -> subprocess.Popen[bytes]:
     gunicorn = [sys.executable, "-m", "gunicorn", "--config=gateway/gunicorn.conf.py"]
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
-            [*gunicorn, "gateway.app:create_app()"],
+            [*gunicorn, f"{app}:create_app()"],
             cwd=ROOT,
             env=inherited | environment | variables,
             stderr=log,

@@ -116,6 +116,11 @@ def test_a_very_long_language_is_not_repeated_in_full():
     assert len(caught.value.detail) < 200
 
 
+def test_a_byte_order_mark_is_no_part_of_the_body():
+    body = json.dumps({"src_text": "a", "tgt_lang": "ko"}).encode("utf-8-sig")
+    assert parse(body).texts == ("a",)
+
+
 @pytest.mark.parametrize(
     ("body", "where"),
     [
@@ -127,7 +132,7 @@ def test_a_very_long_language_is_not_repeated_in_full():
         pytest.param(b'{"a": 1} {"b": 2}', "line 1, column 10", id="two documents"),
         pytest.param(b"{'src_lang': 'en'}", "line 1, column 2", id="quotes"),
         pytest.param(b"src_lang=en&src_text=a", "line 1, column 1", id="a form"),
-        pytest.param(b"\xef\xbb\xbf{}", "BOM", id="byte order mark"),
+        pytest.param(b"\xef\xbb\xbf" * 2, "BOM", id="two byte order marks"),
         pytest.param('{"src_text": "né"}'.encode("latin-1"), "byte 15", id="Latin-1"),
         pytest.param('{"a": 1}'.encode("utf-16"), "byte 0", id="UTF-16"),
         pytest.param("안녕".encode("euc-kr"), "byte 0", id="EUC-KR"),

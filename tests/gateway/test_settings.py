@@ -48,6 +48,8 @@ def test_the_original_limits_are_the_defaults():
         ("MAX_UPLOAD_BYTES", "20", 20),
         ("MAX_IMAGE_BYTES", "21", 21),
         ("UPLOAD_TIMEOUT_S", "22.5", 22.5),
+        ("BODY_BYTES_PER_S", "23.5", 23.5),
+        ("BODY_GRACE_S", "24.5", 24.5),
         ("UPLOAD_BUFFER_BYTES", "99999999", 99999999),
         ("MAX_TEXTS", "11", 11),
         ("SENTENCES_AT_ONCE", "12", 12),
@@ -120,8 +122,8 @@ def test_the_largest_row_must_fit_into_what_uploads_may_hold(
 
 
 def test_an_image_that_does_not_fit_into_the_default_is_refused_too(monkeypatch):
-    monkeypatch.setenv("BABELGATE_MAX_IMAGE_BYTES", str(64 << 20))
-    with pytest.raises(SettingsError, match="UPLOAD_BUFFER_BYTES: .* need 69206016, "):
+    monkeypatch.setenv("BABELGATE_MAX_IMAGE_BYTES", str(72 << 20))
+    with pytest.raises(SettingsError, match="UPLOAD_BUFFER_BYTES: .* need 77594624, "):
         read_settings()
 
 

@@ -15,6 +15,7 @@ from gevent.event import Event
 
 from gateway.admission import Admission
 from gateway.backend import Row
+from gateway.connection import Incoming
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
@@ -106,7 +107,7 @@ def ask(
     length = options.pop("length", None)
     uploads = options.pop("uploads", None) or make_uploads(backend)
     return uploads.answer(
-        Upload(body, length, "", make_caller(limit_s)),
+        Upload(Incoming(body, length), "", make_caller(limit_s)),
         "captioning",
         parameters={"a": "b"},
         **options,

@@ -1,0 +1,103 @@
+"""TLS on port 7777: a certificate and its key are checked before anything stops, and a client
+is shown how to ask with it.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+import urllib3
+
+from deploy.stack import DOOR, Stack, StackError
+
+_ANSWER_S = 40
+_LOOPBACK = ("localhost", "127.0.0.1")
+
+
+def read_option(text: str) -> str | None:
+    """`certificate.pem,key.pem` with whole paths; None where nothing is wanted.
+
+    Raises StackError where nginx could not use them.
+    """
+    if not text:
+        return None
+    certificate, comma, key = text.partition(",")
+    if not (certificate and comma and key) or "," in key:
+        raise StackError(
+            f"TLS: expected certificate.pem,key.pem with a comma between, found {text!r}."
+        )
+    files = [Path(name).expanduser().absolute() for name in (certificate, key)]
+    for file in files:
+        _check_readable(file)
+    _check_pair(*files)
+    return ",".join(map(str, files))
+
+
+def _check_readable(file: Path) -> None:
+    try:
+        file.read_bytes()
+    except OSError as error:
+        raise StackError(f"TLS: {file} cannot be read: {error.strerror}.") from error
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    try:
+        # nginx would ask for a password on a terminal that it does not have.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            certificate, key, password=lambda: ""
+        )
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise StackError(f"TLS: {key} is not the key of {certificate}.") from error
+        raise StackError(
+            f"TLS: expected a certificate in {certificate} and a key without a password "
+            f"in {key}, both PEM ({error.reason or 'no PEM lines'})."
+        ) from error
+
+
+def post(stack: Stack, body: bytes) -> urllib3.BaseHTTPResponse:
+    """The door's answer. With TLS its certificate must be the one that was given; whatever
+    name is in it, the address is this machine's."""
+    context = _make_context(stack) if stack.tls else None
+    with urllib3.PoolManager(ssl_context=context, assert_hostname=False) as pool:
+        return pool.request(
+            "POST", stack.url, body=body, retries=False, timeout=_ANSWER_S
+        )
+
+
+def write_curl(stack: Stack) -> str:
+    """`curl` and the URL, with what it needs to trust the running door."""
+    if not stack.tls:
+        return f"curl {stack.url}"
+    certificate, port = stack.tls.partition(",")[0], DOOR + stack.port_offset
+    names = _find_names(stack)
+    name = next((name for name in (*_LOOPBACK, *names) if name in names), None)
+    if name is None:
+        return f"curl --insecure {stack.url}"
+    name = name.replace("*", "translate")
+    is_here = name in _LOOPBACK
+    resolve = "" if is_here else f" --resolve {name}:{port}:127.0.0.1"
+    return f"curl --cacert {certificate}{resolve} https://{name}:{port}"
+
+
+def _make_context(stack: Stack) -> ssl.SSLContext:
+    assert stack.tls
+    context = ssl.create_default_context(cafile=stack.tls.partition(",")[0])
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _find_names(stack: Stack) -> list[str]:
+    """Those that the certificate of the running door is for."""
+    address = ("127.0.0.1", DOOR + stack.port_offset)
+    context = _make_context(stack)
+    with (
+        socket.create_connection(address, timeout=_ANSWER_S) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as secure,
+    ):
+        found = secure.getpeercert() or {}
+    alternatives: tuple[tuple[str, str], ...] = found.get("subjectAltName", ())  # type: ignore
+    return [name for _, name in alternatives]

@@ -1,0 +1,66 @@
+"""A request's whole body, for all that is not read piece by piece: in time, no larger than
+allowed, and unpacked where it comes packed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from gateway.connection import Incoming
+from gateway.errors import (
+    TOO_LARGE,
+    BodyTooLarge,
+    MalformedRequest,
+    UnsupportedEncoding,
+)
+from gateway.pace import Pace
+
+#: `x-gzip` is the old name.
+_GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
+#: zlib's number for gzip's header and checksum around it.
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_BROKEN = "The body is not what its Content-Encoding says: "
+
+
+def read_whole(
+    incoming: Incoming, encoding: str, most_bytes: int, *, deadline: float, pace: Pace
+) -> bytes:
+    """All of it, unpacked; `most_bytes` is how many it may have, packed and unpacked.
+
+    Raises BodyTooLarge, UnsupportedEncoding, MalformedRequest, and as `Incoming.read`.
+    """
+    name = encoding.strip().lower()
+    if name not in _GZIP_NAMES | _PLAIN_NAMES:
+        raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
+    if (incoming.length or 0) > most_bytes:
+        raise BodyTooLarge(TOO_LARGE)
+    pieces = _limit(incoming.read(deadline, pace), most_bytes)
+    if name in _GZIP_NAMES:
+        pieces = _limit(_unpack(pieces, most_bytes), most_bytes)
+    return b"".join(pieces)
+
+
+def _limit(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+    found = 0
+    for piece in pieces:
+        found += len(piece)
+        if found > most:
+            raise BodyTooLarge(TOO_LARGE)
+        yield piece
+
+
+def _unpack(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """No more than `most` bytes and one of each piece, however much is in it. A body of
+    nothing stays one."""
+    unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), True
+    try:
+        for piece in pieces:
+            is_empty = False
+            yield unpacker.decompress(piece, most + 1)
+            if unpacker.unused_data:
+                raise MalformedRequest(_BROKEN + "it goes on after the end of gzip.")
+    except zlib.error as error:
+        raise MalformedRequest(_BROKEN + "this is no gzip.") from error
+    if not (unpacker.eof or is_empty):
+        raise MalformedRequest(_BROKEN + "gzip ends too early.")

@@ -1,0 +1,45 @@
+"""An error as a log may have it: its type and the places that it came by. What it says may
+quote what people translate, and so may the arguments of a greenlet.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+from typing import Any
+
+from gevent.hub import Hub
+
+#: What is left out of a file's name: where this clone is, and where its libraries are.
+_ROOT, _LIBRARIES = __file__.rpartition("/gateway/")[0] + "/", "/site-packages/"
+
+
+def describe(error: BaseException) -> str:
+    """`ValueError at gateway/a.py:3 in f, gateway/b.py:5 in g`, and what it was raised from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = ", ".join(
+        f"{_shorten(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames
+    )
+    said = f"{type(error).__name__} at {places or 'no place'}"
+    cause = error.__cause__ or error.__context__
+    return f"{said}; from {describe(cause)}" if cause else said
+
+
+def _shorten(file: str) -> str:
+    return file.rpartition(_LIBRARIES)[2].removeprefix(_ROOT)
+
+
+def reduce_logs() -> None:
+    """From now on whatever fails in this process is logged so: where a logger shows a
+    traceback, in a greenlet, in a thread, and where nobody can be told."""
+    logging.Formatter.formatException = lambda _, info: describe(info[1])  # type: ignore
+    Hub.print_exception = lambda *given: _print(given[3])  # its fourth is the error
+    threading.excepthook = lambda args: _print(args.exc_value)
+    sys.unraisablehook = lambda args: _print(args.exc_value)
+
+
+def _print(error: Any) -> None:
+    if isinstance(error, BaseException):
+        logging.getLogger("gunicorn.error").error("not caught: %s", describe(error))

@@ -1,0 +1,85 @@
+"""How fast a client has to send: its connection measures while a body is read from it, and
+says so where the client is too slow.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gevent import Timeout, socket
+from gevent.monkey import get_original
+
+# Nothing that opens sockets is imported here: gevent has not patched them yet.
+
+#: The system's own: gevent's lets others run.
+_poll = get_original("select", "poll")
+#: A timer of no time at all would go off before what is there has been read.
+_LEAST_S = 0.001
+
+
+class TooSlow(Exception):
+    """A body has come more slowly than its pace allows."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many bytes have to come in a second, and how long nothing needs to come."""
+
+    bytes_per_s: float
+    grace_s: float
+
+
+class Patience:
+    """How long one body's silence is still borne. Bytes earn what silence spends, up to the
+    grace: a client that pauses now and then is not too slow, one that trickles is."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self.left_s = pace.grace_s
+
+    def count(self, seconds: float, size: int) -> None:
+        """`size` bytes came after `seconds`."""
+        left_s = max(self.left_s - seconds, 0) + size / self._pace.bytes_per_s
+        self.left_s = min(left_s, self._pace.grace_s)
+
+
+class Connection(socket.socket):  # type: ignore[misc]
+    """A client's connection, which can measure what it reads."""
+
+    _patience: Patience | None = None
+    #: No more is read at once: Gunicorn reads ahead of what it is asked for.
+    _most_bytes = 1 << 20
+
+    @contextmanager
+    def bear(self, patience: Patience, most_bytes: int) -> Iterator[None]:
+        """While something of a body is read."""
+        self._patience, self._most_bytes = patience, most_bytes
+        try:
+            yield
+        finally:
+            self._patience, self._most_bytes = None, Connection._most_bytes
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """As of any socket. Raises TooSlow."""
+        size = min(size, self._most_bytes)
+        if self._patience is None:
+            return bytes(super().recv(size, flags))
+        began = time.monotonic()
+        try:
+            with Timeout(max(self._patience.left_s, _LEAST_S), TooSlow):
+                data = bytes(super().recv(size, flags))
+        except TooSlow:
+            if not self._is_readable():  # we may have been too slow to look
+                raise
+            data = bytes(super().recv(size, flags))
+        self._patience.count(time.monotonic() - began, len(data))
+        return data
+
+    def _is_readable(self) -> bool:
+        poll = _poll()
+        poll.register(self, select.POLLIN)
+        return bool(poll.poll(0))

@@ -1,0 +1,72 @@
+"""A certificate and its key: what is refused before anything stops, and what nginx gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy import tls
+from deploy.prometheus import write_configuration
+from deploy.stack import Stack, StackError, read
+from tests.certificates import make_certificate
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """A good one."""
+    return make_certificate(tmp_path)
+
+
+def test_nothing_is_wanted_where_nothing_is_given():
+    assert tls.read_option("") is None
+
+
+def test_a_good_pair_is_taken_with_whole_paths(pair, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert tls.read_option("certificate.pem,key.pem") == pair
+
+
+def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
+    certificate, key = pair.split(",")
+    other = make_certificate(tmp_path / "other").split(",")[1]
+    (tmp_path / "text").write_text("no certificate")
+    for given, said in {
+        certificate: "expected certificate.pem,key.pem with a comma between",
+        f"{pair},{key}": "expected certificate.pem,key.pem",
+        f"{certificate},{tmp_path}/none": "none cannot be read: No such file",
+        f"{tmp_path},{key}": "cannot be read: Is a directory",
+        f"{certificate},{other}": "is not the key of",
+        f"{tmp_path}/text,{key}": "expected a certificate in",
+        f"{certificate},{certificate}": "and a key without a password",
+    }.items():
+        with pytest.raises(StackError, match=said):
+            tls.read_option(given)
+
+
+def test_a_stack_remembers_its_certificate(pair, tmp_path):
+    stack = Stack(tmp_path / "run", tmp_path / "map.json", None, 0, pair)
+    stack.write()
+    assert read(stack.run) == stack
+    assert stack.url.startswith("https://")
+
+
+def test_without_a_certificate_nothing_speaks_tls(tmp_path):
+    text = Stack(tmp_path, tmp_path).write_nginx(tmp_path / "nginx").read_text()
+    listening = [line for line in text.splitlines() if "listen " in line]
+    assert [line.split("#")[0].strip() for line in listening] == [
+        "listen 7777 backlog=4096;",
+        "",
+    ]
+
+
+def test_with_one_nothing_speaks_plain_http(pair, tmp_path):
+    stack = Stack(tmp_path, tmp_path, None, 10_000, pair)
+    text = stack.write_nginx(tmp_path / "nginx").read_text()
+    listening = [line.strip() for line in text.splitlines() if "listen " in line]
+    assert listening == ["listen 17777 ssl http2 backlog=4096;"]
+    assert "include tls.conf;" in text
+
+
+def test_prometheus_asks_by_https_then(pair, tmp_path):
+    (tmp_path / "run").mkdir()
+    stack = Stack(tmp_path / "run", tmp_path, None, 0, pair)
+    assert "scheme: https" in write_configuration(stack).read_text()

@@ -1,0 +1,60 @@
+"""A gateway whose backend fails with what it was asked, for a real Gunicorn: in a request's
+own greenlet, in those of its sentences and rows, in a thread and where nobody is told.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import gevent
+from flask import Flask
+
+from gateway.app import create_app as create
+from gateway.backend import Row
+from torchserve_backend.management import Registered
+
+
+class FailingBackend:
+    """Quotes what it is asked, wherever it can."""
+
+    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+        """Fails."""
+        _spread(ValueError(row.body))
+        try:
+            raise KeyError(row.body)
+        except KeyError as error:
+            raise ValueError(row.body) from error
+
+    def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
+        """Nothing is known."""
+        return dict.fromkeys(models)
+
+
+class _Unraisable:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __del__(self) -> None:
+        raise self._error
+
+
+def _spread(error: Exception) -> None:
+    gevent.spawn(_fail, error)
+    threading.Thread(target=_fail, args=[error]).start()
+    _Unraisable(error)
+    try:
+        raise error
+    except ValueError:
+        logging.getLogger("gunicorn.error").exception("a library's own word")
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def create_app() -> Flask:
+    """What Gunicorn is told to serve."""
+    return create(backend=FailingBackend())

@@ -1,0 +1,89 @@
+"""What Gunicorn's log holds of faults: their types and places, and nothing that people have
+sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.gateway.fake_torchserve import LIMIT_S
+from tests.gateway.test_gunicorn import find_url, is_alive, send, start, wait_until
+
+SECRET = "xylophone7391"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """One whose backend fails with what it is asked: its URL and its log."""
+    folder = tmp_path_factory.mktemp("failing")
+    master = start(folder, app="tests.gateway.failing_app")
+    try:
+        url = find_url(folder)
+        wait_until(lambda: is_alive(url))
+        yield url, folder / "log"
+    finally:
+        master.terminate()
+        master.wait(LIMIT_S)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(SECRET, id="a sentence"),
+        pytest.param(f"{SECRET}. " * 3, id="sentences"),
+        pytest.param([SECRET, SECRET], id="a list"),
+        pytest.param([f"{SECRET}. " * 3] * 3, id="a list of sentences"),
+    ],
+)
+def test_a_text_is_not_in_the_log_of_its_fault(running, text):
+    url, log = running
+    before = len(log.read_text())
+    wanted = {"src_lang": "en", "src_text": text, "tgt_lang": "ko"}
+    answer = requests.post(url, json=wanted, timeout=LIMIT_S)
+    assert (answer.status_code, answer.json()["type"]) == (
+        500,
+        "urn:babelgate:internal",
+    )
+    said = log.read_text()[before:]
+    assert "ValueError at " in said
+    assert "from KeyError at gateway/" in said or "from KeyError at tests/" in said
+    assert f"request {answer.json()['request_id']} failed" in said
+
+
+def test_an_image_is_not_in_the_log_of_its_fault(running):
+    url, log = running
+    image = PNG + SECRET.encode()
+    answer = requests.post(f"{url}/caption", data=image, timeout=LIMIT_S)
+    assert answer.status_code == 500
+    assert f"request {answer.json()['request_id']} failed" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        f"{SECRET}\r\n\r\n",
+        f"GET /{SECRET} HTTP/9.9\r\n\r\n",
+        f"GET / HTTP/1.1\r\n{SECRET}\r\n\r\n",
+        f"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{SECRET}\r\n",
+        f"POST / HTTP/1.1\r\nTransfer-Encoding: {SECRET}\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_not_in_the_log_either(running, raw):
+    assert b"application/problem+json" in send(running[0], raw.encode())
+
+
+def test_the_log_holds_nothing_of_all_this(running):
+    """Also of what greenlets, threads and destructors raise."""
+    url, log = running
+    wanted = {"src_lang": "en", "src_text": SECRET, "tgt_lang": "ko"}
+    requests.post(url, json=wanted, timeout=LIMIT_S)
+    said = log.read_text()
+    assert SECRET not in said
+    assert "Traceback" not in said
+    assert said.count("not caught: ValueError at ") >= 3
+    assert "a library's own word\nValueError at " in said

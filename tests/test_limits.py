@@ -1,0 +1,141 @@
+"""The limits of connections, queues and files agree, wherever they stand: nginx lets no more
+in than whoever is behind can take, so that each refusal is a document of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from gateway.worker import _REFUSED_AT_ONCE
+from tests.test_docs import (
+    NGINX,
+    ROOT,
+    SUPERVISOR,
+    default_of,
+    read_gunicorn,
+    read_nginx,
+    read_seconds,
+    read_upstream,
+)
+from torchserve_backend import catalog
+
+#: Logs, listening sockets, event queues, shared memory: what a program opens besides.
+OTHER_FILES = 64
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All of them, on a machine with `cores`."""
+
+    cores: int
+    of_address: int
+    of_all: int
+    nginx_connections: int
+    nginx_files: int
+    nginx_idle: int
+    nginx_backlogs: set[int]
+    gunicorn_connections: int
+    gunicorn_backlog: int
+    files: int
+    to_torchserve: int
+
+
+@pytest.fixture(params=[1, 2, 64], ids=lambda cores: f"{cores} cores")
+def limits(request, monkeypatch):
+    """Read from the files."""
+    monkeypatch.setattr(os, "cpu_count", lambda: request.param)
+    minfds = re.search(r"^minfds=(\d+)", SUPERVISOR, re.MULTILINE)
+    assert minfds
+    return Limits(
+        cores=request.param,
+        of_address=int(read_nginx("limit_conn address")),
+        of_all=int(read_nginx("limit_conn all")),
+        nginx_connections=int(read_nginx("worker_connections")),
+        nginx_files=int(read_nginx("worker_rlimit_nofile")),
+        nginx_idle=int(read_nginx("keepalive", read_upstream())),
+        nginx_backlogs=set(map(int, re.findall(r"listen .*backlog=(\d+)", NGINX))),
+        gunicorn_connections=read_gunicorn("worker_connections"),
+        gunicorn_backlog=read_gunicorn("backlog"),
+        files=int(minfds[1]),
+        to_torchserve=int(default_of("connections")),
+    )
+
+
+def test_one_address_is_not_everybody(limits):
+    assert limits.of_address * 4 <= limits.of_all, (
+        "limit_conn address in nginx.conf: a client with all the connections that one may "
+        "have must leave most of limit_conn all to others"
+    )
+
+
+def test_nginx_refuses_before_its_connections_are_used_up(limits):
+    used = 2 * limits.of_all + limits.nginx_idle
+    assert used * 1.25 <= limits.nginx_connections, (
+        "worker_connections in nginx.conf: all requests of limit_conn all may be one "
+        f"worker's, each with two connections, besides {limits.nginx_idle} idle ones to "
+        "the gateway, and a quarter more for clients that wait or are being refused"
+    )
+
+
+def test_nginx_may_open_as_many_files(limits):
+    assert limits.nginx_files >= limits.nginx_connections + OTHER_FILES, (
+        "worker_rlimit_nofile in nginx.conf: each of worker_connections is a file"
+    )
+
+
+def test_a_gateway_process_accepts_all_that_nginx_sends(limits):
+    sent = limits.of_all + limits.cores * limits.nginx_idle
+    assert limits.gunicorn_connections >= sent, (
+        "worker_connections in gunicorn.conf.py: all requests of limit_conn all may come "
+        "to one process, with the idle connections that each of nginx's workers keeps"
+    )
+
+
+def test_a_gateway_process_may_open_as_many_files(limits):
+    opened = limits.gunicorn_connections + _REFUSED_AT_ONCE + limits.to_torchserve
+    assert limits.files >= opened + OTHER_FILES, (
+        "minfds in supervisord.conf: a gateway process has a file for each of Gunicorn's "
+        "worker_connections, for those that it refuses, and for each of "
+        "BABELGATE_CONNECTIONS"
+    )
+
+
+def test_bursts_wait_equally_long_in_both_backlogs(limits):
+    assert limits.nginx_backlogs == {limits.gunicorn_backlog}, (
+        "backlog in nginx.conf (each listen) and gunicorn.conf.py: the same"
+    )
+    assert limits.gunicorn_backlog >= limits.of_all, (
+        "backlog: all requests of limit_conn all may come at once"
+    )
+
+
+def test_one_request_does_not_wait_for_its_own_connections(limits):
+    assert limits.to_torchserve >= default_of("sentences_at_once"), (
+        "BABELGATE_CONNECTIONS: the sentences of one request are sent at the same time"
+    )
+
+
+@pytest.mark.parametrize("task", catalog.SECTIONS)
+def test_a_queue_holds_the_next_batch(task):
+    fields = catalog.SECTIONS[task].__dataclass_fields__
+    queue, batch = (int(str(fields[f"{n}_size"].default)) for n in ("queue", "batch"))
+    assert queue >= 2 * batch, (
+        f"{task}.queue_size in the map: the next batch fills while one is computed"
+    )
+
+
+def test_the_gateway_says_408_before_nginx_closes():
+    assert default_of("body_grace_s") < read_seconds("client_body_timeout"), (
+        "client_body_timeout in nginx.conf: nginx closes without a word after it, the "
+        "gateway answers after BABELGATE_BODY_GRACE_S"
+    )
+
+
+def test_the_certificate_has_the_names_that_deploy_links():
+    tls = (ROOT / "nginx/tls.conf").read_text("utf-8")
+    assert read_nginx("ssl_certificate", tls) == "certificate.pem"
+    assert read_nginx("ssl_certificate_key", tls) == "key.pem"
