@@ -30,6 +30,9 @@ class Program:
 NGINX = Program("nginx", "nginx-light", "make up")
 #: The package has promtool as well.
 PROMETHEUS = Program("prometheus", "prometheus", "make monitor")
+SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd", "make test")
+#: All that a full run of the tests needs of the distribution.
+FOR_TESTS = (NGINX, PROMETHEUS, SYSTEMD_ANALYZE)
 
 
 def find_java_home() -> Path:

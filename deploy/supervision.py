@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from contextlib import suppress
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
 
@@ -16,6 +19,10 @@ from deploy.stack import ROOT, Stack, StackError
 PROGRAMS = ("nginx", "gateway", "registrar", "torchserve")
 
 _STOP_S = 150
+#: For an answer; a program that is being stopped may take its time.
+_ANSWER_S = 140
+#: For a sign of life.
+_ALIVE_S = 10
 
 
 class Supervision:
@@ -25,9 +32,15 @@ class Supervision:
         self._stack = stack
 
     def is_running(self) -> bool:
-        """Whether supervisord answers."""
+        """Whether supervisord answers. Raises StackError where it is there and does not."""
         try:
-            return bool(self._server.supervisor.getState())
+            return bool(self._connect(_ALIVE_S).supervisor.getState())
+        except TimeoutError as error:
+            raise StackError(
+                f"supervisord is there but does not answer at {self._stack.socket}. If it "
+                "was stopped, let it go on (`kill -CONT`); else `kill -9` it and run "
+                "`make up`."
+            ) from error
         except OSError:
             return False
 
@@ -72,13 +85,49 @@ class Supervision:
         """Sends a signal to a program's main process."""
         self._server.supervisor.signalProcess(program, name)
 
+    def start_stopped(self) -> list[str]:
+        """Starts every program that supervisord has given up, that waits for its next try,
+        or that was stopped or has ended; returns their names."""
+        stopped = [
+            program
+            for program, state in self.states().items()
+            if state not in ("RUNNING", "STARTING")
+        ]
+        for program in stopped:
+            self.restart(program)
+        return stopped
+
     def restart(self, program: str) -> None:
-        """Stops a program if it runs, and starts it."""
+        """Stops a program if it runs, and starts it, without waiting for it to stay.
+
+        Raises StackError where it cannot be started at all.
+        """
         with suppress(Fault):
             self._server.supervisor.stopProcess(program)
-        self._server.supervisor.startProcess(program)
+        try:
+            self._server.supervisor.startProcess(program, False)
+        except Fault as fault:
+            raise StackError(
+                f"{program} was not started: {fault.faultString}"
+            ) from fault
 
     @property
     def _server(self) -> Any:
+        return self._connect(_ANSWER_S)
+
+    def _connect(self, timeout_s: float) -> Any:
         transport = SupervisorTransport(None, None, f"unix://{self._stack.socket}")
+        # supervisor's own connection would wait for ever.
+        transport._get_connection = lambda: _Connection(self._stack.socket, timeout_s)
         return ServerProxy("http://127.0.0.1", transport=transport)
+
+
+class _Connection(HTTPConnection):
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))

@@ -61,7 +61,7 @@ def start_nginx(run: Path, port: int, gateway: str) -> subprocess.Popen[bytes]:
         (r"\b7777\b", str(port)),
         (rf"127\.0\.0\.1:{GATEWAY}", gateway),
         ("worker_processes auto", "worker_processes 1"),
-        ("/dev/stdout", "logs/access.log"),
+        (r"\.\./logs/", "logs/"),
     ):
         text, count = re.subn(old, new, text)
         assert count
