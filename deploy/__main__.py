@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -16,10 +15,10 @@ import requests
 import typer
 from rich.console import Console
 
-from deploy import configuration, launch, programs, prometheus, stack, systemd
+from deploy import configuration, programs, prometheus, stack, systemd
 from deploy.programs import NGINX, PROMETHEUS, Program
 from deploy.stack import ROOT, Stack, StackError
-from deploy.supervision import PROGRAMS, Supervision
+from deploy.supervision import PROGRAMS, Supervision, end
 from handlers.engine.directories import ModelError
 from torchserve_backend import __main__ as backend
 from torchserve_backend import catalog, registrar
@@ -127,7 +126,7 @@ def down(run_dir: RunDir = ROOT / "run") -> None:
     run = run_dir.resolve()
     stopped = stack.read(run) or Stack(run, catalog.MAP)
     with _errors(), console.status("Stopping …"):
-        was_running = _end(stopped)
+        was_running = end(stopped)
     console.print("Stopped." if was_running else "The stack is not running.")
 
 
@@ -213,26 +212,9 @@ def _make_way(wanted: Stack, running: Stack | None) -> bool:
         console.print(
             "The stack is running with another map or model: starting it anew."
         )
-    _end(wanted)
+    end(wanted)
     wanted.check_ports()
     return True
-
-
-def _end(ended: Stack) -> bool:
-    """Ends what runs in a run directory, with what a killed supervisord has left, and forgets
-    it; whether supervisord was running."""
-    supervision = Supervision(ended)
-    was_running = supervision.is_running()
-    if was_running:
-        supervision.stop()
-    with ended.writing():
-        for record in ended.run.glob("*.group"):
-            launch.end_recorded(record)
-            record.unlink()
-        for folder in (ended.run / "torchserve" / "tmp", ended.metrics):
-            shutil.rmtree(folder, ignore_errors=True)
-        ended.socket.unlink(missing_ok=True)
-    return was_running
 
 
 @contextmanager
@@ -241,7 +223,7 @@ def _undone_by_interrupt(started: Stack) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         console.print("\nInterrupted: stopping what has been started …")
-        _end(started)
+        end(started)
         raise typer.Exit(130) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from xmlrpc.client import Fault, ServerProxy
 import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
+from deploy import launch
 from deploy.stack import ROOT, Stack, StackError
 
 PROGRAMS = ("nginx", "gateway", "registrar", "torchserve")
@@ -34,7 +36,7 @@ class Supervision:
     def is_running(self) -> bool:
         """Whether supervisord answers. Raises StackError where it is there and does not."""
         try:
-            return bool(self._connect(_ALIVE_S).supervisor.getState())
+            return bool(self._call("getState", timeout_s=_ALIVE_S))
         except TimeoutError as error:
             raise StackError(
                 f"supervisord is there but does not answer at {self._stack.socket}. If it "
@@ -66,10 +68,10 @@ class Supervision:
 
         Raises StackError where something is still there after two minutes and a half.
         """
-        pid = int(self._server.supervisor.getPID())
+        pid = int(self._call("getPID"))
         supervisord = psutil.Process(pid)
         family = [supervisord, *supervisord.children(recursive=True)]
-        self._server.supervisor.shutdown()
+        self._call("shutdown")
         _, alive = psutil.wait_procs(family, timeout=_STOP_S)
         if alive:
             raise StackError(
@@ -78,12 +80,12 @@ class Supervision:
 
     def states(self) -> dict[str, str]:
         """Each program's state in supervisor's words, such as RUNNING or FATAL."""
-        processes: Any = self._server.supervisor.getAllProcessInfo()
+        processes: Any = self._call("getAllProcessInfo")
         return {process["name"]: process["statename"] for process in processes}
 
     def signal(self, program: str, name: str) -> None:
         """Sends a signal to a program's main process."""
-        self._server.supervisor.signalProcess(program, name)
+        self._call("signalProcess", program, name)
 
     def start_stopped(self) -> list[str]:
         """Starts every program that supervisord has given up, that waits for its next try,
@@ -103,23 +105,40 @@ class Supervision:
         Raises StackError where it cannot be started at all.
         """
         with suppress(Fault):
-            self._server.supervisor.stopProcess(program)
+            self._call("stopProcess", program)
         try:
-            self._server.supervisor.startProcess(program, False)
+            self._call("startProcess", program, False)
         except Fault as fault:
             raise StackError(
                 f"{program} was not started: {fault.faultString}"
             ) from fault
 
-    @property
-    def _server(self) -> Any:
-        return self._connect(_ANSWER_S)
-
-    def _connect(self, timeout_s: float) -> Any:
+    def _call(self, method: str, *arguments: Any, timeout_s: float = _ANSWER_S) -> Any:
         transport = SupervisorTransport(None, None, f"unix://{self._stack.socket}")
         # supervisor's own connection would wait for ever.
         transport._get_connection = lambda: _Connection(self._stack.socket, timeout_s)
-        return ServerProxy("http://127.0.0.1", transport=transport)
+        with ServerProxy("http://127.0.0.1", transport=transport) as server:
+            return getattr(server.supervisor, method)(*arguments)
+
+
+def end(stack: Stack) -> bool:
+    """Ends what runs in a run directory, with what a killed supervisord has left, and forgets
+    it; whether supervisord was running.
+
+    Raises StackError where something cannot be ended.
+    """
+    supervision = Supervision(stack)
+    was_running = supervision.is_running()
+    if was_running:
+        supervision.stop()
+    with stack.writing():
+        for record in stack.run.glob("*.group"):
+            launch.end_recorded(record)
+            record.unlink()
+        for folder in (stack.run / "torchserve" / "tmp", stack.metrics):
+            shutil.rmtree(folder, ignore_errors=True)
+        stack.socket.unlink(missing_ok=True)
+    return was_running
 
 
 class _Connection(HTTPConnection):
