@@ -107,9 +107,11 @@ def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
         check=True,
     )
     do(small, "nginx", LAST)
+    do(small, "torchserve", f"touch {small.run}/torchserve.again; {LAST}")
     assert set(supervision.start_stopped()) >= {"nginx", "torchserve"}
     wait_until(lambda: set(supervision.states().values()) <= {"STARTING", "RUNNING"})
     assert supervision.start_stopped() == []
+    wait_until((small.run / "torchserve.again").exists)
 
 
 def test_programs_write_their_logs_while_supervisord_is_stopped(small: Stack):

@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -184,9 +184,9 @@ def ask_many(stack: Stack) -> Counter[int]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
 def test_a_full_disk_does_not_stop_the_door(small: Stack, folder: Path):
     filler = folder / "filler"
-    with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
-        while True:
-            file.write(bytes(1 << 12))
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(1 << 12)):
+            pass
     try:
         assert ask_many(small) == {200: REQUESTS}
         replace_gateway_worker(small)
@@ -194,8 +194,8 @@ def test_a_full_disk_does_not_stop_the_door(small: Stack, folder: Path):
     finally:
         filler.unlink()
     before = count_lines(small)
-    assert translate(small) == 200
-    wait_until(lambda: count_lines(small) > before)
+    # For a second after a failure nginx does not try.
+    wait_until(lambda: translate(small) == 200 and count_lines(small) > before)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
@@ -220,7 +220,7 @@ def test_a_read_only_run_directory_is_told_and_what_runs_goes_on(
 
 def test_up_starts_what_was_stopped(small: Stack, up: Callable[..., str]):
     supervisorctl = [sys.executable, "-m", "supervisor.supervisorctl"]
-    for program in ("gateway", "nginx"):
+    for program in ("registrar", "nginx"):
         subprocess.run(
             [*supervisorctl, "-s", f"unix://{small.socket}", "stop", program],
             stdout=subprocess.DEVNULL,
@@ -250,26 +250,8 @@ def test_what_the_unit_watches_is_supervisord_and_up_recovers_from_its_end(
     supervisord.kill()
     wait_until(lambda: not supervisord.is_running())
     assert translate(small) == 200
-    (small.run / "gateway.group").write_text(
-        '{"boot": "before", "group": 1, "start": 1}'
-    )
-    gateway = requests.get(f"{small.url}/healthz", timeout=60)
-    assert gateway.ok
-    end_gateway(small)
     up()
     assert translate(small) == 200
-
-
-def end_gateway(stack: Stack) -> None:
-    """The record of the gateway is of another boot: nobody knows it, so the test ends it."""
-    for process in psutil.process_iter():
-        try:
-            is_gateway = "gunicorn" in " ".join(process.cmdline())
-            is_ours = process.environ().get("BABELGATE_RUN") == str(stack.run)
-        except psutil.Error:
-            continue
-        if is_gateway and is_ours:
-            process.kill()
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path, cache: Path):
