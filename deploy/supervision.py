@@ -84,8 +84,13 @@ class Supervision:
         return {process["name"]: process["statename"] for process in processes}
 
     def signal(self, program: str, name: str) -> None:
-        """Sends a signal to a program's main process."""
-        self._call("signalProcess", program, name)
+        """Sends a signal to a program's main process. Raises StackError where it has none."""
+        try:
+            self._call("signalProcess", program, name)
+        except Fault as fault:
+            raise StackError(
+                f"{program} is not running; `make up` starts it."
+            ) from fault
 
     def start_stopped(self) -> list[str]:
         """Starts every program that supervisord has given up, that waits for its next try,

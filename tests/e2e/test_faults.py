@@ -231,6 +231,20 @@ def test_up_starts_what_was_stopped(small: Stack, up: Callable[..., str]):
     assert translate(small) == 200
 
 
+def test_up_converts_a_damaged_model_anew(
+    small: Stack, cache: Path, up: Callable[..., str]
+):
+    (weights,) = cache.glob("ctranslate2/*/int8/model.bin")
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    said = up()
+    assert "is damaged (model.bin has other content): the model is converted" in said
+    content[len(content) // 2] ^= 1
+    assert weights.read_bytes() == content
+    assert translate(small) == 200
+
+
 def test_up_starts_anew_what_it_does_not_know_any_more(
     small: Stack, up: Callable[..., str]
 ):
