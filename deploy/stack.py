@@ -149,7 +149,7 @@ class Stack:
 
     def _copy(self, source: str, target: str) -> None:
         text = (ROOT / source).read_text("utf-8")
-        (self.run / target).write_text(move_ports(text, self.port_offset), "utf-8")
+        statefiles.write(self.run / target, move_ports(text, self.port_offset))
 
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
         """What the programs find in their environment."""

@@ -251,3 +251,5 @@ def test_without_reading_the_sizes_are_looked_at(converted: Path, tmp_path: Path
     assert find_fault(copy) == ""
     cut_short(copy / "model.bin")
     assert "model.bin has" in find_fault(copy)
+    with pytest.raises(ModelError, match=f"{copy} is damaged .model.bin has"):
+        CTranslate2Engine(copy)
