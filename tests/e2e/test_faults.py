@@ -19,6 +19,7 @@ import psutil
 import pytest
 import requests
 
+from deploy.rotation import BOUNDS
 from deploy.stack import ROOT, Stack
 from deploy.supervision import Supervision
 from tests.e2e.real_stack import (
@@ -216,6 +217,15 @@ def test_a_read_only_run_directory_is_told_and_what_runs_goes_on(
     assert f"{read_only}/new cannot be written: Read-only file system." in said
     assert "--run-dir" in said
     assert translate(small) == 200
+
+
+def test_a_log_that_has_grown_is_rotated_while_the_stack_runs(small: Stack):
+    log, size = small.log("registrar"), BOUNDS["registrar"].most_bytes
+    os.truncate(log, size)
+    older = log.with_name("registrar.log.1")
+    wait_until(lambda: older.exists() and log.stat().st_size < size)
+    assert older.stat().st_size >= size
+    older.unlink()
 
 
 def test_up_starts_what_was_stopped(small: Stack, up: Callable[..., str]):
