@@ -75,7 +75,7 @@ class Stack:
         and nobody else has taken the name."""
         name = hashlib.sha256(bytes(self.run)).hexdigest()[:12]
         folder = _MEMORY / f"babelgate-{os.geteuid()}-{name}"
-        is_taken = folder.exists() and folder.stat().st_uid != os.geteuid()
+        is_taken = os.path.lexists(folder) and folder.lstat().st_uid != os.geteuid()
         return folder if _MEMORY.is_dir() and not is_taken else self.run / "metrics"
 
     @property
