@@ -5,7 +5,7 @@ BENCHMARK := $(BIN)/python -m benchmarks
 FIGURES := run/figures
 .DEFAULT_GOAL := help
 
-.PHONY: help up down status reload restart monitor test check bench
+.PHONY: help up down status reload restart monitor service test check bench
 help:     ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -27,7 +27,11 @@ restart: .venv/ready  ## start TorchServe anew with its edited configuration
 monitor: .venv/ready  ## run Prometheus beside the running stack, until Ctrl-C  [PORT=9090]
 	@$(BIN)/python -m deploy monitor $(if $(PORT),--port "$(PORT)")
 
+service: .venv/ready  ## print a systemd unit for this clone  [MODEL=dir or hub name] [CONFIG=map]
+	@$(BIN)/python -m deploy unit $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
+
 test: .venv/ready  ## run all tests, the real stack included
+	@$(BIN)/python -m deploy prepare --for-tests
 	@$(BIN)/python -m pytest
 
 check: .venv/ready  ## ruff format, ruff, mypy, architecture

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -19,10 +16,10 @@ import typer
 import urllib3
 from rich.console import Console
 
-from deploy import launch, programs, prometheus, stack, tls
+from deploy import configuration, programs, prometheus, stack, systemd, tls
 from deploy.programs import NGINX, PROMETHEUS, Program
 from deploy.stack import ROOT, Stack, StackError
-from deploy.supervision import PROGRAMS, Supervision
+from deploy.supervision import PROGRAMS, Supervision, end
 from handlers.engine.directories import ModelError
 from torchserve_backend import __main__ as backend
 from torchserve_backend import catalog, registrar
@@ -47,22 +44,25 @@ RunDir = Annotated[
     ),
 ]
 
+Model = Annotated[
+    str, typer.Option(help="A model directory or hub name, instead of the map's.")
+]
+Map = Annotated[Path, typer.Option("--map", help="The map to use.")]
+PortOffset = Annotated[
+    int, typer.Option(help="Added to every port, for a second stack.")
+]
+Tls = Annotated[
+    str, typer.Option("--tls", help="certificate.pem,key.pem: TLS on port 7777.")
+]
+
 
 @app.command()
 def up(
-    model: Annotated[
-        str, typer.Option(help="A model directory or hub name, instead of the map's.")
-    ] = "",
-    map_path: Annotated[
-        Path, typer.Option("--map", help="The map to use.")
-    ] = catalog.MAP,
+    model: Model = "",
+    map_path: Map = catalog.MAP,
     run_dir: RunDir = ROOT / "run",
-    port_offset: Annotated[
-        int, typer.Option(help="Added to every port, for a second stack.")
-    ] = 0,
-    tls_files: Annotated[
-        str, typer.Option("--tls", help="certificate.pem,key.pem: TLS on port 7777.")
-    ] = "",
+    port_offset: PortOffset = 0,
+    tls_files: Tls = "",
     timeout_s: Annotated[
         float, typer.Option(help="Longest wait for the models to be ready.")
     ] = 600,
@@ -71,42 +71,73 @@ def up(
     wanted = Stack(run_dir.resolve(), map_path.resolve(), model or None, port_offset)
     with _errors(show_log=wanted.log("torchserve")):
         nginx = _ensure(NGINX)
-        wanted = _settle(replace(wanted, tls=tls.read_option(tls_files)))
+        wanted.check_writable()
+        wanted = replace(wanted, tls=tls.read_option(tls_files))
+        running = _find_running(wanted)
+        if running:
+            wanted = replace(
+                wanted,
+                model=wanted.model or running.model,
+                port_offset=running.port_offset,
+                tls=wanted.tls or running.tls,
+            )
         models = backend.load_catalog(wanted.map, wanted.model)
         with console.status("Preparing the models …"):
-            wanted.write()
-            desired = backend.write_archives(models, wanted.store)
-        _start(wanted, nginx)
-        management = Management(wanted.management_url, wanted.key_file)
-        _wait_for_torchserve(wanted, management)
-        _mend(desired, management)
-        backend.show_progress(desired, management, timeout_s)
-        if models.languages:
-            _show_translation(wanted, models)
+            desired = backend.list_desired(models, are_read=True)
+        is_new = _make_way(wanted, running)
+        with _undone_by_interrupt(wanted) if is_new else nullcontext():
+            wanted.write(models.frozen)
+            with wanted.writing():
+                backend.write_archives(desired, wanted.store)
+            _start(wanted, nginx)
+            management = Management(wanted.management_url, wanted.key_file)
+            _wait_for_torchserve(wanted, management)
+            _mend(desired, management)
+            backend.show_progress(desired, management, timeout_s)
+            if models.languages:
+                _show_translation(wanted, models)
         if not models.tasks:
             console.print(_MORE_TASKS, highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()
-def prepare() -> None:
+def prepare(
+    for_tests: Annotated[
+        bool, typer.Option("--for-tests", help="What the tests need, as well.")
+    ] = False,
+) -> None:
     """Install nginx where it is missing; `up` does so too."""
     with _errors():
-        console.print(f"nginx: {_ensure(NGINX)}")
+        for program in programs.FOR_TESTS if for_tests else (NGINX,):
+            console.print(f"{program.name}: {_ensure(program)}")
+
+
+@app.command()
+def unit(
+    model: Model = "",
+    map_path: Map = catalog.MAP,
+    run_dir: RunDir = ROOT / "run",
+    port_offset: PortOffset = 0,
+    tls_files: Tls = "",
+    user: Annotated[
+        str, typer.Option(help="For a system service: whom it runs as.")
+    ] = "",
+) -> None:
+    """Print a systemd unit that starts and watches this clone's stack."""
+    wanted = Stack(run_dir.resolve(), map_path.resolve(), model or None, port_offset)
+    with _errors():
+        wanted = replace(wanted, tls=tls.read_option(tls_files))
+    typer.echo(systemd.render_unit(wanted, user), nl=False)
 
 
 @app.command()
 def down(run_dir: RunDir = ROOT / "run") -> None:
     """Stop every process of the stack; leave nothing behind but logs."""
-    running = stack.read(run_dir.resolve())
-    if running is None or not Supervision(running).is_running():
-        _end_leftovers(run_dir.resolve())
-        console.print("The stack is not running.")
-        return
+    run = run_dir.resolve()
+    stopped = stack.read(run) or Stack(run, catalog.MAP)
     with _errors(), console.status("Stopping …"):
-        Supervision(running).stop()
-        shutil.rmtree(running.run / "torchserve" / "tmp", ignore_errors=True)
-        running.socket.unlink(missing_ok=True)
-    console.print("Stopped.")
+        was_running = end(stopped)
+    console.print("Stopped." if was_running else "The stack is not running.")
 
 
 @app.command()
@@ -116,11 +147,12 @@ def status(run_dir: RunDir = ROOT / "run") -> None:
     with _errors():
         states = Supervision(running).states()
         console.print("  ".join(f"{name} {states[name]}" for name in PROGRAMS))
-        models = backend.load_catalog(running.map, running.model)
+        models = backend.load_catalog(running.frozen_map, running.model)
         is_ready = backend.print_status(
             models, Management(running.management_url, running.key_file)
         )
-    raise typer.Exit(0 if is_ready and set(states.values()) == {"RUNNING"} else 1)
+    are_up = set(states.values()) <= {"RUNNING", "STARTING"}
+    raise typer.Exit(0 if is_ready and are_up else 1)
 
 
 @app.command()
@@ -128,7 +160,7 @@ def reload(run_dir: RunDir = ROOT / "run") -> None:
     """Take over edited nginx and gateway configuration without dropping a request."""
     running = _find(run_dir)
     with _errors():
-        _check_edited(running)
+        configuration.check_edited(running, _ensure(NGINX), running.frozen_map)
         running.write_configuration()
         supervision = Supervision(running)
         for program in ("gateway", "nginx"):
@@ -172,46 +204,54 @@ def _ensure(program: Program) -> Path:
     return found
 
 
-def _settle(wanted: Stack) -> Stack:
-    """The stack to bring up: the one that runs, where nothing else is asked for."""
-    running = stack.read(wanted.run)
-    if running is None or not Supervision(running).is_running():
-        _end_leftovers(wanted.run)
-        wanted.check_ports()
-        return wanted
-    wanted = replace(
-        wanted,
-        model=wanted.model or running.model,
-        port_offset=running.port_offset,
-        tls=wanted.tls or running.tls,
-    )
-    if wanted == running:
+def _find_running(wanted: Stack) -> Stack | None:
+    """What runs in the same run directory. Where its state cannot be read any more it is
+    something else than what is wanted, whatever that is."""
+    if not Supervision(wanted).is_running():
+        return None
+    return stack.read(wanted.run) or replace(wanted, map=Path())
+
+
+def _make_way(wanted: Stack, running: Stack | None) -> bool:
+    """Whether a stack is to be started: ends whatever else runs in the run directory."""
+    if running == wanted:
         console.print("The stack is running already.")
-    else:
+        configuration.check_edited(wanted, _ensure(NGINX), wanted.map)
+        return False
+    if running:
         console.print(
             "The stack is running with another map, model or certificate: starting it anew."
         )
-        Supervision(running).stop()
-    return wanted
+    end(wanted)
+    wanted.check_ports()
+    return True
 
 
-def _end_leftovers(run: Path) -> None:
-    """A killed supervisord leaves its programs running."""
-    for record in run.glob("*.group"):
-        launch.end_recorded(record)
+@contextmanager
+def _undone_by_interrupt(started: Stack) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("\nInterrupted: stopping what has been started …")
+        end(started)
+        raise typer.Exit(130) from None
 
 
 def _start(wanted: Stack, nginx: Path) -> None:
     supervision = Supervision(wanted)
-    if supervision.is_running():
-        supervision.restart("registrar")
-        supervision.signal("gateway", "HUP")
+    if not supervision.is_running():
+        with wanted.writing():
+            wanted.key_file.unlink(missing_ok=True)
+        supervision.start(wanted.environment(programs.find_java_home(), nginx))
+        console.print("Started TorchServe, Gunicorn and nginx.")
         return
-    shutil.rmtree(wanted.run / "torchserve" / "tmp", ignore_errors=True)
-    (wanted.run / "torchserve" / "tmp").mkdir()
-    wanted.key_file.unlink(missing_ok=True)
-    supervision.start(wanted.environment(programs.find_java_home(), nginx))
-    console.print("Started TorchServe, Gunicorn and nginx.")
+    started = supervision.start_stopped()
+    if started:
+        console.print(f"Started what was not running: {', '.join(started)}.")
+    if "registrar" not in started:
+        supervision.restart("registrar")
+    if "gateway" not in started:
+        supervision.signal("gateway", "HUP")
 
 
 def _wait_for_torchserve(wanted: Stack, management: Management) -> None:
@@ -265,37 +305,16 @@ def _choose_sample(languages: Sequence[str]) -> dict[str, str]:
     return {"src_lang": "en", "src_text": "Hello, how are you?", "tgt_lang": target}
 
 
-def _check_edited(running: Stack) -> None:
-    """Raises StackError with nginx's or Gunicorn's own words where an edited file is wrong:
-    neither would survive it."""
-    nginx, gunicorn = _ensure(NGINX), Path(sys.executable).with_name("gunicorn")
-    configuration = f"{ROOT}/gateway/gunicorn.conf.py"
-    checks = {
-        "nginx/nginx.conf": [
-            *(str(nginx), "-t", "-q", "-p", f"{running.run}/nginx/"),
-            *("-c", str(running.write_nginx(running.run / "nginx" / "edited"))),
-        ],
-        "gateway/gunicorn.conf.py": [
-            *(str(gunicorn), "--check-config", "--config", configuration),
-            "gateway.app:create_app()",
-        ],
-    }
-    environment = running.environment(programs.find_java_home(), nginx)
-    for file, command in checks.items():
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=ROOT, env=environment
-        )
-        if done.returncode != 0:
-            raise StackError(
-                f"{file} is not accepted, nothing was reloaded:\n{done.stderr.strip()}"
-            )
-
-
 def _find(run_dir: Path) -> Stack:
-    running = stack.read(run_dir.resolve())
-    if running is None or not Supervision(running).is_running():
-        console.print("The stack is not running; `make up` starts it.", style="red")
-        raise typer.Exit(1)
+    run = run_dir.resolve()
+    with _errors():
+        if not Supervision(Stack(run, catalog.MAP)).is_running():
+            raise StackError("The stack is not running; `make up` starts it.")
+        running = stack.read(run)
+        if running is None:
+            raise StackError(
+                f"What runs in {run} is not known any more: `make up` starts it anew."
+            )
     return running
 
 
@@ -319,7 +338,8 @@ def _errors(show_log: Path | None = None) -> Iterator[None]:
         TimeoutError,
     ) as error:
         console.print(str(error), style="red", highlight=False, markup=False)
-        if show_log and isinstance(error, ManagementError | TimeoutError):
+        is_late = isinstance(error, ManagementError | TimeoutError)
+        if show_log and is_late and show_log.exists():
             lines = show_log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
             console.print(
                 f"\nThe last lines of {show_log}:", *lines, sep="\n", markup=False

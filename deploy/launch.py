@@ -1,5 +1,5 @@
 """`python -m deploy.launch NAME COMMAND…`: ends what an earlier life of NAME has left
-running, then becomes COMMAND.
+running, lets it write its log file itself, and then becomes COMMAND.
 
 A killed master leaves its children behind: nginx's workers go on serving and hold the
 port, so that no new master can start. All of them are in the master's process group.
@@ -11,42 +11,102 @@ import json
 import os
 import signal
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from deploy import statefiles
+
 _WAIT_S = 5
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+#: Of the fields of /proc/<pid>/stat behind the name; in ticks since the machine's start,
+#: which no setting of the clock moves.
+_START_FIELD = 19
 
 
 def main(name: str, command: list[str]) -> None:
     """Never returns."""
-    record = Path(os.environ["BABELGATE_RUN"]) / f"{name}.group"
+    run = Path(os.environ["BABELGATE_RUN"])
+    record = run / f"{name}.group"
     end_recorded(record)
-    record.write_text(
-        json.dumps({"group": os.getpid(), "since": psutil.Process().create_time()})
-    )
+    with suppress(OSError):  # a full disk keeps no program from starting
+        statefiles.write(record, json.dumps(describe_self()))
+    with suppress(OSError):
+        _write_own_log(run / "logs" / f"{name}.log")
     os.execv(command[0], command)
 
 
+def describe_self() -> dict[str, str | float]:
+    """This process as the leader of its group, for its record."""
+    return {
+        "boot": _BOOT_ID.read_text().strip(),
+        "group": os.getpid(),
+        "start": _read_start(os.getpid()) or 0,
+        "since": time.time(),
+    }
+
+
 def end_recorded(record: Path) -> None:
-    """Kills what is left of the process group in `record`: the members that started after
-    its leader, for by now the number might belong to somebody else's group."""
-    if not record.exists():
+    """Kills what is left of the process group in `record`, and nobody else: after a reboot,
+    or when its leader's number has come round again, the group is somebody else's."""
+    match statefiles.read(record):
+        case {"boot": str(boot), "group": int(group), "start": int(start)}:
+            pass
+        case _:
+            return
+    if boot != _BOOT_ID.read_text().strip() or _read_start(group) not in (None, start):
         return
-    group = json.loads(record.read_text())
     members = [
-        process for process in psutil.process_iter() if _is_member(process, **group)
+        process
+        for process in psutil.process_iter()
+        if _is_member(process.pid, group, start) and is_ours(process.pid, record.parent)
     ]
     for process in members:
-        process.send_signal(signal.SIGKILL)
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGKILL)
     psutil.wait_procs(members, timeout=_WAIT_S)
 
 
-def _is_member(process: psutil.Process, group: int, since: float) -> bool:
+def is_ours(pid: int, run: Path) -> bool:
+    """Whether a process belongs to the stack of this run directory: its environment says so.
+    nginx writes its title and zeros over its environment; its working directory is left. A
+    process of another user shows neither, and is not ours."""
+    process = Path(f"/proc/{pid}")
     try:
-        return os.getpgid(process.pid) == group and process.create_time() >= since
-    except (ProcessLookupError, psutil.Error):
+        environment = (process / "environ").read_bytes()
+        if b"\0\0" in environment:
+            return (process / "cwd").readlink().is_relative_to(run)
+        return f"BABELGATE_RUN={run}".encode() in environment.split(b"\0")
+    except OSError:
         return False
+
+
+def _is_member(pid: int, group: int, start: int) -> bool:
+    """Whether a process is in a group, and not older than the group's leader."""
+    try:
+        return os.getpgid(pid) == group and (_read_start(pid) or 0) >= start
+    except ProcessLookupError:
+        return False
+
+
+def _read_start(pid: int) -> int | None:
+    """When a process was started, in ticks since the machine's start; None where it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[_START_FIELD])
+
+
+def _write_own_log(path: Path) -> None:
+    """Output goes into the file and not through supervisord, which would stop the program
+    where it is stopped itself. Appending lets `deploy.rotation` shorten the file."""
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(log, stream.fileno())
+    os.close(log)
 
 
 if __name__ == "__main__":

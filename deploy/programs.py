@@ -30,6 +30,12 @@ class Program:
 NGINX = Program("nginx", "nginx-light", "make up")
 #: The package has promtool as well.
 PROMETHEUS = Program("prometheus", "prometheus", "make monitor")
+SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd", "make test")
+#: All that a full run of the tests needs of the distribution.
+FOR_TESTS = (
+    *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE),
+    *(Program(name, name, "make test") for name in ("curl", "openssl")),
+)
 
 
 def find_java_home() -> Path:

@@ -4,16 +4,22 @@ files are copied into the run directory, with the ports moved where that is aske
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import socket
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
+
+from deploy import statefiles
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,6 +29,7 @@ _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
 #: What nginx/tls.conf calls the certificate and its key.
 _TLS_FILES = ("certificate.pem", "key.pem")
+_MEMORY = Path("/dev/shm")
 
 
 class StackError(Exception):
@@ -62,6 +69,21 @@ class Stack:
         return f"http://127.0.0.1:{METRICS + self.port_offset}/metrics"
 
     @property
+    def frozen_map(self) -> Path:
+        """The copy of the map that the processes read."""
+        return self.run / "map.json"
+
+    @property
+    def metrics(self) -> Path:
+        """Where gateway processes share their counters. They map the files, and the write
+        that finds the disk full would kill them: so in memory, where there is such a place
+        and nobody else has taken the name."""
+        name = hashlib.sha256(bytes(self.run)).hexdigest()[:12]
+        folder = _MEMORY / f"babelgate-{os.geteuid()}-{name}"
+        is_taken = os.path.lexists(folder) and folder.lstat().st_uid != os.geteuid()
+        return folder if _MEMORY.is_dir() and not is_taken else self.run / "metrics"
+
+    @property
     def key_file(self) -> Path:
         """Where TorchServe writes its keys."""
         return self.run / "torchserve" / "key_file.json"
@@ -80,28 +102,55 @@ class Stack:
         """The log of one program."""
         return self.run / "logs" / f"{program}.log"
 
-    def write(self) -> None:
-        """Lays out the run directory, configuration files included."""
-        for folder in (
-            "logs",
-            "nginx/temp",
-            "nginx/logs",
-            "torchserve/store",
-            "torchserve/tmp",
-        ):
-            (self.run / folder).mkdir(parents=True, exist_ok=True)
-        self.write_configuration()
-        state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
-        (self.run / _STATE).write_text(json.dumps(state))
+    def check_writable(self) -> None:
+        """Raises StackError where nothing can be written in the run directory."""
+        with self.writing():
+            tempfile.TemporaryFile(dir=self._make_folder("logs")).close()
+
+    def write(self, frozen_map: str) -> None:
+        """Lays out the run directory: configuration files and the map's frozen copy.
+
+        Raises StackError where it cannot be written.
+        """
+        with self.writing():
+            for folder in (
+                *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
+                "logs",
+            ):
+                self._make_folder(folder)
+            self.write_configuration()
+            statefiles.write(self.frozen_map, frozen_map)
+            state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
+            statefiles.write(self.run / _STATE, json.dumps(state))
+
+    def _make_folder(self, name: str) -> Path:
+        folder = self.run / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Raises StackError with what to do where the run directory cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            raise StackError(
+                f"{self.run} cannot be written: {error.strerror}. Mend that, or choose "
+                "another directory with --run-dir or BABELGATE_RUN_DIR."
+            ) from error
 
     def write_configuration(self) -> None:
-        """Copies the files that an operator edits to where their programs read them."""
-        self.write_nginx(self.run / "nginx")
-        self._copy(
-            "torchserve_backend/config.properties", "torchserve/config.properties"
-        )
-        for name in ("log4j2.xml", "metrics.yaml"):
-            shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
+        """Copies the files that an operator edits to where their programs read them.
+
+        Raises StackError where the run directory cannot be written.
+        """
+        with self.writing():
+            self.write_nginx(self.run / "nginx")
+            self._copy(
+                "torchserve_backend/config.properties", "torchserve/config.properties"
+            )
+            for name in ("log4j2.xml", "metrics.yaml"):
+                shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
 
     def write_nginx(self, folder: Path) -> Path:
         """nginx's files, with TLS where that is wanted; returns the one that it starts from."""
@@ -114,13 +163,13 @@ class Stack:
             for name, file in zip(_TLS_FILES, self.tls.split(","), strict=True):
                 (folder / name).unlink(missing_ok=True)
                 (folder / name).symlink_to(file)
-        main.write_text(move_ports(text, self.port_offset), "utf-8")
+        statefiles.write(main, move_ports(text, self.port_offset))
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
 
     def _copy(self, source: str, target: str) -> None:
         text = (ROOT / source).read_text("utf-8")
-        (self.run / target).write_text(move_ports(text, self.port_offset), "utf-8")
+        statefiles.write(self.run / target, move_ports(text, self.port_offset))
 
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
         """What the programs find in their environment."""
@@ -131,12 +180,12 @@ class Stack:
             "BABELGATE_PYTHON": str(python),
             "BABELGATE_BIN": str(python.parent),
             "BABELGATE_NGINX": str(nginx),
-            "BABELGATE_MAP": str(self.map),
+            "BABELGATE_MAP": str(self.frozen_map),
             "BABELGATE_KEY_FILE": str(self.key_file),
             "BABELGATE_INFERENCE_URL": self.inference_url,
             "BABELGATE_MANAGEMENT_URL": self.management_url,
             "BABELGATE_GATEWAY_BIND": f"127.0.0.1:{GATEWAY + self.port_offset}",
-            "PROMETHEUS_MULTIPROC_DIR": str(self.run / "metrics"),
+            "PROMETHEUS_MULTIPROC_DIR": str(self.metrics),
             "JAVA_HOME": str(java_home),
             "PYTHONUNBUFFERED": "1",
         }
@@ -146,7 +195,7 @@ class Stack:
 
     def find_leader(self, program: str) -> psutil.Process:
         """A running program's main process, as `deploy.launch` has recorded it."""
-        record = json.loads((self.run / f"{program}.group").read_text())
+        record = statefiles.read(self.run / f"{program}.group")
         return psutil.Process(record["group"])
 
     def check_ports(self) -> None:
@@ -171,15 +220,13 @@ def is_taken(port: int) -> bool:
 
 
 def read(run: Path) -> Stack | None:
-    """The stack that was last started in this run directory."""
-    try:
-        state = json.loads((run / _STATE).read_text())
-    except (OSError, ValueError):
-        return None
-    return Stack(
-        run,
-        Path(state["map"]),
-        state["model"],
-        state["port_offset"],
-        state.get("tls"),
-    )
+    """The stack that was last started in this run directory, where that can be read."""
+    match statefiles.read(run / _STATE):
+        case {
+            "map": str(map_path),
+            "model": str() | None as model,
+            "port_offset": int(port_offset),
+            "tls": str() | None as tls,
+        }:
+            return Stack(run, Path(map_path), model, port_offset, tls)
+    return None

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
 import subprocess
 import sys
 from contextlib import suppress
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
 
 import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
+from deploy import launch
 from deploy.stack import ROOT, Stack, StackError
 
 PROGRAMS = ("nginx", "gateway", "registrar", "torchserve")
 
 _STOP_S = 150
+#: For an answer; a program that is being stopped may take its time.
+_ANSWER_S = 140
+#: For a sign of life.
+_ALIVE_S = 10
 
 
 class Supervision:
@@ -25,9 +34,15 @@ class Supervision:
         self._stack = stack
 
     def is_running(self) -> bool:
-        """Whether supervisord answers."""
+        """Whether supervisord answers. Raises StackError where it is there and does not."""
         try:
-            return bool(self._server.supervisor.getState())
+            return bool(self._call("getState", timeout_s=_ALIVE_S))
+        except TimeoutError as error:
+            raise StackError(
+                f"supervisord is there but does not answer at {self._stack.socket}. If it "
+                "was stopped, let it go on (`kill -CONT`); else `kill -9` it and run "
+                "`make up`."
+            ) from error
         except OSError:
             return False
 
@@ -53,10 +68,10 @@ class Supervision:
 
         Raises StackError where something is still there after two minutes and a half.
         """
-        pid = int(self._server.supervisor.getPID())
+        pid = int(self._call("getPID"))
         supervisord = psutil.Process(pid)
         family = [supervisord, *supervisord.children(recursive=True)]
-        self._server.supervisor.shutdown()
+        self._call("shutdown")
         _, alive = psutil.wait_procs(family, timeout=_STOP_S)
         if alive:
             raise StackError(
@@ -65,20 +80,78 @@ class Supervision:
 
     def states(self) -> dict[str, str]:
         """Each program's state in supervisor's words, such as RUNNING or FATAL."""
-        processes: Any = self._server.supervisor.getAllProcessInfo()
+        processes: Any = self._call("getAllProcessInfo")
         return {process["name"]: process["statename"] for process in processes}
 
     def signal(self, program: str, name: str) -> None:
-        """Sends a signal to a program's main process."""
-        self._server.supervisor.signalProcess(program, name)
+        """Sends a signal to a program's main process. Raises StackError where it has none."""
+        try:
+            self._call("signalProcess", program, name)
+        except Fault as fault:
+            raise StackError(
+                f"{program} is not running; `make up` starts it."
+            ) from fault
+
+    def start_stopped(self) -> list[str]:
+        """Starts every program that supervisord has given up, that waits for its next try,
+        or that was stopped or has ended; returns their names."""
+        stopped = [
+            program
+            for program, state in self.states().items()
+            if state not in ("RUNNING", "STARTING")
+        ]
+        for program in stopped:
+            self.restart(program)
+        return stopped
 
     def restart(self, program: str) -> None:
-        """Stops a program if it runs, and starts it."""
-        with suppress(Fault):
-            self._server.supervisor.stopProcess(program)
-        self._server.supervisor.startProcess(program)
+        """Stops a program if it runs, and starts it, without waiting for it to stay.
 
-    @property
-    def _server(self) -> Any:
+        Raises StackError where it cannot be started at all.
+        """
+        with suppress(Fault):
+            self._call("stopProcess", program)
+        try:
+            self._call("startProcess", program, False)
+        except Fault as fault:
+            raise StackError(
+                f"{program} was not started: {fault.faultString}"
+            ) from fault
+
+    def _call(self, method: str, *arguments: Any, timeout_s: float = _ANSWER_S) -> Any:
         transport = SupervisorTransport(None, None, f"unix://{self._stack.socket}")
-        return ServerProxy("http://127.0.0.1", transport=transport)
+        # supervisor's own connection would wait for ever.
+        transport._get_connection = lambda: _Connection(self._stack.socket, timeout_s)
+        with ServerProxy("http://127.0.0.1", transport=transport) as server:
+            return getattr(server.supervisor, method)(*arguments)
+
+
+def end(stack: Stack) -> bool:
+    """Ends what runs in a run directory, with what a killed supervisord has left, and forgets
+    it; whether supervisord was running.
+
+    Raises StackError where something cannot be ended.
+    """
+    supervision = Supervision(stack)
+    was_running = supervision.is_running()
+    if was_running:
+        supervision.stop()
+    with stack.writing():
+        for record in stack.run.glob("*.group"):
+            launch.end_recorded(record)
+            record.unlink()
+        for folder in (stack.run / "torchserve" / "tmp", stack.metrics):
+            shutil.rmtree(folder, ignore_errors=True)
+        stack.socket.unlink(missing_ok=True)
+    return was_running
+
+
+class _Connection(HTTPConnection):
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))

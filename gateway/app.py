@@ -36,7 +36,6 @@ from gateway.translator import Translator
 from gateway.uploads import Uploads
 from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
-from torchserve_backend.devices import count_gpus
 from torchserve_backend.management import Management
 
 _REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
@@ -50,9 +49,7 @@ def create_app(
 ) -> Flask:
     """The application that Gunicorn serves; tests pass parts of their own."""
     settings = settings or read_settings()
-    models = models or catalog.load(
-        settings.map, gpus=count_gpus(), model=settings.model
-    )
+    models = models or catalog.load(settings.map, gpus=None, model=settings.model)
     if backend is None and settings.backend == "embedded":
         models, backend = _embed(models)
     backend = backend or TorchServeBackend(

@@ -43,7 +43,8 @@ graceful_timeout = 125
 # them open themselves, and a stop waits for those who do.
 keepalive = 5 if _IS_EMBEDDED else 75
 
-# nginx writes the access log, with times and request ids.
+# nginx writes the access log, with times and request ids. Standard error is
+# run/logs/gateway.log, where the stack has started us.
 accesslog = None
 errorlog = "-"
 loglevel = "info"

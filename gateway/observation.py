@@ -104,10 +104,11 @@ class _Processes(Collector):
         )
         programs: dict[int, str] = {}
         for record in sorted(self._run.glob("*.group")):
-            with suppress(OSError, ValueError):  # it is being written
+            with suppress(OSError, ValueError, LookupError, TypeError):  # torn
                 launched = json.loads(record.read_text())
-                programs[launched["group"]] = record.stem
-                started.add_metric([record.stem], launched["since"])
+                group, since = int(launched["group"]), float(launched["since"])
+                programs[group] = record.stem
+                started.add_metric([record.stem], since)
         for program, size in _measure_memory(programs).items():
             memory.add_metric([program], size)
         yield from (memory, started)

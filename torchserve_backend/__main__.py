@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +23,6 @@ from handlers.engine.directories import ModelError
 from handlers.engine.m2m100 import LANGUAGES
 from torchserve_backend import archiver, catalog, checkpoint, registrar
 from torchserve_backend.catalog import Catalog, CatalogError, Model
-from torchserve_backend.devices import count_gpus
 from torchserve_backend.management import DEFAULT_URL, Management, ManagementError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -92,11 +91,13 @@ def archive(
     with _errors():
         models = load_catalog(map_path, model)
         if dry_run:
-            for entry in models.models:
-                console.print(f"would write {store / archiver.archive_name(entry)}")
+            for named in map(archiver.archive_name, models.models):
+                console.print(f"would write {store / named}")
             return
-        for desired in write_archives(models, store):
-            console.print(f"{store / desired.archive} {desired.version}")
+        desired = list_desired(models, are_read=True)
+        write_archives(desired, store)
+        for entry in desired:
+            console.print(f"{store / entry.archive} {entry.version}")
 
 
 @app.command()
@@ -158,7 +159,7 @@ def load_catalog(map_path: Path, model: str | None) -> Catalog:
 
     Raises CatalogError where the map cannot be used.
     """
-    models = catalog.load(map_path, gpus=count_gpus(), model=model)
+    models = catalog.load(map_path, gpus=None, model=model)
     for language in models.languages:
         if language not in LANGUAGES:
             raise CatalogError(
@@ -172,23 +173,28 @@ def load_catalog(map_path: Path, model: str | None) -> Catalog:
     return models
 
 
-def list_desired(models: Catalog) -> list[registrar.Desired]:
-    """What the registrar shall reach; converts the model where that has not been done."""
+def list_desired(models: Catalog, *, are_read: bool = False) -> list[registrar.Desired]:
+    """What the registrar shall reach; fetches and converts what has not been. With `are_read`
+    conversions are compared with their checksums, and damaged ones made again."""
     cache = checkpoint.default_cache()
-    return [
-        _describe(model, checkpoint.prepare(model, cache)) for model in models.models
-    ]
-
-
-def write_archives(models: Catalog, store: Path) -> list[registrar.Desired]:
-    """Writes every archive of the catalog; returns what `list_desired` does."""
-    cache = checkpoint.default_cache()
-    desired = []
+    paths: dict[tuple[str, ...], Path] = {}
     for model in models.models:
-        model_path = checkpoint.prepare(model, cache)
-        archiver.archive(model, store, model_path)
-        desired.append(_describe(model, model_path))
-    return desired
+        if _name_weights(model) not in paths:
+            path = checkpoint.prepare(model, cache, is_read=are_read)
+            paths[_name_weights(model)] = path
+    return [_describe(model, paths[_name_weights(model)]) for model in models.models]
+
+
+def _name_weights(model: Model) -> tuple[str, ...]:
+    """What decides which directory a model's engine loads: languages share one."""
+    settings = model.settings
+    return (model.task, settings.model, settings.engine, model.compute_type)
+
+
+def write_archives(desired: list[registrar.Desired], store: Path) -> None:
+    """Writes the archive of every model."""
+    for entry in desired:
+        archiver.archive(entry.model, store, entry.model_path)
 
 
 def _describe(model: Model, model_path: Path) -> registrar.Desired:
@@ -196,6 +202,7 @@ def _describe(model: Model, model_path: Path) -> registrar.Desired:
         model,
         archive=archiver.archive_name(model),
         version=archiver.version(model, model_path),
+        model_path=model_path,
     )
 
 
@@ -218,9 +225,15 @@ def heal_forever(
 
 def _heal(action: registrar.Action, management: Management) -> None:
     """One model that TorchServe refuses does not keep the others from being healed."""
-    console.print(str(action))
+    _say(str(action))
     with _survive():
         registrar.apply([action], management)
+
+
+def _say(text: str) -> None:
+    """A log that is on a full disk does not end the watch."""
+    with suppress(OSError):
+        console.print(text)
 
 
 def show_progress(
@@ -276,7 +289,7 @@ def _survive() -> Iterator[None]:
     try:
         yield
     except ManagementError as error:
-        console.print(str(error))
+        _say(str(error))
 
 
 @contextmanager

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from handlers.engine.m2m100 import LANGUAGES, read_settings
+from torchserve_backend.devices import count_gpus
 from torchserve_backend.sections import (
     CAPTIONING,
     CLASSIFICATION,
@@ -55,6 +56,8 @@ ROOT = Path(__file__).parents[1]
 MAP = Path(__file__).with_name("setup_config.json")
 
 _CUDA_ID = "cuda_id"
+#: How many GPUs there are; `make up` writes it into the copy that it freezes.
+_GPUS = "gpus"
 _LANGUAGE = re.compile("[a-z]{2,3}")
 
 
@@ -109,6 +112,9 @@ class Catalog:
     routes: Mapping[tuple[str, str], Model]
     #: True where the map names GPUs and this host has none.
     is_cpu_fallback: bool
+    #: The map as it was read, with the number of GPUs: it makes this catalog again, whatever
+    #: becomes of the file and however many GPUs are counted then.
+    frozen: str = field(default="", compare=False, repr=False)
 
     @cached_property
     def models(self) -> tuple[Model, ...]:
@@ -146,13 +152,17 @@ class Catalog:
         return self.routes[task, target]
 
 
-def load(path: Path = MAP, *, gpus: int = 0, model: str | None = None) -> Catalog:
-    """Reads the map for a host with `gpus` GPUs; `model` replaces that of translation.
+def load(
+    path: Path = MAP, *, gpus: int | None = 0, model: str | None = None
+) -> Catalog:
+    """Reads the map for a host with `gpus` GPUs, where it does not say how many there are;
+    with None they are counted. `model` replaces that of translation.
 
     Raises CatalogError where the map is malformed or names a GPU that the host lacks.
     """
     content = _read_object(path)
-    check_keys(f"{path}: ", content, (_CUDA_ID, *SECTIONS))
+    check_keys(f"{path}: ", content, (_CUDA_ID, *SECTIONS, _GPUS))
+    gpus = _read_gpus(path, content, gpus)
     vision = _read_vision(path, content)
     named = _read_languages(path, content, is_needed=not vision)
     translation = _read_translation(path, content.get(TRANSLATION, {}), model)
@@ -172,7 +182,19 @@ def load(path: Path = MAP, *, gpus: int = 0, model: str | None = None) -> Catalo
     return Catalog(
         MappingProxyType(_make_routes(placed, translation) | tasks),
         is_cpu_fallback=gpus == 0 and asked != {(CPU,)},
+        frozen=json.dumps(content | {_GPUS: gpus}, ensure_ascii=False, indent=2) + "\n",
     )
+
+
+def _read_gpus(path: Path, content: Mapping[str, Any], given: int | None) -> int:
+    if _GPUS not in content:
+        return count_gpus() if given is None else given
+    gpus = content[_GPUS]
+    if type(gpus) is not int or gpus < 0:
+        raise CatalogError(
+            f"{path}: {_GPUS}: expected a whole number of at least 0, found {gpus!r}"
+        )
+    return gpus
 
 
 def _make_routes(

@@ -56,11 +56,14 @@ def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
     return directory.resolve()
 
 
-def prepare(model: Model, cache: Path) -> Path:
-    """The directory that the model's engine loads."""
+def prepare(model: Model, cache: Path, *, is_read: bool = False) -> Path:
+    """The directory that the model's engine loads. With `is_read` a conversion is compared
+    with its checksums first, and made again where it is damaged."""
     directory = fetch(model.settings.model, cache, model.task)
     if model.settings.engine != "ctranslate2":
         return directory
     from handlers.engine import conversion
 
-    return conversion.convert(directory, cache / "ctranslate2", model.compute_type)
+    return conversion.convert(
+        directory, cache / "ctranslate2", model.compute_type, is_read=is_read
+    )

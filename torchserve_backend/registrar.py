@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from torchserve_backend import archiver
 from torchserve_backend.catalog import Model
@@ -32,6 +33,8 @@ class Desired:
     model: Model
     archive: str
     version: str
+    #: Where its weights lie; only who writes the archive needs it.
+    model_path: Path = Path()
 
     @property
     def name(self) -> str:

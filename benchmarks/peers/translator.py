@@ -9,9 +9,8 @@ from typing import Any
 
 from benchmarks.peers.options import Options
 from handlers.engine.batching import Batcher
-from handlers.engine.errors import OutOfMemory
 from handlers.engine.loading import is_guarded, load_engine
-from handlers.engine.m2m100 import LANGUAGES, Sentence, read_settings
+from handlers.engine.m2m100 import LANGUAGES, Sentence, Translation, read_settings
 
 _FIELDS = ("src_lang", "src_text", "tgt_lang")
 
@@ -56,7 +55,7 @@ class Translator:
         answers, _ = self._batcher.translate(sentences)
         texts = []
         for answer in answers:
-            if isinstance(answer, OutOfMemory):
+            if not isinstance(answer, Translation):
                 raise answer
             texts.append(answer.text)
         return texts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -27,8 +28,12 @@ from handlers.engine.m2m100 import (
     read_settings,
 )
 
+log = logging.getLogger(__name__)
+
 #: Part of every cache key: raise it when the converter or its options change.
 _VERSION = 1
+#: Written last: the size and the SHA-256 of every other file.
+_MARKER = "complete.json"
 
 
 def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
@@ -44,30 +49,86 @@ def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
     return cache / f"{directory.name}-{digest[:12]}" / compute_type
 
 
-def convert(directory: Path, cache: Path, compute_type: str) -> Path:
+def convert(
+    directory: Path, cache: Path, compute_type: str, *, is_read: bool = False
+) -> Path:
     """Converts `directory` unless that has been done, and returns the result's path.
 
-    The result holds all that `CTranslate2Engine` needs. It appears whole or not at all.
+    The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and
+    one that has been damaged since is made again: the sizes of its files are looked at, and
+    with `is_read` their content too.
     Raises ModelError where `directory` is not an M2M100, or is damaged.
     """
     check_directory(directory, "translation")
     out = converted_path(directory, cache, compute_type)
     if out.exists():
-        return out
+        fault = find_fault(out, is_read=is_read)
+        if not fault:
+            return out
+        log.warning("%s is damaged (%s): the model is converted anew", out, fault)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix="converting-") as folder:
         part = Path(folder) / "model"
         with _explain(directory):
             _make_converter(directory).convert(str(part), quantization=compute_type)
-        for name in TOKENIZER_FILES:
-            shutil.copy(directory / name, part / name)
-        limit = json.loads((directory / "config.json").read_text("utf-8"))[
-            "max_position_embeddings"
-        ]
-        settings = {"max_tokens": limit, **read_settings(directory)}
-        (part / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
-        _publish(part, out)
+            _add_files(directory, part)
+            _seal(part)
+        _publish(part, out, is_read=is_read)
     return out
+
+
+def find_fault(out: Path, *, is_read: bool = False) -> str:
+    """What is wrong with a conversion, in a few words; empty where it is whole. `is_read`
+    compares the content of its files, not only their sizes."""
+    try:
+        files = json.loads((out / _MARKER).read_text("utf-8"))
+        for name, wanted in files.items():
+            path = out / name
+            if path.stat().st_size != wanted["size"]:
+                return f"{name} has {path.stat().st_size} bytes, not {wanted['size']}"
+            if is_read and _digest(path) != wanted["sha256"]:
+                return f"{name} has other content"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{_MARKER} cannot be read: {type(error).__name__}"
+    return ""
+
+
+def _add_files(directory: Path, part: Path) -> None:
+    """What the engine needs beside the weights."""
+    for name in TOKENIZER_FILES:
+        shutil.copy(directory / name, part / name)
+    limit = json.loads((directory / "config.json").read_text("utf-8"))[
+        "max_position_embeddings"
+    ]
+    settings = {"max_tokens": limit, **read_settings(directory)}
+    (part / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
+
+
+def _seal(part: Path) -> None:
+    """Writes the marker, and all files to the disk: a name that outlives a power cut must not
+    lead to content that does not."""
+    files = {
+        path.name: {"size": path.stat().st_size, "sha256": _digest(path)}
+        for path in sorted(part.iterdir())
+    }
+    (part / _MARKER).write_text(json.dumps(files, indent=2) + "\n")
+    for path in (*part.iterdir(), part):
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
@@ -84,12 +145,18 @@ def _explain(directory: Path) -> Iterator[None]:
         raise ModelError(f"{directory} cannot be converted: {reason}") from error
 
 
-def _publish(part: Path, out: Path) -> None:
+def _publish(part: Path, out: Path, *, is_read: bool) -> None:
+    """Puts a conversion in its place, and one that is damaged out of it. A whole one that is
+    there by now is another process's, which was quicker."""
+    if out.exists() and find_fault(out, is_read=is_read):
+        # Whoever has its files open keeps them.
+        os.replace(out, part.with_name("damaged"))
     try:
         os.replace(part, out)
     except OSError:
-        if not out.exists():  # else another process was quicker
+        if find_fault(out, is_read=is_read):
             raise
+    _sync(out.parent)
 
 
 def _make_converter(directory: Path) -> Any:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import ctranslate2
 
+from handlers.engine.conversion import find_fault
+from handlers.engine.directories import ModelError
 from handlers.engine.errors import device_errors
 from handlers.engine.m2m100 import (
     Sentence,
@@ -30,7 +32,8 @@ class CTranslate2Engine:
 
     On a CPU there are as many single-threaded translators as there are cores. With half
     of a batch each, two are faster than one with two threads (13.8 against 10.5 sentences/s
-    at M2M100-418M size, 20 tokens in and out).
+    at M2M100-418M size, 20 tokens in and out). Raises ModelError where a file has lost its
+    size since the conversion.
     """
 
     def __init__(
@@ -41,6 +44,11 @@ class CTranslate2Engine:
         index: int = 0,
         compute_type: str = "int8",
     ) -> None:
+        fault = find_fault(directory)
+        if fault:
+            raise ModelError(
+                f"{directory} is damaged ({fault}); `make up` converts the model anew"
+            )
         self.tokenizer = Tokenizer(directory)
         self.max_tokens: int = read_settings(directory)["max_tokens"]
         self.translators = len(os.sched_getaffinity(0)) if device == "cpu" else 1

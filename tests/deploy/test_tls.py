@@ -44,7 +44,7 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
 
 def test_a_stack_remembers_its_certificate(pair, tmp_path):
     stack = Stack(tmp_path / "run", tmp_path / "map.json", None, 0, pair)
-    stack.write()
+    stack.write("{}")
     assert read(stack.run) == stack
     assert stack.url.startswith("https://")
 

@@ -40,7 +40,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("tls")
     pair = make_certificate(folder / "pair", "DNS:babelgate.test")
     stack = Stack(folder / "run", folder / "map", None, find_port_offset(), pair)
-    stack.write()
+    stack.write("{}")
     gateway = ClosingServer(("127.0.0.1", GATEWAY + stack.port_offset), Echo)
     gateway.start()
     with (folder / "log").open("wb") as log:

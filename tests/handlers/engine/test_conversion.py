@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from handlers.engine import conversion
-from handlers.engine.conversion import convert, converted_path
+from handlers.engine.conversion import convert, converted_path, find_fault
 from handlers.engine.ctranslate2 import CTranslate2Engine
 from handlers.engine.directories import ModelError
 from handlers.engine.m2m100 import LANGUAGES, Sentence
@@ -188,17 +189,67 @@ def test_a_conversion_that_was_killed_is_made_anew(model: Path, tmp_path: Path):
 
 
 def test_where_another_process_was_quicker_its_result_is_taken(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    converted: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     theirs = converted_path(model, tmp_path, "int8")
 
     def convert_slowly(part: str, quantization: str) -> None:
-        for directory in (Path(part), theirs):
-            directory.mkdir(parents=True)
-        (theirs / "model.bin").write_text("theirs")
+        Path(part).mkdir(parents=True)
+        shutil.copytree(converted, theirs)
 
     slow = SimpleNamespace(convert=convert_slowly)
     monkeypatch.setattr(conversion, "_make_converter", lambda directory: slow)
     assert convert(model, tmp_path, "int8") == theirs
-    assert [path.name for path in theirs.iterdir()] == ["model.bin"]
+    assert (theirs / "model.bin").exists()
     assert [path.name for path in theirs.parent.iterdir()] == ["int8"]
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "said"),
+    [
+        pytest.param("model.bin", empty, "model.bin has 0 bytes", id="empty"),
+        pytest.param("model.bin", cut_short, "model.bin has", id="cut short"),
+        pytest.param("model.bin", flip_a_byte, "model.bin has other", id="a byte"),
+        pytest.param("vocab.json", Path.unlink, "vocab.json is missing", id="a file"),
+        pytest.param("complete.json", Path.unlink, "is missing", id="no marker"),
+        pytest.param("complete.json", cut_short, "cannot be read", id="half a marker"),
+    ],
+)
+def test_a_damaged_conversion_is_made_again_and_the_log_says_why(
+    model: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    file: str,
+    damage: Callable[[Path], object],
+    said: str,
+):
+    out = convert(model, tmp_path / "cache", "int8")
+    whole = (out / "model.bin").read_bytes()
+    assert not find_fault(out, is_read=True)
+    damage(out / file)
+    assert convert(model, tmp_path / "cache", "int8", is_read=True) == out
+    assert (out / "model.bin").read_bytes() == whole
+    assert not find_fault(out, is_read=True)
+    assert [path.name for path in out.parent.iterdir()] == ["int8"]
+    assert f"{out} is damaged" in caplog.text
+    assert said in caplog.text
+
+
+def test_without_reading_the_sizes_are_looked_at(converted: Path, tmp_path: Path):
+    copy = shutil.copytree(converted, tmp_path / "copy")
+    flip_a_byte(copy / "model.bin")
+    assert find_fault(copy) == ""
+    cut_short(copy / "model.bin")
+    assert "model.bin has" in find_fault(copy)
+    with pytest.raises(ModelError, match=f"{copy} is damaged .model.bin has"):
+        CTranslate2Engine(copy)

@@ -1,0 +1,136 @@
+"""What ends with the record of a process group, and who is left alone: real processes, and a
+real nginx whose master was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from deploy import launch
+from deploy.programs import NGINX, find
+from tests.e2e.real_stack import wait_until
+
+WAIT_S = 10
+#: Runs as `deploy.launch` does, then waits.
+LEADER = """
+import json, sys
+from deploy.launch import describe_self
+print(json.dumps(describe_self()), flush=True)
+sys.stdin.read()
+"""
+Leader = tuple[psutil.Popen, dict[str, Any]]
+StartLeader = Callable[..., Leader]
+
+
+@pytest.fixture
+def start_leader() -> Iterator[StartLeader]:
+    """Starts the leader of a group, in a run directory or in none, and returns its record."""
+    with ExitStack() as running:
+
+        def start(run: Path | None) -> Leader:
+            mark = {"BABELGATE_RUN": str(run)} if run else {}
+            leader = running.enter_context(
+                psutil.Popen(
+                    [sys.executable, "-c", LEADER],
+                    env=os.environ | mark,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            )
+            return leader, json.loads(leader.stdout.readline())
+
+        yield start
+
+
+def end(folder: Path, record: object) -> None:
+    """What a program's next life does first."""
+    path = folder / "gateway.group"
+    path.write_text(record if isinstance(record, str) else json.dumps(record))
+    launch.end_recorded(path)
+
+
+def test_what_an_earlier_life_has_left_is_ended(
+    tmp_path: Path, start_leader: StartLeader
+):
+    leader, record = start_leader(tmp_path)
+    end(tmp_path, record)
+    assert not leader.is_running()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"boot": "another"}, id="of another boot"),
+        pytest.param({"start": 1}, id="whose leader had the same number"),
+    ],
+)
+def test_a_group_that_has_come_round_again_is_left_alone(
+    tmp_path: Path, start_leader: StartLeader, change: dict[str, object]
+):
+    leader, record = start_leader(tmp_path)
+    end(tmp_path, record | change)
+    assert leader.poll() is None
+
+
+@pytest.mark.parametrize("other", [None, "another"], ids=["none", "another"])
+def test_a_process_without_our_run_directory_is_left_alone(
+    tmp_path: Path, start_leader: StartLeader, other: str | None
+):
+    leader, record = start_leader(tmp_path / other if other else None)
+    end(tmp_path, record)
+    assert leader.poll() is None
+
+
+@pytest.mark.parametrize("torn", ["", '{"boot": "', "[]", '{"group": 1}', "null"])
+def test_a_torn_record_ends_nothing_and_stops_nobody(tmp_path: Path, torn: str):
+    end(tmp_path, torn)
+
+
+def test_without_a_record_there_is_nothing_to_end(tmp_path: Path):
+    launch.end_recorded(tmp_path / "nginx.group")
+
+
+def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
+    folder = tmp_path / "nginx"
+    (folder / "logs").mkdir(parents=True)
+    configuration = "pid nginx.pid; error_log logs/error.log; events {} http {}"
+    (folder / "nginx.conf").write_text(configuration)
+    (tmp_path / "logs").mkdir()
+    nginx = find(NGINX)
+    assert nginx
+    command = [str(nginx), "-p", f"{folder}/", "-c", "nginx.conf"]
+    with psutil.Popen(
+        [sys.executable, "-m", "deploy.launch", "nginx", *command, "-g", "daemon off;"],
+        env=os.environ | {"BABELGATE_RUN": str(tmp_path), "PYTHONPATH": os.getcwd()},
+        cwd=folder,
+        start_new_session=True,
+    ) as master:
+        wait_until(lambda: master.children() != [], limit_s=WAIT_S)
+        workers = master.children()
+        master.kill()
+    assert all(worker.is_running() for worker in workers)
+    launch.end_recorded(tmp_path / "nginx.group")
+    assert not any(worker.is_running() for worker in workers)
+
+
+def test_a_programs_output_goes_to_its_own_log(tmp_path: Path):
+    (tmp_path / "logs").mkdir()
+    said = "echo one; echo two >&2"
+    subprocess.run(
+        [sys.executable, "-m", "deploy.launch", "gateway", "/bin/sh", "-c", said],
+        env=os.environ | {"BABELGATE_RUN": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    assert (tmp_path / "logs/gateway.log").read_text() == "one\ntwo\n"

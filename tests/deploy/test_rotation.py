@@ -1,0 +1,76 @@
+"""Log files are kept within their bounds while their programs write."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.rotation import BOUNDS, Bound, rotate
+from deploy.supervision import PROGRAMS
+
+#: Appends numbered lines until its input ends.
+WRITER = """
+import os, select, sys
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+number = 0
+while not select.select([sys.stdin], [], [], 0.0005)[0]:
+    os.write(log, b"%d\\n" % number)
+    number += 1
+print(number)
+"""
+
+
+def test_every_program_has_a_bound():
+    assert set(BOUNDS) == set(PROGRAMS)
+
+
+def test_the_oldest_is_dropped(tmp_path: Path):
+    log = tmp_path / "nginx.log"
+    for content in ("first", "second", "third", "fourth"):
+        log.write_text(content)
+        rotate(log, Bound(most_bytes=5, kept=2))
+    log.write_text("now")
+    rotate(log, Bound(most_bytes=5, kept=2))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "nginx.log": "now",
+        "nginx.log.1": "fourth",
+        "nginx.log.2": "third",
+    }
+
+
+def test_a_program_goes_on_writing_and_its_lines_are_kept(tmp_path: Path):
+    log = tmp_path / "nginx.log"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, log],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as writer:
+        for _ in range(3):
+            while not log.exists() or log.stat().st_size < 500:
+                assert writer.poll() is None
+            rotate(log, Bound(most_bytes=500, kept=3))
+        said, _ = writer.communicate()
+    kept = [tmp_path / f"nginx.log.{number}" for number in (3, 2, 1)]
+    lines = b"".join(path.read_bytes() for path in (*kept, log)).split()
+    # A line may come in the microseconds between copying and emptying.
+    assert len(lines) >= int(said) - len(kept)
+    assert list(map(int, lines)) == sorted(map(int, lines))
+
+
+def test_a_full_disk_keeps_the_log_small_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = tmp_path / "nginx.log"
+    log.write_bytes(bytes(600))
+    monkeypatch.setattr(shutil, "copyfileobj", fill)
+    rotate(log, Bound(most_bytes=500, kept=3))
+    assert [path.name for path in tmp_path.iterdir()] == ["nginx.log"]
+    assert log.stat().st_size == 0

@@ -1,0 +1,49 @@
+"""Small files that say what runs: whole, or as good as absent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deploy import stack, statefiles
+from deploy.stack import Stack
+
+
+def test_what_is_written_is_read_and_nothing_else_is_left(tmp_path: Path):
+    path = tmp_path / "state.json"
+    for number in (1, 2):
+        statefiles.write(path, f'{{"number": {number}}}')
+        assert statefiles.read(path) == {"number": number}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("torn", ["", "{", '{"map": ', "[1]", "null", "\0\0\0"])
+def test_a_torn_file_is_absent(tmp_path: Path, torn: str):
+    (tmp_path / "stack.json").write_text(torn)
+    assert statefiles.read(tmp_path / "stack.json") == {}
+    assert stack.read(tmp_path) is None
+
+
+def test_counters_are_in_memory_where_nobody_else_has_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stack, "_MEMORY", tmp_path)
+    one, other = (Stack(tmp_path / name, tmp_path) for name in ("one", "other"))
+    assert one.metrics.parent == other.metrics.parent == tmp_path
+    assert one.metrics != other.metrics
+    one.metrics.mkdir()
+    assert one.metrics.parent == tmp_path
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    mine = tmp_path / one.metrics.name
+    assert mine == one.metrics
+    mine.mkdir()
+    assert one.metrics == tmp_path / "one/metrics"
+
+
+def test_a_stack_is_read_as_it_was_written(tmp_path: Path):
+    written = Stack(tmp_path, tmp_path / "map.json", "model", 3000)
+    written.write("{}")
+    assert stack.read(tmp_path) == written
+    assert written.frozen_map.read_text() == "{}"

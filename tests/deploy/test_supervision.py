@@ -1,0 +1,182 @@
+"""The real supervisord with the house's configuration and programs that do what a test tells
+them: who is started again and when, and what a supervisord that is stopped holds up.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deploy.stack import ROOT, Stack, StackError
+from deploy.supervision import PROGRAMS, Supervision, end
+from tests.e2e.real_stack import wait_until
+
+#: `<name>.does` says what a program does.
+PROGRAM = """#!/bin/sh
+exec /bin/sh "$BABELGATE_RUN/{name}.does"
+"""
+#: Python, but for the registrar.
+PYTHON = """#!/bin/sh
+case "$*" in "-m deploy.watch") exec /bin/sh "$BABELGATE_RUN/registrar.does";; esac
+exec {python} "$@"
+"""
+LAST = "exec sleep 600"
+SIZE = 1 << 20  # a pipe takes a sixteenth of it
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Stack]:
+    """A run directory whose programs wait."""
+    stack = Stack(tmp_path, tmp_path / "map.json")
+    stack.write("{}")
+    (tmp_path / "bin").mkdir()
+    scripts = {
+        "nginx": PROGRAM.format(name="nginx"),
+        "gunicorn": PROGRAM.format(name="gateway"),
+        "torchserve": PROGRAM.format(name="torchserve"),
+        "python": PYTHON.format(python=sys.executable),
+    }
+    for name, script in scripts.items():
+        (tmp_path / "bin" / name).write_text(script)
+        (tmp_path / "bin" / name).chmod(0o755)
+    for program in PROGRAMS:
+        do(stack, program, LAST)
+    yield stack
+    end(stack)
+
+
+def start(stack: Stack) -> Supervision:
+    """supervisord with the small programs."""
+    places = {
+        "BABELGATE_ROOT": ROOT,
+        "BABELGATE_RUN": stack.run,
+        "BABELGATE_BIN": stack.run / "bin",
+        "BABELGATE_PYTHON": stack.run / "bin/python",
+        "BABELGATE_NGINX": stack.run / "bin/nginx",
+    }
+    supervision = Supervision(stack)
+    supervision.start(dict(os.environ) | {k: str(v) for k, v in places.items()})
+    # A signal that comes sooner would be lost on supervisord's way to the program.
+    wait_until(lambda: all((stack.run / f"{p}.group").exists() for p in PROGRAMS))
+    return supervision
+
+
+def start_all(stack: Stack) -> list[psutil.Process]:
+    """As `start`; returns the programs' main processes."""
+    start(stack)
+    return [stack.find_leader(program) for program in PROGRAMS]
+
+
+def do(stack: Stack, program: str, script: str) -> None:
+    """What the program does when it is started next."""
+    (stack.run / f"{program}.does").write_text(script)
+
+
+def supervisord(stack: Stack) -> psutil.Process:
+    return psutil.Process(int((stack.run / "supervisord.pid").read_text()))
+
+
+def test_a_program_that_ends_after_two_seconds_is_tried_less_and_less_often(
+    small: Stack,
+):
+    do(small, "gateway", f"date +%s.%N >>{small.run}/starts; sleep 2; exit 1")
+    start(small)
+    starts = small.run / "starts"
+    wait_until(lambda: starts.exists() and len(starts.read_text().split()) == 4)
+    times = list(map(float, starts.read_text().split()))
+    pauses = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    # The delays are one second, two and three, beside the two that it runs.
+    assert pauses[0] < pauses[1] < pauses[2]
+    assert pauses[2] - pauses[0] > 1
+
+
+def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
+    do(small, "nginx", "exit 3")
+    supervision = start(small)
+    wait_until(lambda: supervision.states()["nginx"] == "BACKOFF")
+    supervisorctl = [sys.executable, "-m", "supervisor.supervisorctl"]
+    subprocess.run(
+        [*supervisorctl, "-s", f"unix://{small.socket}", "stop", "torchserve"],
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    do(small, "nginx", LAST)
+    do(small, "torchserve", f"touch {small.run}/torchserve.again; {LAST}")
+    assert set(supervision.start_stopped()) >= {"nginx", "torchserve"}
+    wait_until(lambda: set(supervision.states().values()) <= {"STARTING", "RUNNING"})
+    assert supervision.start_stopped() == []
+    wait_until((small.run / "torchserve.again").exists)
+
+
+def test_programs_write_their_logs_while_supervisord_is_stopped(small: Stack):
+    wait, write = "while ! [ -e go ]; do sleep 0.1; done", f"head -c {SIZE} /dev/zero"
+    for program in PROGRAMS:
+        done = f"touch {program}.done"
+        do(small, program, f"cd {small.run}; {wait}; {write}; {done}; {LAST}")
+    start(small)
+    stopped = supervisord(small)
+    stopped.suspend()
+    try:
+        (small.run / "go").touch()
+        wait_until(lambda: all((small.run / f"{p}.done").exists() for p in PROGRAMS))
+    finally:
+        stopped.resume()
+    for program in PROGRAMS:
+        assert small.log(program).stat().st_size >= SIZE
+
+
+def test_a_supervisord_that_is_stopped_is_told_from_none(
+    small: Stack, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("deploy.supervision._ALIVE_S", 1)
+    assert not Supervision(small).is_running()
+    supervision = start(small)
+    stopped = supervisord(small)
+    stopped.suspend()
+    try:
+        with pytest.raises(StackError, match="does not answer"):
+            supervision.is_running()
+    finally:
+        stopped.resume()
+    assert supervision.is_running()
+
+
+def test_torn_files_do_not_keep_a_stack_from_being_ended(small: Stack):
+    leaders = start_all(small)
+    for file, torn in (
+        ("stack.json", "{"),
+        ("gateway.group", ""),
+        ("supervisord.pid", ""),
+        ("map.json", "null"),
+    ):
+        (small.run / file).write_text(torn)
+    assert end(small)
+    assert not any(leader.is_running() for leader in leaders)
+    assert list(small.run.glob("*.group")) == []
+    assert not small.socket.exists()
+
+
+def test_what_a_killed_supervisord_has_left_is_ended(small: Stack):
+    leaders = start_all(small)
+    killed = supervisord(small)
+    killed.kill()
+    wait_until(lambda: not killed.is_running())
+    assert all(leader.is_running() for leader in leaders)
+    assert small.socket.exists()
+    assert not end(small)
+    assert not any(leader.is_running() for leader in leaders)
+    assert list(small.run.glob("*.group")) == []
+
+
+def test_programs_run_where_their_logs_are_on_a_full_disk(small: Stack):
+    for program in PROGRAMS:
+        small.log(program).symlink_to("/dev/full")
+    do(small, "gateway", f"echo lost; touch {small.run}/gateway.done; {LAST}")
+    start(small)
+    wait_until((small.run / "gateway.done").exists)

@@ -1,0 +1,79 @@
+"""The systemd unit, judged by systemd's own checker."""
+
+from __future__ import annotations
+
+import configparser
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy.__main__ import app
+from deploy.programs import SYSTEMD_ANALYZE, find, install
+from deploy.stack import ROOT, Stack
+from deploy.systemd import render_unit
+
+
+@pytest.fixture(scope="module")
+def systemd_analyze() -> Path:
+    """systemd's checker, installed where it is missing."""
+    return find(SYSTEMD_ANALYZE) or install(SYSTEMD_ANALYZE)
+
+
+@pytest.fixture
+def printed(tmp_path: Path) -> str:
+    """What an operator gets for a stack of their own."""
+    options = [
+        "--run-dir",
+        str(tmp_path / "run"),
+        "--map",
+        str(tmp_path / "a map.json"),
+    ]
+    result = CliRunner().invoke(
+        app, ["unit", *options, "--model", "50%", "--port-offset", "1000"]
+    )
+    assert result.exit_code == 0
+    return result.stdout
+
+
+@pytest.mark.parametrize("manager", ["--user", "--system"])
+@pytest.mark.parametrize("user", ["", "daemon"], ids=["own", "other"])
+def test_systemd_accepts_the_unit(
+    systemd_analyze: Path, tmp_path: Path, manager: str, user: str
+):
+    unit = tmp_path / "babelgate.service"
+    unit.write_text(render_unit(Stack(ROOT / "run", ROOT / "map.json"), user))
+    done = subprocess.run(
+        [systemd_analyze, "verify", manager, "--man=no", unit],
+        env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert "babelgate.service" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_unit_has_this_clones_paths_and_the_stacks_options(
+    printed: str, tmp_path: Path
+):
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string(printed)
+    service = dict(unit["Service"])
+    assert service["PIDFile"] == f"{tmp_path}/run/supervisord.pid"
+    assert service["WorkingDirectory"] == str(ROOT)
+    assert service["ExecStart"] == (
+        f'"{sys.executable}" -m deploy up "--run-dir" "{tmp_path}/run" '
+        f'"--map" "{tmp_path}/a map.json" "--model" "50%%" "--port-offset" "1000"'
+    )
+    assert service["ExecStop"].endswith(f'deploy down --run-dir "{tmp_path}/run"')
+    assert service["Restart"] == "on-failure"
+    assert "/srv/" not in "\n".join(service.values())
+
+
+def test_a_system_service_runs_as_its_user():
+    stack = Stack(ROOT / "run", ROOT / "map.json")
+    assert "[Service]\nUser=babelgate\n" in render_unit(stack, "babelgate")
+    assert "User=" not in render_unit(stack)

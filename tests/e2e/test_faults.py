@@ -1,0 +1,303 @@
+"""What a running stack survives: an edited map, a stopped supervisord, a full disk, programs
+that were stopped, torn state, a killed supervisord, Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from deploy.rotation import BOUNDS
+from deploy.stack import ROOT, Stack
+from deploy.supervision import Supervision
+from tests.e2e.real_stack import (
+    find_port_offset,
+    is_ready,
+    processes,
+    run_deploy,
+    start_stack,
+    wait_until,
+)
+
+EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
+SMALL = {"cuda_id": {"de": "cpu"}}
+REQUESTS = 4000
+CLIENTS = 8
+#: Of the file system that is filled, in megabytes.
+DISK_MB = 16
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A file system of its own, so that it can be filled and made read-only; without root a
+    folder."""
+    path = tmp_path_factory.mktemp("disk")
+    if os.geteuid() == 0:
+        options = ["-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=755", "none"]
+        subprocess.run(["mount", *options, path], check=True)
+    yield path
+    if os.geteuid() == 0:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@pytest.fixture(scope="module")
+def small(folder: Path, cache: Path) -> Iterator[Stack]:
+    """One language, and a map that tests may break."""
+    (folder / "map.json").write_text(json.dumps(SMALL))
+    yield from start_stack(folder / "run", cache, "--map", str(folder / "map.json"))
+
+
+@pytest.fixture
+def up(small: Stack, cache: Path) -> Callable[..., str]:
+    """Runs `make up` again, and returns what it said."""
+
+    def run(*, expect: int = 0) -> str:
+        options = ["--run-dir", str(small.run), "--map", str(small.map)]
+        offset = ["--port-offset", str(small.port_offset)]
+        done = run_deploy("up", *options, *offset, cache=cache)
+        assert done.returncode == expect, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+@contextmanager
+def edited(path: Path, content: str) -> Iterator[None]:
+    """A file with other content, for a while."""
+    original = path.read_text("utf-8")
+    path.write_text(content)
+    try:
+        yield
+    finally:
+        path.write_text(original)
+
+
+def translate(stack: Stack) -> int:
+    return requests.post(stack.url, json=EN_DE, timeout=60).status_code
+
+
+def replace_gateway_worker(stack: Stack) -> None:
+    """Kills a worker, and waits until another has been forked and answers."""
+    master = stack.find_leader("gateway")
+    before = master.children()
+    before[0].kill()
+    wait_until(
+        lambda: (
+            len(master.children()) == len(before) and before[0] not in master.children()
+        )
+    )
+    wait_until(lambda: is_ready(stack.url))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param('{"cuda_id": {"de"', id="half written"),
+        pytest.param('{"cuda_id": {"fr": "cpu"}}', id="another language"),
+    ],
+)
+def test_an_edited_map_changes_nothing_before_up(small: Stack, content: str):
+    with edited(small.map, content):
+        replace_gateway_worker(small)
+        assert {translate(small) for _ in range(20)} == {200}
+        listed = requests.get(f"{small.url}/languages", timeout=60).json()
+    assert [language["code"] for language in listed] == ["de"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param('{"cuda_id": {"kr": "0"}}', "cuda_id.kr", id="a wrong map"),
+        pytest.param(
+            '{"cuda_id": {"de": "cpu"}, "translation": {"model": "no/such"}}',
+            "cannot be reached",
+            id="a model that cannot be fetched",
+        ),
+    ],
+)
+def test_up_stops_nothing_before_all_is_ready_for_it(
+    small: Stack,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: str,
+    said: str,
+):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    running = {process.pid for process in processes(small)}
+    frozen = small.frozen_map.read_text()
+    other = small.run.parent / "other.json"
+    other.write_text(content)
+    done = run_deploy(
+        "up", "--run-dir", str(small.run), "--map", str(other), cache=cache
+    )
+    assert done.returncode == 1
+    assert said in done.stdout
+    assert running <= {process.pid for process in processes(small)}
+    assert small.frozen_map.read_text() == frozen
+    assert translate(small) == 200
+
+
+def test_a_stopped_supervisord_does_not_stop_the_door(small: Stack):
+    supervisord = processes(small)[0]
+    before = count_lines(small)
+    supervisord.suspend()
+    try:
+        outcomes = ask_many(small)
+        assert count_lines(small) >= before + REQUESTS
+    finally:
+        supervisord.resume()
+    assert outcomes == {200: REQUESTS}
+    assert translate(small) == 200
+
+
+def count_lines(stack: Stack) -> int:
+    return stack.log("nginx").read_bytes().count(b"\n")
+
+
+def ask_many(stack: Stack) -> Counter[int]:
+    """Counts the answers to many small requests by status."""
+
+    def ask(_: int) -> Counter[int]:
+        with requests.Session() as session:
+            url = f"{stack.url}/healthz"
+            return Counter(
+                session.get(url, timeout=60).status_code
+                for _ in range(REQUESTS // CLIENTS)
+            )
+
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        return sum(clients.map(ask, range(CLIENTS)), Counter())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
+def test_a_full_disk_does_not_stop_the_door(small: Stack, folder: Path):
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(1 << 12)):
+            pass
+    try:
+        assert ask_many(small) == {200: REQUESTS}
+        replace_gateway_worker(small)
+        assert {translate(small) for _ in range(20)} == {200}
+    finally:
+        filler.unlink()
+    before = count_lines(small)
+    # For a second after a failure nginx does not try.
+    wait_until(lambda: translate(small) == 200 and count_lines(small) > before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
+def test_a_read_only_run_directory_is_told_and_what_runs_goes_on(
+    small: Stack, folder: Path, cache: Path, tmp_path: Path
+):
+    read_only = tmp_path / "ro"
+    read_only.mkdir()
+    subprocess.run(["mount", "--bind", folder, read_only], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", read_only], check=True)
+    try:
+        done = run_deploy("up", "--run-dir", str(read_only / "new"), cache=cache)
+    finally:
+        subprocess.run(["umount", read_only], check=True)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    said = " ".join(done.stdout.split())
+    assert f"{read_only}/new cannot be written: Read-only file system." in said
+    assert "--run-dir" in said
+    assert translate(small) == 200
+
+
+def test_a_log_that_has_grown_is_rotated_while_the_stack_runs(small: Stack):
+    log, size = small.log("registrar"), BOUNDS["registrar"].most_bytes
+    os.truncate(log, size)
+    older = log.with_name("registrar.log.1")
+    wait_until(lambda: older.exists() and log.stat().st_size < size)
+    assert older.stat().st_size >= size
+    older.unlink()
+
+
+def test_up_starts_what_was_stopped(small: Stack, up: Callable[..., str]):
+    supervisorctl = [sys.executable, "-m", "supervisor.supervisorctl"]
+    for program in ("registrar", "nginx"):
+        subprocess.run(
+            [*supervisorctl, "-s", f"unix://{small.socket}", "stop", program],
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+    said = up()
+    assert "Started what was not running: " in said
+    assert translate(small) == 200
+
+
+def test_up_converts_a_damaged_model_anew(
+    small: Stack, cache: Path, up: Callable[..., str]
+):
+    (weights,) = cache.glob("ctranslate2/*/int8/model.bin")
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    said = up()
+    assert "is damaged (model.bin has other content): the model is converted" in said
+    content[len(content) // 2] ^= 1
+    assert weights.read_bytes() == content
+    assert translate(small) == 200
+
+
+def test_up_starts_anew_what_it_does_not_know_any_more(
+    small: Stack, up: Callable[..., str]
+):
+    for file in ("stack.json", "map.json", "registrar.group"):
+        (small.run / file).write_text("")
+    up()
+    assert translate(small) == 200
+    assert json.loads(small.frozen_map.read_text()) == SMALL | {"gpus": 0}
+
+
+def test_what_the_unit_watches_is_supervisord_and_up_recovers_from_its_end(
+    small: Stack, up: Callable[..., str]
+):
+    # What PIDFile= names in the unit, and what Restart= runs.
+    supervisord = psutil.Process(int((small.run / "supervisord.pid").read_text()))
+    assert "supervisord" in " ".join(supervisord.cmdline())
+    supervisord.kill()
+    wait_until(lambda: not supervisord.is_running())
+    assert translate(small) == 200
+    up()
+    assert translate(small) == 200
+
+
+def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path, cache: Path):
+    (tmp_path / "map.json").write_text(json.dumps(SMALL))
+    run = tmp_path / "run"
+    options = ["--map", str(tmp_path / "map.json"), "--run-dir", str(run)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "deploy", "up", *options]
+        + ["--port-offset", str(find_port_offset())],
+        cwd=ROOT,
+        env=os.environ | {"BABELGATE_CACHE": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        wait_until((run / "torchserve.group").exists)
+        started = processes(Stack(run, Path()))
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Interrupted: stopping" in said
+    assert "Traceback" not in said
+    assert not any(process.is_running() for process in started)
+    assert not Supervision(Stack(run, Path())).is_running()
+    assert list(run.glob("*.group")) == []
