@@ -12,6 +12,7 @@ from gateway.connection import register_reading
 from gateway.errors import TOO_LARGE, BodyTooLarge, register_error_handlers
 from gateway.langid import Identifier
 from gateway.observation import make_collectors
+from gateway.readers import Readers
 from gateway.routes import (
     captioning,
     classification,
@@ -68,7 +69,13 @@ def create_app(
     _register_body_limit(app, settings.max_body_bytes)
     identifier = Identifier(models.sources, library=settings.identifier)
     translator = Translator(
-        models, backend, identifier, telemetry, settings.sentences_at_once
+        models,
+        backend,
+        identifier,
+        telemetry,
+        Readers(settings.readers),
+        sentences_at_once=settings.sentences_at_once,
+        max_rows=settings.max_rows,
     )
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
     app.register_blueprint(identification.make_blueprint(settings, identifier))

@@ -7,13 +7,15 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from flask import Flask, Response, request
-from gevent import Timeout
+from gevent import Timeout, sleep
 from gevent.monkey import get_original
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
@@ -26,6 +28,10 @@ READ_BYTES = 256 << 10
 #: For the rest of a body whose answer is known already: before it is sent, so that the
 #: connection can be used again, and after that, for who sends more.
 _REST_BEFORE_S, _REST_AFTER_S = 2, 10
+#: How often somebody who waits looks whether that is still of use.
+_LOOK_S = 0.25
+
+Item = TypeVar("Item")
 
 
 class Body(Protocol):
@@ -76,6 +82,31 @@ def _read_rest(body: Body, limit_s: float) -> None:
     with suppress(Problem):
         while read_chunk(body, deadline):
             pass
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an answer is waited for; `deadline` is in seconds of the monotonic clock."""
+
+    deadline: float
+    has_gone: Callable[[], bool] = lambda: False
+
+    def check(self) -> float:
+        """Seconds after which to look again. Raises DeadlineExceeded or ClientGone."""
+        if self.has_gone():
+            raise ClientGone("The client has closed the connection.")
+        remaining = self.deadline - time.monotonic()
+        if remaining <= 0:
+            raise DeadlineExceeded("The deadline passed before the texts were read.")
+        return min(remaining, _LOOK_S)
+
+
+def take_turns(items: Iterable[Item], patience: Patience) -> Iterator[Item]:
+    """The items; before each of them other requests have their turn. Raises as `check`."""
+    for item in items:
+        sleep(0)
+        patience.check()
+        yield item
 
 
 def has_gone(client: socket.socket | None) -> bool:

@@ -10,6 +10,7 @@ Problem                      what a client is told
 ├── TaskNotServed        404 the map has no section for this task
 ├── MethodNotAllowed     405 no such method on this path
 ├── BodyTooLarge         413 the body, or one of its images
+├── TooManyRows          413 texts of too many sentences
 ├── ClientGone           499 nobody waits for the answer, and nobody gets this one
 ├── Overloaded           429 a queue is full; Retry-After
 ├── NotReady             503 no worker, or it died twice; Retry-After
@@ -134,6 +135,18 @@ class BodyTooLarge(Problem):
     """The body, or one of the images in it, is over the limit."""
 
     status, slug, title = 413, "body-too-large", "Content Too Large"
+
+
+class TooManyRows(Problem):
+    """Texts of more sentences than one request may have."""
+
+    status, slug, title = 413, "too-many-rows", "Content Too Large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"src_text: more than {limit} sentences; send them in several requests.",
+            limit=limit,
+        )
 
 
 class ClientGone(Problem):

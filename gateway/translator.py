@@ -14,18 +14,13 @@ from gevent.lock import BoundedSemaphore
 from gevent.pool import Pool
 
 from gateway.backend import Backend, write_row
-from gateway.documents import (
-    Document,
-    Format,
-    Sentence,
-    divide,
-    read_html,
-    read_text,
-    take_apart,
-)
-from gateway.errors import ClientGone, Problem, RowProblem
+from gateway.connection import Patience, take_turns
+from gateway.documents import Document, Format, Sentence, divide, take_apart
+from gateway.errors import ClientGone, Problem, RowProblem, TooManyRows
 from gateway.langid import UNDETERMINED, Guess, Identifier
 from gateway.protection import unmask
+from gateway.readers import Readers
+from gateway.reading import ReadingJob
 from gateway.schemas import TranslationRequest
 from gateway.telemetry import Telemetry
 from torchserve_backend.catalog import TRANSLATION, Catalog
@@ -85,7 +80,9 @@ class Translator:
     backend: Backend
     identifier: Identifier
     telemetry: Telemetry
+    readers: Readers
     sentences_at_once: int
+    max_rows: int
 
     def translate(
         self, wanted: TranslationRequest, deadline: float, has_gone: Callable[[], bool]
@@ -111,6 +108,9 @@ class _Job:
         self._deadline = deadline
         self._has_gone = has_gone
         self._at_once = translator.sentences_at_once
+        self._guesses: list[Guess | None] = []
+        self._documents: dict[int, Document] = {}
+        self._more_rows = 0
         self._free = BoundedSemaphore(self._at_once)
         self._model = translator.catalog.route(TRANSLATION, wanted.target).name
         self._row: dict[str, Any] = {"tgt_lang": wanted.target}
@@ -121,7 +121,39 @@ class _Job:
 
     def run(self) -> list[TranslatedText]:
         """All texts, side by side."""
+        patience = Patience(self._deadline, self._has_gone)
+        self._guesses = self._identify(patience)
+        self._documents = self._read(patience)
         return self._map(self._answer_text, range(len(self._wanted.texts)))
+
+    def _identify(self, patience: Patience) -> list[Guess | None]:
+        """Each text's language where the client has not named it."""
+        texts = self._wanted.texts
+        if self._wanted.source:
+            return [None] * len(texts)
+        identify = self._translator.identifier.identify
+        return [identify(text) for text in take_turns(texts, patience)]
+
+    def _read(self, patience: Patience) -> dict[int, Document]:
+        """The texts that need a translation, by their indices."""
+        needed = {
+            index: (text, self._find_source(index))
+            for index, text in enumerate(self._wanted.texts)
+            if text.strip()
+            and self._find_source(index) not in (self._wanted.target, UNDETERMINED)
+        }
+        job = ReadingJob(
+            tuple(needed.values()),
+            self._wanted.is_html,
+            self._wanted.is_protected,
+            self._translator.max_rows,
+        )
+        documents = self._translator.readers.read(job, patience)
+        return dict(zip(needed, documents, strict=True))
+
+    def _find_source(self, index: int) -> str:
+        guess = self._guesses[index]
+        return guess.language if guess else self._wanted.source or UNDETERMINED
 
     def _map(self, function: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
         """Like `map`, in greenlets; a Problem ends what is still under way."""
@@ -147,17 +179,12 @@ class _Job:
         return outcomes
 
     def _answer_text(self, index: int) -> TranslatedText:
-        text, guess = self._wanted.texts[index], None
-        source = self._wanted.source
-        if source is None:
-            guess = self._translator.identifier.identify(text)
-            source = guess.language
-        if not text.strip() or source == self._wanted.target:
-            return TranslatedText((Rendering(text),), guess=guess)
-        if source == UNDETERMINED:
-            return TranslatedText((Rendering(text),), (_UNIDENTIFIED,), guess)
-        read = read_html if self._wanted.is_html else read_text
-        document = read(text, source, is_protected=self._wanted.is_protected)
+        text, guess = self._wanted.texts[index], self._guesses[index]
+        source, document = self._find_source(index), self._documents.get(index)
+        if document is None:
+            is_unknown = text.strip() and source == UNDETERMINED
+            warned = (_UNIDENTIFIED,) if is_unknown else ()
+            return TranslatedText((Rendering(text),), warned, guess)
         try:
             result = self._translate_document(document, source)
         except Problem as problem:
@@ -180,16 +207,24 @@ class _Job:
         try:
             answer = self._predict(sentence.masked, source)
         except RowProblem as problem:
-            return self._translate_document(_divide(sentence, format, problem), source)
+            return self._translate_parts(_divide(sentence, format, problem), source)
         renderings = list(_read_renderings(answer, sentence, format))
         if sentence.marks:
             self._translator.telemetry.count_marked(is_kept=bool(renderings))
         if not renderings:
-            return self._translate_document(take_apart(sentence, format), source)
+            return self._translate_parts(take_apart(sentence, format), source)
         warnings = [*answer.get("warnings", []), *([_TORN] if sentence.is_torn else [])]
         end = sentence.start + len(sentence.text)
         warned = (Warned(sentence.start, end, warning) for warning in warnings)
         return Result(tuple(renderings), tuple(warned))
+
+    def _translate_parts(self, document: Document, source: str) -> Result:
+        """Parts of a sentence. All that a request is divided into may be as many rows as
+        it has sentences at the most."""
+        self._more_rows += len(document.sentences)
+        if self._more_rows > self._translator.max_rows:
+            raise TooManyRows(self._translator.max_rows)
+        return self._translate_document(document, source)
 
     def _predict(self, text: str, source: str) -> dict[str, Any]:
         with self._free:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, request
 
+from gateway.connection import Patience, has_gone, take_turns
 from gateway.langid import Identifier
-from gateway.schemas import parse_identification
+from gateway.schemas import parse_identification, parse_timeout_ms
 from gateway.settings import Settings
 
 #: More than these nobody reads.
@@ -20,13 +23,18 @@ def make_blueprint(settings: Settings, identifier: Identifier) -> Blueprint:
 
     @blueprint.post("/identify")
     def identify() -> dict[str, Any]:
+        timeout_s = parse_timeout_ms(
+            request.headers.get("X-Timeout-Ms"), settings.timeout_s
+        )
+        client = request.environ.get("gunicorn.socket")
+        patience = Patience(time.monotonic() + timeout_s, partial(has_gone, client))
         wanted = parse_identification(request.get_data(), settings.max_texts)
         ranked = [
             [
                 {"language": guess.language, "confidence": guess.confidence}
                 for guess in identifier.rank(text)[:_MOST]
             ]
-            for text in wanted.texts
+            for text in take_turns(wanted.texts, patience)
         ]
         return {"languages": ranked if wanted.is_list else ranked[0]}
 

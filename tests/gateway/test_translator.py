@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gateway.backend import Row
 from gateway.errors import ClientGone, RowProblem
 from gateway.langid import Identifier
+from gateway.readers import Readers
 from gateway.schemas import TranslationRequest
 from gateway.telemetry import Telemetry
 from gateway.translator import Translator
@@ -58,12 +59,24 @@ class Model:
 
 
 def translate(
-    model: Model, *texts: str, has_gone: bool = False, **options: Any
+    model: Model,
+    *texts: str,
+    has_gone: bool = False,
+    max_rows: int = 10_000,
+    **options: Any,
 ) -> list[Any]:
     asked: dict[str, Any] = {"source": "en", "target": "ko"} | options
     wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
     identifier = Identifier(LANGUAGES)
-    translator = Translator(MODELS, model, identifier, Telemetry(), 4)  # type: ignore[arg-type]
+    translator = Translator(
+        MODELS,
+        model,  # type: ignore[arg-type]
+        identifier,
+        Telemetry(),
+        Readers(1),
+        sentences_at_once=4,
+        max_rows=max_rows,
+    )
     return translator.translate(wanted, time.monotonic() + 60, lambda: has_gone)
 
 
