@@ -70,6 +70,11 @@ class Readers:
         except TooManySentences as error:
             raise TooManyRows(job.max_rows) from error
 
+    def close(self) -> None:
+        """Ends the processes that have nothing to do."""
+        while self._idle:
+            self._idle.pop().end()
+
     @contextmanager
     def _take_place(self, size: int, patience: Patience) -> Iterator[None]:
         if self._free:
