@@ -4,6 +4,7 @@ a few characters, again and again.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 
@@ -18,10 +19,13 @@ class Shape:
     tail: str = ""
 
     def write(self, size_bytes: int) -> str:
-        """A text of about so many bytes in UTF-8."""
-        frame = len((self.head + self.tail).encode())
-        times = (size_bytes - frame) // len(self.unit.encode())
+        """A text of about so many bytes in a request's body."""
+        times = (size_bytes - _measure(self.head + self.tail)) // _measure(self.unit)
         return self.head + self.unit * times + self.tail
+
+
+def _measure(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - len('""')
 
 
 _PLAIN = {

@@ -40,9 +40,7 @@ _CHARACTERS_PER_S = 250_000
 _MOST_WAITING = 100
 _CHUNK_BYTES = 64 << 10
 
-# The system's own: gevent's wait for a child only in the main thread, and what is written
-# and read here waits by `wait_read`, in whichever thread it is.
-_Popen = get_original("subprocess", "Popen")
+#: The system's own: what waits for these sockets waits in the hub of its own thread.
 _socketpair = get_original("socket", "socketpair")
 
 
@@ -137,7 +135,7 @@ class _Reader:
         self._socket, theirs = _socketpair()
         self._socket.setblocking(False)
         with theirs:
-            self._process = _Popen(
+            self._process = subprocess.Popen(
                 [sys.executable, "-m", "gateway.reading"],
                 cwd=_ROOT,
                 stdin=theirs,
@@ -150,7 +148,15 @@ class _Reader:
     @property
     def is_ready(self) -> bool:
         """Whether it can be asked."""
-        return not self._is_busy and self._process.poll() is None
+        if self._is_busy:
+            return False
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            pass
+        return False  # where there is something to read, it is the end
 
     def read(self, job: ReadingJob, patience: Patience) -> Iterator[Piece | None]:
         """As `reading.scan`. Raises also what `Readers.read` does."""
