@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -142,7 +142,7 @@ def measure_waits(url: str, shapes: Sequence[Shape], size_bytes: int) -> Waits:
     health: list[float] = []
     sentence: list[float] = []
     with ThreadPoolExecutor(len(shapes)) as pool, requests.Session() as session:
-        under_way = [pool.submit(Client(url).ask, body) for body in bodies]
+        under_way = [pool.submit(_send, url, body) for body in bodies]
         while not all(answer.done() for answer in under_way):
             health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
             sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
@@ -209,10 +209,12 @@ def _write(shape: Shape, size_bytes: int) -> Request:
 
 
 def _ask(url: str, shape: Shape, size_bytes: int) -> str:
-    client = Client(url)
-    status = client.ask(_write(shape, size_bytes))
-    client.close()
-    return status
+    return _send(url, _write(shape, size_bytes))
+
+
+def _send(url: str, request: Request) -> str:
+    with closing(Client(url)) as client:
+        return client.ask(request)
 
 
 def _measure_ms(ask: Callable[[], requests.Response]) -> float:

@@ -69,13 +69,7 @@ def create_app(
     _register_body_limit(app, settings.max_body_bytes)
     identifier = Identifier(models.sources, library=settings.identifier)
     translator = Translator(
-        models,
-        backend,
-        identifier,
-        telemetry,
-        Readers(settings.readers),
-        sentences_at_once=settings.sentences_at_once,
-        max_rows=settings.max_rows,
+        models, backend, identifier, telemetry, Readers(settings.readers), settings
     )
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
     app.register_blueprint(identification.make_blueprint(settings, identifier))

@@ -53,17 +53,20 @@ def scan(job: ReadingJob) -> Iterator[Piece | None]:
     scan_one = scan_html if job.is_html else scan_text
     rows = 0
     for text, language in job.texts:
-        pieces = scan_one(text, language, job.is_protected)
-        for is_kept, group in groupby(pieces, lambda piece: isinstance(piece, str)):
-            if is_kept:
-                yield "".join(map(str, group))
-                continue
-            for piece in group:
-                rows += 1
-                if rows > job.max_rows:
-                    raise TooManySentences
-                yield piece
+        for piece in _join_kept(scan_one(text, language, job.is_protected)):
+            rows += isinstance(piece, Sentence)
+            if rows > job.max_rows:
+                raise TooManySentences
+            yield piece
         yield None
+
+
+def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    for is_kept, group in groupby(pieces, lambda piece: isinstance(piece, str)):
+        if is_kept:
+            yield "".join(map(str, group))
+        else:
+            yield from group
 
 
 def collect(job: ReadingJob, pieces: Iterable[Piece | None]) -> Iterator[Document]:

@@ -22,6 +22,7 @@ from gateway.protection import unmask
 from gateway.readers import Readers
 from gateway.reading import ReadingJob
 from gateway.schemas import TranslationRequest
+from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from torchserve_backend.catalog import TRANSLATION, Catalog
 
@@ -81,8 +82,7 @@ class Translator:
     identifier: Identifier
     telemetry: Telemetry
     readers: Readers
-    sentences_at_once: int
-    max_rows: int
+    settings: Settings
 
     def translate(
         self, wanted: TranslationRequest, deadline: float, has_gone: Callable[[], bool]
@@ -107,7 +107,7 @@ class _Job:
         self._wanted = wanted
         self._deadline = deadline
         self._has_gone = has_gone
-        self._at_once = translator.sentences_at_once
+        self._at_once = translator.settings.sentences_at_once
         self._guesses: list[Guess | None] = []
         self._documents: dict[int, Document] = {}
         self._more_rows = 0
@@ -146,7 +146,7 @@ class _Job:
             tuple(needed.values()),
             self._wanted.is_html,
             self._wanted.is_protected,
-            self._translator.max_rows,
+            self._translator.settings.max_rows,
         )
         documents = self._translator.readers.read(job, patience)
         return dict(zip(needed, documents, strict=True))
@@ -222,8 +222,8 @@ class _Job:
         """Parts of a sentence. All that a request is divided into may be as many rows as
         it has sentences at the most."""
         self._more_rows += len(document.sentences)
-        if self._more_rows > self._translator.max_rows:
-            raise TooManyRows(self._translator.max_rows)
+        if self._more_rows > self._translator.settings.max_rows:
+            raise TooManyRows(self._translator.settings.max_rows)
         return self._translate_document(document, source)
 
     def _predict(self, text: str, source: str) -> dict[str, Any]:
