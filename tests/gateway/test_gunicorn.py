@@ -169,8 +169,12 @@ def test_a_request_that_waits_keeps_no_other_waiting(url, torchserve, background
 
 
 def find_readers(master: psutil.Process) -> list[psutil.Process]:
-    processes = master.children(recursive=True)
-    return [p for p in processes if "gateway.reading" in p.cmdline()]
+    return [
+        process
+        for process in master.children(recursive=True)
+        if process.status() != psutil.STATUS_ZOMBIE
+        and "gateway.reading" in process.cmdline()
+    ]
 
 
 def test_a_text_that_takes_long_to_read_keeps_no_other_waiting(running, background):
@@ -184,6 +188,21 @@ def test_a_text_that_takes_long_to_read_keeps_no_other_waiting(running, backgrou
     assert post(url, "b").json() == {"translated": "ko:b"}
     assert not waiting.done()
     assert waiting.result().json() == {"translated": text}
+
+
+def test_a_text_that_is_not_read_in_time_is_a_504_and_its_reader_is_replaced(running):
+    url, master, _ = running
+    long = WANTED | {"src_text": "<b>" * 100_000, "format": "html"}
+    late = requests.post(
+        url, json=long, headers={"X-Timeout-Ms": "50"}, timeout=LIMIT_S
+    )
+    assert (late.status_code, late.json()["type"]) == (504, "urn:babelgate:deadline")
+    assert requests.post(url, json=long, timeout=LIMIT_S).status_code == 200
+    (reader,) = find_readers(master)
+    reader.kill()
+    wait_until(lambda: reader not in find_readers(master))
+    assert requests.post(url, json=long, timeout=LIMIT_S).status_code == 200
+    assert len(find_readers(master)) == 1
 
 
 def test_more_sentences_than_a_request_may_have_are_refused(url, torchserve):
