@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gateway import markup, segmentation
 from gateway.protection import Mark, Role, fill, find_protected, mask
@@ -101,7 +101,7 @@ def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]
         text = HTML.read(run.text)
         found = find_protected(text) if is_protected else []
         marks = _merge(
-            run.marks, [replace(mark, shown=HTML.write(mark.shown)) for mark in found]
+            run.marks, [mark._replace(shown=HTML.write(mark.shown)) for mark in found]
         )
         parts = segmentation.segment(text, language, _spans(marks))
         yield from _cut(run.text, marks, parts, start=start, format=HTML)

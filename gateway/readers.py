@@ -15,12 +15,11 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from gevent import sleep
 from gevent.event import Event
 from gevent.monkey import get_original
 from gevent.socket import wait_read, wait_write
 
-from gateway.connection import Patience
+from gateway.connection import Patience, let_others_run
 from gateway.documents import Document, Piece
 from gateway.errors import InternalError, NotReady, Overloaded, TooManyRows
 from gateway.reading import (
@@ -164,7 +163,7 @@ class _Reader:
         self._send(write_job(job, patience.deadline - time.monotonic()), patience)
         missing = len(job.texts)
         for line in self._receive(patience):
-            sleep(0)  # lines may come faster than others get their turn
+            let_others_run()  # lines may come faster than their turn
             try:
                 pieces = read_pieces(line)
             except TooManySentences:

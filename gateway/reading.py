@@ -30,6 +30,7 @@ _LINE_CHARACTERS = 32 << 10
 _MARK_CHARACTERS = 32
 #: Below the gateway's own: a text that is read keeps no request waiting.
 _NICENESS = 10
+_ROLES = {role.value: role for role in Role}
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def _write_piece(sentence: Sentence) -> list[Any]:
 
 def _read_piece(item: list[Any]) -> Sentence:
     text, start, marks, is_torn = item
-    found = (Mark(start, end, shown, Role(role)) for start, end, shown, role in marks)
+    found = (Mark(start, end, shown, _ROLES[role]) for start, end, shown, role in marks)
     return Sentence(text, start, tuple(found), is_torn)
 
 
