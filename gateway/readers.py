@@ -38,6 +38,8 @@ _SHORT = 2000
 _CHARACTERS_PER_S = 250_000
 _MOST_WAITING = 100
 _CHUNK_BYTES = 64 << 10
+#: No time at all would be no limit.
+_LEAST_S = 0.001
 
 #: The system's own: what waits for these sockets waits in the hub of its own thread.
 _socketpair = get_original("socket", "socketpair")
@@ -159,8 +161,10 @@ class _Reader:
 
     def read(self, job: ReadingJob, patience: Patience) -> Iterator[Piece | None]:
         """As `reading.scan`. Raises also what `Readers.read` does."""
+        patience.check()
         self._is_busy = True
-        self._send(write_job(job, patience.deadline - time.monotonic()), patience)
+        limit_s = max(_LEAST_S, patience.deadline - time.monotonic())
+        self._send(write_job(job, limit_s), patience)
         missing = len(job.texts)
         for line in self._receive(patience):
             let_others_run()  # lines may come faster than their turn

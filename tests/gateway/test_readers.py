@@ -96,6 +96,14 @@ def test_what_takes_too_long_ends(readers):
     assert readers.read(make_job(LONG), wait())
 
 
+def test_what_is_too_late_from_the_start_costs_no_reader(readers):
+    readers.read(make_job(LONG), wait())
+    (process,) = find_processes()
+    with pytest.raises(DeadlineExceeded):
+        readers.read(make_job(LONG), wait(-1))
+    assert find_processes() == [process]
+
+
 def test_a_client_that_goes_ends_the_reading(readers):
     looks = iter([False, False])
     patience = Patience(time.monotonic() + PATIENT, lambda: next(looks, True))
