@@ -42,6 +42,7 @@ bench: up  ## measure all of docs/performance.md, two hours; stops the running s
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json
 	@$(BIN)/python -m deploy down
+	$(BENCHMARK) hostile --kilobytes 1040 --out $(FIGURES)/hostile.json
 	$(BENCHMARK) engine --limit-s 2 --repetitions 2 --compute-types float32,bfloat16,int8 --out $(FIGURES)/engine.json --plot $(FIGURES)/engine.svg
 	$(BENCHMARK) engine --model 418M --engines ctranslate2 --limit-s 20 --repetitions 1 --batches 1,8,64 --compute-types float32,int8 --out $(FIGURES)/engine-418M.json
 	$(BENCHMARK) study --out $(FIGURES)/study.json --plot $(FIGURES)/study.svg

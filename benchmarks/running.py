@@ -105,13 +105,48 @@ def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
 
     Raises StackError where it does not get ready.
     """
+    settings = {"GATEWAY_BACKEND": "embedded", "BABELGATE_MAP": str(map_path)}
+    with _start_gunicorn(run, settings) as running:
+        yield running
+
+
+@contextmanager
+def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
+    """One process of the gateway alone: TorchServe's place is taken by a server that
+    answers every row at once with its own text. Raises StackError."""
+    run.mkdir(parents=True, exist_ok=True)
+    key_file = run / "keys.json"
+    keys = dict.fromkeys(("inference", "management"), {"key": "any"})
+    key_file.write_text(json.dumps(keys), "utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.instant"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as instant:
+        try:
+            assert instant.stdout
+            url = f"http://127.0.0.1:{instant.stdout.readline().strip()}"
+            settings = {
+                "BABELGATE_MAP": str(map_path),
+                "BABELGATE_INFERENCE_URL": url,
+                "BABELGATE_MANAGEMENT_URL": url,
+                "BABELGATE_KEY_FILE": str(key_file),
+                "WEB_CONCURRENCY": "1",
+            }
+            with _start_gunicorn(run, settings) as running:
+                yield running
+        finally:
+            instant.terminate()
+
+
+@contextmanager
+def _start_gunicorn(run: Path, settings: Mapping[str, str]) -> Iterator[Running]:
     port = GATEWAY + find_port_offset()
     run.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {
-        "GATEWAY_BACKEND": "embedded",
-        "BABELGATE_MAP": str(map_path),
-        "BABELGATE_GATEWAY_BIND": f"127.0.0.1:{port}",
-    }
+    environment = os.environ | settings
+    environment["BABELGATE_GATEWAY_BIND"] = f"127.0.0.1:{port}"
     gunicorn = Path(sys.executable).with_name("gunicorn")
     command = [str(gunicorn), "--config", "gateway/gunicorn.conf.py"]
     with (run / "gateway.log").open("w") as log:

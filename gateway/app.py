@@ -18,7 +18,7 @@ from gateway.connection import Incoming, register_reading
 from gateway.errors import UnsupportedEncoding, register_error_handlers
 from gateway.langid import Identifier
 from gateway.observation import make_collectors
-from gateway.pace import Pace
+from gateway.readers import Readers
 from gateway.routes import (
     captioning,
     classification,
@@ -30,6 +30,7 @@ from gateway.routes import (
     translation,
 )
 from gateway.routes.reception import Reception
+from gateway.sending import LeastRate
 from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
 from gateway.translator import Translator
@@ -76,7 +77,12 @@ def create_app(
     _register_bodies(app, settings)
     identifier = Identifier(models.sources, library=settings.identifier)
     translator = Translator(
-        models, admission, identifier, telemetry, settings.sentences_at_once
+        models,
+        admission,
+        identifier,
+        telemetry,
+        Readers(settings.readers),
+        settings,
     )
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
     app.register_blueprint(identification.make_blueprint(settings, identifier))
@@ -113,7 +119,7 @@ def _register_request_id(app: Flask) -> None:
 
 def _register_bodies(app: Flask, settings: Settings) -> None:
     """Every body but an upload is read before its route is asked, which finds it unpacked."""
-    pace = Pace(settings.body_bytes_per_s, settings.body_grace_s)
+    rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
 
     @app.before_request
     def read_body() -> None:
@@ -127,7 +133,7 @@ def _register_bodies(app: Flask, settings: Settings) -> None:
         incoming = Incoming(environ["wsgi.input"], request.content_length, client)
         deadline = time.monotonic() + settings.timeout_s
         body = read_whole(
-            incoming, encoding, settings.max_body_bytes, deadline=deadline, pace=pace
+            incoming, encoding, settings.max_body_bytes, deadline=deadline, rate=rate
         )
         environ["wsgi.input"] = io.BytesIO(body)
         environ["CONTENT_LENGTH"] = str(len(body))

@@ -14,7 +14,7 @@ from gateway.errors import (
     MalformedRequest,
     UnsupportedEncoding,
 )
-from gateway.pace import Pace
+from gateway.sending import LeastRate
 
 #: `x-gzip` is the old name.
 _GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
@@ -24,7 +24,12 @@ _BROKEN = "The body is not what its Content-Encoding says: "
 
 
 def read_whole(
-    incoming: Incoming, encoding: str, most_bytes: int, *, deadline: float, pace: Pace
+    incoming: Incoming,
+    encoding: str,
+    most_bytes: int,
+    *,
+    deadline: float,
+    rate: LeastRate,
 ) -> bytes:
     """All of it, unpacked; `most_bytes` is how many it may have, packed and unpacked.
 
@@ -35,7 +40,7 @@ def read_whole(
         raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
     if (incoming.length or 0) > most_bytes:
         raise BodyTooLarge(TOO_LARGE)
-    pieces = _limit(incoming.read(deadline, pace), most_bytes)
+    pieces = _limit(incoming.read(deadline, rate), most_bytes)
     if name in _GZIP_NAMES:
         pieces = _limit(_unpack(pieces, most_bytes), most_bytes)
     return b"".join(pieces)

@@ -7,15 +7,15 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from flask import Flask, Response, request
-from gevent import Timeout
+from gevent import Timeout, sleep
 from gevent.monkey import get_original
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
@@ -26,7 +26,7 @@ from gateway.errors import (
     MalformedRequest,
     Problem,
 )
-from gateway.pace import Connection, Pace, Patience, TooSlow
+from gateway.sending import Connection, LeastRate, Silence, TooSlow
 
 #: The system's own: gevent's lets others run, and does not know POLLRDHUP.
 _poll = get_original("select", "poll")
@@ -36,6 +36,12 @@ READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
 #: connection can be used again, and after that, for who sends more.
 _REST_BEFORE_S, _REST_AFTER_S = 2, 10
 _CLOSED = "The client has closed the connection."
+#: For gevent a timer, and one that has run out.
+_MOMENT_S = 1e-12
+#: How often somebody who waits looks whether that is still of use.
+_LOOK_S = 0.25
+
+Item = TypeVar("Item")
 
 
 class Body(Protocol):
@@ -57,7 +63,7 @@ class Incoming:
     def read(
         self,
         deadline: float,
-        pace: Pace,
+        rate: LeastRate,
         expect: Callable[[int], None] = lambda _: None,
     ) -> Iterator[bytes]:
         """All of it, in pieces. Before each is read, `expect` is told how many bytes have
@@ -65,11 +71,11 @@ class Incoming:
 
         Raises as `read_chunk`; ClientGone also where it ends too early.
         """
-        found, patience = 0, Patience(pace)
+        found, silence = 0, Silence(rate)
         while True:
             size = min(READ_BYTES, max(_FIRST_BYTES, found))
             expect(found + size)
-            with self._bear(patience, size):
+            with self._bear(silence, size):
                 chunk = read_chunk(self.body, deadline, size)
             if not chunk:
                 break
@@ -78,11 +84,9 @@ class Incoming:
         if self.length is not None and found < self.length:
             raise ClientGone(_CLOSED)
 
-    def _bear(
-        self, patience: Patience, most_bytes: int
-    ) -> AbstractContextManager[None]:
+    def _bear(self, silence: Silence, most_bytes: int) -> AbstractContextManager[None]:
         if isinstance(self.client, Connection):
-            return self.client.bear(patience, most_bytes)
+            return self.client.bear(silence, most_bytes)
         return nullcontext()
 
 
@@ -129,6 +133,37 @@ def _read_rest(body: Body, limit_s: float) -> None:
     with suppress(Problem):
         while read_chunk(body, deadline):
             pass
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an answer is waited for; `deadline` is in seconds of the monotonic clock."""
+
+    deadline: float
+    has_gone: Callable[[], bool] = lambda: False
+
+    def check(self) -> float:
+        """Seconds after which to look again. Raises DeadlineExceeded or ClientGone."""
+        if self.has_gone():
+            raise ClientGone("The client has closed the connection.")
+        remaining = self.deadline - time.monotonic()
+        if remaining <= 0:
+            raise DeadlineExceeded("The deadline passed before the texts were read.")
+        return min(remaining, _LOOK_S)
+
+
+def let_others_run() -> None:
+    """Goes on when every other greenlet that can has run. `sleep(0)` would look for what has
+    arrived at sockets only after some dozens of pieces of work."""
+    sleep(_MOMENT_S)
+
+
+def take_turns(items: Iterable[Item], patience: Patience) -> Iterator[Item]:
+    """The items; before each of them other requests have their turn. Raises as `check`."""
+    for item in items:
+        let_others_run()
+        patience.check()
+        yield item
 
 
 def has_gone(client: socket.socket | None) -> bool:

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gateway import markup, segmentation
 from gateway.protection import Mark, Role, fill, find_protected, mask
@@ -24,6 +24,7 @@ class Format:
 
 
 PLAIN = Format()
+_LETTER = re.compile(r"[^\W_]")
 #: In HTML a line break is a space.
 HTML = Format(lambda text: re.sub(r"[\t\n\r\f]", " ", text), markup.escape)
 
@@ -46,6 +47,9 @@ class Sentence:
         """What the model gets."""
         return mask(self.text, self.marks)
 
+
+#: Of more marks than that a model loses one; the sentence is taken apart at once.
+MAX_MARKS = 100
 
 Piece = str | Sentence
 
@@ -72,28 +76,36 @@ class Document:
 
 def read_text(text: str, language: str, *, is_protected: bool) -> Document:
     """Plain text in `language`."""
-    marks = find_protected(text) if is_protected else []
-    parts = segmentation.segment(text, language, _spans(marks))
-    return Document(tuple(_cut(text, marks, parts)), PLAIN)
+    return Document(tuple(scan_text(text, language, is_protected)), PLAIN)
 
 
 def read_html(source: str, language: str, *, is_protected: bool) -> Document:
     """An HTML document or fragment in `language`."""
-    pieces: list[Piece] = []
+    return Document(tuple(scan_html(source, language, is_protected)), HTML)
+
+
+def scan_text(text: str, language: str, is_protected: bool) -> Iterator[Piece]:
+    """The pieces of plain text, one after the other."""
+    marks = find_protected(text) if is_protected else []
+    parts = segmentation.segment(text, language, _spans(marks))
+    return _cut(text, marks, parts)
+
+
+def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]:
+    """The pieces of an HTML document or fragment, one after the other."""
     start = 0
     for run in markup.parse(source):
         if run.is_markup:
-            pieces.append(run.text)
+            yield run.text
             continue
         text = HTML.read(run.text)
         found = find_protected(text) if is_protected else []
         marks = _merge(
-            run.marks, [replace(mark, shown=HTML.write(mark.shown)) for mark in found]
+            run.marks, [mark._replace(shown=HTML.write(mark.shown)) for mark in found]
         )
         parts = segmentation.segment(text, language, _spans(marks))
-        pieces += _cut(run.text, marks, parts, start=start, format=HTML)
+        yield from _cut(run.text, marks, parts, start=start, format=HTML)
         start += len(text)
-    return Document(tuple(pieces), HTML)
 
 
 def divide(sentence: Sentence, max_characters: int, format: Format) -> Document:
@@ -152,12 +164,16 @@ def _cut(
             continue
         yield _show(found[: core.start], own[: core.first], format)
         inner = [mark.moved(core.start) for mark in own[core.first : core.last]]
-        yield Sentence(
+        sentence = Sentence(
             format.read(found[core.start : core.end]),
             start + part.start + core.start,
             tuple(inner),
             part.is_torn,
         )
+        if len(inner) > MAX_MARKS:
+            yield from take_apart(sentence, format).pieces
+        else:
+            yield sentence
         after = [mark.moved(core.end) for mark in own[core.last :]]
         yield _show(found[core.end :], after, format)
     if rest:
@@ -193,32 +209,32 @@ class _Core:
 def _find_core(text: str, marks: Sequence[Mark]) -> _Core | None:
     """The sentence without what can stand outside it: tags round the whole of it, and
     what is loose at an edge. None where only marks are left."""
-    start, end, first, last = 0, len(text), 0, len(marks)
+    ends = [0, *(mark.end for mark in marks)]
+    starts = [*(mark.start for mark in marks), len(text)]
+    #: Whether there are words before each mark, and after the last.
+    has_words = [
+        _LETTER.search(text, end, start) is not None
+        for end, start in zip(ends, starts, strict=True)
+    ]
+    first, last = 0, len(marks)
     while first < last:
-        head, tail = marks[first], marks[last - 1]
-        is_at_start = not _has_words(text[start : head.start])
-        is_at_end = not _has_words(text[tail.end : end])
-        is_wrapped = (head.role, tail.role) == (Role.OPENING, Role.CLOSING)
+        head, tail = marks[first].role, marks[last - 1].role
+        is_at_start, is_at_end = not has_words[first], not has_words[last]
+        is_wrapped = (head, tail) == (Role.OPENING, Role.CLOSING)
         if is_at_start and is_at_end and is_wrapped:
-            start, end, first, last = head.end, tail.start, first + 1, last - 1
-        elif is_at_start and head.role is Role.LOOSE:
-            start, first = head.end, first + 1
-        elif is_at_end and tail.role is Role.LOOSE:
-            end, last = tail.start, last - 1
+            first, last = first + 1, last - 1
+        elif is_at_start and head is Role.LOOSE:
+            first += 1
+        elif is_at_end and tail is Role.LOOSE:
+            last -= 1
         else:
             break
-    inner = marks[first:last]
-    ends = [start, *(mark.end for mark in inner)]
-    starts = [*(mark.start for mark in inner), end]
-    if not any(_has_words(text[a:b]) for a, b in zip(ends, starts, strict=True)):
+    if not any(has_words[first : last + 1]):
         return None
-    start += _count_spaces(text[start : starts[0]])
-    end -= _count_spaces(text[max(start, ends[-1]) : end][::-1])
+    start, end = ends[first], starts[last]
+    start += _count_spaces(text[start : starts[first]])
+    end -= _count_spaces(text[max(start, ends[last]) : end][::-1])
     return _Core(start, end, first, last)
-
-
-def _has_words(text: str) -> bool:
-    return any(character.isalnum() for character in text)
 
 
 def _count_spaces(text: str) -> int:

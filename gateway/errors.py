@@ -12,6 +12,7 @@ Problem                      what a client is told
 ├── MethodNotAllowed     405 no such method on this path
 ├── BodyTooLarge         413 the body, or one of its images
 ├── BodyTooSlow          408 the body came too slowly, or not at all
+├── TooManyRows          413 texts of too many sentences
 ├── ClientGone           499 nobody waits for the answer, and nobody gets this one
 ├── Overloaded           429 it could not be done in time; Retry-After
 ├── NotReady             503 no worker, or it died twice; Retry-After
@@ -155,6 +156,18 @@ class BodyTooSlow(Problem):
     """The client sends its body more slowly than one may."""
 
     status, slug, title = 408, "body-too-slow", "Request Timeout"
+
+
+class TooManyRows(Problem):
+    """Texts of more sentences than one request may have."""
+
+    status, slug, title = 413, "too-many-rows", "Content Too Large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"src_text: more than {limit} sentences; send them in several requests.",
+            limit=limit,
+        )
 
 
 class ClientGone(Problem):

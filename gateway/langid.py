@@ -45,7 +45,7 @@ _UNICODE_SCRIPTS = {
 #: Characters that are looked at: more of them take time and tell nothing new.
 _ENOUGH = 2000
 _LETTER = regex.compile(r"\p{L}")
-_ADDRESS = regex.compile(r"\S+(?:://|@)\S+")
+_ADDRESS = regex.compile(r"(?<!\S)\S(?:(?!://|@)\S)*+(?:://|@)\S++")
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import sentencex  # type: ignore[import-untyped]
 
@@ -38,11 +38,15 @@ _KNOWN = {
 _WITH_ORDINALS = frozenset("cs da de et fi hr hu is lt lv no pl sk sl sr tr".split())
 _SIGNS = r"[-*+•‣▪◦·–—]|\d{1,3}\)|#{1,6}|>+"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
-_LEAD = re.compile(rf"\s*(?:(?:{_SIGNS}|\d{{1,3}}\.)\s+)*")
-_LEAD_WITH_ORDINALS = re.compile(rf"\s*(?:(?:{_SIGNS})\s+)*")
-_LINES = re.compile(r"[^\r\n]*(?:[\r\n]+|$)")
+_LEAD = re.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++)*+")
+_LEAD_WITH_ORDINALS = re.compile(rf"\s*+(?:(?:{_SIGNS})\s++)*+")
+_LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
 _OPENING = "([{\"'«“„¿¡"
-_LAST_WORD = re.compile(r"(\S+)\.\s*$")
+_LETTER = re.compile(r"[^\W_]")
+#: Characters of a line that sentencex sees at a time, and those that it is believed.
+_WINDOW, _SURE = 2000, 1500
+#: Characters that an abbreviation may have.
+_LONGEST_WORD = 32
 #: Characters that one letter and its accents, or one emoji, may have.
 _LONGEST_LETTER = 32
 #: In the order in which they are tried: a clause's end, a word's.
@@ -63,30 +67,42 @@ class Part:
     is_torn: bool = False
 
 
+class _Whole:
+    """Spans that no cut may divide, in order and apart from each other."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        solid = [(start, end) for start, end in spans if end - start > 1]
+        self._starts = [start for start, _ in solid]
+        self._ends = [end for _, end in solid]
+
+    def end_at(self, place: int) -> int:
+        """Where the span ends that a cut at `place` would divide, or `place`."""
+        i = bisect_left(self._starts, place) - 1
+        return max(place, self._ends[i]) if i >= 0 else place
+
+    def divides(self, place: int) -> bool:
+        """Whether a cut there would divide one."""
+        return self.end_at(place) > place
+
+
 def segment(
     text: str, language: str, whole: Iterable[tuple[int, int]] = ()
-) -> list[Part]:
+) -> Iterator[Part]:
     """The sentences of `text` and what is between them, in order and without gaps.
 
-    No cut falls inside one of the `whole` spans.
+    No cut falls inside one of the `whole` spans, which are in order.
     """
-    inside = _find_inside(whole)
-    lead = _LEAD_WITH_ORDINALS if language in _WITH_ORDINALS else _LEAD
-    cuts, leads = {len(text)}, set()
-    for line in _LINES.finditer(text):
-        begin = lead.match(line[0])
-        first = line.start() + (begin.end() if begin else 0)
-        if first > line.start():
-            leads.add(line.start())
-        ends = _find_ends(text[first : line.end()], language)
-        cuts |= {line.start(), first, *(first + end for end in ends)}
-    parts: list[Part] = []
-    for start, end in pairwise(sorted(cuts - inside)):
-        if start in leads:
-            parts.append(Part(start, end))
-        else:
-            parts += _cut(text, (start, end), MAX_CHARACTERS, inside)
-    return parts
+    spans = _Whole(whole)
+    start, is_lead = 0, False
+    for cut, begins_lead in _find_cuts(text, language):
+        if cut > start and not spans.divides(cut):
+            if is_lead:
+                yield Part(start, cut)
+            else:
+                yield from _cut(text, (start, cut), MAX_CHARACTERS, spans)
+            start, is_lead = cut, begins_lead
+        elif cut == start:
+            is_lead = begins_lead
 
 
 def split(
@@ -97,50 +113,79 @@ def split(
 
     One of the `whole` spans is left whole even where it is longer than that.
     """
-    return list(_cut(text, (0, len(text)), max_characters, _find_inside(whole)))
+    return list(_cut(text, (0, len(text)), max_characters, _Whole(whole)))
 
 
-def _find_inside(spans: Iterable[tuple[int, int]]) -> set[int]:
-    """The places where a cut would divide a span."""
-    return {i for start, end in spans for i in range(start + 1, end)}
+def _find_cuts(text: str, language: str) -> Iterator[tuple[int, bool]]:
+    """Where lines and sentences begin, in order, each with whether it is a line's lead."""
+    lead = _LEAD_WITH_ORDINALS if language in _WITH_ORDINALS else _LEAD
+    for line in _LINES.finditer(text):
+        begin = lead.match(text, line.start(), line.end())
+        first = begin.end() if begin else line.start()
+        if first > line.start():
+            yield line.start(), True
+        yield first, False
+        for end in _find_ends(text[first : line.end()], language):
+            yield first + end, False
+    yield len(text), False
 
 
 def _cut(
-    text: str, span: tuple[int, int], max_characters: int, inside: set[int]
+    text: str, span: tuple[int, int], max_characters: int, whole: _Whole
 ) -> Iterator[Part]:
     start, end = span
     was_torn = False
     while start < end:
         stop, is_torn = end, False
         if end - start > max_characters:
-            stop, is_torn = _find_cut(text, start, start + max_characters, inside)
+            stop, is_torn = _find_cut(text, start, start + max_characters, whole)
             stop = min(stop, end)
         yield from _trim(text, start, stop, is_torn=was_torn or is_torn)
         start, was_torn = stop, is_torn
 
 
 def _find_ends(line: str, language: str) -> Iterator[int]:
-    end = 0
-    for sentence in sentencex.segment(language, line):
-        end += len(sentence)
-        last = _LAST_WORD.search(sentence)
-        if not (last and last[1].lstrip(_OPENING).lower() in _KNOWN.get(language, ())):
-            yield end
+    """sentencex takes time with the square of a line's length, so it sees a long line
+    through a window. What it finds near the window's end, which may divide a quotation,
+    it sees again."""
+    known = _KNOWN.get(language, frozenset())
+    start = 0
+    while start < len(line):
+        window = line[start : start + _WINDOW]
+        is_last = start + len(window) == len(line)
+        sure = len(window) if is_last else _SURE
+        end = 0
+        for sentence in sentencex.segment(language, window):
+            if end + len(sentence) > sure:
+                break
+            end += len(sentence)
+            if not _is_abbreviated(sentence, known):
+                yield start + end
+        start += end or sure
 
 
-def _find_cut(text: str, start: int, stop: int, inside: set[int]) -> tuple[int, bool]:
+def _is_abbreviated(sentence: str, known: frozenset[str]) -> bool:
+    """Whether what looks like a sentence's end is an abbreviation's."""
+    *_, last = sentence.rstrip()[-_LONGEST_WORD:].split() or [""]
+    return last.endswith(".") and last[:-1].lstrip(_OPENING).lower() in known
+
+
+def _find_cut(text: str, start: int, stop: int, whole: _Whole) -> tuple[int, bool]:
     """Where the part that begins at `start` ends, at `stop` if it can, and whether that
     tears a sentence."""
     half = (start + stop) // 2  # a cut before it would leave crumbs
     for pattern, tears in ((_CLAUSE_END, False), (_WORD_END, True)):
-        ends = {match.end() for match in pattern.finditer(text, half, stop)} - inside
-        if ends:
-            return max(ends), tears
-    end = stop
-    while end < len(text) and (end in inside or _continues(text[end])):
-        end += 1
-    is_endless = end - stop > _LONGEST_LETTER and stop not in inside
-    return (stop if is_endless else end), True
+        ends = [match.end() for match in pattern.finditer(text, half, stop)]
+        for end in reversed(ends):
+            if not whole.divides(end):
+                return end, tears
+    end = whole.end_at(stop)
+    is_whole = end > stop
+    for _ in range(_LONGEST_LETTER):
+        if end == len(text) or not (whole.divides(end) or _continues(text[end])):
+            return end, True
+        end = max(end + 1, whole.end_at(end))
+    return (end if is_whole else stop), True
 
 
 def _continues(character: str) -> bool:
@@ -152,7 +197,7 @@ def _trim(text: str, start: int, end: int, *, is_torn: bool) -> list[Part]:
     """The sentence without the white space round it; without a letter or a digit there is
     nothing to translate."""
     found = text[start:end]
-    if not any(character.isalnum() for character in found):
+    if not _LETTER.search(found):
         return [Part(start, end)] if found else []
     first = start + len(found) - len(found.lstrip())
     last = start + len(found.rstrip())

@@ -103,6 +103,14 @@ class Settings(BaseSettings):
         description="Bytes of uploads that a process holds; more uploads wait.",
     )
     max_texts: int = Field(1000, gt=0, description="Most texts in one request.")
+    max_rows: int = Field(
+        10_000, gt=0, description="Most sentences in all texts of one request."
+    )
+    readers: int = Field(
+        1,
+        gt=0,
+        description="Processes beside each gateway process that read long texts.",
+    )
     sentences_at_once: int = Field(
         64,
         gt=0,

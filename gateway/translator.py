@@ -16,19 +16,15 @@ from gevent.event import AsyncResult
 from gateway.admission import Admission
 from gateway.backend import write_row
 from gateway.caller import Caller
-from gateway.documents import (
-    Document,
-    Format,
-    Sentence,
-    divide,
-    read_html,
-    read_text,
-    take_apart,
-)
-from gateway.errors import Problem, RowProblem
+from gateway.connection import Patience, take_turns
+from gateway.documents import Document, Format, Sentence, divide, take_apart
+from gateway.errors import Problem, RowProblem, TooManyRows
 from gateway.langid import UNDETERMINED, Guess, Identifier
 from gateway.protection import unmask
+from gateway.readers import Readers
+from gateway.reading import ReadingJob
 from gateway.schemas import TranslationRequest
+from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from torchserve_backend.catalog import TRANSLATION, Catalog
 
@@ -91,7 +87,8 @@ class Translator:
     admission: Admission
     identifier: Identifier
     telemetry: Telemetry
-    sentences_at_once: int
+    readers: Readers
+    settings: Settings
 
     def translate(
         self, wanted: TranslationRequest, caller: Caller
@@ -99,16 +96,6 @@ class Translator:
         """One answer per text. Raises the first Problem that a text has, Overloaded where
         there is not enough time for all, and ClientGone as soon as nobody waits."""
         return _Job(self, wanted, caller).run()
-
-
-@dataclass(frozen=True)
-class _Read:
-    """A text that was read; without a `document` it stays as it is."""
-
-    text: str
-    source: str
-    guess: Guess | None = None
-    document: Document | None = None
 
 
 class _Job:
@@ -121,7 +108,11 @@ class _Job:
         self._translator = translator
         self._wanted = wanted
         self._caller = caller
-        self._at_once = translator.sentences_at_once
+        self._patience = Patience(caller.deadline, caller.has_gone)
+        self._at_once = translator.settings.sentences_at_once
+        self._guesses: list[Guess | None] = []
+        self._documents: dict[int, Document] = {}
+        self._more_rows = 0
         self._model = translator.catalog.route(TRANSLATION, wanted.target).name
         self._row: dict[str, Any] = {"tgt_lang": wanted.target}
         if wanted.beam_size:
@@ -140,20 +131,49 @@ class _Job:
         admission.check(
             self._model, self._caller, at_least, is_bulk=len(texts) > self._at_once
         )
-        read = [self._read(text) for text in texts]
+        self._guesses = self._identify()
+        self._documents = self._read()
         rows = {
-            (one.source, sentence.masked)
-            for one in read
-            if one.document
-            for sentence in one.document.sentences
+            (self._find_source(index), sentence.masked)
+            for index, document in self._documents.items()
+            for sentence in document.sentences
         }
         costs = [self._weigh(text) for _, text in rows]
         if not costs:
-            return [self._answer_unsent(one) for one in read]
+            return [self._answer_text(index) for index in range(len(texts))]
         with admission.admit(
             self._model, self._caller, costs, is_bulk=len(costs) > self._at_once
         ) as self._ticket:
-            return self._map(self._answer_text, list(enumerate(read)))
+            return self._map(self._answer_text, range(len(texts)))
+
+    def _identify(self) -> list[Guess | None]:
+        """Each text's language where the client has not named it."""
+        texts = self._wanted.texts
+        if self._wanted.source:
+            return [None] * len(texts)
+        identify = self._translator.identifier.identify
+        return [identify(text) for text in take_turns(texts, self._patience)]
+
+    def _read(self) -> dict[int, Document]:
+        """The texts that need a translation, by their indices."""
+        needed = {
+            index: (text, self._find_source(index))
+            for index, text in enumerate(self._wanted.texts)
+            if text.strip()
+            and self._find_source(index) not in (self._wanted.target, UNDETERMINED)
+        }
+        job = ReadingJob(
+            tuple(needed.values()),
+            self._wanted.is_html,
+            self._wanted.is_protected,
+            self._translator.settings.max_rows,
+        )
+        documents = self._translator.readers.read(job, self._patience)
+        return dict(zip(needed, documents, strict=True))
+
+    def _find_source(self, index: int) -> str:
+        guess = self._guesses[index]
+        return guess.language if guess else self._wanted.source or UNDETERMINED
 
     def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
         """Like `map`, in greenlets; the first error ends what is still under way."""
@@ -167,9 +187,7 @@ class _Job:
             try:
                 for i, item in rest:
                     outcomes[i] = function(item)
-            except (
-                Exception
-            ) as error:  # raised here, gevent would print it with the text
+            except Exception as error:  # `_map` raises it
                 errors.append(error)
 
         greenlets = [gevent.spawn(work) for _ in items[: self._at_once]]
@@ -181,30 +199,15 @@ class _Job:
             gevent.killall(greenlets, block=False)
         return outcomes
 
-    def _read(self, text: str) -> _Read:
-        source, guess = self._wanted.source, None
-        if source is None:
-            guess = self._translator.identifier.identify(text)
-            source = guess.language
-        if not text.strip() or source in (self._wanted.target, UNDETERMINED):
-            return _Read(text, source, guess)
-        read = read_html if self._wanted.is_html else read_text
-        document = read(text, source, is_protected=self._wanted.is_protected)
-        return _Read(text, source, guess, document)
-
-    def _answer_unsent(self, read: _Read) -> TranslatedText:
-        is_unknown = read.source == UNDETERMINED and read.text.strip()
-        warnings = (_UNIDENTIFIED,) if is_unknown else ()
-        text = read.document.render(()) if read.document else read.text
-        return TranslatedText((Rendering(text),), warnings, read.guess)
-
-    def _answer_text(self, numbered: tuple[int, _Read]) -> TranslatedText:
-        index, read = numbered
-        document = read.document
-        if document is None or not document.sentences:
-            return self._answer_unsent(read)
+    def _answer_text(self, index: int) -> TranslatedText:
+        text, guess = self._wanted.texts[index], self._guesses[index]
+        source, document = self._find_source(index), self._documents.get(index)
+        if document is None:
+            is_unknown = text.strip() and source == UNDETERMINED
+            warned = (_UNIDENTIFIED,) if is_unknown else ()
+            return TranslatedText((Rendering(text),), warned, guess)
         try:
-            result = self._translate_document(document, read.source)
+            result = self._translate_document(document, source)
         except Problem as problem:
             if self._wanted.is_list and not self._is_blamed:
                 self._is_blamed = True  # equal sentences have the same problem
@@ -212,7 +215,7 @@ class _Job:
             raise
         is_whole = len(document.sentences) == 1
         warnings = _summarize(result.warned, is_whole=is_whole)
-        return TranslatedText(result.renderings, tuple(warnings), read.guess)
+        return TranslatedText(result.renderings, tuple(warnings), guess)
 
     def _translate_document(self, document: Document, source: str) -> Result:
         translate = partial(
@@ -226,16 +229,24 @@ class _Job:
         try:
             answer = self._predict(sentence.masked, source)
         except RowProblem as problem:
-            return self._translate_document(_divide(sentence, format, problem), source)
+            return self._translate_parts(_divide(sentence, format, problem), source)
         renderings = list(_read_renderings(answer, sentence, format))
         if sentence.marks:
             self._translator.telemetry.count_marked(is_kept=bool(renderings))
         if not renderings:
-            return self._translate_document(take_apart(sentence, format), source)
+            return self._translate_parts(take_apart(sentence, format), source)
         warnings = [*answer.get("warnings", []), *([_TORN] if sentence.is_torn else [])]
         end = sentence.start + len(sentence.text)
         warned = (Warned(sentence.start, end, warning) for warning in warnings)
         return Result(tuple(renderings), tuple(warned))
+
+    def _translate_parts(self, document: Document, source: str) -> Result:
+        """Parts of a sentence. All that a request is divided into may be as many rows as
+        it has sentences at the most."""
+        self._more_rows += len(document.sentences)
+        if self._more_rows > self._translator.settings.max_rows:
+            raise TooManyRows(self._translator.settings.max_rows)
+        return self._translate_document(document, source)
 
     def _predict(self, text: str, source: str) -> dict[str, Any]:
         known = self._answers.get((source, text))

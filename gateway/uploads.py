@@ -19,7 +19,7 @@ from gateway.caller import Caller
 from gateway.connection import Incoming
 from gateway.errors import BodyTooLarge, ClientGone, Problem
 from gateway.images import AHEAD_BYTES, ROW_BYTES, Cut, Limits, cut
-from gateway.pace import Pace
+from gateway.sending import LeastRate
 from gateway.settings import Settings
 
 #: Rows of one upload that are with the backend at the same time: a worker never waits for
@@ -54,7 +54,7 @@ class Uploads:
         self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
-        self.pace = Pace(settings.body_bytes_per_s, settings.body_grace_s)
+        self.rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
 
     def answer(
         self,
@@ -76,7 +76,7 @@ class Uploads:
             ) as ticket,
             self.buffer.share(upload.caller.deadline) as share,
         ):
-            job = _Job(upload, ticket, parameters, self.limits, share, self.pace)
+            job = _Job(upload, ticket, parameters, self.limits, share, self.rate)
             return job.run(is_single=is_single)
 
 
@@ -89,7 +89,7 @@ class _Job:
     parameters: Mapping[str, str]
     limits: Limits
     share: Share
-    pace: Pace
+    rate: LeastRate
     #: Bytes that it holds of what is read and belongs to no row yet.
     ahead: int = 0
     failure: Exception | None = None
@@ -124,7 +124,7 @@ class _Job:
 
     def _read(self) -> Iterator[bytes]:
         deadline = self.upload.caller.deadline
-        chunks = self.upload.incoming.read(deadline, self.pace, self._expect)
+        chunks = self.upload.incoming.read(deadline, self.rate, self._expect)
         while True:
             self._check()
             self.reader = gevent.getcurrent()

@@ -23,7 +23,7 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from gateway.faults import describe, reduce_logs
-from gateway.pace import Connection
+from gateway.sending import Connection
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 

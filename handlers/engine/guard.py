@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 
 
 class Fault(Enum):
@@ -82,6 +82,8 @@ _RATIO_MARGIN = 40
 #: So much weight in other scripts, and ten times as much as in its own.
 _FOREIGN = 10
 _FOREIGN_RATIO = 10
+#: Characters of which the script is kept in mind: those of a few languages.
+_CHARACTERS = 8192
 #: Addresses and codes, which are the same in every language.
 _CODE = re.compile(r"[\d/@_]|\w\.\w")
 
@@ -120,7 +122,9 @@ def _count_repeats(text: str, least: Callable[[str], int]) -> int:
         length = length + 1 if distance == period else _GRAM
         period = distance
         repeats = 1 + length // period
-        if repeats > most and repeats >= least(text[end - period : end]):
+        # Between whole repeats their number is the same, and so is what is in the stretch.
+        is_new = length == _GRAM or length % period == 0
+        if repeats > most and is_new and repeats >= least(text[end - period : end]):
             most = repeats
     return most
 
@@ -157,12 +161,12 @@ def _letters(text: str) -> Iterator[str]:
             yield from letters
 
 
-@cache
+@lru_cache(_CHARACTERS)
 def _weight(character: str) -> float:
     return _WEIGHTS.get(_script(character), 1.0) if character.isalpha() else 0.0
 
 
-@cache
+@lru_cache(_CHARACTERS)
 def _script(letter: str) -> str:
     """`LATIN`, `CJK` …: the first word of a letter's name."""
     return unicodedata.name(letter, "").replace("-", " ").partition(" ")[0]

@@ -19,7 +19,7 @@ from gateway.errors import (
     MalformedRequest,
     UnsupportedEncoding,
 )
-from gateway.pace import Pace
+from gateway.sending import LeastRate
 
 MOST = 1 << 20
 LATER = time.monotonic() + 3600
@@ -28,7 +28,7 @@ LATER = time.monotonic() + 3600
 def read(body: bytes, encoding: str = "", *, length: int | None = None) -> bytes:
     """All of a body in memory."""
     incoming = Incoming(io.BytesIO(body), length)
-    return read_whole(incoming, encoding, MOST, deadline=LATER, pace=Pace(1, 60))
+    return read_whole(incoming, encoding, MOST, deadline=LATER, rate=LeastRate(1, 60))
 
 
 @given(st.binary(max_size=20_000), st.sampled_from(["gzip", "x-gzip", " GZip "]))
@@ -56,7 +56,7 @@ def test_the_limit_is_exact(encoding):
 def test_a_bomb_is_not_unpacked_to_its_end():
     bomb = io.BytesIO(gzip.compress(bytes(256 << 20)))
     with pytest.raises(BodyTooLarge):
-        read_whole(Incoming(bomb), "gzip", MOST, deadline=LATER, pace=Pace(1, 60))
+        read_whole(Incoming(bomb), "gzip", MOST, deadline=LATER, rate=LeastRate(1, 60))
     assert bomb.tell() < 16 << 10, "a few kilobytes of it hold more than a megabyte"
 
 

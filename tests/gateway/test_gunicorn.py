@@ -171,6 +171,50 @@ def test_a_request_that_waits_keeps_no_other_waiting(url, torchserve, background
     assert waiting.result().json() == {"translated": "ko:Hello"}
 
 
+def find_readers(master: psutil.Process) -> list[psutil.Process]:
+    return [
+        process
+        for process in master.children(recursive=True)
+        if process.status() != psutil.STATUS_ZOMBIE
+        and "gateway.reading" in process.cmdline()
+    ]
+
+
+def test_a_text_that_takes_long_to_read_keeps_no_other_waiting(running, background):
+    url, master, _ = running
+    text = "<b>" * 300_000
+    waiting = background.submit(
+        requests.post, url, json=WANTED | {"src_text": text, "format": "html"}
+    )
+    wait_until(lambda: find_readers(master))
+    assert is_alive(url)
+    assert post(url, "b").json() == {"translated": "ko:b"}
+    assert not waiting.done()
+    assert waiting.result().json() == {"translated": text}
+
+
+def test_a_text_that_is_not_read_in_time_is_a_504_and_its_reader_is_replaced(running):
+    url, master, _ = running
+    long = WANTED | {"src_text": "<b>" * 100_000, "format": "html"}
+    late = requests.post(
+        url, json=long, headers={"X-Timeout-Ms": "50"}, timeout=LIMIT_S
+    )
+    assert (late.status_code, late.json()["type"]) == (504, "urn:babelgate:deadline")
+    assert requests.post(url, json=long, timeout=LIMIT_S).status_code == 200
+    (reader,) = find_readers(master)
+    reader.kill()
+    wait_until(lambda: reader not in find_readers(master))
+    assert requests.post(url, json=long, timeout=LIMIT_S).status_code == 200
+    assert len(find_readers(master)) == 1
+
+
+def test_more_sentences_than_a_request_may_have_are_refused(url, torchserve):
+    answer = post(url, "a\n" * 200_000)
+    assert (answer.status_code, answer.json()["limit"]) == (413, 10_000)
+    assert answer.json()["type"] == "urn:babelgate:too-many-rows"
+    assert torchserve.calls == []
+
+
 def test_a_model_that_hangs_is_a_504_for_the_one_who_asked_it(url, torchserve):
     torchserve.will("hang")
     assert post(url, **{"X-Timeout-Ms": "100"}).status_code == 504
@@ -247,6 +291,8 @@ def test_an_unknown_setting_stops_the_start_and_is_named(tmp_path):
 def test_a_reload_drops_no_request_and_no_connection(running, torchserve, background):
     url, master, _ = running
     (old,) = master.children()
+    post(url, "Long. " * 1000, **{"X-Timeout-Ms": "1000"})
+    (reader,) = find_readers(master)
     torchserve.together = threading.Barrier(2)
     torchserve.will("together")
     with requests.Session() as client:
@@ -258,6 +304,7 @@ def test_a_reload_drops_no_request_and_no_connection(running, torchserve, backgr
         assert waiting.result().json() == {"translated": "ko:Hello"}
         assert client.post(url, json=WANTED, timeout=LIMIT_S).status_code == 200
     wait_until(lambda: old not in master.children())
+    reader.wait(LIMIT_S)
     assert post(url).status_code == 200
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway import markup
 from gateway.markup import escape, parse
 from gateway.protection import fill
 
@@ -60,6 +61,57 @@ def put_together(source: str) -> str:
 @given(st.lists(PIECES).map("".join))
 def test_the_runs_of_a_page_are_the_page(source):
     assert html.unescape(put_together(source)) == html.unescape(source)
+
+
+@given(
+    st.lists(
+        PIECES
+        | st.sampled_from(
+            ["<![", "<![a]", "<!-", "<!--", "-->", "<!", "<?", "</", "<a b='", "\0"]
+            + [
+                "<a b=",
+                "'",
+                '"',
+                ">",
+                "=",
+                "]]>",
+                "<![CDATA[",
+                "&#",
+                "&#x",
+                "&#" + "9" * 5000,
+            ]
+        )
+        | st.text(max_size=3)
+    ).map("".join)
+)
+def test_the_reader_refuses_nothing_and_loses_nothing(source):
+    raw = "".join(token.raw for token in markup.scan(source))
+    assert raw == source
+    parse(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "markup"),
+    [
+        ("x <![a] y", ""),
+        ("<p>x <![a] y</p>", "<p><![a] y</p>"),
+        ("x<![CDATA[a>b]]>y", "<![CDATA[a>b]]>"),
+        ("x<![CDATA[a>y", "<![CDATA[a>"),
+        ("x<![endif]-->y", "<![endif]-->"),
+        ("x<!-- a > b", "<!-- a > b"),
+        ("x<!", ""),
+        ("x<p a='>y", "<p a='>"),
+        ("x<p a='", ""),
+        ("<p>x <3", "<p>"),
+    ],
+)
+def test_what_is_no_proper_html_is_read_as_a_browser_reads_it(source, markup):
+    assert "".join(run.text for run in parse(source) if run.is_markup) == markup
+
+
+def test_a_number_that_is_no_characters_is_one_that_shows_it():
+    (run,) = parse(f"a &#{'9' * 5000}; b")
+    assert run.text == "a \ufffd b"
 
 
 @pytest.mark.parametrize(

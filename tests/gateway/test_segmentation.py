@@ -42,7 +42,7 @@ def put_together(text: str, parts: list[Part]) -> str:
 
 @given(text=DOCUMENTS, language=st.sampled_from(LANGUAGES))
 def test_the_parts_of_any_text_are_the_text(text, language):
-    assert put_together(text, segment(text, language)) == text
+    assert put_together(text, list(segment(text, language))) == text
 
 
 @given(text=DOCUMENTS, limit=st.integers(1, 30))

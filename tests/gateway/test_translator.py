@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from gateway.admission import Admission
 from gateway.backend import Row
-from gateway.errors import ClientGone, RowProblem
+from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
 from gateway.langid import Identifier
+from gateway.readers import Readers
 from gateway.schemas import TranslationRequest
+from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.translator import Translator
 from tests.gateway.callers import make_caller, make_gone
@@ -59,14 +61,26 @@ class Model:
 
 
 def translate(
-    model: Model, *texts: str, has_gone: bool = False, **options: Any
+    model: Model,
+    *texts: str,
+    has_gone: bool = False,
+    max_rows: int = 10_000,
+    limit_s: float = 60,
+    **options: Any,
 ) -> list[Any]:
     asked: dict[str, Any] = {"source": "en", "target": "ko"} | options
     wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
     identifier = Identifier(LANGUAGES)
-    admission = Admission(model, MODELS.models)  # type: ignore[arg-type]
-    translator = Translator(MODELS, admission, identifier, Telemetry(), 4)
-    return translator.translate(wanted, make_gone() if has_gone else make_caller())
+    translator = Translator(
+        MODELS,
+        Admission(model, MODELS.models),  # type: ignore[arg-type]
+        identifier,
+        Telemetry(),
+        Readers(1),
+        Settings.model_validate({"sentences_at_once": 4, "max_rows": max_rows}),
+    )
+    caller = make_gone() if has_gone else make_caller(limit_s)
+    return translator.translate(wanted, caller)
 
 
 @given(st.text(), st.booleans(), st.integers(40, 60))
@@ -179,3 +193,29 @@ def test_markup_survives(client, torchserve):
     html = '<p>Hi <b>you</b> &amp; <i translate="no">me</i></p><pre>a  b</pre>'
     body = {"src_lang": "en", "src_text": html, "tgt_lang": "ko", "format": "html"}
     assert client.post("/translate", data=json.dumps(body)).json["translated"] == html
+
+
+def test_what_a_request_is_divided_into_is_bounded():
+    forget = Model(lambda masked: re.sub(r"\{\d+\}", "", masked))
+    text = "One {a} two {b} three. " * 3
+    assert translate(forget, text, max_rows=9)[0].renderings[0].text == text
+    with pytest.raises(TooManyRows):
+        translate(forget, text, max_rows=8)
+
+
+def test_a_sentence_with_more_marks_than_a_model_keeps_is_taken_apart_at_once():
+    model = Model()
+    (found,) = translate(model, "word {a} " * 101)
+    assert found.renderings[0].text == "word {a} " * 101
+    assert {row["src_text"] for row in model.rows} == {"word"}
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "has_gone", "problem"),
+    [(-1, False, DeadlineExceeded), (60, True, ClientGone)],
+)
+def test_languages_are_identified_in_time_and_for_somebody(limit_s, has_gone, problem):
+    with pytest.raises(problem):
+        translate(
+            Model(), "Hello", "Hi", source=None, limit_s=limit_s, has_gone=has_gone
+        )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handlers.engine import guard
 from handlers.engine.guard import SCRIPTS, Fault, find_fault
 from handlers.engine.m2m100 import LANGUAGES
 from models.phrasebook_recipe.corpus import Pair
@@ -118,3 +119,10 @@ def test_a_warning_is_one_sentence():
     for fault in Fault:
         assert fault.value.startswith("The translation may be wrong: ")
         assert fault.value.endswith(".")
+
+
+def test_what_is_kept_in_mind_of_characters_is_bounded():
+    text = "".join(chr(code) for code in range(0x8000) if chr(code).isalpha())
+    find_fault(text, text, "fr")
+    for cached in (guard._script, guard._weight):
+        assert cached.cache_info().currsize <= 1 << 13

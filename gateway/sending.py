@@ -22,61 +22,61 @@ _LEAST_S = 0.001
 
 
 class TooSlow(Exception):
-    """A body has come more slowly than its pace allows."""
+    """A body has come more slowly than its rate allows."""
 
 
 @dataclass(frozen=True)
-class Pace:
+class LeastRate:
     """How many bytes have to come in a second, and how long nothing needs to come."""
 
     bytes_per_s: float
     grace_s: float
 
 
-class Patience:
+class Silence:
     """How long one body's silence is still borne. Bytes earn what silence spends, up to the
     grace: a client that pauses now and then is not too slow, one that trickles is."""
 
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-        self.left_s = pace.grace_s
+    def __init__(self, rate: LeastRate) -> None:
+        self._rate = rate
+        self.left_s = rate.grace_s
 
     def count(self, seconds: float, size: int) -> None:
         """`size` bytes came after `seconds`."""
-        left_s = max(self.left_s - seconds, 0) + size / self._pace.bytes_per_s
-        self.left_s = min(left_s, self._pace.grace_s)
+        left_s = max(self.left_s - seconds, 0) + size / self._rate.bytes_per_s
+        self.left_s = min(left_s, self._rate.grace_s)
 
 
 class Connection(socket.socket):  # type: ignore[misc]
     """A client's connection, which can measure what it reads."""
 
-    _patience: Patience | None = None
+    _silence: Silence | None = None
     #: No more is read at once: Gunicorn reads ahead of what it is asked for.
     _most_bytes = 1 << 20
 
     @contextmanager
-    def bear(self, patience: Patience, most_bytes: int) -> Iterator[None]:
+    def bear(self, silence: Silence, most_bytes: int) -> Iterator[None]:
         """While something of a body is read."""
-        self._patience, self._most_bytes = patience, most_bytes
+        self._silence, self._most_bytes = silence, most_bytes
         try:
             yield
         finally:
-            self._patience, self._most_bytes = None, Connection._most_bytes
+            self._silence, self._most_bytes = None, Connection._most_bytes
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """As of any socket. Raises TooSlow."""
         size = min(size, self._most_bytes)
-        if self._patience is None:
+        if self._silence is None:
             return bytes(super().recv(size, flags))
         began = time.monotonic()
         try:
-            with Timeout(max(self._patience.left_s, _LEAST_S), TooSlow):
+            with Timeout(max(self._silence.left_s, _LEAST_S), TooSlow):
                 data = bytes(super().recv(size, flags))
         except TooSlow:
             if not self._is_readable():  # we may have been too slow to look
                 raise
             data = bytes(super().recv(size, flags))
-        self._patience.count(time.monotonic() - began, len(data))
+        self._silence.count(time.monotonic() - began, len(data))
         return data
 
     def _is_readable(self) -> bool:

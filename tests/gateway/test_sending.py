@@ -6,7 +6,7 @@ import gevent
 import pytest
 from gevent import socket
 
-from gateway.pace import Connection, Pace, Patience, TooSlow
+from gateway.sending import Connection, LeastRate, Silence, TooSlow
 
 
 @pytest.fixture
@@ -18,24 +18,24 @@ def pair():
 
 
 def test_bytes_earn_what_silence_spends():
-    patience = Patience(Pace(bytes_per_s=100, grace_s=10))
-    patience.count(8, 100)
-    assert patience.left_s == 3
-    patience.count(1, 400)
-    assert patience.left_s == 6
+    silence = Silence(LeastRate(bytes_per_s=100, grace_s=10))
+    silence.count(8, 100)
+    assert silence.left_s == 3
+    silence.count(1, 400)
+    assert silence.left_s == 6
 
 
 def test_no_more_is_earned_than_the_grace():
-    patience = Patience(Pace(bytes_per_s=100, grace_s=10))
-    patience.count(1, 1_000_000)
-    assert patience.left_s == 10
+    silence = Silence(LeastRate(bytes_per_s=100, grace_s=10))
+    silence.count(1, 1_000_000)
+    assert silence.left_s == 10
 
 
 def test_a_trickle_uses_the_grace_up():
-    patience = Patience(Pace(bytes_per_s=100, grace_s=10))
+    silence = Silence(LeastRate(bytes_per_s=100, grace_s=10))
     pieces = 0
-    while patience.left_s > 1:
-        patience.count(1, 50)
+    while silence.left_s > 1:
+        silence.count(1, 50)
         pieces += 1
     assert pieces == 18
 
@@ -43,7 +43,7 @@ def test_a_trickle_uses_the_grace_up():
 def test_silence_that_is_longer_is_too_slow(pair):
     ours, _ = pair
     with (
-        ours.bear(Patience(Pace(1, 0.01)), 100),
+        ours.bear(Silence(LeastRate(1, 0.01)), 100),
         pytest.raises(TooSlow),
     ):
         ours.recv(10)
@@ -51,9 +51,9 @@ def test_silence_that_is_longer_is_too_slow(pair):
 
 def test_what_is_there_is_read_even_where_we_were_too_slow_to_look(pair):
     ours, theirs = pair
-    patience = Patience(Pace(1, 0))
+    silence = Silence(LeastRate(1, 0))
     gevent.spawn(theirs.sendall, b"Hello")
-    with ours.bear(patience, 100):
+    with ours.bear(silence, 100):
         gevent.sleep(0)
         assert ours.recv(10) == b"Hello"
 
@@ -61,6 +61,6 @@ def test_what_is_there_is_read_even_where_we_were_too_slow_to_look(pair):
 def test_no_more_is_read_than_was_asked_for_and_afterwards_anything(pair):
     ours, theirs = pair
     theirs.sendall(b"Hello" * 10)
-    with ours.bear(Patience(Pace(1, 60)), 7):
+    with ours.bear(Silence(LeastRate(1, 60)), 7):
         assert len(ours.recv(1 << 20)) == 7
     assert len(ours.recv(1 << 20)) == 43
