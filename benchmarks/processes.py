@@ -37,7 +37,7 @@ def measure_cost(leaders: Leaders, measure: Callable[[], Load]) -> Load:
     return replace(
         load,
         cpu_ms=divide(spent, load.answers),
-        memory_mb=_measure_memory(leaders),
+        memory_mb=measure_memory(leaders),
     )
 
 
@@ -74,7 +74,7 @@ def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
                 os.sched_setaffinity(thread.id, cores)
 
 
-def _measure_memory(leaders: Leaders) -> dict[str, float]:
+def measure_memory(leaders: Leaders) -> dict[str, float]:
     """Megabytes of each program: proportional set size, in which memory shared by several
     processes is counted once."""
     return {
