@@ -102,13 +102,18 @@ def ask_again(
 class _Connection:
     """A socket, and the request that waits on it."""
 
-    __slots__ = ("number", "planned_s", "received", "sent_s", "socket", "unsent")
+    __slots__ = (
+        *("is_blocked", "number", "planned_s", "received", "sent_s", "socket"),
+        "unsent",
+    )
 
     def __init__(self, opened: socket.socket) -> None:
         self.socket = opened
         self.number = 0
         self.planned_s = self.sent_s = 0.0
         self.unsent = self.received = b""
+        #: Whether the socket takes no more for now.
+        self.is_blocked = False
 
 
 class Generator:
@@ -135,12 +140,12 @@ class Generator:
         self._keep = keep
         self._due = sorted(arrivals)
         self._began = time.perf_counter()
-        # With a model's libraries loaded, one collection holds the loop for 0.1 s.
-        gc.disable()
+        # To look through a model's libraries for garbage holds the loop for 0.1 s.
+        gc.freeze()
         try:
             self._work()
         finally:
-            gc.enable()
+            gc.unfreeze()
             for connection in list(self._open.values()):
                 self._close(connection)
             self._epoll.close()
@@ -149,8 +154,11 @@ class Generator:
         ticked_s = 0.0
         while self._due or self._waiting:
             self._send_due()
-            for fd, _ in self._epoll.poll(self._find_pause()):
-                self._advance(self._open[fd])
+            for fd, events in self._epoll.poll(self._find_pause()):
+                if events & select.EPOLLOUT:
+                    self._write(self._open[fd])
+                if events & ~select.EPOLLOUT and fd in self._open:
+                    self._read(self._open[fd])
             self._end_overdue()
             if self._now() - ticked_s >= _TICK_S:
                 ticked_s = self._now()
@@ -177,17 +185,7 @@ class Generator:
         try:
             connection = self._idle.pop() if self._idle else self._connect()
         except OSError as error:
-            self._number += 1
-            now = self._now()
-            self._tell(
-                Reply(
-                    self._number - 1,
-                    _name(error),
-                    now,
-                    now - planned_s,
-                    now - planned_s,
-                )
-            )
+            self._fail(planned_s, _name(error))
             return
         connection.number = self._number
         connection.planned_s = planned_s
@@ -227,22 +225,18 @@ class Generator:
             sent = connection.socket.send(connection.unsent)
         except BlockingIOError:
             sent = 0
-        except OSError as error:
-            self._finish(connection, _name(error))
+        except OSError:
+            # The server takes no more; it may have answered before.
+            self._read(connection)
             return
-        was_all = sent == len(connection.unsent)
         connection.unsent = connection.unsent[sent:]
-        if not was_all:
-            events = select.EPOLLIN | select.EPOLLOUT
-            self._epoll.modify(connection.socket.fileno(), events)
+        if bool(connection.unsent) != connection.is_blocked:
+            connection.is_blocked = not connection.is_blocked
+            events = select.EPOLLOUT if connection.is_blocked else 0
+            self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
 
-    def _advance(self, connection: _Connection) -> None:
-        """The socket can be read, or written, or has failed."""
-        if connection.unsent:
-            self._write(connection)
-            if not connection.unsent and connection.socket.fileno() >= 0:
-                self._epoll.modify(connection.socket.fileno(), select.EPOLLIN)
-            return
+    def _read(self, connection: _Connection) -> None:
+        """An answer may come, and end the request, before all of it has been sent."""
         try:
             received = connection.socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -250,18 +244,18 @@ class Generator:
         except OSError as error:
             self._finish(connection, _name(error))
             return
-        if not received:
-            self._finish(connection, RESET)
-            return
         connection.received += received
         if status := read_status(connection.received):
             self._finish(connection, status)
+        elif not received:
+            self._finish(connection, RESET)
 
     def _finish(self, connection: _Connection, status: str) -> None:
         """The request is over; the connection is kept where it may be used again."""
         was_asked = self._waiting.pop(connection.socket.fileno(), None)
         head = connection.received.partition(b"\r\n\r\n")[0].lower()
-        if status.isdecimal() and was_asked and b"connection: close" not in head:
+        is_over = connection.unsent or b"connection: close" in head
+        if status.isdecimal() and was_asked and not is_over:
             self._idle.append(connection)
         else:
             self._close(connection)

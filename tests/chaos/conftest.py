@@ -30,11 +30,17 @@ def report(
 ) -> Iterator[Report]:
     """Of the seed that `CHAOS_SEED` names, or of one that is drawn and shown."""
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10**6))
-    writer = pytestconfig.get_terminal_writer()
-    writer.line(f" [CHAOS_SEED={seed}] ")
+    _show(pytestconfig, f"\nCHAOS_SEED={seed}")
     map_path = tmp_path_factory.mktemp("map") / "map.json"
     map_path.write_text(json.dumps(MAP))
     cache = tmp_path_factory.mktemp("cache")
     run = tmp_path_factory.mktemp("run")
     for stack in start_stack(run, cache, "--map", str(map_path)):
         yield experiment.run(stack, cache, seed)
+
+
+def _show(config: pytest.Config, line: str) -> None:
+    """On the terminal, whatever becomes of the test."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        config.get_terminal_writer().line(line)

@@ -49,11 +49,19 @@ def watch_open_files(stack: Stack, word: str) -> Iterator[set[str]]:
 
 def _find_open(stack: Stack, word: str) -> Iterator[str]:
     for process in processes(stack):
-        for link in Path(f"/proc/{process.pid}/fd").iterdir():
-            with suppress(OSError):
-                name = os.readlink(link)
-                if name.startswith(str(stack.run)) and _has(link, word):
-                    yield f"{process.name()}: {name}"
+        links = Path(f"/proc/{process.pid}/fd").iterdir()
+        names = ((link, _read_link(link)) for link in links)
+        yield from (
+            f"{process.name()}: {name}"
+            for link, name in names
+            if name.startswith(str(stack.run)) and _has(link, word)
+        )
+
+
+def _read_link(link: Path) -> str:
+    with suppress(OSError):
+        return os.readlink(link)
+    return ""
 
 
 def _has(path: Path, word: str) -> bool:
