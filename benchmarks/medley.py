@@ -26,6 +26,10 @@ _PATIENCE_S = 40.0
 _SLOW_PARTS = 5
 
 
+#: What a client does with a connection and a request until it is told to stop.
+Act = Callable[[threading.Event, socket.socket, bytes], None]
+
+
 @dataclass(frozen=True)
 class Piece:
     """A request, and the status that it is to get."""
@@ -89,9 +93,21 @@ def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
     """Beside the block, one after the other and with a pause between: a client that sends
     its request slowly, and one that hangs up before it is answered."""
     stop = threading.Event()
+    parts = urlsplit(url)
+    address = (parts.hostname or "", parts.port or 80)
+
+    def repeat(act: Act) -> None:
+        rng = random.Random(0)
+        while not stop.wait(pause_s):
+            message = _write_message(rng.choice(pieces).request.body)
+            with (
+                suppress(OSError),
+                socket.create_connection(address, _PATIENCE_S) as client,
+            ):
+                act(stop, client, message)
+
     threads = [
-        threading.Thread(target=_repeat, args=(stop, act, url, pieces, pause_s))
-        for act in (_send_slowly, _leave)
+        threading.Thread(target=repeat, args=(act,)) for act in (_send_slowly, _leave)
     ]
     for thread in threads:
         thread.start()
@@ -103,23 +119,9 @@ def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
             thread.join()
 
 
-Act = Callable[[threading.Event, socket.socket, bytes], None]
-
-
-def _repeat(
-    stop: threading.Event, act: Act, url: str, pieces: Sequence[Piece], pause_s: float
-) -> None:
-    parts = urlsplit(url)
-    address = (parts.hostname or "", parts.port or 80)
-    rng = random.Random(0)
-    while not stop.wait(pause_s):
-        body = rng.choice(pieces).request.body
-        head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-        with (
-            suppress(OSError),
-            socket.create_connection(address, _PATIENCE_S) as client,
-        ):
-            act(stop, client, head.encode() + body)
+def _write_message(body: bytes) -> bytes:
+    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 def _send_slowly(stop: threading.Event, client: socket.socket, message: bytes) -> None:

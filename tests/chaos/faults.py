@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import requests
 
 from benchmarks.arrivals import draw_arrivals
-from benchmarks.generator import ask_at, ask_within, name_address
+from benchmarks.generator import Reply, ask_at, ask_within, name_address
 from benchmarks.load import Request, Target
 from tests.chaos import hostility
 from tests.chaos.load import BROKEN, HUNG, PROBLEM, RIGHT, Exchange, Question, ask
@@ -39,8 +39,7 @@ _STOPS_S = {
     "java": 3.0,
     "model worker": 3.0,
     "registrar": 4.0,
-    # Long enough for a pipe that it reads to fill up.
-    "supervisord": 8.0,
+    "supervisord": 4.0,
 }
 
 
@@ -60,6 +59,13 @@ def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
             scene.wait("the door", lambda: _is_open(scene))
 
 
+def kill_readers(scene: Scene, rng: random.Random) -> None:
+    """`kill -9` of the processes in which gateway workers have long texts read."""
+    for worker in scene.stack.find_leader("gateway").children():
+        for reader in worker.children():
+            reader.kill()
+
+
 def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
     """`kill -STOP`, and `-CONT` after a while. Answers are late by as much where they had to
     pass through the process."""
@@ -70,10 +76,24 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
         if name in (*_DOOR, "gateway worker"):
             windows.enter_context(scene.note(scene.frozen, name))
         victim.suspend()
+        if name == "supervisord":
+            _fill_its_pipes(scene)
         time.sleep(_STOPS_S[name])
         # It may have been taken for dead.
         with suppress(ProcessLookupError, LookupError):
             victim.send_signal(signal.SIGCONT)
+
+
+def _fill_its_pipes(scene: Scene) -> None:
+    """More lines of log than a pipe has room for: each of these is one of nginx's."""
+    request = Request(b"", "/no/such/path")
+    began = time.monotonic()
+    replies = ask_at(
+        Target(scene.stack.url, [request]),
+        [number / 300 for number in range(900)],
+        ask_within(_FLOOD_LIMIT_MS),
+    )
+    _take_down(scene, "junk while supervisord stands still", began, replies)
 
 
 def reload(scene: Scene, rng: random.Random) -> None:
@@ -128,10 +148,14 @@ def flood(scene: Scene, rng: random.Random) -> None:
     arrivals = draw_arrivals(rate, _FLOOD_S, rng.randrange(2**32))
     began = time.monotonic()
     replies = ask_at(target, arrivals, ask_within(_FLOOD_LIMIT_MS, addresses=200))
+    _take_down(scene, "flood", began, replies)
+
+
+def _take_down(scene: Scene, kind: str, began: float, replies: list[Reply]) -> None:
     outcomes = {"200": RIGHT, "timeout": HUNG, "reset": BROKEN, "refused": BROKEN}
     scene.exchanges += [
         Exchange(
-            "flood",
+            kind,
             began + reply.ended_s - reply.latency_s + reply.lag_s,
             began + reply.ended_s,
             _FLOOD_LIMIT_MS / 1000,
@@ -195,7 +219,8 @@ def _is_new(scene: Scene, name: str, pid: int) -> bool:
 
 
 def _is_open(scene: Scene) -> bool:
-    return requests.get(f"{scene.stack.url}/healthz", timeout=2).status_code > 0
+    """nginx refuses TRACE without asking the gateway."""
+    return requests.request("TRACE", scene.stack.url, timeout=2).status_code > 0
 
 
 FAULTS: dict[str, Fault] = {
@@ -203,6 +228,7 @@ FAULTS: dict[str, Fault] = {
         f"kill {name}": partial(kill, name=name)
         for name in (*_DOOR, "gateway master", "gateway worker", "registrar", "java")
     },
+    "kill readers": kill_readers,
     "kill model worker": partial(kill, name="model worker"),
     **{f"stop {name}": partial(stop, name=name) for name in _STOPS_S},
     "reload": reload,
