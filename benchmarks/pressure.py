@@ -15,6 +15,7 @@ from benchmarks.arrivals import draw_arrivals
 from benchmarks.counters import read_counters
 from benchmarks.figures import percentile
 from benchmarks.generator import (
+    UNSENT,
     Reply,
     ask_again,
     ask_at,
@@ -29,7 +30,7 @@ ANSWERED, REFUSED = "200", "429"
 _PAUSE_S = 0.05
 #: What no client waits for any more is computed for so long at the most; a batch's counters
 #: are on TorchServe's page a moment after its answers.
-_SETTLE_S, _LOOK_S = 90.0, 1.0
+_SETTLE_S, _LOOK_S = 600.0, 1.0
 #: Fewer refusals say nothing about what one costs.
 _FEWEST_REFUSALS = 200
 _CLIENT = "client"
@@ -54,8 +55,8 @@ class Step:
     late: int
     refused: int
     refusal_p99_ms: float | None
-    #: All other ends of a request, by status; `reset`, `refused` (the connection) and
-    #: `timeout` (the client's) among them.
+    #: All other ends of a request, by status; `reset`, `refused` (the connection), `timeout`
+    #: (the client's) and `unsent` among them.
     others: Mapping[str, int]
     answered: int
     #: Computed by the workers, and the share of them that no client got in time; None
@@ -193,11 +194,12 @@ def summarize(replies: Sequence[Reply], limit_ms: int, seconds: float) -> Step:
     refusals = _read_ms(reply for reply in replies if reply.status == REFUSED)
     others = Counter(reply.status for reply in replies)
     del others[ANSWERED], others[REFUSED]
-    sent_s = max((reply.ended_s - reply.latency_s for reply in replies), default=0.0)
+    sent = [reply for reply in replies if reply.status != UNSENT]
+    sent_s = max((r.ended_s - r.latency_s + r.lag_s for r in sent), default=0.0)
     return Step(
         limit_ms=limit_ms,
         load=0.0,
-        offered_per_s=len(replies) / max(seconds, sent_s),
+        offered_per_s=len(sent) / max(seconds, sent_s),
         lag_p99_ms=percentile([reply.lag_s * 1000 for reply in replies], 0.99),
         good_per_s=sum(reply.ended_s <= seconds for reply in good) / seconds,
         p50_ms=percentile(_read_ms(answered), 0.5),

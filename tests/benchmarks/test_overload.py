@@ -46,6 +46,13 @@ def test_what_is_late_or_after_the_load_is_no_goodput():
     assert STEP.offered_per_s == pytest.approx(2.5)
 
 
+def test_what_was_not_sent_was_not_offered():
+    unsent = Reply(5, "unsent", ended_s=0.1, latency_s=0.0, lag_s=0.0)
+    step = summarize([*REPLIES, unsent], 500, 2.0)
+    assert step.offered_per_s == pytest.approx(2.5)
+    assert step.others == {"reset": 1, "unsent": 1}
+
+
 def test_every_missed_promise_is_named():
     slow = replace(STEP, refusal_p99_ms=250.0)
     assert find_misses([slow], SMALL) == [

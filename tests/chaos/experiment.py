@@ -92,7 +92,7 @@ def run(stack: Stack, cache: Path, seed: int) -> Report:
         ]
     finally:
         scene.end_strangers()
-    disorder = Disorder(scene.shut, scene.frozen)
+    disorder = Disorder(scene.shut, scene.frozen, scene.cut)
     report.wrong_answers = list_faults(scene.exchanges, disorder, report.began)
     report.violations = scene.violations
     return report

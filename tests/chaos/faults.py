@@ -32,6 +32,7 @@ _HOSTILE_LIMIT_S = 5.0
 _FLOOD_S, _FLOOD_LIMIT_MS, _TIMES_CAPACITY = 3.0, 500, 4
 _CROWD = 40
 _DOOR = ("nginx master", "nginx worker")
+_WRITERS = ("gateway master", "gateway worker")
 #: A process that stands still for longer than these seconds would be taken for dead.
 _STOPS_S = {
     "nginx worker": 1.5,
@@ -44,13 +45,16 @@ _STOPS_S = {
 
 
 def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
-    """`kill -9`. Connections break only while it is nginx that is killed."""
+    """`kill -9`. Connections break only while it is nginx that is killed, and the answer ends
+    that a gateway process is writing."""
     victim = scene.find(name)
     if victim is None:
         return
     with ExitStack() as windows:
         if name in _DOOR:
             windows.enter_context(scene.note(scene.shut, name))
+        if name in _WRITERS:
+            scene.note_cut(name)
         victim.kill()
         if name in _DOOR:
             scene.wait(
@@ -114,6 +118,7 @@ def break_map(scene: Scene, rng: random.Random) -> None:
     right = scene.stack.map.read_bytes()
     scene.stack.map.write_bytes(right[: rng.randrange(1, len(right))])
     try:
+        scene.note_cut("gateway worker")
         worker.kill()
         time.sleep(3.0)
         if not master.is_running():

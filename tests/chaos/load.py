@@ -20,6 +20,8 @@ LIMITS_MS = (2000, 4000, 8000)
 #: How much longer than promised a client waits, to see how late an answer is.
 _PATIENCE_S = 6.0
 
+#: The detail of a connection that broke within an answer.
+CUT = http.client.IncompleteRead.__name__
 RIGHT, WRONG, PROBLEM, BROKEN, HUNG = "right", "wrong", "problem", "broken", "hung"
 
 

@@ -21,7 +21,7 @@ from tests.e2e.real_stack import processes
 
 #: How soon whatever was killed has to be there again.
 BACK_S = 30.0
-_LOOK_S = 0.05
+_LOOK_S, _CUT_S = 0.05, 5.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Scene:
     capacity: float = 0.0
     #: In which connections may break: nginx itself was killed.
     shut: list[Window] = field(default_factory=list)
+    #: In which answers may end in the middle: a gateway process was killed that wrote them.
+    cut: list[Window] = field(default_factory=list)
     #: In which answers may be late by as much: a process in their way was stopped.
     frozen: list[Window] = field(default_factory=list)
     #: Of the faults' own requests.
@@ -65,6 +67,11 @@ class Scene:
             yield
         finally:
             windows.append(Window(part, began, time.monotonic()))
+
+    def note_cut(self, part: str) -> None:
+        """A window from now on: what a killed master has left running is ended soon after."""
+        now = time.monotonic()
+        self.cut.append(Window(part, now, now + _CUT_S))
 
     def wait(self, what: str, condition: Callable[[], bool]) -> bool:
         """Whether a condition comes in time; a violation where it does not."""

@@ -8,13 +8,14 @@ import pytest
 
 from tests.chaos import hostility
 from tests.chaos.faults import FAULTS
-from tests.chaos.load import BROKEN, HUNG, PROBLEM, RIGHT, WRONG, Exchange
+from tests.chaos.load import BROKEN, CUT, HUNG, PROBLEM, RIGHT, WRONG, Exchange
 from tests.chaos.scene import Window
 from tests.chaos.schedule import draw_schedule
 from tests.chaos.verdicts import Disorder, find_fault, has_grown, list_faults
 
 ORDER = Disorder(shut=[], frozen=[])
 KILLED = Disorder(shut=[Window("nginx master", 10.0, 12.0)], frozen=[])
+CUT_OFF = Disorder([], [], cut=[Window("gateway worker", 10.0, 12.0)])
 STOPPED = Disorder(shut=[], frozen=[Window("gateway worker", 10.0, 12.0)])
 
 
@@ -58,6 +59,12 @@ def test_hostile_requests_fit_through_the_door_and_can_be_repeated():
             exchange(BROKEN, detail="reset"), ORDER, "connection reset", id="broken"
         ),
         pytest.param(exchange(BROKEN), KILLED, "", id="broken by a killed nginx"),
+        pytest.param(
+            exchange(BROKEN, detail=CUT), CUT_OFF, "", id="cut by a killed gateway"
+        ),
+        pytest.param(
+            exchange(BROKEN, detail=CUT), ORDER, f"connection {CUT}", id="cut"
+        ),
         pytest.param(
             exchange(WRONG, status=200), KILLED, "wrong answer, status 200", id="wrong"
         ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from benchmarks.generator import GRACE_S
 from deploy.stack import ROOT
-from tests.chaos.load import BROKEN, HUNG, PROBLEM, WRONG, Exchange
+from tests.chaos.load import BROKEN, CUT, HUNG, PROBLEM, WRONG, Exchange
 from tests.chaos.scene import Window
 
 #: A connection that was accepted just before or after may break as well.
@@ -33,6 +33,8 @@ class Disorder:
     shut: Sequence[Window]
     #: A process in the answers' way stood still.
     frozen: Sequence[Window]
+    #: A gateway process was killed.
+    cut: Sequence[Window] = ()
 
 
 def read_problems() -> set[tuple[str, int]]:
@@ -47,7 +49,10 @@ def find_fault(exchange: Exchange, disorder: Disorder) -> str:
     is_shut = any(_touches(window, exchange) for window in disorder.shut)
     late_s = exchange.lasted_s - exchange.limit_s - GRACE_S
     late_s -= sum(window.overlap(exchange) for window in disorder.frozen)
-    if exchange.outcome == BROKEN and not is_shut:
+    is_cut = exchange.detail == CUT and any(
+        _touches(window, exchange) for window in disorder.cut
+    )
+    if exchange.outcome == BROKEN and not (is_shut or is_cut):
         return f"connection {exchange.detail}"
     if exchange.outcome == WRONG:
         return f"wrong answer, status {exchange.status} {exchange.detail}".rstrip()
