@@ -216,8 +216,8 @@ def find_misses(steps: Sequence[Step], goals: Mapping[float, float]) -> list[str
 
 def _find_misses(step: Step, goals: Mapping[float, float]) -> Iterator[str]:
     goal = next((goals[most] for most in sorted(goals) if step.load <= most), 0.0)
-    if (step.share or 0.0) < goal:
-        yield f"{step.share or 0:.0%} of the peak, not {goal:.0%}"
+    if step.share is not None and step.share < goal:
+        yield f"{step.share:.0%} of the peak, not {goal:.0%}"
     if step.late:
         yield f"{step.late} answers after their limit"
     if (step.refusal_p99_ms or 0.0) > REFUSAL_MS:

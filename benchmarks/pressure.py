@@ -65,7 +65,8 @@ class Step:
     late_rows_share: float | None = None
     #: CPU seconds by program, the client's as `client`.
     cpu_s: Mapping[str, float] = field(default_factory=dict)
-    #: Of the peak within the same limit, or of what was offered where that is less.
+    #: Of the peak within the same limit, or of what was offered where that is less; None
+    #: where nothing can be answered within the limit.
     share: float | None = None
 
 
@@ -96,12 +97,12 @@ class Bench:
     def press(self, limit_ms: int, capacity: float | None) -> list[Step]:
         """The peak within a limit, then the ladder's multiples of `capacity`, or of that
         peak. The peak is found again after the loads, because a machine's speed wanders;
-        a load's share is that of the mean of both. Raises ValueError where there is none.
+        a load's share is that of the mean of both. Raises ValueError where neither is known.
         """
         first, clients = self.find_peak(limit_ms)
-        if not first.good_per_s:
-            raise ValueError(f"no request is answered within {limit_ms} ms")
         capacity = capacity or first.good_per_s
+        if not capacity:
+            raise ValueError(f"no request is answered within {limit_ms} ms")
         steps = []
         for load in self.ladder.loads:
             self.say(f"{load:g} x {capacity:.0f} requests/s within {limit_ms} ms")
@@ -110,11 +111,7 @@ class Bench:
         self.say(f"the peak within {limit_ms} ms again")
         last = self.measure_closed(limit_ms, clients)
         peak = (first.good_per_s + last.good_per_s) / 2
-        shares = [
-            replace(step, share=step.good_per_s / min(peak, step.offered_per_s))
-            for step in steps
-        ]
-        return [first, last, *shares]
+        return [first, last, *(_add_share(step, peak) for step in steps)]
 
     def find_peak(self, limit_ms: int) -> tuple[Step, int]:
         """The closed loop with the most good answers, and its number of clients. The first
@@ -210,6 +207,11 @@ def summarize(replies: Sequence[Reply], limit_ms: int, seconds: float) -> Step:
         others=dict(others),
         answered=len(answered),
     )
+
+
+def _add_share(step: Step, peak: float) -> Step:
+    possible = min(peak, step.offered_per_s)
+    return replace(step, share=step.good_per_s / possible if possible else None)
 
 
 def find_refusal_cost(steps: Sequence[Step]) -> dict[str, float]:

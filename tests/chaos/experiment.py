@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import SubprocessError
 
 import psutil
 
@@ -119,7 +120,9 @@ def _measure_under_load(
         time.sleep(_LOAD_S)
     scene.exchanges += exchanges
     time.sleep(_CALM_S)
-    return measure_memory(find_leaders(scene.stack))
+    return scene.read(
+        "every program", lambda: measure_memory(find_leaders(scene.stack)), default={}
+    )
 
 
 def _harm(scene: Scene, questions: list[Question], report: Report) -> None:
@@ -140,7 +143,7 @@ def _do(event: Event, scene: Scene, report: Report) -> None:
     at_s = time.monotonic() - report.began
     try:
         FAULTS[event.fault](scene, random.Random(event.seed))
-    except (psutil.Error, OSError, ValueError) as error:
+    except (psutil.Error, OSError, ValueError, SubprocessError) as error:
         # The victim may have gone by itself; what remains of the faults is still to come.
         scene.violations.append(f"{event.fault}: {type(error).__name__} {error}")
     lasted_s = time.monotonic() - report.began - at_s

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
 from deploy.stack import Stack
 from tests.chaos.load import Exchange
 from tests.e2e.real_stack import processes
+
+T = TypeVar("T")
 
 #: How soon whatever was killed has to be there again.
 BACK_S = 30.0
@@ -86,13 +89,17 @@ class Scene:
     def find(self, name: str) -> psutil.Process | None:
         """One of the stack's processes by its name in VICTIMS, waited for where it is being
         started; None, and a violation, where it does not come."""
-        found: list[psutil.Process] = []
+        return self.read(name, lambda: VICTIMS[name](self.stack), default=None)
+
+    def read(self, what: str, read: Callable[[], T], default: T) -> T:
+        """What is read, as soon as it can be; the default, and a violation, where it cannot."""
+        found: list[T] = []
 
         def look() -> bool:
-            found[:] = [VICTIMS[name](self.stack)]
-            return found[0].is_running()
+            found.append(read())
+            return True
 
-        return found[0] if self.wait(f"no {name}", look) else None
+        return found[0] if self.wait(f"no {what}", look) else default
 
     def start_strangers(self) -> None:
         """Processes of other people with the names that the stack's have."""
