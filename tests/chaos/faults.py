@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import signal
 import socket
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from urllib.parse import urlsplit
 
+import psutil
 import requests
 
 from benchmarks.arrivals import draw_arrivals
@@ -65,9 +65,11 @@ def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
 
 def kill_readers(scene: Scene, rng: random.Random) -> None:
     """`kill -9` of the processes in which gateway workers have long texts read."""
-    for worker in scene.stack.find_leader("gateway").children():
-        for reader in worker.children():
-            reader.kill()
+    master = scene.find("gateway master")
+    for worker in master.children() if master else ():
+        with suppress(psutil.NoSuchProcess):
+            for reader in worker.children():
+                reader.kill()
 
 
 def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
@@ -80,12 +82,14 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
         if name in (*_DOOR, "gateway worker"):
             windows.enter_context(scene.note(scene.frozen, name))
         victim.suspend()
-        if name == "supervisord":
-            _fill_its_pipes(scene)
-        time.sleep(_STOPS_S[name])
-        # It may have been taken for dead.
-        with suppress(ProcessLookupError, LookupError):
-            victim.send_signal(signal.SIGCONT)
+        try:
+            if name == "supervisord":
+                _fill_its_pipes(scene)
+            time.sleep(_STOPS_S[name])
+        finally:
+            # It may have been taken for dead.
+            with suppress(psutil.NoSuchProcess):
+                victim.resume()
 
 
 def _fill_its_pipes(scene: Scene) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from benchmarks.generator import GRACE_S
 from deploy.stack import ROOT
@@ -37,6 +38,7 @@ class Disorder:
     cut: Sequence[Window] = ()
 
 
+@cache
 def read_problems() -> set[tuple[str, int]]:
     """Slug and status of every problem that docs/api.md lists."""
     text = (ROOT / "docs/api.md").read_text("utf-8")
