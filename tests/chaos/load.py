@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 CLIENTS = 8
-PAUSE_S = 0.03
+#: Before the next request: after a right answer, and after anything else.
+PAUSE_S, LONG_PAUSE_S = 0.03, 0.3
 #: What requests allow themselves.
 LIMITS_MS = (2000, 4000, 8000)
 #: How much longer than promised a client waits, to see how late an answer is.
@@ -155,9 +156,12 @@ def keep_asking(
 
     def run(number: int) -> None:
         rng = random.Random(f"{seed} {number}")
-        while not stop.wait(PAUSE_S):
+        pause_s = PAUSE_S
+        while not stop.wait(pause_s):
             limit_s = rng.choice(LIMITS_MS) / 1000
-            exchanges.append(ask(url, rng.choice(questions), limit_s))
+            exchange = ask(url, rng.choice(questions), limit_s)
+            exchanges.append(exchange)
+            pause_s = PAUSE_S if exchange.outcome == RIGHT else LONG_PAUSE_S
 
     clients = [threading.Thread(target=run, args=(i,)) for i in range(CLIENTS)]
     for client in clients:
