@@ -4,6 +4,7 @@ and what it computes in vain.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +32,8 @@ _PAUSE_S = 0.05
 #: What no client waits for any more is computed for so long at the most; a batch's counters
 #: are on TorchServe's page a moment after its answers.
 _SETTLE_S, _LOOK_S = 600.0, 1.0
+#: Requests by which a server's idle time is found, and how much longer than that is idle still.
+_PROBES, _NEARLY = 3, 2.0
 #: Fewer refusals say nothing about what one costs.
 _FEWEST_REFUSALS = 200
 _CLIENT = "client"
@@ -84,7 +87,7 @@ class Ladder:
     addresses: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bench:
     """A server that runs, and what it is asked."""
 
@@ -93,6 +96,8 @@ class Bench:
     ladder: Ladder
     #: Names what is being done.
     say: Callable[[str], None]
+    #: What a request takes that is alone.
+    _idle_s: float = math.inf
 
     def press(self, limit_ms: int, capacity: float | None) -> list[Step]:
         """The peak within a limit, then the ladder's multiples of `capacity`, or of that
@@ -118,6 +123,7 @@ class Bench:
         loop warms the server up."""
         self.say("warming up")
         self.measure_closed(limit_ms, max(self.ladder.clients))
+        self._idle_s = min(self._probe()[1] for _ in range(_PROBES))
         found = []
         for clients in self.ladder.clients:
             self.say(f"the peak within {limit_ms} ms: {clients} clients")
@@ -154,26 +160,36 @@ class Bench:
         before = self._count_rows()
         replies, cpu_s = measure_cpu(self.running.leaders, ask)
         step = replace(summarize(replies, limit_ms, seconds), cpu_s=cpu_s)
-        self._settle()
+        probes = self._settle()
         after = self._count_rows()
         if before is None or after is None:
             return step
-        # The last one is that of `_settle`.
-        rows = after - before - 1
+        rows = after - before - probes
         good = step.answered - step.late
         late_share = max(0, rows - good) / rows if rows > 0 else None
         return replace(step, rows=rows, late_rows_share=late_share)
 
-    def _settle(self) -> None:
-        """Until an ordinary request is answered: what queued before it is worked off."""
-        client = Client(self.target.url, self.target.headers)
+    def _settle(self) -> int:
+        """Waits until a request that is alone is answered as soon as ever, so that nothing is
+        left of what queued before it; returns how many were answered meanwhile."""
         give_up_at = time.monotonic() + _SETTLE_S
-        while client.ask(self.target.requests[0]) != ANSWERED:
-            if time.monotonic() > give_up_at:
+        answered = 0
+        while time.monotonic() < give_up_at:
+            is_answered, lasted_s = self._probe()
+            answered += is_answered
+            if is_answered and lasted_s <= _NEARLY * self._idle_s:
                 break
             time.sleep(_LOOK_S)
-        client.close()
         time.sleep(_LOOK_S)
+        return answered
+
+    def _probe(self) -> tuple[bool, float]:
+        """Whether one request is answered with 200, and how long that took."""
+        client = Client(self.target.url, self.target.headers)
+        began = time.monotonic()
+        is_answered = client.ask(self.target.requests[0]) == ANSWERED
+        client.close()
+        return is_answered, time.monotonic() - began
 
     def _count_rows(self) -> int | None:
         """Rows that the workers have computed; None where they do not count."""
