@@ -262,9 +262,12 @@ def chart(pressed: Sequence[Pressed]) -> list[Chart]:
             "requests/s answered within the limit",
             {
                 server.name: [
-                    (step.offered_per_s, step.good_per_s)
-                    for step in server.steps
-                    if step.load and step.limit_ms == limit_ms
+                    (0.0, 0.0),
+                    *(
+                        (step.offered_per_s, step.good_per_s)
+                        for step in server.steps
+                        if step.load and step.limit_ms == limit_ms
+                    ),
                 ]
                 for server in pressed
             },

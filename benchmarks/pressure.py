@@ -123,7 +123,9 @@ class Bench:
         loop warms the server up."""
         self.say("warming up")
         self.measure_closed(limit_ms, max(self.ladder.clients))
-        self._idle_s = min(self._probe()[1] for _ in range(_PROBES))
+        probes = [self._probe() for _ in range(_PROBES)]
+        answered = (lasted_s for is_answered, lasted_s in probes if is_answered)
+        self._idle_s = min(answered, default=math.inf)
         found = []
         for clients in self.ladder.clients:
             self.say(f"the peak within {limit_ms} ms: {clients} clients")

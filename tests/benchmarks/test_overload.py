@@ -132,7 +132,7 @@ def test_a_server_has_a_row_per_step_and_a_line_per_limit():
     assert "1 x reset" in loaded
     (picture,) = chart(pressed)
     assert picture.title == "Limit 0.5 s"
-    assert picture.lines == {"ours": [(2.5, 0.5)]}
+    assert picture.lines == {"ours": [(0.0, 0.0), (2.5, 0.5)]}
     assert len(describe(pressed, SMALL)) == 4
 
 
