@@ -225,9 +225,9 @@ class Generator:
             sent = connection.socket.send(connection.unsent)
         except BlockingIOError:
             sent = 0
-        except OSError:
+        except OSError as error:
             # The server takes no more; it may have answered before.
-            self._read(connection)
+            self._read(connection, _name(error))
             return
         connection.unsent = connection.unsent[sent:]
         if bool(connection.unsent) != connection.is_blocked:
@@ -235,20 +235,20 @@ class Generator:
             events = select.EPOLLOUT if connection.is_blocked else 0
             self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
 
-    def _read(self, connection: _Connection) -> None:
-        """An answer may come, and end the request, before all of it has been sent."""
+    def _read(self, connection: _Connection, fault: str = RESET) -> None:
+        """An answer may come, and end the request, before all of it has been sent. Without
+        one the request ends with the fault."""
         try:
             received = connection.socket.recv(_READ_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
-            self._finish(connection, _name(error))
-            return
+            received, fault = b"", REFUSED if fault == REFUSED else _name(error)
         connection.received += received
         if status := read_status(connection.received):
             self._finish(connection, status)
         elif not received:
-            self._finish(connection, RESET)
+            self._finish(connection, fault)
 
     def _finish(self, connection: _Connection, status: str) -> None:
         """The request is over; the connection is kept where it may be used again."""
