@@ -29,7 +29,7 @@ from tests.e2e.real_stack import is_ready, run_deploy
 Fault = Callable[[Scene, random.Random], None]
 
 _HOSTILE_LIMIT_S = 5.0
-_FLOOD_S, _FLOOD_LIMIT_MS, _TIMES_CAPACITY = 3.0, 500, 4
+_FLOOD_S, _FLOOD_LIMIT_MS, _TIMES_CAPACITY, _SENTENCES = 2.0, 500, 4, 500
 _CROWD = 40
 _DOOR = ("nginx master", "nginx worker")
 _WRITERS = ("gateway master", "gateway worker")
@@ -151,13 +151,21 @@ def recycle_group(scene: Scene, rng: random.Random) -> None:
 
 def flood(scene: Scene, rng: random.Random) -> None:
     """Several times the capacity, by clients who do not wait."""
-    body = {"src_lang": "en", "src_text": f"Good {scene.marker}", "tgt_lang": "fr"}
-    target = Target(scene.stack.url, [Request(json.dumps(body).encode(), "/translate")])
+    target = Target(scene.stack.url, write_flood(scene.marker))
     rate = max(100.0, _TIMES_CAPACITY * scene.capacity)
     arrivals = draw_arrivals(rate, _FLOOD_S, rng.randrange(2**32))
     began = time.monotonic()
     replies = ask_at(target, arrivals, ask_within(_FLOOD_LIMIT_MS, addresses=200))
     _take_down(scene, "flood", began, replies)
+
+
+def write_flood(marker: str) -> list[Request]:
+    """Sentences of which no two are alike: in a batch equal ones would be one."""
+    bodies = (
+        {"src_lang": "en", "src_text": f"Room {n}, {marker}.", "tgt_lang": "fr"}
+        for n in range(_SENTENCES)
+    )
+    return [Request(json.dumps(body).encode(), "/translate") for body in bodies]
 
 
 def _take_down(scene: Scene, kind: str, began: float, replies: list[Reply]) -> None:
@@ -201,7 +209,7 @@ def hold_connections(scene: Scene, rng: random.Random) -> None:
             client = held.enter_context(_connect(scene, number))
             beginning = hostility.draw_beginning(rng, scene.marker)
             client.sendall(beginning)
-        time.sleep(3.0)
+        time.sleep(2.0)
 
 
 def leave(scene: Scene, rng: random.Random) -> None:

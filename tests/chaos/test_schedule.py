@@ -101,7 +101,17 @@ def test_faults_are_counted_by_kind():
     ]
 
 
-def test_memory_may_grow_by_a_little():
-    before = {"gateway": 100.0, "java": 300.0}
-    assert not has_grown(before, {"gateway": 130.0, "java": 305.0})
-    assert has_grown(before, {"gateway": 100.0, "java": 345.0})
+@pytest.mark.parametrize(
+    ("after", "grown"),
+    [
+        pytest.param({"gateway": 124.0, "torchserve": 360.0}, False, id="by a little"),
+        pytest.param({"gateway": 126.0, "torchserve": 300.0}, True, id="the gateway"),
+        pytest.param({"gateway": 100.0, "torchserve": 366.0}, True, id="Java"),
+        pytest.param(
+            {"gateway": 100.0, "torchserve": 300.0, "nginx": 26.0}, True, id="nginx"
+        ),
+    ],
+)
+def test_memory_may_grow_by_a_little(after: dict[str, float], grown: bool):
+    before = {"gateway": 100.0, "torchserve": 300.0}
+    assert has_grown(before, after) == grown
