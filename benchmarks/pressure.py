@@ -83,7 +83,7 @@ class Ladder:
     #: Numbers of clients among which the peak is looked for, and for how long each.
     clients: Sequence[int]
     peak_s: float
-    #: Addresses that the open loop's clients have.
+    #: That the clients have: a server may bound what it does for one.
     addresses: int = 1
 
 
@@ -102,7 +102,8 @@ class Bench:
     def press(self, limit_ms: int, capacity: float | None) -> list[Step]:
         """The peak within a limit, then the ladder's multiples of `capacity`, or of that
         peak. The peak is found again after the loads, because a machine's speed wanders;
-        a load's share is that of the mean of both. Raises ValueError where neither is known.
+        a load's share is that of the mean of both, or of the best load where that is more.
+        Raises ValueError where neither capacity nor peak is known.
         """
         first, clients = self.find_peak(limit_ms)
         capacity = capacity or first.good_per_s
@@ -115,7 +116,8 @@ class Bench:
             steps.append(replace(step, load=load))
         self.say(f"the peak within {limit_ms} ms again")
         last = self.measure_closed(limit_ms, clients)
-        peak = (first.good_per_s + last.good_per_s) / 2
+        mean = (first.good_per_s + last.good_per_s) / 2
+        peak = max([mean, *(step.good_per_s for step in steps)])
         return [first, last, *(_add_share(step, peak) for step in steps)]
 
     def find_peak(self, limit_ms: int) -> tuple[Step, int]:
@@ -138,7 +140,7 @@ class Bench:
         return self._measure(
             lambda: ask_again(
                 self.target,
-                ask_within(limit_ms),
+                ask_within(limit_ms, addresses=self.ladder.addresses),
                 clients=clients,
                 seconds=seconds,
                 pause_s=_PAUSE_S,
