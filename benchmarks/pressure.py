@@ -62,6 +62,8 @@ class Step:
     #: (the client's) and `unsent` among them.
     others: Mapping[str, int]
     answered: int
+    #: Until the last client had its answer, or had given up.
+    lasted_s: float = 0.0
     #: Computed by the workers, and the share of them that no client got in time; None
     #: where the server does not count.
     rows: int | None = None
@@ -226,6 +228,7 @@ def summarize(replies: Sequence[Reply], limit_ms: int, seconds: float) -> Step:
         refusal_p99_ms=percentile(refusals, 0.99),
         others=dict(others),
         answered=len(answered),
+        lasted_s=max((reply.ended_s for reply in replies), default=seconds),
     )
 
 
@@ -236,12 +239,13 @@ def _add_share(step: Step, peak: float) -> Step:
 
 def find_refusal_cost(steps: Sequence[Step]) -> dict[str, float]:
     """Milliseconds of CPU per refusal by program, by least squares over the steps: what a
-    program spends is so much per refusal and so much per other request. Empty where few
+    program spends is so much per refusal, per other request and per second. Empty where few
     were refused."""
     if sum(step.refused for step in steps) < _FEWEST_REFUSALS:
         return {}
     counts = [
-        (step.refused, step.answered + sum(step.others.values())) for step in steps
+        (step.refused, step.answered + sum(step.others.values()), step.lasted_s)
+        for step in steps
     ]
     programs = set(steps[0].cpu_s) - {_CLIENT}
     costs = {}
