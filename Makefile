@@ -38,11 +38,14 @@ check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 
-bench: up  ## measure all of docs/performance.md, two hours; stops the running stack
+bench: up  ## measure all of docs/performance.md, three hours; stops the running stack
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json
 	@$(BIN)/python -m deploy down
 	$(BENCHMARK) hostile --kilobytes 1040 --out $(FIGURES)/hostile.json
+	$(BENCHMARK) overload --out $(FIGURES)/overload.json --plot $(FIGURES)/overload.svg
+	$(BENCHMARK) overload --model 418M --clients 1,4,16,64 --peak-s 20 --out $(FIGURES)/overload-418M.json --plot $(FIGURES)/overload-418M.svg
+	$(BENCHMARK) overload --against litserve,rayserve --limits 2000 --seconds 30 --out $(FIGURES)/overload-peers.json --plot $(FIGURES)/overload-peers.svg
 	$(BENCHMARK) engine --limit-s 2 --repetitions 2 --compute-types float32,bfloat16,int8 --out $(FIGURES)/engine.json --plot $(FIGURES)/engine.svg
 	$(BENCHMARK) engine --model 418M --engines ctranslate2 --limit-s 20 --repetitions 1 --batches 1,8,64 --compute-types float32,int8 --out $(FIGURES)/engine-418M.json
 	$(BENCHMARK) study --out $(FIGURES)/study.json --plot $(FIGURES)/study.svg

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import psutil
@@ -23,6 +23,18 @@ Clock = Mapping[str, Mapping[int, float]]
 
 Result = TypeVar("Result")
 
+
+@dataclass(frozen=True)
+class Holding:
+    """What a program's processes have together. Memory is in megabytes; resident memory
+    counts what several of them share for each, the proportional set size once."""
+
+    pss_mb: float
+    rss_mb: float
+    files: int
+    threads: int
+
+
 _TORCHSERVE, _WORKERS, _CLIENT = "torchserve", "workers", "client"
 
 
@@ -37,7 +49,7 @@ def measure_cost(leaders: Leaders, measure: Callable[[], Load]) -> Load:
     return replace(
         load,
         cpu_ms=divide(spent, load.answers),
-        memory_mb=_measure_memory(leaders),
+        memory_mb=measure_memory(leaders),
     )
 
 
@@ -74,13 +86,33 @@ def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
                 os.sched_setaffinity(thread.id, cores)
 
 
-def _measure_memory(leaders: Leaders) -> dict[str, float]:
+def measure_memory(leaders: Leaders) -> dict[str, float]:
     """Megabytes of each program: proportional set size, in which memory shared by several
     processes is counted once."""
     return {
         program: sum(map(_read_pss, family)) / 1e6
         for program, family in _find_families(leaders).items()
     }
+
+
+def measure_holdings(leaders: Leaders) -> dict[str, Holding]:
+    """What each program has, and supervisord, which has started them."""
+    families = _find_families(leaders)
+    supervisors = {leader.parent() for leader in leaders.values()} - {None}
+    families["supervisord"] = [process for process in supervisors if process]
+    return {program: _measure_holding(family) for program, family in families.items()}
+
+
+def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
+    """A process that ends meanwhile has nothing."""
+    pss = rss = files = threads = 0
+    for process in family:
+        with suppress(psutil.Error):
+            memory = process.memory_full_info()
+            files += process.num_fds()
+            threads += process.num_threads()
+            pss, rss = pss + memory.pss, rss + memory.rss
+    return Holding(pss / 1e6, rss / 1e6, files, threads)
 
 
 def sum_cpu(load: Load) -> float | None:

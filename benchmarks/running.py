@@ -81,6 +81,11 @@ def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Runn
         _deploy("down", run, timeout_s=_STOP_S)
 
 
+def reload(run: Path) -> None:
+    """`make reload` of the stack in this directory. Raises StackError with what it said."""
+    _deploy("reload", run, timeout_s=_STOP_S)
+
+
 @contextmanager
 def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
     """The same stack, asked at TorchServe's own door. Raises StackError."""

@@ -1,0 +1,162 @@
+"""One chaos: a healthy stack is measured under load, has its faults, has to be ready again,
+and is measured under the same load; what was seen is the report.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import SubprocessError
+
+import psutil
+
+from benchmarks.generator import ask_again, ask_within
+from benchmarks.load import Target
+from benchmarks.processes import find_leaders, measure_memory
+from deploy.stack import Stack
+from tests.chaos import traces
+from tests.chaos.faults import FAULTS, flood, write_flood
+from tests.chaos.load import RIGHT, Question, ask, keep_asking, learn, write_questions
+from tests.chaos.scene import BACK_S, Scene
+from tests.chaos.schedule import Event, draw_schedule
+from tests.chaos.verdicts import Disorder, list_faults
+from tests.e2e.real_stack import is_ready
+
+#: Clients, length and limit of the look for the capacity.
+_PEAK_CLIENTS, _PEAK_S, _PEAK_LIMIT_MS = 32, 3.0, 5000
+_LOAD_S, _CALM_S = 5.0, 2.0
+EXTRA = 3
+
+
+@dataclass
+class Report:
+    """What was done, and what must not have happened."""
+
+    seed: int
+    #: Seconds since the first fault, and its name.
+    schedule: list[str] = field(default_factory=list)
+    #: Answers to the clients who asked all the time.
+    outcomes: Counter[str] = field(default_factory=Counter)
+    #: When the first fault came, by the monotonic clock.
+    began: float = 0.0
+    wrong_answers: list[str] = field(default_factory=list)
+    #: What the faults themselves saw.
+    violations: list[str] = field(default_factory=list)
+    ready_after_s: float = 0.0
+    #: Megabytes by program under the same load, before the faults and after them.
+    memory_mb: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    hurt_strangers: list[str] = field(default_factory=list)
+    traces: list[str] = field(default_factory=list)
+
+    def explain(self, *found: str) -> str:
+        """What a failed test says."""
+        return "\n".join(
+            [
+                *found,
+                f"Repeat with CHAOS_SEED={self.seed}. The faults, in seconds:",
+                *self.schedule,
+                f"answers: {dict(self.outcomes)}",
+                f"ready after {self.ready_after_s:.1f} s",
+                *(f"MB: {_round(megabytes)}" for megabytes in self.memory_mb),
+            ]
+        )
+
+
+def _round(megabytes: Mapping[str, float]) -> dict[str, int]:
+    return {name: round(mb) for name, mb in megabytes.items()}
+
+
+def run(stack: Stack, cache: Path, seed: int) -> Report:
+    """All of it, in less than three minutes."""
+    scene = Scene(stack, cache, marker=f"zq{seed}qz")
+    report = Report(seed)
+    questions = learn(stack.url, write_questions(scene.marker))
+    try:
+        with traces.watch_open_files(stack, scene.marker) as open_files:
+            scene.capacity = _find_capacity(scene)
+            # The first time batches of every length make their buffers.
+            _measure_under_load(scene, questions, seed)
+            before = _measure_under_load(scene, questions, seed)
+            scene.start_strangers()
+            _harm(scene, questions, report)
+            _await_ready(scene, questions[0], report)
+            after = _measure_under_load(scene, questions, seed)
+        report.memory_mb = (before, after)
+        report.hurt_strangers = scene.find_hurt_strangers()
+        report.traces = [
+            *traces.find_in_files(stack.run, scene.marker),
+            *sorted(open_files),
+        ]
+    finally:
+        scene.end_strangers()
+    disorder = Disorder(scene.shut, scene.frozen, scene.cut)
+    report.wrong_answers = list_faults(scene.exchanges, disorder, report.began)
+    report.violations = scene.violations
+    return report
+
+
+def _find_capacity(scene: Scene) -> float:
+    target = Target(scene.stack.url, write_flood(scene.marker))
+    replies = ask_again(
+        target,
+        ask_within(_PEAK_LIMIT_MS),
+        clients=_PEAK_CLIENTS,
+        seconds=_PEAK_S,
+        pause_s=0.1,
+    )
+    return sum(reply.status == "200" for reply in replies) / _PEAK_S
+
+
+def _measure_under_load(
+    scene: Scene, questions: list[Question], seed: int
+) -> dict[str, float]:
+    """Megabytes by program after some seconds of the clients and one flood."""
+    with keep_asking(scene.stack.url, questions, seed) as exchanges:
+        flood(scene, random.Random(seed))
+        time.sleep(_LOAD_S)
+    scene.exchanges += exchanges
+    time.sleep(_CALM_S)
+    return scene.read(
+        "every program", lambda: measure_memory(find_leaders(scene.stack)), default={}
+    )
+
+
+def _harm(scene: Scene, questions: list[Question], report: Report) -> None:
+    report.began = time.monotonic()
+    events = draw_schedule(report.seed, list(FAULTS), EXTRA)
+    with keep_asking(scene.stack.url, questions, report.seed) as exchanges:
+        for event in events:
+            time.sleep(event.pause_s)
+            _do(event, scene, report)
+    report.outcomes = Counter(
+        e.outcome if e.outcome == RIGHT else f"{e.outcome} {e.status} {e.slug}".strip()
+        for e in exchanges
+    )
+    scene.exchanges += exchanges
+
+
+def _do(event: Event, scene: Scene, report: Report) -> None:
+    at_s = time.monotonic() - report.began
+    try:
+        FAULTS[event.fault](scene, random.Random(event.seed))
+    except (psutil.Error, OSError, ValueError, SubprocessError) as error:
+        # The victim may have gone by itself; what remains of the faults is still to come.
+        scene.violations.append(f"{event.fault}: {type(error).__name__} {error}")
+    lasted_s = time.monotonic() - report.began - at_s
+    report.schedule.append(f"{at_s:6.1f} {event.fault}, {lasted_s:.1f} s")
+
+
+def _await_ready(scene: Scene, question: Question, report: Report) -> None:
+    began = time.monotonic()
+
+    def is_whole() -> bool:
+        answer = ask(scene.stack.url, question, BACK_S)
+        return answer.outcome == RIGHT and is_ready(scene.stack.url)
+
+    if not scene.wait("ready again after the last fault", is_whole):
+        scene.wait("ready again at all", is_whole)
+    report.ready_after_s = time.monotonic() - began

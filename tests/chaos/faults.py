@@ -1,0 +1,259 @@
+"""The faults: each does harm to a scene, a second or a few long, and leaves the healing to
+the stack. What they draw comes from the schedule's seed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from functools import partial
+from urllib.parse import urlsplit
+
+import psutil
+import requests
+
+from benchmarks.arrivals import draw_arrivals
+from benchmarks.generator import Reply, ask_at, ask_within, name_address
+from benchmarks.load import Request, Target
+from tests.chaos import hostility
+from tests.chaos.load import BROKEN, HUNG, PROBLEM, RIGHT, Exchange, Question, ask
+from tests.chaos.scene import VICTIMS, Scene
+from tests.e2e.real_stack import is_ready, run_deploy
+
+Fault = Callable[[Scene, random.Random], None]
+
+_HOSTILE_LIMIT_S = 5.0
+_FLOOD_S, _FLOOD_LIMIT_MS, _TIMES_CAPACITY, _SENTENCES = 2.0, 500, 4, 500
+_CROWD = 40
+_DOOR = ("nginx master", "nginx worker")
+_WRITERS = ("gateway master", "gateway worker")
+#: A process that stands still for longer than these seconds would be taken for dead.
+_STOPS_S = {
+    "nginx worker": 1.5,
+    "gateway worker": 2.0,
+    "java": 3.0,
+    "model worker": 3.0,
+    "registrar": 4.0,
+    "supervisord": 4.0,
+}
+
+
+def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
+    """`kill -9`. Connections break only while it is nginx that is killed, and the answer ends
+    that a gateway process is writing."""
+    victim = scene.find(name)
+    if victim is None:
+        return
+    with ExitStack() as windows:
+        if name in _DOOR:
+            windows.enter_context(scene.note(scene.shut, name))
+        if name in _WRITERS:
+            scene.note_cut(name)
+        victim.kill()
+        if name in _DOOR:
+            scene.wait(
+                f"{name} after kill -9", lambda: _is_new(scene, name, victim.pid)
+            )
+            scene.wait("the door", lambda: _is_open(scene))
+
+
+def kill_readers(scene: Scene, rng: random.Random) -> None:
+    """`kill -9` of the processes in which gateway workers have long texts read."""
+    master = scene.find("gateway master")
+    for worker in master.children() if master else ():
+        with suppress(psutil.NoSuchProcess):
+            for reader in worker.children():
+                reader.kill()
+
+
+def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
+    """`kill -STOP`, and `-CONT` after a while. Answers are late by as much where they had to
+    pass through the process."""
+    victim = scene.find(name)
+    if victim is None:
+        return
+    with ExitStack() as windows:
+        if name in (*_DOOR, "gateway worker"):
+            windows.enter_context(scene.note(scene.frozen, name))
+        victim.suspend()
+        try:
+            if name == "supervisord":
+                _fill_its_pipes(scene)
+            time.sleep(_STOPS_S[name])
+        finally:
+            # It may have been taken for dead.
+            with suppress(psutil.NoSuchProcess):
+                victim.resume()
+
+
+def _fill_its_pipes(scene: Scene) -> None:
+    """More lines of log than a pipe has room for: each of these is one of nginx's."""
+    request = Request(b"", "/no/such/path")
+    began = time.monotonic()
+    replies = ask_at(
+        Target(scene.stack.url, [request]),
+        [number / 300 for number in range(900)],
+        ask_within(_FLOOD_LIMIT_MS),
+    )
+    _take_down(scene, "junk while supervisord stands still", began, replies)
+
+
+def reload(scene: Scene, rng: random.Random) -> None:
+    """`make reload`, when everything is up."""
+    if scene.wait("ready for a reload", lambda: is_ready(scene.stack.url)):
+        run = str(scene.stack.run)
+        done = run_deploy("reload", "--run-dir", run, cache=scene.cache)
+        if done.returncode != 0:
+            scene.violations.append(f"reload: {done.stdout}{done.stderr}")
+
+
+def break_map(scene: Scene, rng: random.Random) -> None:
+    """Somebody edits the map and has got as far as a syntax error when a gateway worker dies
+    and another one is forked; then the edit is undone."""
+    master, worker = scene.find("gateway master"), scene.find("gateway worker")
+    if master is None or worker is None:
+        return
+    right = scene.stack.map.read_bytes()
+    scene.stack.map.write_bytes(right[: rng.randrange(1, len(right))])
+    try:
+        scene.note_cut("gateway worker")
+        worker.kill()
+        time.sleep(3.0)
+        if not master.is_running():
+            scene.violations.append("a map being edited ended the whole gateway")
+    finally:
+        scene.stack.map.write_bytes(right)
+
+
+def recycle_group(scene: Scene, rng: random.Random) -> None:
+    """The number of a program's process group has become a stranger's, as after a reboot or
+    when process numbers have come round; then the program is started anew."""
+    leader = scene.find("registrar")
+    sleep = shutil.which("sleep")
+    if leader is None or sleep is None:
+        return
+    stranger = scene.start_stranger(["sleep", "600"], sleep)
+    record = scene.stack.run / "registrar.group"
+    document = json.loads(record.read_text())
+    record.write_text(json.dumps(document | {"group": stranger.pid}))
+    leader.kill()
+    scene.wait(
+        "the registrar's new record",
+        lambda: json.loads(record.read_text())["group"] != stranger.pid,
+    )
+
+
+def flood(scene: Scene, rng: random.Random) -> None:
+    """Several times the capacity, by clients who do not wait."""
+    target = Target(scene.stack.url, write_flood(scene.marker))
+    rate = max(100.0, _TIMES_CAPACITY * scene.capacity)
+    arrivals = draw_arrivals(rate, _FLOOD_S, rng.randrange(2**32))
+    began = time.monotonic()
+    replies = ask_at(target, arrivals, ask_within(_FLOOD_LIMIT_MS, addresses=200))
+    _take_down(scene, "flood", began, replies)
+
+
+def write_flood(marker: str) -> list[Request]:
+    """Sentences of which no two are alike: in a batch equal ones would be one."""
+    bodies = (
+        {"src_lang": "en", "src_text": f"Room {n}, {marker}.", "tgt_lang": "fr"}
+        for n in range(_SENTENCES)
+    )
+    return [Request(json.dumps(body).encode(), "/translate") for body in bodies]
+
+
+def _take_down(scene: Scene, kind: str, began: float, replies: list[Reply]) -> None:
+    outcomes = {"200": RIGHT, "timeout": HUNG, "reset": BROKEN, "refused": BROKEN}
+    scene.exchanges += [
+        Exchange(
+            kind,
+            began + reply.ended_s - reply.latency_s + reply.lag_s,
+            began + reply.ended_s,
+            _FLOOD_LIMIT_MS / 1000,
+            outcomes.get(reply.status, PROBLEM),
+            int(reply.status) if reply.status.isdecimal() else 0,
+            detail=reply.status,
+        )
+        for reply in replies
+    ]
+
+
+def send_texts(scene: Scene, rng: random.Random) -> None:
+    """Texts that are slow to read for whoever reads them carelessly, several at a time."""
+    _send(scene, [hostility.draw_text(rng, scene.marker) for _ in range(4)])
+
+
+def send_junk(scene: Scene, rng: random.Random) -> None:
+    """Bodies that are no request."""
+    _send(scene, [hostility.draw_junk(rng, scene.marker) for _ in range(20)])
+
+
+def _send(scene: Scene, questions: list[Question]) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        asked = threads.map(
+            lambda question: ask(scene.stack.url, question, _HOSTILE_LIMIT_S), questions
+        )
+        scene.exchanges += asked
+
+
+def hold_connections(scene: Scene, rng: random.Random) -> None:
+    """Clients that begin a request and do not go on."""
+    with ExitStack() as held:
+        for number in range(_CROWD):
+            client = held.enter_context(_connect(scene, number))
+            beginning = hostility.draw_beginning(rng, scene.marker)
+            client.sendall(beginning)
+        time.sleep(2.0)
+
+
+def leave(scene: Scene, rng: random.Random) -> None:
+    """Clients that ask for much and hang up."""
+    text = f"Good morning {scene.marker}\n" * 500
+    body = {"src_lang": "en", "src_text": text, "tgt_lang": "fr"}
+    message = hostility.write_message(json.dumps(body).encode())
+    for number in range(_CROWD):
+        with _connect(scene, number) as client:
+            client.sendall(message)
+            time.sleep(rng.uniform(0, 0.05))
+
+
+def _connect(scene: Scene, number: int) -> socket.socket:
+    parts = urlsplit(scene.stack.url)
+    address = (parts.hostname or "", parts.port or 0)
+    return socket.create_connection(
+        address, timeout=5, source_address=(name_address(number), 0)
+    )
+
+
+def _is_new(scene: Scene, name: str, pid: int) -> bool:
+    return VICTIMS[name](scene.stack).pid != pid
+
+
+def _is_open(scene: Scene) -> bool:
+    """nginx refuses TRACE without asking the gateway."""
+    return requests.request("TRACE", scene.stack.url, timeout=2).status_code > 0
+
+
+FAULTS: dict[str, Fault] = {
+    **{
+        f"kill {name}": partial(kill, name=name)
+        for name in (*_DOOR, "gateway master", "gateway worker", "registrar", "java")
+    },
+    "kill readers": kill_readers,
+    "kill model worker": partial(kill, name="model worker"),
+    **{f"stop {name}": partial(stop, name=name) for name in _STOPS_S},
+    "reload": reload,
+    "broken map": break_map,
+    "recycled group": recycle_group,
+    "flood": flood,
+    "hostile texts": send_texts,
+    "junk": send_junk,
+    "held connections": hold_connections,
+    "leaving clients": leave,
+}

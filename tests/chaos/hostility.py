@@ -1,0 +1,75 @@
+"""Requests that nobody should send, drawn from a seed: texts that are slow to read, bodies
+that are no request, and requests that are never finished.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import string
+
+from tests.chaos.load import Question
+
+#: Of a body: just under what the door lets through.
+_LARGEST_BYTES = 1_000_000
+_SIZES = (16_000, 64_000, 256_000, _LARGEST_BYTES)
+_PIECES = (
+    *("a", "1,", "a\n", "{{", "```", "a@", ":a", "`", "…", "。「", "a. ", "ｗ", "\n"),
+    *("\u200b", "<b>x</b>", "&amp;", "<a ", "<![", "<a b='", "&", "<!--", "</p>"),
+)
+_HTML_MARKS = "<&"
+
+
+def draw_text(rng: random.Random, marker: str) -> Question:
+    """A piece again and again, or one of up to six random characters, as one text."""
+    alphabet = string.ascii_letters + string.digits + string.punctuation + " \n\t中あ가"
+    drawn = "".join(rng.choices(alphabet, k=rng.randint(1, 6)))
+    piece = rng.choice([*_PIECES, drawn])
+    size = rng.choice(_SIZES)
+    width = len(json.dumps(piece, ensure_ascii=False).encode()) - 2
+    body = {
+        "src_lang": "en",
+        "src_text": marker + piece * (size // width),
+        "tgt_lang": "fr",
+        "format": "html" if piece[0] in _HTML_MARKS else "text",
+    }
+    kind = f"text of {piece!r}, {size} bytes"
+    return Question(kind, json.dumps(body, ensure_ascii=False).encode())
+
+
+def draw_junk(rng: random.Random, marker: str) -> Question:
+    """A body that is no request."""
+    name, path = marker.encode(), rng.choice(["/", "/translate", "/identify"])
+    headers = {}
+    kind = rng.choice(["bytes", "depth", "numbers", "gzip", "list", "cut", "path"])
+    match kind:
+        case "depth":
+            body = b'{"src_text": "%s", "x": ' % name + b"[" * 100_000
+        case "numbers":
+            body = b'{"src_text": "%s", "beam_size": %s}' % (name, b"9" * 5000)
+        case "gzip":
+            body = gzip.compress(name + b" " * 20_000_000, 9, mtime=0)
+            headers = {"Content-Encoding": "gzip"}
+        case "list":
+            body = json.dumps({"src_text": [marker] * 1001, "tgt_lang": "fr"}).encode()
+        case "cut":
+            whole = json.dumps({"src_text": marker, "tgt_lang": "fr"}).encode()
+            body = whole[: rng.randrange(len(whole))]
+        case "path":
+            body, path = name, f"/no/such/path/{rng.randrange(10)}"
+        case _:
+            body = name + rng.randbytes(rng.randint(0, 10_000))
+    return Question(f"junk: {kind}", body, path=path, headers=headers)
+
+
+def write_message(body: bytes) -> bytes:
+    """A request as it goes over the wire."""
+    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def draw_beginning(rng: random.Random, marker: str) -> bytes:
+    """The first part of a request: of its line, its headers or its body."""
+    whole = write_message(json.dumps({"src_text": marker * 100}).encode())
+    return whole[: rng.randrange(1, len(whole) - 1)]

@@ -1,0 +1,174 @@
+"""Clients whose right answers are known, and what each of their requests got."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+CLIENTS = 8
+#: Before the next request: after a right answer, and after anything else.
+PAUSE_S, LONG_PAUSE_S = 0.03, 0.3
+#: What requests allow themselves.
+LIMITS_MS = (2000, 4000, 8000)
+#: How much longer than promised a client waits, to see how late an answer is.
+_PATIENCE_S = 6.0
+
+#: The detail of a connection that broke within an answer.
+CUT = http.client.IncompleteRead.__name__
+RIGHT, WRONG, PROBLEM, BROKEN, HUNG = "right", "wrong", "problem", "broken", "hung"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request, and the answer that it must get: `translated`, or a problem's slug."""
+
+    kind: str
+    body: bytes
+    right: Any = None
+    path: str = "/translate"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a request got; times are of the monotonic clock."""
+
+    kind: str
+    began: float
+    ended: float
+    limit_s: float
+    outcome: str
+    status: int = 0
+    slug: str = ""
+    detail: str = ""
+
+    @property
+    def lasted_s(self) -> float:
+        """From connecting to the end of the answer."""
+        return self.ended - self.began
+
+
+def write_questions(marker: str) -> list[Question]:
+    """Requests of every shape, with a word in each that nobody else writes."""
+    masked = "{" + marker + "}"
+    shapes: dict[str, Any] = {
+        "sentence": {"src_text": f"My name is {masked}.", "tgt_lang": "fr"},
+        "list": {
+            "src_text": ["See you tomorrow", f"My name is {masked}."],
+            "tgt_lang": "de",
+        },
+        "document": {
+            "src_text": f"- Good morning\n- See you tomorrow\n\n`{marker}`\n",
+            "tgt_lang": "fr",
+        },
+        "html": {
+            "src_text": f'<p id="{marker}">My name is <b>Anna</b>.</p>',
+            "tgt_lang": "de",
+            "format": "html",
+        },
+        "unknown language": {"src_text": marker, "tgt_lang": "xx"},
+    }
+    return [
+        Question(kind, json.dumps({"src_lang": "en", **shape}).encode())
+        for kind, shape in shapes.items()
+    ]
+
+
+def learn(url: str, questions: Sequence[Question]) -> list[Question]:
+    """The questions with the answers that the healthy stack gives."""
+    return [_learn(url, question) for question in questions]
+
+
+def _learn(url: str, question: Question) -> Question:
+    status, _, document = _exchange(url, question, 30.0, 30.0)
+    right = document["translated"] if status == 200 else document["type"]
+    return Question(question.kind, question.body, right)
+
+
+def ask(url: str, question: Question, limit_s: float) -> Exchange:
+    """Asks on a connection of its own. An answer to a question without a right one is
+    `right` where it is 200."""
+    began = time.monotonic()
+    status, slug, detail = 0, "", ""
+    try:
+        patience_s = limit_s + _PATIENCE_S
+        status, content_type, document = _exchange(url, question, limit_s, patience_s)
+    except TimeoutError:
+        outcome = HUNG
+    except (OSError, http.client.HTTPException) as error:
+        outcome, detail = BROKEN, type(error).__name__
+    except ValueError as error:
+        outcome, detail = WRONG, type(error).__name__
+    else:
+        outcome = _judge(status, content_type, document, question.right)
+        slug = str(document.get("type", "")).rpartition(":")[2]
+    return Exchange(
+        *(question.kind, began, time.monotonic(), limit_s),
+        *(outcome, status, slug, detail),
+    )
+
+
+def _exchange(
+    url: str, question: Question, limit_s: float, patience_s: float
+) -> tuple[int, str, dict[str, Any]]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=patience_s)
+    headers = {
+        "X-Timeout-Ms": str(round(limit_s * 1000)),
+        "Connection": "close",
+        **question.headers,
+    }
+    try:
+        connection.request("POST", question.path, question.body, headers)
+        response = connection.getresponse()
+        content_type = response.headers.get_content_type()
+        return response.status, content_type, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def _judge(
+    status: int, content_type: str, document: Mapping[str, Any], right: Any
+) -> str:
+    if status == 200:
+        is_right = right is None or document.get("translated") == right
+        return RIGHT if is_right else WRONG
+    if content_type != "application/problem+json":
+        return WRONG
+    return RIGHT if document.get("type") == right else PROBLEM
+
+
+@contextmanager
+def keep_asking(
+    url: str, questions: Sequence[Question], seed: int
+) -> Iterator[list[Exchange]]:
+    """Clients that ask without pause for as long as the block lasts; the list is complete
+    after it."""
+    exchanges: list[Exchange] = []
+    stop = threading.Event()
+
+    def run(number: int) -> None:
+        rng = random.Random(f"{seed} {number}")
+        pause_s = PAUSE_S
+        while not stop.wait(pause_s):
+            limit_s = rng.choice(LIMITS_MS) / 1000
+            exchange = ask(url, rng.choice(questions), limit_s)
+            exchanges.append(exchange)
+            pause_s = PAUSE_S if exchange.outcome == RIGHT else LONG_PAUSE_S
+
+    clients = [threading.Thread(target=run, args=(i,)) for i in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    try:
+        yield exchanges
+    finally:
+        stop.set()
+        for client in clients:
+            client.join()

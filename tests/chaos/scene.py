@@ -1,0 +1,168 @@
+"""What the faults act on: a stack, when parts of it were out of order on purpose, and
+strangers that must not notice.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from deploy.stack import Stack
+from tests.chaos.load import Exchange
+from tests.e2e.real_stack import processes
+
+T = TypeVar("T")
+
+#: How soon whatever was killed has to be there again.
+BACK_S = 30.0
+_LOOK_S, _CUT_S = 0.05, 5.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """A time in which something was killed or stopped, by the monotonic clock."""
+
+    part: str
+    began: float
+    ended: float
+
+    def overlap(self, exchange: Exchange) -> float:
+        """Seconds that it shares with a request."""
+        began = max(self.began, exchange.began)
+        return max(0.0, min(self.ended, exchange.ended) - began)
+
+
+@dataclass
+class Scene:
+    """A stack under test."""
+
+    stack: Stack
+    cache: Path
+    marker: str
+    #: Requests/s that it answers.
+    capacity: float = 0.0
+    #: In which connections may break: nginx itself was killed.
+    shut: list[Window] = field(default_factory=list)
+    #: In which answers may end in the middle: a gateway process was killed that wrote them.
+    cut: list[Window] = field(default_factory=list)
+    #: In which answers may be late by as much: a process in their way was stopped.
+    frozen: list[Window] = field(default_factory=list)
+    #: Of the faults' own requests.
+    exchanges: list[Exchange] = field(default_factory=list)
+    #: What the faults saw go wrong.
+    violations: list[str] = field(default_factory=list)
+    strangers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @contextmanager
+    def note(self, windows: list[Window], part: str) -> Iterator[None]:
+        """A window for as long as the block lasts."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            windows.append(Window(part, began, time.monotonic()))
+
+    def note_cut(self, part: str) -> None:
+        """A window from now on: what a killed master has left running is ended soon after."""
+        now = time.monotonic()
+        self.cut.append(Window(part, now, now + _CUT_S))
+
+    def wait(self, what: str, condition: Callable[[], bool]) -> bool:
+        """Whether a condition comes in time; a violation where it does not."""
+        give_up_at = time.monotonic() + BACK_S
+        while not _holds(condition):
+            if time.monotonic() > give_up_at:
+                self.violations.append(f"{what}: not within {BACK_S:g} s")
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+    def find(self, name: str) -> psutil.Process | None:
+        """One of the stack's processes by its name in VICTIMS, waited for where it is being
+        started; None, and a violation, where it does not come."""
+        return self.read(name, lambda: VICTIMS[name](self.stack), default=None)
+
+    def read(self, what: str, read: Callable[[], T], default: T) -> T:
+        """What is read, as soon as it can be; the default, and a violation, where it cannot."""
+        found: list[T] = []
+
+        def look() -> bool:
+            found.append(read())
+            return True
+
+        return found[0] if self.wait(f"no {what}", look) else default
+
+    def start_strangers(self) -> None:
+        """Processes of other people with the names that the stack's have."""
+        sleep = shutil.which("sleep")
+        assert sleep
+        for name in ("nginx", "gunicorn", "java", "supervisord"):
+            self.start_stranger([name, "600"], sleep)
+        code = "import time; time.sleep(600)"
+        words = ["model_service_worker.py", "org.pytorch.serve.ModelServer"]
+        self.start_stranger([sys.executable, "-c", code, *words], sys.executable)
+
+    def start_stranger(
+        self, command: list[str], executable: str
+    ) -> subprocess.Popen[bytes]:
+        """In a session and process group of its own."""
+        stranger = subprocess.Popen(
+            command, executable=executable, start_new_session=True
+        )
+        self.strangers.append(stranger)
+        return stranger
+
+    def find_hurt_strangers(self) -> list[str]:
+        """Those that have ended or stand still."""
+        return [
+            f"{stranger.args!r} ({stranger.pid})"
+            for stranger in self.strangers
+            if stranger.poll() is not None
+            or psutil.Process(stranger.pid).status() == psutil.STATUS_STOPPED
+        ]
+
+    def end_strangers(self) -> None:
+        """All that are left."""
+        for stranger in self.strangers:
+            stranger.kill()
+            stranger.wait(10)
+
+
+def _holds(condition: Callable[[], bool]) -> bool:
+    """What is being started anew cannot be read at every moment."""
+    with suppress(psutil.Error, OSError, ValueError, LookupError, StopIteration):
+        return condition()
+    return False
+
+
+def _find(stack: Stack, word: str) -> psutil.Process:
+    return next(p for p in processes(stack) if word in " ".join(p.cmdline()))
+
+
+def _find_leader(program: str) -> Callable[[Stack], psutil.Process]:
+    return lambda stack: stack.find_leader(program)
+
+
+def _find_child(program: str) -> Callable[[Stack], psutil.Process]:
+    return lambda stack: stack.find_leader(program).children()[-1]
+
+
+VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
+    "nginx master": _find_leader("nginx"),
+    "nginx worker": _find_child("nginx"),
+    "gateway master": _find_leader("gateway"),
+    "gateway worker": _find_child("gateway"),
+    "registrar": _find_leader("registrar"),
+    "java": lambda stack: _find(stack, "org.pytorch.serve.ModelServer"),
+    "model worker": lambda stack: _find(stack, "model_service_worker"),
+    "supervisord": lambda stack: processes(stack)[0],
+}

@@ -1,0 +1,38 @@
+"""Random faults on a real stack under load, and what must hold all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.experiment import Report
+from tests.chaos.load import RIGHT
+from tests.chaos.scene import BACK_S
+from tests.chaos.verdicts import has_grown
+
+pytestmark = pytest.mark.chaos
+
+
+def test_every_request_gets_one_right_answer_or_a_problem_in_time(report: Report):
+    assert not report.wrong_answers, report.explain(*report.wrong_answers)
+
+
+def test_most_requests_are_answered_all_the_same(report: Report):
+    share = report.outcomes[RIGHT] / report.outcomes.total()
+    assert share > 0.5, report.explain(f"{share:.0%} of the answers are right")
+
+
+def test_whatever_was_hit_is_back(report: Report):
+    assert not report.violations, report.explain(*report.violations)
+    assert report.ready_after_s < BACK_S, report.explain()
+
+
+def test_memory_is_what_it_was(report: Report):
+    assert not has_grown(*report.memory_mb), report.explain()
+
+
+def test_no_stranger_is_touched(report: Report):
+    assert not report.hurt_strangers, report.explain(*report.hurt_strangers)
+
+
+def test_nothing_that_people_sent_is_on_disk(report: Report):
+    assert not report.traces, report.explain(*report.traces)

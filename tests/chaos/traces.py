@@ -1,0 +1,71 @@
+"""Where a word that only clients have sent is found on disk: in the files of a run directory,
+and in those that its processes hold open, also where they have no name any more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from deploy.stack import Stack
+from tests.e2e.real_stack import processes
+
+_LOOK_S = 0.5
+_LARGEST_BYTES = 50_000_000
+
+
+def find_in_files(folder: Path, word: str) -> list[str]:
+    """The files of a directory that have the word."""
+    return sorted(
+        str(path) for path in folder.rglob("*") if path.is_file() and _has(path, word)
+    )
+
+
+@contextmanager
+def watch_open_files(stack: Stack, word: str) -> Iterator[set[str]]:
+    """Looks for as long as the block lasts into files that nginx holds open: it deletes a
+    body's file as soon as it has opened it."""
+    found: set[str] = set()
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(_LOOK_S):
+            with suppress(psutil.Error, OSError, ValueError, KeyError):
+                found.update(_find_open(stack, word))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _find_open(stack: Stack, word: str) -> Iterator[str]:
+    for process in processes(stack):
+        links = Path(f"/proc/{process.pid}/fd").iterdir()
+        names = ((link, _read_link(link)) for link in links)
+        yield from (
+            f"{process.name()}: {name}"
+            for link, name in names
+            if name.startswith(str(stack.run)) and _has(link, word)
+        )
+
+
+def _read_link(link: Path) -> str:
+    with suppress(OSError):
+        return os.readlink(link)
+    return ""
+
+
+def _has(path: Path, word: str) -> bool:
+    with suppress(OSError):
+        if path.stat().st_size <= _LARGEST_BYTES:
+            return word.encode() in path.read_bytes()
+    return False

@@ -1,0 +1,118 @@
+"""The invariants: what requests got in, what must not have happened out. Nothing here asks
+anybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from benchmarks.generator import GRACE_S
+from deploy.stack import ROOT
+from tests.chaos.load import BROKEN, CUT, HUNG, PROBLEM, WRONG, Exchange
+from tests.chaos.scene import Window
+
+#: A connection that was accepted just before or after may break as well.
+_SLACK_S = 0.5
+#: What a well-formed request may get in place of its answer.
+_TEMPORARY = {429, 503, 504}
+#: Requests that have no right answer of their own.
+_NO_REQUEST = ("junk", "text")
+#: Times that are shown of each fault.
+_FIRST = 4
+#: How much memory may grow: a share, and what allocators do anyway. Java fills its heap
+#: before it tidies up, so that its size depends on when one looks.
+GROWTH, SLACK_MB, JAVA_SLACK_MB = 0.05, 20.0, 50.0
+_JAVA = "torchserve"
+
+
+@dataclass(frozen=True)
+class Disorder:
+    """When parts were out of order on purpose."""
+
+    #: nginx was killed.
+    shut: Sequence[Window]
+    #: A process in the answers' way stood still.
+    frozen: Sequence[Window]
+    #: A gateway process was killed.
+    cut: Sequence[Window] = ()
+
+
+@cache
+def read_problems() -> set[tuple[str, int]]:
+    """Slug and status of every problem that docs/api.md lists."""
+    text = (ROOT / "docs/api.md").read_text("utf-8")
+    found = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \|", text, re.MULTILINE)
+    return {(slug, int(status)) for slug, status in found}
+
+
+def find_fault(exchange: Exchange, disorder: Disorder) -> str:
+    """What is wrong with what a request got; empty where nothing is."""
+    is_shut = any(_touches(window, exchange) for window in disorder.shut)
+    late_s = exchange.lasted_s - exchange.limit_s - GRACE_S
+    late_s -= sum(window.overlap(exchange) for window in disorder.frozen)
+    is_cut = exchange.detail == CUT and any(
+        _touches(window, exchange) for window in disorder.cut
+    )
+    if exchange.outcome == BROKEN and not (is_shut or is_cut):
+        return f"connection {exchange.detail}"
+    if exchange.outcome == WRONG:
+        return f"wrong answer, status {exchange.status} {exchange.detail}".rstrip()
+    if (exchange.outcome == HUNG or late_s > 0) and not is_shut:
+        return "no answer in time"
+    if exchange.outcome == PROBLEM:
+        return _find_unfit_problem(exchange)
+    return ""
+
+
+def list_faults(
+    exchanges: Iterable[Exchange], disorder: Disorder, began: float
+) -> list[str]:
+    """Every fault, with how often it came to which kind of request, and when first, in
+    seconds after `began`."""
+    times: dict[str, list[float]] = {}
+    for exchange in exchanges:
+        if fault := find_fault(exchange, disorder):
+            sent_s = exchange.began - began
+            times.setdefault(f"{exchange.kind}: {fault}", []).append(sent_s)
+    ordered = sorted(times.items(), key=lambda item: len(item[1]), reverse=True)
+    return [
+        f"{len(sent)} x {fault}; sent at {_show_times(sent)}" for fault, sent in ordered
+    ]
+
+
+def has_grown(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    """Whether the megabytes of Java, or of all other programs together, are too many more
+    than before."""
+    java = (before.get(_JAVA, 0.0), after.get(_JAVA, 0.0))
+    others = (sum(before.values()) - java[0], sum(after.values()) - java[1])
+    return _is_more(*java, JAVA_SLACK_MB) or _is_more(*others, SLACK_MB)
+
+
+def _is_more(before: float, after: float, slack_mb: float) -> bool:
+    return after > before * (1 + GROWTH) + slack_mb
+
+
+def _show_times(seconds: Sequence[float]) -> str:
+    first = sorted(seconds)
+    shown = ", ".join(f"{second:.1f}" for second in first[:_FIRST])
+    return f"{shown} … {first[-1]:.1f} s" if len(first) > _FIRST else f"{shown} s"
+
+
+def _touches(window: Window, exchange: Exchange) -> bool:
+    return (
+        exchange.began <= window.ended + _SLACK_S
+        and exchange.ended >= window.began - _SLACK_S
+    )
+
+
+def _find_unfit_problem(exchange: Exchange) -> str:
+    shown = f"{exchange.status} {exchange.slug}".strip()
+    if exchange.slug and (exchange.slug, exchange.status) not in read_problems():
+        return f"{shown} is not documented"
+    is_request = not exchange.kind.startswith(_NO_REQUEST)
+    if exchange.status == 500 or (is_request and exchange.status not in _TEMPORARY):
+        return f"{shown} is no answer to this"
+    return ""
