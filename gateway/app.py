@@ -53,37 +53,19 @@ def create_app(
     models = models or catalog.load(settings.map, gpus=None, model=settings.model)
     if backend is None and settings.backend == "embedded":
         models, backend = _embed(models)
-    backend = backend or TorchServeBackend(
-        settings.inference_url,
-        Management(settings.management_url, settings.key_file),
-        settings.key_file,
-        connections=settings.connections,
-    )
-    run = os.environ.get("BABELGATE_RUN")
-    admission = Admission(
-        backend, models.models, Path(run, "admission") if run else None
-    )
-    collectors = make_collectors(models, backend)
+    backend = backend or _connect(settings)
+    admission = Admission(backend, models.models, _find_board())
+    collectors = make_collectors(models, admission)
     telemetry = Telemetry(models.languages, collectors, models.tasks)
-    app = Flask(__name__, static_folder=None)
-    # Flask's own answer to OPTIONS is text/html.
-    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
-    app.json.ensure_ascii = False  # type: ignore[attr-defined]
-    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app = _make_flask()
     register_reading(app)
     _register_request_id(app)
     register_telemetry(app, telemetry)
     register_error_handlers(app)
     _register_bodies(app, settings)
     identifier = Identifier(models.sources, library=settings.identifier)
-    translator = Translator(
-        models,
-        admission,
-        identifier,
-        telemetry,
-        Readers(settings.readers),
-        settings,
-    )
+    readers = Readers(settings.readers)
+    translator = Translator(models, admission, identifier, telemetry, readers, settings)
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
     app.register_blueprint(identification.make_blueprint(settings, identifier))
     reception = Reception(models, Uploads(admission, settings), telemetry, settings)
@@ -92,6 +74,30 @@ def create_app(
     app.register_blueprint(tasks.make_blueprint(models, backend))
     app.register_blueprint(languages.make_blueprint(models, backend))
     app.register_blueprint(health.make_blueprint(models, backend))
+    return app
+
+
+def _connect(settings: Settings) -> Backend:
+    return TorchServeBackend(
+        settings.inference_url,
+        Management(settings.management_url, settings.key_file),
+        settings.key_file,
+        connections=settings.connections,
+    )
+
+
+def _find_board() -> Path | None:
+    """Where the gateway's processes and the workers share figures; None without a stack."""
+    run = os.environ.get("BABELGATE_RUN")
+    return Path(run, "admission") if run else None
+
+
+def _make_flask() -> Flask:
+    app = Flask(__name__, static_folder=None)
+    # Flask's own answer to OPTIONS is text/html.
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.json.ensure_ascii = False  # type: ignore[attr-defined]
+    app.json.sort_keys = False  # type: ignore[attr-defined]
     return app
 
 

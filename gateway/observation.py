@@ -14,6 +14,7 @@ import psutil
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from gateway.admission import Admission
 from gateway.backend import Backend
 from torchserve_backend.catalog import TRANSLATION, Catalog
 from torchserve_backend.devices import measure_gpu_memory
@@ -22,11 +23,11 @@ from torchserve_backend.devices import measure_gpu_memory
 _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
 
 
-def make_collectors(catalog: Catalog, backend: Backend) -> tuple[Collector, ...]:
+def make_collectors(catalog: Catalog, admission: Admission) -> tuple[Collector, ...]:
     """All collectors; that of the processes only where `python -m deploy` has started us."""
     run = os.environ.get("BABELGATE_RUN")
     processes = (_Processes(Path(run)),) if run else ()
-    return (_States(catalog, backend), *processes, _Gpus())
+    return (_States(catalog, admission), *processes, _Gpus())
 
 
 def find_ready(catalog: Catalog, backend: Backend) -> dict[str, bool]:
@@ -52,9 +53,10 @@ def find_ready_tasks(catalog: Catalog, backend: Backend) -> dict[str, bool]:
 
 
 class _States(Collector):
-    def __init__(self, catalog: Catalog, backend: Backend) -> None:
+    def __init__(self, catalog: Catalog, admission: Admission) -> None:
         self._catalog = catalog
-        self._backend = backend
+        self._backend = admission.backend
+        self._admission = admission
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         ready = GaugeMetricFamily(
@@ -71,8 +73,20 @@ class _States(Collector):
         )
         for task, is_ready in find_ready_tasks(self._catalog, self._backend).items():
             tasks.add_metric([task], is_ready)
+        waiting = GaugeMetricFamily(
+            "babelgate_waiting_rows",
+            "Rows that wait in the gateway for their turn.",
+            labels=["model"],
+        )
+        for name, rows in self._admission.count_waiting().items():
+            waiting.add_metric([name], rows)
+        yield from (ready, tasks, waiting, *self._collect_queues())
+
+    def _collect_queues(self) -> Iterator[GaugeMetricFamily]:
         queued = GaugeMetricFamily(
-            "babelgate_queued_rows", "Rows in a model's queue.", labels=["model"]
+            "babelgate_queued_rows",
+            "Rows in a model's queue, behind the gateway's.",
+            labels=["model"],
         )
         batch_size = GaugeMetricFamily(
             "babelgate_batch_size", "Rows that a full batch has.", labels=["model"]
@@ -82,7 +96,7 @@ class _States(Collector):
             if state:
                 queued.add_metric([name], state.pending_requests)
                 batch_size.add_metric([name], state.batch_size)
-        yield from (ready, tasks, queued, batch_size)
+        yield from (queued, batch_size)
 
 
 class _Processes(Collector):

@@ -207,9 +207,7 @@ class TaskHandler(ABC, Generic[Item]):
             return None
         self.statistics["BabelgateDroppedRows"] += 1
         if not is_wanted:
-            return TaskError(
-                HTTPStatus.GONE, "client-gone", "Nobody waits for the row."
-            )
+            return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody waits for the row.")
         return TaskError(
             HTTPStatus.GATEWAY_TIMEOUT,
             "deadline",

@@ -32,6 +32,10 @@ class Admission:
         self._departures = Departures()
         self._lanes = {m.name: Lane(m, self.board.open(m.name)) for m in models}
 
+    def count_waiting(self) -> dict[str, float]:
+        """By model, the rows that wait in all processes."""
+        return {name: lane.count_waiting() for name, lane in self._lanes.items()}
+
     def check(
         self, model: str, caller: Caller, costs: Sequence[float], *, is_bulk: bool
     ) -> None:
@@ -82,7 +86,7 @@ class Ticket:
 
         Raises ClientGone, Overloaded, and what `Backend.predict` raises.
         """
-        if self._is_gone:
+        if self._is_gone or self._caller.has_gone():
             raise _gone()
         turn = Turn(cost, len(row.body), self._caller.deadline)
         self._waiting.add(turn)

@@ -86,6 +86,10 @@ class Lane:
         self._heard_at = 0.0
         self._tried_at = -math.inf
 
+    def count_waiting(self) -> float:
+        """Rows that wait for this model in all processes."""
+        return self._board.read()[0].waiting_rows
+
     def announce(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
         """Makes room for rows that will come. Raises what `check` raises."""
         self._remember(caller.limit_s)

@@ -27,13 +27,12 @@ from handlers.engine.m2m100 import (
     language_token,
     read_settings,
 )
+from handlers.engine.sealing import find_fault, seal, sync
 
 log = logging.getLogger(__name__)
 
 #: Part of every cache key: raise it when the converter or its options change.
 _VERSION = 1
-#: Written last: the size and the SHA-256 of every other file.
-_MARKER = "complete.json"
 
 
 def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
@@ -72,27 +71,9 @@ def convert(
         with _explain(directory):
             _make_converter(directory).convert(str(part), quantization=compute_type)
             _add_files(directory, part)
-            _seal(part)
+            seal(part)
         _publish(part, out, is_read=is_read)
     return out
-
-
-def find_fault(out: Path, *, is_read: bool = False) -> str:
-    """What is wrong with a conversion, in a few words; empty where it is whole. `is_read`
-    compares the content of its files, not only their sizes."""
-    try:
-        files = json.loads((out / _MARKER).read_text("utf-8"))
-        for name, wanted in files.items():
-            path = out / name
-            if path.stat().st_size != wanted["size"]:
-                return f"{name} has {path.stat().st_size} bytes, not {wanted['size']}"
-            if is_read and _digest(path) != wanted["sha256"]:
-                return f"{name} has other content"
-    except FileNotFoundError as error:
-        return f"{Path(error.filename).name} is missing"
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return f"{_MARKER} cannot be read: {type(error).__name__}"
-    return ""
 
 
 def _add_files(directory: Path, part: Path) -> None:
@@ -104,31 +85,6 @@ def _add_files(directory: Path, part: Path) -> None:
     ]
     settings = {"max_tokens": limit, **read_settings(directory)}
     (part / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
-
-
-def _seal(part: Path) -> None:
-    """Writes the marker, and all files to the disk: a name that outlives a power cut must not
-    lead to content that does not."""
-    files = {
-        path.name: {"size": path.stat().st_size, "sha256": _digest(path)}
-        for path in sorted(part.iterdir())
-    }
-    (part / _MARKER).write_text(json.dumps(files, indent=2) + "\n")
-    for path in (*part.iterdir(), part):
-        _sync(path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
@@ -156,7 +112,7 @@ def _publish(part: Path, out: Path, *, is_read: bool) -> None:
     except OSError:
         if find_fault(out, is_read=is_read):
             raise
-    _sync(out.parent)
+    sync(out.parent)
 
 
 def _make_converter(directory: Path) -> Any:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import ctranslate2
 
-from handlers.engine.conversion import find_fault
 from handlers.engine.directories import ModelError
 from handlers.engine.errors import device_errors
 from handlers.engine.m2m100 import (
@@ -21,6 +20,7 @@ from handlers.engine.m2m100 import (
     read_beam,
     read_settings,
 )
+from handlers.engine.sealing import find_fault
 
 #: CTranslate2's default 1 stops before the hypotheses that Transformers would find. A beam
 #: of one has no other hypotheses.

@@ -147,6 +147,7 @@ def test_requests_are_seen_by_language(scraped: Prometheus):
 def test_both_sides_call_a_model_by_the_same_name(scraped: Prometheus):
     for name in (
         "babelgate_queued_rows",
+        "babelgate_waiting_rows",
         "BabelgateRows",
         "ts_inference_requests_total",
     ):

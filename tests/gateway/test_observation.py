@@ -81,6 +81,12 @@ def test_queue_and_batch_size_are_those_of_registered_models(client, torchserve)
         assert found == dict.fromkeys(("ko", "zh", "pt", *TASKS), value)
 
 
+def test_rows_that_wait_in_the_gateway_are_counted(client):
+    metrics = read(client.get("/metrics").text)
+    models = {key[1] for key in metrics if key[0] == "babelgate_waiting_rows"}
+    assert models == {"ko", "en", "zh", "pt", *TASKS}
+
+
 def test_without_torchserve_no_language_is_ready(make_client):
     metrics = read(
         make_client(management_url="http://127.0.0.1:9").get("/metrics").text

@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from handlers import translation
+from handlers.base import ModelConfig
 from handlers.engine.m2m100 import SETTINGS_FILE
 from handlers.translation import TranslationHandler
 from tests import random_vision
+from tests.handlers.doubling import Doubling
 from tests.handlers.fakes import FakeEngine, make_context
 
 Start = Callable[..., TranslationHandler]
@@ -100,3 +102,12 @@ def rt_detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A detector that keeps the proportions of pictures."""
     return random_vision.build_detr(tmp_path_factory.mktemp("detr"))
+
+
+@pytest.fixture
+def doubling() -> Doubling:
+    """A loaded one, which does not know its configuration."""
+    handler = Doubling()
+    handler.load(ModelConfig(Path(), "cpu", 0, {}))
+    handler.config = None
+    return handler

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,64 +15,16 @@ import pytest
 from handlers import base
 from handlers.base import (
     DEADLINE_HEADER,
-    NUMBER_HEADER,
     SENT_HEADER,
     ModelConfig,
     Row,
     TaskError,
-    TaskHandler,
 )
-from handlers.engine.errors import DeviceFault
-from tests.handlers.fakes import Answer, FakeMetrics, ask, make_context
+from tests.handlers.doubling import Doubling, milliseconds, results
+from tests.handlers.fakes import FakeMetrics, ask, make_context
 
 JSON = "application/json; charset=utf-8"
 PROBLEM = "application/problem+json"
-
-
-class Doubling(TaskHandler[int]):
-    """Doubles numbers: refuses negative ones, cannot read 13, breaks on 666, breaks the
-    device on 999, and answers too little where a row is 404."""
-
-    def __init__(self) -> None:
-        self.config: ModelConfig | None = None
-        self.batches: list[list[int]] = []
-
-    def setup(self, config: ModelConfig) -> None:
-        self.config = config
-
-    def parse(self, row: Row) -> int:
-        number = row.read_json()
-        if number == 13:
-            raise KeyError("a bug, about 13")
-        if not isinstance(number, int) or number < 0:
-            raise TaskError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "negative", "too little", limit=0
-            )
-        return number + int(row.parameters.get("plus", 0))
-
-    def run(self, items: Sequence[int]) -> list[dict[str, Any] | TaskError]:
-        self.batches.append(list(items))
-        if 666 in items:
-            raise RuntimeError("an error about 666")
-        if 999 in items:
-            raise DeviceFault("CUDA error: an illegal address\nabout 999")
-        self.statistics["BabelgateTokens"] += sum(items)
-        busy = TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "not now")
-        answers = [busy if item == 5 else {"doubled": 2 * item} for item in items]
-        return answers[1:] if 404 in items else answers
-
-
-@pytest.fixture
-def doubling() -> Doubling:
-    handler = Doubling()
-    handler.load(ModelConfig(Path(), "cpu", 0, {}))
-    handler.config = None
-    return handler
-
-
-def results(answers: Sequence[Answer]) -> list[int]:
-    """The doubled number of an answer, or its status where it has none."""
-    return [answer.content.get("doubled", answer.status) for answer in answers]
 
 
 def test_every_row_gets_its_own_answer_in_order(doubling: Doubling):
@@ -184,67 +133,6 @@ def test_a_bad_row_is_found_by_halves(doubling: Doubling):
 
 def test_where_every_row_breaks_every_row_has_an_answer(doubling: Doubling):
     assert results(ask(doubling, [b"666"] * 5)) == [500] * 5
-
-
-def milliseconds(from_now_s: float) -> str:
-    return str(int((time.monotonic() + from_now_s) * 1000))
-
-
-def test_a_row_whose_deadline_has_passed_is_504_without_the_model(doubling: Doubling):
-    headers = {
-        0: {DEADLINE_HEADER: milliseconds(-1)},
-        1: {DEADLINE_HEADER: milliseconds(60)},
-    }
-    answers = ask(doubling, [b"1", b"2", b"3"], headers)
-    assert results(answers) == [504, 4, 6]
-    assert answers[0].content["type"] == "urn:babelgate:deadline"
-    assert doubling.batches == [[2, 3]]
-
-
-def test_a_row_that_could_not_be_done_in_time_does_not_reach_the_model(
-    doubling: Doubling, monkeypatch: pytest.MonkeyPatch
-):
-    clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    ask(doubling, [b"1"])  # takes 10 s
-    soon = {
-        0: {DEADLINE_HEADER: milliseconds(8)},
-        1: {DEADLINE_HEADER: milliseconds(20)},
-    }
-    assert results(ask(doubling, [b"2", b"3", b"4"], soon)) == [504, 6, 8]
-
-
-def test_a_row_that_nobody_waits_for_does_not_reach_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("BABELGATE_RUN", str(tmp_path))
-    handler = Doubling()
-    handler.load(ModelConfig(Path(), "cpu", 0, {}))
-    numbers = {i: {NUMBER_HEADER: str(i)} for i in range(4)}
-    assert results(ask(handler, [b"1", b"2"], numbers)) == [2, 4]  # no gateway yet
-    (tmp_path / "admission").mkdir()
-    (tmp_path / "admission" / "rows").write_bytes(b"\0\1\0")
-    answers = ask(handler, [b"1", b"2", b"3", b"4", b"6"], numbers)
-    assert results(answers) == [410, 4, 410, 8, 12]
-
-
-def test_a_batch_knows_when_its_last_row_is_late(doubling: Doubling):
-    ask(doubling, [b"1"], {0: {DEADLINE_HEADER: "9000000000"}})
-    assert doubling.latest == 9_000_000
-    ask(doubling, [b"1", b"2"], {0: {DEADLINE_HEADER: "9000000000"}})
-    assert doubling.latest == math.inf
-
-
-def test_a_batch_that_is_late_as_a_whole_does_not_reach_the_model(doubling: Doubling):
-    late = {DEADLINE_HEADER: milliseconds(-1)}
-    assert results(ask(doubling, [b"1", b"2"], {0: late, 1: late})) == [504, 504]
-    assert doubling.batches == []
-
-
-@pytest.mark.parametrize("header", ["", "soon", "²", "nan", "9" * 5000, "-"])
-def test_a_deadline_that_is_no_number_is_none(doubling: Doubling, header: str):
-    answers = ask(doubling, [b"1", b"2"], {0: {DEADLINE_HEADER: header}})
-    assert results(answers) == [2, 4]
 
 
 def test_every_phrase_is_one_line_of_ascii(doubling: Doubling):

@@ -1,0 +1,57 @@
+"""A directory of files that must be whole or not used: its seal says what is in it, and a look
+at the seal whether that still is so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+#: Written last: the size and the SHA-256 of every other file.
+_MARKER = "complete.json"
+
+
+def find_fault(out: Path, *, is_read: bool = False) -> str:
+    """What is wrong with a sealed directory, in a few words; empty where it is whole. `is_read`
+    compares the content of its files, not only their sizes."""
+    try:
+        files = json.loads((out / _MARKER).read_text("utf-8"))
+        for name, wanted in files.items():
+            path = out / name
+            if path.stat().st_size != wanted["size"]:
+                return f"{name} has {path.stat().st_size} bytes, not {wanted['size']}"
+            if is_read and _digest(path) != wanted["sha256"]:
+                return f"{name} has other content"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{_MARKER} cannot be read: {type(error).__name__}"
+    return ""
+
+
+def seal(part: Path) -> None:
+    """Writes the marker, and all files to the disk: a name that outlives a power cut must not
+    lead to content that does not."""
+    files = {
+        path.name: {"size": path.stat().st_size, "sha256": _digest(path)}
+        for path in sorted(part.iterdir())
+    }
+    (part / _MARKER).write_text(json.dumps(files, indent=2) + "\n")
+    for path in (*part.iterdir(), part):
+        sync(path)
+
+
+def sync(path: Path) -> None:
+    """Writes a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
