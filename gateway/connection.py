@@ -4,6 +4,7 @@ whether somebody still waits at its other end.
 
 from __future__ import annotations
 
+import io
 import select
 import socket
 import time
@@ -72,17 +73,17 @@ class Incoming:
         Raises as `read_chunk`; ClientGone also where it ends too early.
         """
         found, silence = 0, Silence(rate)
-        while True:
+        while self.length is None or found < self.length:
             size = min(READ_BYTES, max(_FIRST_BYTES, found))
             expect(found + size)
             with self._bear(silence, size):
                 chunk = read_chunk(self.body, deadline, size)
             if not chunk:
-                break
+                if self.length is None:
+                    return
+                raise ClientGone(_CLOSED)
             found += len(chunk)
             yield chunk
-        if self.length is not None and found < self.length:
-            raise ClientGone(_CLOSED)
 
     def _bear(self, silence: Silence, most_bytes: int) -> AbstractContextManager[None]:
         if isinstance(self.client, Connection):
@@ -121,8 +122,9 @@ def register_reading(app: Flask) -> None:
 
     @app.after_request
     def read_on(response: Response) -> Response:
-        if response.status_code >= HTTPStatus.BAD_REQUEST:
-            body = request.environ["wsgi.input"]
+        body = request.environ["wsgi.input"]
+        is_read = isinstance(body, io.BytesIO)  # as a whole, before its route was asked
+        if response.status_code >= HTTPStatus.BAD_REQUEST and not is_read:
             _read_rest(body, _REST_BEFORE_S)
             response.call_on_close(partial(_read_rest, body, _REST_AFTER_S))
         return response
