@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gevent.event import Event
@@ -35,6 +34,8 @@ _LEAST_WINDOW_S = 0.5
 #: wants a batch to be done.
 _TIMEOUT_SHARE = 0.25
 _LONGEST_RETRY_S = 60
+#: How much of the usual work of a row the next one is.
+_ROW_GAIN = 0.05
 #: How often a request may try that would be late even if it were alone.
 _TRY_S = 1.0
 
@@ -62,6 +63,14 @@ class Turn:
         self.called.set()
 
 
+@dataclass
+class _Share:
+    """What one client has announced and not been given."""
+
+    cost: float = 0.0
+    rows: int = 0
+
+
 class Lane:
     """The way to one model. Not more of this process's rows and bytes are there at once than
     the model can use."""
@@ -71,9 +80,11 @@ class Lane:
         self.pace = Pace()
         self._board = board
         self._queue: FairQueue[Turn] = FairQueue()
-        #: The work that each client has announced and not been given.
-        self._announced: defaultdict[Flow, float] = defaultdict(float)
-        self._announced_rows = 0
+        #: Rows in the queue that nobody waits for any more.
+        self._ended = 0
+        self._shares: dict[Flow, _Share] = {}
+        #: Of all shares together; there may be thousands.
+        self._waiting_rows, self._waiting, self._weights = 0, 0.0, 0
         self._most_rows = max(
             _FEWEST_ROWS, _BATCHES * settings.batch_size * model.workers
         )
@@ -81,7 +92,7 @@ class Lane:
         self._timeout_s = settings.response_timeout * _TIMEOUT_SHARE
         self._shortest_s, self._shortest_until = math.inf, 0.0
         self._sent_rows, self._sent, self._sent_bytes = 0, 0.0, 0
-        self._row_cost = 1.0
+        self._row_cost = 0.0
         #: When the model has shown last that it lives.
         self._heard_at = 0.0
         self._tried_at = -math.inf
@@ -94,9 +105,10 @@ class Lane:
         """Makes room for rows that will come. Raises what `check` raises."""
         self._remember(caller.limit_s)
         self.check(flow, cost, rows, caller)
-        self._announced[flow] += cost
-        self._announced_rows += rows
-        self._tell()
+        if flow not in self._shares:
+            self._shares[flow] = _Share()
+            self._weights += flow.weight
+        self._count(self._shares[flow], cost, rows)
 
     def check(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
         """Whether such rows can be done in time. Raises Overloaded."""
@@ -117,11 +129,14 @@ class Lane:
 
     def withdraw(self, flow: Flow, cost: float, rows: int) -> None:
         """What was announced and has been given, or will not come."""
-        self._announced[flow] -= cost
-        self._announced_rows -= rows
-        if self._announced[flow] <= 0 or not self._announced_rows:
-            del self._announced[flow]
-        self._tell()
+        share = self._shares.get(flow)
+        if share is None:
+            return
+        self._count(share, -cost, -rows)
+        if not share.rows:
+            del self._shares[flow]
+            self._weights -= flow.weight
+            self._waiting = self._waiting - share.cost if self._shares else 0.0
 
     def join(self, flow: Flow, turn: Turn) -> None:
         """Puts a row behind those of its client."""
@@ -160,8 +175,12 @@ class Lane:
         """Whoever waited for it does not any more."""
         if turn.is_sent:
             self._release(turn)
-        elif not turn.problem:
-            turn.end(_late())
+            return
+        turn.problem = turn.problem or _late()
+        self._ended += 1
+        if 2 * self._ended > len(self._queue):
+            self._queue.retain(lambda waiting: waiting.problem is None)
+            self._ended = 0
 
     def _release(self, turn: Turn) -> None:
         self._sent_rows -= 1
@@ -179,6 +198,7 @@ class Lane:
                 return
             self._queue.pop()
             if turn.problem:
+                self._ended -= 1
                 continue
             left_s = turn.deadline - time.monotonic()
             in_hand, begun_s = load.sent + turn.cost, self._count_begun(load)
@@ -195,7 +215,8 @@ class Lane:
         self._sent_rows += 1
         self._sent += turn.cost
         self._sent_bytes += turn.size
-        self._row_cost += 0.05 * (turn.cost - self._row_cost)
+        gain = _ROW_GAIN if self._row_cost else 1.0
+        self._row_cost += gain * (turn.cost - self._row_cost)
         self._tell()
         turn.is_sent = True
         turn.called.set()
@@ -241,16 +262,17 @@ class Lane:
     def _count_ahead(self, flow: Flow, load: Load, processes: int) -> float:
         """The waiting work that is done before a new request of this client: all of it, or
         less where the client has had less than its share."""
-        own = self._announced.get(flow, 0.0)
-        flows = {*self._announced, flow}
-        share = flow.weight / sum(other.weight for other in flows)
-        return min(load.waiting, own / share * max(1, processes))
+        own = self._shares.get(flow)
+        if own is None:
+            return 0.0
+        in_turns = own.cost * self._weights / flow.weight
+        return min(load.waiting, in_turns * max(1, processes))
 
     def _may_try(self, load: Load, rows: int, left_s: float) -> bool:
         """Somebody has to show how fast the model is now: whoever finds it idle, but only
         now and then where it was too slow even for one row."""
         now = time.monotonic()
-        if load.sent_rows + load.waiting_rows or rows > self._most_rows:
+        if load.sent_rows + load.waiting_rows or rows > self._most_rows or left_s <= 0:
             return False
         if self.pace.idle_s > left_s and now < self._tried_at + _TRY_S:
             return False
@@ -262,14 +284,21 @@ class Lane:
         if limit_s <= self._shortest_s or now > self._shortest_until:
             self._shortest_s, self._shortest_until = limit_s, now + _REMEMBERED_S
 
+    def _count(self, share: _Share, cost: float, rows: int) -> None:
+        share.cost += cost
+        share.rows += rows
+        self._waiting += cost
+        self._waiting_rows += rows
+        self._tell()
+
     def _tell(self) -> None:
         self._board.tell(
             Load(
                 sent_rows=self._sent_rows,
                 sent=self._sent,
                 sent_bytes=self._sent_bytes,
-                waiting_rows=self._announced_rows,
-                waiting=sum(self._announced.values()),
+                waiting_rows=self._waiting_rows,
+                waiting=self._waiting,
                 heard_at=self._heard_at,
             )
         )

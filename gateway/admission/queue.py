@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, TypeVar
@@ -51,5 +52,10 @@ class FairQueue(Generic[Item]):
             self._now = 0.0
         return item
 
-    def __bool__(self) -> bool:
-        return bool(self._heap)
+    def retain(self, is_wanted: Callable[[Item], bool]) -> None:
+        """Drops the items that are not wanted any more."""
+        self._heap = [entry for entry in self._heap if is_wanted(entry[2])]
+        heapq.heapify(self._heap)
+
+    def __len__(self) -> int:
+        return len(self._heap)

@@ -158,3 +158,37 @@ def test_a_row_that_waits_in_vain_is_not_sent():
         lane.wait(last)
     lane.finish(with_model[0], 0.1, is_answered=True)
     assert not last.is_sent
+
+
+def test_rows_that_are_given_up_leave_the_queue():
+    lane = make_lane(batch_size=2)
+    join(lane, 4)
+    for _ in range(1000):
+        turns = join(lane, 8)
+        for turn in turns:
+            turn.end(Overloaded("gone"))
+            with pytest.raises(Overloaded, match="gone"):
+                lane.wait(turn)
+        lane.withdraw(Flow("a"), 8.0, 8)
+    assert len(lane._queue) <= 2 * 8
+
+
+def test_what_was_announced_and_withdrawn_leaves_nothing():
+    lane = make_lane()
+    for client in ("a", "b") * 50:
+        lane.announce(Flow(client), 0.1, 3, make_caller(address=client))
+    for client in ("b", "a") * 50:
+        lane.withdraw(Flow(client), 0.1, 3)
+        lane.withdraw(Flow(client), 0.0, 0)
+    load, processes = lane._board.read()
+    assert (load.waiting_rows, load.waiting, processes, lane._weights) == (0, 0, 0, 0)
+    assert not lane._shares
+
+
+def test_what_comes_too_late_to_be_answered_is_not_even_tried():
+    lane = make_lane()
+    (turn,) = join(lane, 1)
+    lane.finish(turn, 1.0, is_answered=True)
+    lane.withdraw(Flow("a"), 1.0, 1)
+    with pytest.raises(Overloaded, match=r"it has 0\.0 s"):
+        lane.announce(Flow("a"), 1.0, 1, make_caller(-1))
