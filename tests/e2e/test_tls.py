@@ -129,7 +129,7 @@ def test_plain_http_is_told_that_it_is_plain(stack):
 
 def test_a_broken_tls_conf_is_found_by_nginx(stack, tmp_path):
     copy = replace(stack, run=tmp_path)
-    copy.write()
+    copy.write("{}")
     assert subprocess.run(run_nginx(tmp_path, "-t", "-q")).returncode == 0
     (tmp_path / "nginx/tls.conf").write_text("ssl_ciphers NONE_OF_THESE;")
     assert subprocess.run(run_nginx(tmp_path, "-t", "-q")).returncode != 0
