@@ -39,7 +39,7 @@ _LAST_CHUNK = b"0\r\n\r\n"
 class Reply(NamedTuple):
     """What one request got. Times are in seconds."""
 
-    #: Of the request in its order.
+    #: The request's place in their order.
     number: int
     #: Of HTTP, or `refused`, `reset`, `timeout` or `unsent`.
     status: str
@@ -57,7 +57,7 @@ class Manner:
 
     #: What the request allows itself, as `X-Timeout-Ms`; none where it is None.
     limit_ms: int | None
-    #: Clients of so many addresses of this machine.
+    #: How many addresses of this machine the clients have.
     addresses: int = 1
     #: How long a client waits for an answer.
     patience_s: float = 600.0

@@ -72,7 +72,10 @@ def command(
     *,
     kilobytes: Annotated[int, typer.Option(help="Of a whole text.", min=2)] = 1040,
     rounds: Annotated[
-        int, typer.Option(help="The smallest cost of so many counts.", min=1)
+        int,
+        typer.Option(
+            help="How often each cost is measured; the smallest counts.", min=1
+        ),
     ] = 2,
     at_once: Annotated[int, typer.Option(help="Texts at a time.", min=1)] = 10,
     run_dir: Annotated[

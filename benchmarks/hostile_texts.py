@@ -19,7 +19,7 @@ class Shape:
     tail: str = ""
 
     def write(self, size_bytes: int) -> str:
-        """A text of about so many bytes in a request's body."""
+        """A text that takes about `size` bytes in a request's body."""
         times = (size_bytes - _measure(self.head + self.tail)) // _measure(self.unit)
         return self.head + self.unit * times + self.tail
 

@@ -19,7 +19,7 @@ from benchmarks.sentences import draw, write_document
 from handlers.engine.m2m100 import Sentence
 
 SENTENCE = "sentence"
-#: Of a hundred requests.
+#: How many of a hundred requests each is.
 SHARES = {SENTENCE: 75, "list": 8, "document": 2, "HTML": 7, "mistake": 8}
 _LIST_TEXTS, _DOCUMENT_BYTES = 5, 2000
 _PATIENCE_S = 40.0

@@ -45,7 +45,7 @@ OURS = "babelgate"
 TARGET = "fr"
 #: What is promised of refusals and of rows computed in vain.
 REFUSAL_MS, LATE_ROWS = 100.0, 0.05
-#: The share of the peak that is promised up to so many times the capacity: where a refusal
+#: The promised share of the peak, by the highest multiple of the capacity: where a refusal
 #: costs nothing beside an answer, and with the phrasebook, where it does.
 LARGE, SMALL = {10.0: 0.9}, {2.0: 0.9, 4.0: 0.75}
 _TICKS_PER_S = 10
@@ -59,7 +59,7 @@ _INNER_END = re.compile(r"[.!?。！？।؟…:;]\s*\S")
 
 @dataclass(frozen=True)
 class Server:
-    """Who is put under load."""
+    """The servers that are put under load."""
 
     name: str
     start: Start
@@ -149,7 +149,7 @@ class Session:
     ladder: Ladder
 
     def count_ticks(self) -> float:
-        """Of one server and limit."""
+        """For one server and limit."""
         peaks_s = (len(self.ladder.clients) + 2) * self.ladder.peak_s
         loads_s = len(self.ladder.loads) * self.ladder.seconds
         return (peaks_s + loads_s) * _TICKS_PER_S
@@ -205,7 +205,7 @@ def draw_requests() -> list[Request]:
 
 def find_misses(steps: Sequence[Step], goals: Mapping[float, float]) -> list[str]:
     """What was not held of what is promised, in words; `goals` are the shares of the peak
-    up to so many times the capacity."""
+    up to that multiple of the capacity."""
     return [
         f"{step.limit_ms} ms, {step.load:g} times: {miss}"
         for step in steps

@@ -29,7 +29,7 @@ from benchmarks.running import Running
 ANSWERED, REFUSED = "200", "429"
 #: A client of the closed loop waits so long before it asks again for what it was refused.
 _PAUSE_S = 0.05
-#: What no client waits for any more is computed for so long at the most; a batch's counters
+#: The longest time for which work that no client waits for goes on; a batch's counters
 #: are on TorchServe's page a moment after its answers.
 _SETTLE_S, _LOOK_S = 600.0, 1.0
 #: Requests by which a server's idle time is found, and how much longer than that is idle still.
@@ -51,7 +51,7 @@ class Step:
     lag_p99_ms: float | None
     #: Answered with 200 within the limit while the load lasted.
     good_per_s: float
-    #: Of the answers with 200, those after their limit included.
+    #: Times of the answers with 200, those after their limit included.
     p50_ms: float | None
     p99_ms: float | None
     #: Answered with 200, but after the limit.
@@ -70,7 +70,7 @@ class Step:
     late_rows_share: float | None = None
     #: CPU seconds by program, the client's as `client`.
     cpu_s: Mapping[str, float] = field(default_factory=dict)
-    #: Of the peak within the same limit, or of what was offered where that is less; None
+    #: Share of the peak within the same limit, or of the offer where that is less; None
     #: where nothing can be answered within the limit.
     share: float | None = None
 
@@ -207,7 +207,7 @@ class Bench:
 
 
 def summarize(replies: Sequence[Reply], limit_ms: int, seconds: float) -> Step:
-    """The replies to a load of so many seconds in figures."""
+    """The replies to a load that took `seconds`, in figures."""
     answered = [reply for reply in replies if reply.status == ANSWERED]
     good = [reply for reply in answered if reply.latency_s * 1000 <= limit_ms]
     refusals = _read_ms(reply for reply in replies if reply.status == REFUSED)

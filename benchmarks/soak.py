@@ -59,7 +59,7 @@ class Sample:
     #: Since the start of the load.
     at_s: float
     holdings: Mapping[str, Holding]
-    #: Of the sentences answered since the last look.
+    #: Latencies of the sentences answered since the last look.
     p50_ms: float | None
     p95_ms: float | None
 
@@ -154,7 +154,7 @@ def command(
 
 
 def find_trends(samples: Sequence[Sample]) -> list[Trend]:
-    """Of every measure of every program, and of the latency; empty of too few samples."""
+    """Trends of every program's measures and of the latency; none of too few samples."""
     trends = (find_trend(series, SLACK[series.unit]) for series in list_series(samples))
     return [trend for trend in trends if trend]
 

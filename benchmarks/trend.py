@@ -33,7 +33,7 @@ class Trend:
     unit: str
     first: float
     last: float
-    #: Of a straight line through all points after warming up.
+    #: The slope of a straight line through all points after warming up.
     slope_per_hour: float
     is_flat: bool
 

@@ -21,7 +21,7 @@ from deploy import statefiles
 
 _WAIT_S = 5
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-#: Of the fields of /proc/<pid>/stat behind the name; in ticks since the machine's start,
+#: A field of /proc/<pid>/stat, counted behind the name; in ticks since the machine's start,
 #: which no setting of the clock moves.
 _START_FIELD = 19
 

@@ -30,7 +30,7 @@ class Buffer:
         self._sent = 0
         #: What each upload holds beside these.
         self._held: dict[Share, int] = {}
-        #: Who has begun a row, in that order.
+        #: The uploads that have begun a row, in that order.
         self._begun: dict[Share, None] = {}
         self._waiting: deque[_Ticket] = deque()
 

@@ -1,4 +1,4 @@
-"""Who asks, until when it helps to answer, and whether somebody still waits."""
+"""The client that asks: its address, its deadline, and whether it still waits."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Sentence:
         return mask(self.text, self.marks)
 
 
-#: Of more marks than that a model loses one; the sentence is taken apart at once.
+#: A model loses one of more marks than that; the sentence is taken apart at once.
 MAX_MARKS = 100
 
 Piece = str | Sentence

@@ -32,9 +32,10 @@ from gateway.reading import (
 )
 
 _ROOT = Path(__file__).parents[1]
-#: Texts of so many characters are read at once: the worst take 3 microseconds each.
+#: Texts up to this many characters are read at once: the worst take 3 microseconds each.
 _SHORT = 2000
-#: A second for so many characters: a longer text lets those pass that come that much later.
+#: Reading takes about a second for this many characters: a longer text lets those pass that
+#: come that much later.
 _CHARACTERS_PER_S = 250_000
 _MOST_WAITING = 100
 _CHUNK_BYTES = 64 << 10

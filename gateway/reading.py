@@ -25,7 +25,7 @@ from gateway.documents import (
 )
 from gateway.protection import Mark, Role
 
-#: A line holds about so many characters: whoever reads it does nothing else meanwhile.
+#: The usual length of a line in characters: whoever reads it does nothing else meanwhile.
 _LINE_CHARACTERS = 32 << 10
 _MARK_CHARACTERS = 32
 #: Below the gateway's own: a text that is read keeps no request waiting.
@@ -83,7 +83,7 @@ def collect(job: ReadingJob, pieces: Iterable[Piece | None]) -> Iterator[Documen
 
 
 def write_job(job: ReadingJob, limit_s: float) -> bytes:
-    """The line by which a reader is asked; it has so many seconds."""
+    """The line by which a reader is asked; it has `limit_s` seconds."""
     return _write_line(asdict(job) | {"limit_s": limit_s})
 
 

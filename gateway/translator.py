@@ -99,7 +99,7 @@ class Translator:
 
 
 class _Job:
-    """One request. However long its texts are, only so many of its sentences wait for the
+    """One request. However long its texts are, only a few of its sentences wait for the
     model at the same time; equal ones are sent once."""
 
     def __init__(
@@ -242,7 +242,7 @@ class _Job:
 
     def _translate_parts(self, document: Document, source: str) -> Result:
         """Parts of a sentence. All that a request is divided into may be as many rows as
-        it has sentences at the most."""
+        it may have sentences."""
         self._more_rows += len(document.sentences)
         if self._more_rows > self._translator.settings.max_rows:
             raise TooManyRows(self._translator.settings.max_rows)

@@ -62,8 +62,8 @@ class Section:
     max_batch_delay: int = 100
     #: Processes per model and device, each with its own copy of the weights.
     workers: int = 1
-    #: Rows that may wait for a model in the gateway; while so many do, requests are
-    #: answered 429.
+    #: Rows that may wait for a model in the gateway; with that many waiting, requests
+    #: are answered 429.
     queue_size: int = 4096
     #: Seconds a batch may take before TorchServe restarts the worker.
     response_timeout: int = 60

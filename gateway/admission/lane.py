@@ -83,7 +83,7 @@ class Lane:
         #: Rows in the queue that nobody waits for any more.
         self._ended = 0
         self._shares: dict[Flow, _Share] = {}
-        #: Of all shares together; there may be thousands.
+        #: The sums of all shares; there may be thousands.
         self._waiting_rows, self._waiting, self._weights = 0, 0.0, 0
         self._most_rows = max(
             _FEWEST_ROWS, _BATCHES * settings.batch_size * model.workers
@@ -156,7 +156,7 @@ class Lane:
             raise
 
     def finish(self, turn: Turn, seconds: float, *, is_answered: bool) -> None:
-        """A row is back, or has been given up, so many seconds after it was sent.
+        """A row is back, or has been given up, `seconds` after it was sent.
 
         A time-out says that the model is slower than expected where it answers others;
         where it is silent it may hang, which is no pace.

@@ -87,7 +87,7 @@ class Pace:
         return float(worth * (in_window_s + self.deviations * self.deviation_s))
 
     def fit(self, seconds: float) -> float:
-        """The work that is done in so many seconds."""
+        """The work that is done within `seconds`."""
         if not self.slope_s:
             return float("inf")
         return max(0.0, seconds - self.idle_s) / self.slope_s

@@ -28,7 +28,7 @@ MAP = {
 def report(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[Report]:
-    """Of the seed that `CHAOS_SEED` names, or of one that is drawn and shown."""
+    """The schedule of the seed that `CHAOS_SEED` names, or of one that is drawn and shown."""
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10**6))
     _show(pytestconfig, f"\nCHAOS_SEED={seed}")
     map_path = tmp_path_factory.mktemp("map") / "map.json"

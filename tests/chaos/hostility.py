@@ -11,7 +11,7 @@ import string
 
 from tests.chaos.load import Question
 
-#: Of a body: just under what the door lets through.
+#: A body's size: just under what the door lets through.
 _LARGEST_BYTES = 1_000_000
 _SIZES = (16_000, 64_000, 256_000, _LARGEST_BYTES)
 _PIECES = (

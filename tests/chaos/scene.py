@@ -56,7 +56,7 @@ class Scene:
     cut: list[Window] = field(default_factory=list)
     #: In which answers may be late by as much: a process in their way was stopped.
     frozen: list[Window] = field(default_factory=list)
-    #: Of the faults' own requests.
+    #: The faults' own requests.
     exchanges: list[Exchange] = field(default_factory=list)
     #: What the faults saw go wrong.
     violations: list[str] = field(default_factory=list)

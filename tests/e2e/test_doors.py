@@ -94,7 +94,7 @@ def knock(url: str, count: int, release: threading.Event, door: Door) -> Counter
 
 
 MOST = 8
-#: Who refuses, and what is edited for it.
+#: The program that refuses, and what is edited for it.
 CROWDS = {
     "of one address": ({"conn address 1024": f"conn address {MOST}"}, ""),
     "of all": ({"conn all 4096": f"conn all {MOST}"}, ""),

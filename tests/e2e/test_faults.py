@@ -35,7 +35,7 @@ EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
 SMALL = {"cuda_id": {"de": "cpu"}}
 REQUESTS = 4000
 CLIENTS = 8
-#: Of the file system that is filled, in megabytes.
+#: The size of the file system that is filled, in megabytes.
 DISK_MB = 16
 
 

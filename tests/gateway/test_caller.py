@@ -1,4 +1,4 @@
-"""Who asks, and until when."""
+"""The client that asks, and its deadline."""
 
 from __future__ import annotations
 
