@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import os
-import re
-import time
-import uuid
 from pathlib import Path
 
 from flask import Flask, Response, g, request
 
+from gateway import bodies
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
-from gateway.bodies import read_whole
-from gateway.connection import Incoming, register_reading
+from gateway.caller import read_request_id
+from gateway.connection import register_reading
 from gateway.errors import UnsupportedEncoding, register_error_handlers
 from gateway.langid import Identifier
 from gateway.observation import make_collectors
 from gateway.readers import Readers
+from gateway.refusal import EarlyRefusal
 from gateway.routes import (
     captioning,
     classification,
@@ -30,7 +28,6 @@ from gateway.routes import (
     translation,
 )
 from gateway.routes.reception import Reception
-from gateway.sending import LeastRate
 from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
 from gateway.translator import Translator
@@ -38,8 +35,6 @@ from gateway.uploads import Uploads
 from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management
-
-_REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 def create_app(
@@ -74,6 +69,8 @@ def create_app(
     app.register_blueprint(tasks.make_blueprint(models, backend))
     app.register_blueprint(languages.make_blueprint(models, backend))
     app.register_blueprint(health.make_blueprint(models, backend))
+    refusal = EarlyRefusal(app.wsgi_app, admission, models, settings, telemetry)
+    app.wsgi_app = refusal  # type: ignore[method-assign]
     return app
 
 
@@ -114,8 +111,7 @@ def _register_request_id(app: Flask) -> None:
 
     @app.before_request
     def take_request_id() -> None:
-        given = request.headers.get("X-Request-ID", "")
-        g.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        g.request_id = read_request_id(request.environ)
 
     @app.after_request
     def answer_request_id(response: Response) -> Response:
@@ -125,7 +121,6 @@ def _register_request_id(app: Flask) -> None:
 
 def _register_bodies(app: Flask, settings: Settings) -> None:
     """Every body but an upload is read before its route is asked, which finds it unpacked."""
-    rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
 
     @app.before_request
     def read_body() -> None:
@@ -135,12 +130,5 @@ def _register_bodies(app: Flask, settings: Settings) -> None:
             if encoding not in ("", "identity"):
                 raise UnsupportedEncoding("Expected images as they are.", "identity")
             return
-        client = environ.get("gunicorn.socket")
-        incoming = Incoming(environ["wsgi.input"], request.content_length, client)
-        deadline = time.monotonic() + settings.timeout_s
-        body = read_whole(
-            incoming, encoding, settings.max_body_bytes, deadline=deadline, rate=rate
-        )
-        environ["wsgi.input"] = io.BytesIO(body)
-        environ["CONTENT_LENGTH"] = str(len(body))
-        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        if bodies.take(environ, settings) is None:
+            raise bodies.find_problem(environ)

@@ -4,23 +4,70 @@ allowed, and unpacked where it comes packed.
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
-from gateway.connection import Incoming
+from gateway.connection import Incoming, WholeBody
 from gateway.errors import (
     TOO_LARGE,
     BodyTooLarge,
     MalformedRequest,
+    Problem,
     UnsupportedEncoding,
 )
 from gateway.sending import LeastRate
+from gateway.settings import Settings
+
+#: Where a request keeps why its body could not be read.
+_PROBLEM = "babelgate.problem"
 
 #: `x-gzip` is the old name.
 _GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
 #: zlib's number for gzip's header and checksum around it.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _BROKEN = "The body is not what its Content-Encoding says: "
+
+
+def take(environ: dict[str, Any], settings: Settings) -> bytes | None:
+    """The unpacked body of a WSGI request, which stays there to be read again; None where
+    it cannot be read, for which `find_problem` has the reason."""
+    if _PROBLEM in environ:
+        return None
+    if not isinstance(environ["wsgi.input"], WholeBody):
+        try:
+            _replace(environ, settings)
+        except Problem as problem:
+            environ[_PROBLEM] = problem
+            return None
+    body: bytes = environ["wsgi.input"].getvalue()
+    return body
+
+
+def find_problem(environ: dict[str, Any]) -> Problem:
+    """Why `take` had nothing to give."""
+    problem: Problem = environ[_PROBLEM]
+    return problem
+
+
+def _replace(environ: dict[str, Any], settings: Settings) -> None:
+    length = environ.get("CONTENT_LENGTH") or ""
+    incoming = Incoming(
+        environ["wsgi.input"],
+        int(length) if length.isdecimal() else None,
+        environ.get("gunicorn.socket"),
+    )
+    body = read_whole(
+        incoming,
+        environ.get("HTTP_CONTENT_ENCODING", ""),
+        settings.max_body_bytes,
+        deadline=time.monotonic() + settings.timeout_s,
+        rate=LeastRate(settings.body_bytes_per_s, settings.body_grace_s),
+    )
+    environ["wsgi.input"] = WholeBody(body)
+    environ["CONTENT_LENGTH"] = str(len(body))
+    environ.pop("HTTP_TRANSFER_ENCODING", None)
 
 
 def read_whole(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from flask import Request
+from typing import Any
 
 from gateway.connection import has_gone
 from gateway.schemas import parse_timeout_ms
 
-#: nginx says so who its client is.
-_ADDRESS_HEADER = "X-Real-IP"
-#: And so when the request arrived there, as `t=` and Unix time in seconds.
-_ARRIVAL_HEADER = "X-Request-Start"
+#: nginx says so who its client is, and when the request arrived, as `t=` and Unix time in
+#: seconds.
+_ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"
+_REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 #: nginx waits no longer: a request that seems older came by another clock.
 _OLDEST_S = 60.0
 
@@ -35,20 +37,26 @@ class Caller:
         return has_gone(self.client)
 
 
-def read_caller(request: Request, longest_s: float) -> Caller:
-    """The client of a request that may take `longest_s`, or less with `X-Timeout-Ms`. The
-    time that it has waited since it reached nginx counts.
+def read_caller(environ: Mapping[str, Any], longest_s: float) -> Caller:
+    """The client of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`.
+    The time that it has waited since it reached nginx counts.
 
     Raises MalformedRequest.
     """
-    limit_s = parse_timeout_ms(request.headers.get("X-Timeout-Ms"), longest_s)
-    waited_s = _read_age(request.headers.get(_ARRIVAL_HEADER, ""))
+    limit_s = parse_timeout_ms(environ.get("HTTP_X_TIMEOUT_MS"), longest_s)
+    waited_s = _read_age(environ.get(_ARRIVAL, ""))
     return Caller(
-        request.headers.get(_ADDRESS_HEADER) or request.remote_addr or "",
+        environ.get(_ADDRESS) or environ.get("REMOTE_ADDR", ""),
         limit_s,
         time.monotonic() + limit_s - waited_s,
-        request.environ.get("gunicorn.socket"),
+        environ.get("gunicorn.socket"),
     )
+
+
+def read_request_id(environ: Mapping[str, Any]) -> str:
+    """The id that nginx gives every request, or a new one."""
+    given = environ.get("HTTP_X_REQUEST_ID", "")
+    return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def _read_age(header: str) -> float:

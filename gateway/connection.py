@@ -52,6 +52,10 @@ class Body(Protocol):
         """At most so many bytes, none at the end."""
 
 
+class WholeBody(io.BytesIO):
+    """A body that was read before its route is asked."""
+
+
 @dataclass(frozen=True)
 class Incoming:
     """A body that is still to come; one in chunks has no `length`."""
@@ -123,8 +127,8 @@ def register_reading(app: Flask) -> None:
     @app.after_request
     def read_on(response: Response) -> Response:
         body = request.environ["wsgi.input"]
-        is_read = isinstance(body, io.BytesIO)  # as a whole, before its route was asked
-        if response.status_code >= HTTPStatus.BAD_REQUEST and not is_read:
+        is_whole = isinstance(body, WholeBody)
+        if response.status_code >= HTTPStatus.BAD_REQUEST and not is_whole:
             _read_rest(body, _REST_BEFORE_S)
             response.call_on_close(partial(_read_rest, body, _REST_AFTER_S))
         return response

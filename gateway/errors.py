@@ -52,17 +52,20 @@ class Problem(Exception):
         self.detail = detail
         self.extra = extra
 
-    def to_response(self) -> Response:
-        """The problem document."""
-        document = {
+    def to_document(self, request_id: str) -> dict[str, Any]:
+        """What the client gets."""
+        return {
             "type": f"urn:babelgate:{self.slug}",
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
             **self.extra,
-            "request_id": g.get("request_id", ""),
+            "request_id": request_id,
         }
-        response = jsonify(document)
+
+    def to_response(self) -> Response:
+        """The problem document."""
+        response = jsonify(self.to_document(g.get("request_id", "")))
         response.status_code = self.status
         response.content_type = CONTENT_TYPE
         response.headers.update(self.headers)

@@ -92,6 +92,11 @@ class Telemetry:
         for task in tasks:
             self.frames.labels(task)
 
+    def count_request(self, route: str, status: int, seconds: float) -> None:
+        """Counts and times an answer."""
+        self.requests.labels(route, status).inc()
+        self.seconds.labels(route).observe(seconds)
+
     def count_marked(self, *, is_kept: bool) -> None:
         """Counts a sentence with marks in it."""
         self.marked.labels("kept" if is_kept else "lost").inc()
@@ -123,8 +128,8 @@ def register_telemetry(app: Flask, telemetry: Telemetry) -> None:
     @app.after_request
     def count_request(response: Response) -> Response:
         route = request.url_rule.rule if request.url_rule else "none"
-        telemetry.requests.labels(route, response.status_code).inc()
-        telemetry.seconds.labels(route).observe(time.perf_counter() - g.started)
+        seconds = time.perf_counter() - g.started
+        telemetry.count_request(route, response.status_code, seconds)
         if request.blueprint == TRANSLATION:
             target = g.get("target", NO_TARGET)
             telemetry.translations.labels(target, response.status_code).inc()

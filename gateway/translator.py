@@ -126,11 +126,7 @@ class _Job:
 
     def run(self) -> list[TranslatedText]:
         """All texts, side by side."""
-        admission, texts = self._translator.admission, self._wanted.texts
-        at_least = [self._weigh(text) for text in texts]
-        admission.check(
-            self._model, self._caller, at_least, is_bulk=len(texts) > self._at_once
-        )
+        texts = self._wanted.texts
         self._guesses = self._identify()
         self._documents = self._read()
         rows = {
@@ -141,7 +137,7 @@ class _Job:
         costs = [self._weigh(text) for _, text in rows]
         if not costs:
             return [self._answer_text(index) for index in range(len(texts))]
-        with admission.admit(
+        with self._translator.admission.admit(
             self._model, self._caller, costs, is_bulk=len(costs) > self._at_once
         ) as self._ticket:
             return self._map(self._answer_text, range(len(texts)))
@@ -260,9 +256,13 @@ class _Job:
         return known.get()  # type: ignore[no-any-return]
 
     def _weigh(self, text: str) -> float:
-        """The work of a row: its characters, and what every row takes, as often as there
-        are beams of the usual width."""
-        return (len(text) + _ROW_CHARACTERS) * self._cost_factor
+        """The work of a row with the beams that this request wants."""
+        return weigh(text) * self._cost_factor
+
+
+def weigh(text: str) -> float:
+    """The work of a row at the usual beam: its characters, and what every row takes."""
+    return len(text) + _ROW_CHARACTERS
 
 
 def _divide(sentence: Sentence, format: Format, problem: RowProblem) -> Document:

@@ -36,12 +36,15 @@ class Admission:
         """By model, the rows that wait in all processes."""
         return {name: lane.count_waiting() for name, lane in self._lanes.items()}
 
-    def check(
-        self, model: str, caller: Caller, costs: Sequence[float], *, is_bulk: bool
-    ) -> None:
+    @property
+    def is_refusing(self) -> bool:
+        """Whether a request was refused a moment ago."""
+        return any(lane.is_refusing for lane in self._lanes.values())
+
+    def check(self, model: str, caller: Caller, costs: Sequence[float]) -> None:
         """Raises Overloaded where it is plain that `admit` would, before anybody goes to
         the trouble of finding out what the rows are."""
-        flow = Flow(caller.address, is_bulk)
+        flow = Flow(caller.address)
         self._lanes[model].check(flow, sum(costs), len(costs), caller)
 
     @contextmanager

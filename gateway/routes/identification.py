@@ -22,7 +22,7 @@ def make_blueprint(settings: Settings, identifier: Identifier) -> Blueprint:
 
     @blueprint.post("/identify")
     def identify() -> dict[str, Any]:
-        caller = read_caller(request, settings.timeout_s)
+        caller = read_caller(request.environ, settings.timeout_s)
         patience = Patience(caller.deadline, caller.has_gone)
         wanted = parse_identification(request.get_data(), settings.max_texts)
         ranked = [

@@ -38,7 +38,7 @@ class Reception:
         URL's. Raises a Problem, also where an upload that `is_single` has two images."""
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
-        caller = read_caller(request, self.settings.upload_timeout_s)
+        caller = read_caller(request.environ, self.settings.upload_timeout_s)
         upload = Upload(
             Incoming(request.stream, request.content_length, caller.client),
             request.content_type or "",

@@ -34,7 +34,7 @@ def make_blueprint(
     def translate() -> Answer:
         if not limits.targets:
             raise TaskNotServed(TRANSLATION)
-        caller = read_caller(request, settings.timeout_s)
+        caller = read_caller(request.environ, settings.timeout_s)
         wanted = parse_translation(request.get_data(), limits)
         g.target = wanted.target
         answers = translator.translate(wanted, caller)

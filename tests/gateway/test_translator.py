@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.admission import Admission
 from gateway.backend import Row
-from gateway.errors import ClientGone, Overloaded, RowProblem, TooManyRows
+from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
 from gateway.langid import Identifier
 from gateway.readers import Readers
 from gateway.schemas import TranslationRequest
@@ -212,7 +212,7 @@ def test_a_sentence_with_more_marks_than_a_model_keeps_is_taken_apart_at_once():
 
 @pytest.mark.parametrize(
     ("limit_s", "has_gone", "problem"),
-    [(-1, False, Overloaded), (60, True, ClientGone)],
+    [(-1, False, DeadlineExceeded), (60, True, ClientGone)],
 )
 def test_languages_are_identified_in_time_and_for_somebody(limit_s, has_gone, problem):
     with pytest.raises(problem):
