@@ -61,6 +61,8 @@ class Pace:
             self.deviations += _IDLE_GAIN * (_FEWEST_DEVIATIONS - self.deviations)
         else:
             self.deviation_s += _GAIN * (abs(error) - self.deviation_s)
+            # A model that is never idle shows in this way that one slow row was not usual.
+            self.idle_s -= _GAIN * max(0.0, self.idle_s - seconds)
             excess_s = max(0.0, seconds - self.idle_s)
             gain = _GAIN if self._work else 1.0
             self._excess_s += gain * (excess_s - self._excess_s)
