@@ -5,9 +5,13 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 from itertools import count
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
+
+#: Clients that are remembered beside those whose items wait.
+_SPARE = 1000
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class FairQueue(Generic[Item]):
         begin = max(self._now, self._ends.get(flow, 0.0))
         self._ends[flow] = begin + cost / flow.weight
         heapq.heappush(self._heap, (begin, next(self._numbers), item))
+        if len(self._ends) > _SPARE + 2 * len(self._heap):
+            self._forget()
 
     def peek(self) -> Item:
         """The next item. Raises IndexError where there is none."""
@@ -50,6 +56,11 @@ class FairQueue(Generic[Item]):
             self._ends.clear()
             self._now = 0.0
         return item
+
+    def _forget(self) -> None:
+        """Those who have had least lose least when they begin like new ones."""
+        half = len(self._ends) // 2
+        self._ends = dict(heapq.nlargest(half, self._ends.items(), key=itemgetter(1)))
 
     def __bool__(self) -> bool:
         return bool(self._heap)
