@@ -37,7 +37,7 @@ BULK, MODEST = "127.0.0.2", "127.0.0.3"
 TIMEOUT_S = 60
 AT_ONCE = Settings.model_fields["sentences_at_once"].default
 REFUSALS = {"urn:babelgate:queue-full", "urn:babelgate:too-many-connections"}
-FLOOD_PER_S, FLOOD_S, FLOOD_LIMIT_MS = 800, 3, 1000
+FLOOD_PER_S, FLOOD_S, FLOOD_LIMIT_MS = 1500, 3, 1000
 #: More than a model does within SHORT_MS, on any machine.
 SENTENCES, SHORT_MS = 1000, 200
 #: Each is 8 MiB.
@@ -199,12 +199,14 @@ def test_a_flood_is_answered_or_refused(stack: Stack):
             is_over.set()
     for one in looking:
         one.result()
-    assert {reply.status for reply in replies} <= {"200", "429"}, Counter(
-        reply.status for reply in replies
-    )
-    assert sum(reply.status == "200" for reply in replies) > len(replies) / 20
+    statuses = Counter(reply.status for reply in replies)
+    assert set(statuses) <= {"200", "429", "504"}, statuses
+    # A forecast leaves one row in a hundred late.
+    assert statuses["504"] <= 0.01 * len(replies), statuses
+    assert statuses["200"] > len(replies) / 20, statuses
     assert max(r.number for r in replies if r.status == "200") > len(replies) / 2
-    assert all(reply.status == 200 or reply.is_refusal for reply in seen), seen
+    rest = [reply for reply in seen if reply.status not in (200, 504)]
+    assert all(reply.is_refusal for reply in rest), rest
 
 
 def test_a_client_with_many_texts_leaves_others_their_share(stack: Stack):
