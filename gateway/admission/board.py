@@ -111,7 +111,10 @@ class ModelBoard:
 
     def read(self) -> tuple[Load, int]:
         """What all processes have together, and in how many of them rows wait."""
-        age_s = time.monotonic() - self._values[:, _WHEN]
+        now = time.monotonic()
+        # Whoever reads lives, also where its rows take so long that it had nothing to say.
+        self._own[_WHEN] = now
+        age_s = now - self._values[:, _WHEN]
         # A place of before the last boot may be from the future.
         alive = self._values[(age_s >= 0) & (age_s < _SILENT_S)]
         waiting_in = int((alive[:, _WAITING_ROWS] > 0).sum())

@@ -108,9 +108,10 @@ class Ticket:
             turn.end(_gone())
         for number in self._numbers:
             self._admission.board.revoke(number)
+        self.close()
 
     def close(self) -> None:
-        """The request is answered."""
+        """The request is answered, or need not be: what was not sent will not come."""
         self._withdraw(self._cost, self._rows)
 
     def _ask(self, row: Row, turn: Turn) -> dict[str, Any]:

@@ -162,6 +162,7 @@ class Lane:
         the turn."""
         try:
             if not turn.called.wait(max(0.0, turn.deadline - time.monotonic())):
+                self.pace.judge(is_late=True)
                 turn.end(_late())
             if turn.problem:
                 raise turn.problem
@@ -217,6 +218,7 @@ class Lane:
             left_s = turn.deadline - time.monotonic()
             in_hand, begun_s = load.sent + turn.cost, self._count_begun(load)
             if load.sent_rows and self.pace.expect(in_hand) - begun_s > left_s:
+                self.pace.judge(is_late=True)
                 turn.end(_late())
                 continue
             turn.in_hand, turn.begun_s = in_hand, begun_s

@@ -15,7 +15,7 @@ _IDLE_GAIN = 0.3
 #: A deviation is followed as by Jacobson and Karels (SIGCOMM 1988). TCP adds four of them to
 #: a round trip; here they become as many as leave this part of the rows late, by stochastic
 #: approximation (Robbins and Monro 1951).
-_FEWEST_DEVIATIONS, _MOST_DEVIATIONS = 2.0, 10.0
+_FEWEST_DEVIATIONS, _MOST_DEVIATIONS = 2.0, 3.0
 _LATE, _LATE_STEP = 0.01, 0.2
 #: What was learned is worth half of it after so long without another row: nothing is
 #: learned while everything is refused.
@@ -61,6 +61,8 @@ class Pace:
             self.deviations += _IDLE_GAIN * (_FEWEST_DEVIATIONS - self.deviations)
         else:
             self.deviation_s += _GAIN * (abs(error) - self.deviation_s)
+            # A model that is never idle shows in this way that one slow row was not usual.
+            self.idle_s -= _GAIN * max(0.0, self.idle_s - seconds)
             excess_s = max(0.0, seconds - self.idle_s)
             gain = _GAIN if self._work else 1.0
             self._excess_s += gain * (excess_s - self._excess_s)
@@ -68,7 +70,7 @@ class Pace:
         self._learned_at = time.monotonic()
 
     def judge(self, *, is_late: bool) -> None:
-        """A row that was sent because the forecast gave it enough time."""
+        """A row was admitted because the forecast gave it enough time."""
         step = _LATE_STEP * ((1 - _LATE) if is_late else -_LATE)
         wanted = self.deviations + step
         self.deviations = min(_MOST_DEVIATIONS, max(_FEWEST_DEVIATIONS, wanted))

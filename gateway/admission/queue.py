@@ -6,9 +6,13 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
+
+#: Clients that are remembered beside those whose items wait.
+_SPARE = 1000
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class FairQueue(Generic[Item]):
         begin = max(self._now, self._ends.get(flow, 0.0))
         self._ends[flow] = begin + cost / flow.weight
         heapq.heappush(self._heap, (begin, next(self._numbers), item))
+        if len(self._ends) > _SPARE + 2 * len(self._heap):
+            self._forget()
 
     def peek(self) -> Item:
         """The next item. Raises IndexError where there is none."""
@@ -56,6 +62,11 @@ class FairQueue(Generic[Item]):
         """Drops the items that are not wanted any more."""
         self._heap = [entry for entry in self._heap if is_wanted(entry[2])]
         heapq.heapify(self._heap)
+
+    def _forget(self) -> None:
+        """Those who have had least lose least when they begin like new ones."""
+        half = len(self._ends) // 2
+        self._ends = dict(heapq.nlargest(half, self._ends.items(), key=itemgetter(1)))
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -52,6 +52,16 @@ def test_a_process_that_says_nothing_does_not_count(
     assert second.read() == (Load(), 0)
 
 
+def test_a_process_that_waits_for_a_slow_batch_counts_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    model = Board().open("ko")
+    model.tell(LOAD)
+    later = time.monotonic() + 60
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert model.read() == (LOAD, 1)
+
+
 def test_a_place_that_is_free_again_begins_empty(folder: Path):
     stale = np.full((PROCESSES, 7), time.monotonic())
     folder.mkdir()

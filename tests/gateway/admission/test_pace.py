@@ -58,3 +58,11 @@ def test_what_was_learned_fades(monkeypatch: pytest.MonkeyPatch):
     learned_at = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: learned_at + 60)
     assert pace.forecast(1, 1) == pytest.approx(1.0, rel=0.01)
+
+
+def test_one_slow_row_is_forgotten_though_the_model_is_never_idle_again():
+    pace = Pace()
+    pace.learn(1, 3.0, was_idle=True)
+    learn(pace, 300, 100, 0.2)
+    assert pace.expect(100) == pytest.approx(0.2, rel=0.02)
+    assert pace.fit(0.5) > 100

@@ -65,3 +65,13 @@ def test_clients_that_have_gone_are_forgotten():
         queue.push(Flow(str(number)), 1, "x")
     drain(queue)
     assert not queue._ends
+
+
+def test_clients_that_have_gone_are_forgotten_also_where_the_queue_is_never_empty():
+    queue: FairQueue[str] = FairQueue()
+    queue.push(Flow("first"), 1, "x")
+    for number in range(5000):
+        queue.push(Flow(str(number)), 1, "x")
+        queue.pop()
+    assert queue
+    assert len(queue._ends) < 2000
