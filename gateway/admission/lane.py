@@ -132,7 +132,8 @@ class Lane:
                 f"{load.waiting_rows:.0f} rows wait already, which is the limit.",
                 retry_after_s=self._forecast(load, load.waiting),
             )
-        needed_s = self._forecast(load, self._count_ahead(flow, load, processes) + cost)
+        in_turns = self._count_turns(flow, cost) * max(1, processes)
+        needed_s = self._forecast(load, in_turns)
         left_s = caller.deadline - time.monotonic()
         if needed_s > left_s * _MARGIN and not self._may_try(load, rows, left_s):
             raise Overloaded(
@@ -275,14 +276,12 @@ class Lane:
         usual_s = self.pace.expect(load.sent)
         return silent_s if silent_s < usual_s else usual_s - silent_s
 
-    def _count_ahead(self, flow: Flow, load: Load, processes: int) -> float:
-        """The waiting work that is done before a new request of this client: all of it, or
-        less where the client has had less than its share."""
+    def _count_turns(self, flow: Flow, cost: float) -> float:
+        """The waiting work that is done by the end of what this client wants: every other
+        client has had its share of the time until then."""
         own = self._shares.get(flow)
-        if own is None:
-            return 0.0
-        in_turns = own.cost * self._weights / flow.weight
-        return min(load.waiting, in_turns * max(1, processes))
+        weights = self._weights + (0 if own else flow.weight)
+        return ((own.cost if own else 0.0) + cost) * weights / flow.weight
 
     def _may_try(self, load: Load, rows: int, left_s: float) -> bool:
         """Somebody has to show how fast the model is now: whoever finds it idle, but only

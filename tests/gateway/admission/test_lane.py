@@ -71,6 +71,21 @@ def test_a_client_that_asks_too_much_does_not_take_the_others_share(
     assert greedy.refused > greedy.answered
 
 
+def test_clients_of_one_request_each_are_together_no_more_than_the_model_can_do(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    simulation = Simulation(PHRASEBOOK)
+    outcomes = [
+        simulation.offer(PHRASEBOOK.capacity / 50, 20, 2, client=str(number))
+        for number in range(200)
+    ]
+    simulation.run(monkeypatch)
+    answered = sum(outcome.answered for outcome in outcomes)
+    given_up = sum(outcome.given_up + outcome.late for outcome in outcomes)
+    assert answered >= 0.9 * 20 * PHRASEBOOK.capacity
+    assert given_up <= 0.02 * sum(outcome.refused for outcome in outcomes)
+
+
 def make_lane(**settings: int) -> Lane:
     section = catalog.Translation(**settings)  # type: ignore[arg-type]
     model = catalog.Model("ko", catalog.TRANSLATION, ("ko",), ("cpu",), section)
