@@ -25,8 +25,9 @@ workers = int(
 worker_class = f"gateway.worker.{'EmbeddedWorker' if _IS_EMBEDDED else 'ProblemWorker'}"
 
 # Greenlets are cheap and mostly wait for TorchServe. All 4096 requests that nginx lets in
-# may come to one process, and each of nginx's workers keeps 128 idle connections besides.
-worker_connections = 4096 + 128 * (os.cpu_count() or 1)
+# may come to one process, and each of nginx's workers keeps 1024 idle connections besides;
+# these were requests once, so that there are not many more of them either.
+worker_connections = 4096 + min(4096, 1024 * (os.cpu_count() or 1))
 
 # As nginx's: bursts of new connections wait, they are not refused.
 backlog = 4096

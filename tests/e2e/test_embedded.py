@@ -320,7 +320,7 @@ def test_whoever_has_asked_before_it_ends_is_answered(
     tmp_path: Path, cache: Path, clients: ThreadPoolExecutor
 ):
     with start(tmp_path, cache, translation={"batch_size": 1}) as gateway:
-        answers = [clients.submit(gateway.ask, src_text=LONG[:16], beam_size=8)]
+        answers = [clients.submit(gateway.ask, src_text=LONG[:40], beam_size=8)]
         answers += [clients.submit(gateway.ask) for _ in range(8)]
         wait_until(lambda: count_rows(gateway) > 16)
         gateway.master.terminate()
