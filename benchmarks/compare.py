@@ -21,6 +21,7 @@ from benchmarks.options import (
     Bar,
     Clients,
     Model,
+    Setting,
     Target,
     explain_errors,
     publish,
@@ -96,10 +97,7 @@ def command(
         str, typer.Option(help="Serve these languages only, and no other of the map.")
     ] = "",
     model: Model = "models/phrasebook",
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KEY=VALUE in the maps' translation section."),
-    ] = None,
+    setting: Setting = None,
     folder: Annotated[
         Path, typer.Option(help="For the stacks' run directories.")
     ] = DEFAULT_RUN / "compare",

@@ -37,6 +37,10 @@ Model = Annotated[
     ),
 ]
 Task = Annotated[sections.Task, typer.Option(help="What is asked for.")]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE in the map's translation section."),
+]
 Plot = Annotated[
     Path | None, typer.Option(help="A picture of the figures (needs matplotlib).")
 ]

@@ -21,6 +21,7 @@ from benchmarks.options import (
     Bar,
     Model,
     Plot,
+    Setting,
     check_plot,
     console,
     explain_errors,
@@ -91,10 +92,7 @@ def command(
         int, typer.Option(help="Addresses that clients have.", min=1, max=10_000)
     ] = 256,
     model: Model = "models/phrasebook",
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KEY=VALUE in the map's translation section."),
-    ] = None,
+    setting: Setting = None,
     against: Annotated[
         str, typer.Option(help="litserve, rayserve, flask: the same load for them.")
     ] = "",

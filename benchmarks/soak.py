@@ -26,6 +26,7 @@ from benchmarks.options import (
     DEFAULT_RUN,
     Model,
     Plot,
+    Setting,
     check_plot,
     console,
     explain_errors,
@@ -106,10 +107,7 @@ def command(
         str, typer.Option(help="Serve these languages only, and no other of the map.")
     ] = "",
     model: Model = "models/phrasebook",
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KEY=VALUE in the map's translation section."),
-    ] = None,
+    setting: Setting = None,
     folder: Annotated[
         Path, typer.Option(help="For the stack's run directory.")
     ] = DEFAULT_RUN / "soak",
