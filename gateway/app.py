@@ -130,5 +130,4 @@ def _register_bodies(app: Flask, settings: Settings) -> None:
             if encoding not in ("", "identity"):
                 raise UnsupportedEncoding("Expected images as they are.", "identity")
             return
-        if bodies.take(environ, settings) is None:
-            raise bodies.find_problem(environ)
+        bodies.take(environ, settings)

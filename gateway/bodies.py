@@ -30,25 +30,21 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _BROKEN = "The body is not what its Content-Encoding says: "
 
 
-def take(environ: dict[str, Any], settings: Settings) -> bytes | None:
-    """The unpacked body of a WSGI request, which stays there to be read again; None where
-    it cannot be read, for which `find_problem` has the reason."""
+def take(environ: dict[str, Any], settings: Settings) -> bytes:
+    """The unpacked body of a WSGI request, which stays there to be read again.
+
+    Raises as `read_whole`, the same again where it is asked again.
+    """
     if _PROBLEM in environ:
-        return None
+        raise environ[_PROBLEM]
     if not isinstance(environ["wsgi.input"], WholeBody):
         try:
             _replace(environ, settings)
         except Problem as problem:
             environ[_PROBLEM] = problem
-            return None
+            raise
     body: bytes = environ["wsgi.input"].getvalue()
     return body
-
-
-def find_problem(environ: dict[str, Any]) -> Problem:
-    """Why `take` had nothing to give."""
-    problem: Problem = environ[_PROBLEM]
-    return problem
 
 
 def _replace(environ: dict[str, Any], settings: Settings) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.connection import has_gone
+from gateway.connection import Patience, has_gone
 from gateway.schemas import parse_timeout_ms
 
 #: nginx says so who its client is, and when the request arrived, as `t=` and Unix time in
@@ -35,6 +35,11 @@ class Caller:
     def has_gone(self) -> bool:
         """Whether it has closed its connection."""
         return has_gone(self.client)
+
+    @property
+    def patience(self) -> Patience:
+        """How long it waits for what is done before its rows are sent."""
+        return Patience(self.deadline, self.has_gone)
 
 
 def read_caller(environ: Mapping[str, Any], longest_s: float) -> Caller:

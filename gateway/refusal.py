@@ -52,11 +52,8 @@ class EarlyRefusal:
 
     def _judge(self, environ: dict[str, Any]) -> Overloaded | None:
         """Why a request is refused. Its body is read and stays there for its route."""
-        body = bodies.take(environ, self.settings)
-        if body is None:
-            return None
         try:
-            wanted = json.loads(body)
+            wanted = json.loads(bodies.take(environ, self.settings))
             target = normalize_language(wanted["tgt_lang"])
             model = self.catalog.route(TRANSLATION, target).name
             given = wanted["src_text"]

@@ -16,7 +16,7 @@ from gevent.event import AsyncResult
 from gateway.admission import Admission
 from gateway.backend import write_row
 from gateway.caller import Caller
-from gateway.connection import Patience, take_turns
+from gateway.connection import take_turns
 from gateway.documents import Document, Format, Sentence, divide, take_apart
 from gateway.errors import Problem, RowProblem, TooManyRows
 from gateway.langid import UNDETERMINED, Guess, Identifier
@@ -108,7 +108,7 @@ class _Job:
         self._translator = translator
         self._wanted = wanted
         self._caller = caller
-        self._patience = Patience(caller.deadline, caller.has_gone)
+        self._patience = caller.patience
         self._at_once = translator.settings.sentences_at_once
         self._guesses: list[Guess | None] = []
         self._documents: dict[int, Document] = {}

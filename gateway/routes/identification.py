@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, request
 
 from gateway.caller import read_caller
-from gateway.connection import Patience, take_turns
+from gateway.connection import take_turns
 from gateway.langid import Identifier
 from gateway.schemas import parse_identification
 from gateway.settings import Settings
@@ -23,14 +23,13 @@ def make_blueprint(settings: Settings, identifier: Identifier) -> Blueprint:
     @blueprint.post("/identify")
     def identify() -> dict[str, Any]:
         caller = read_caller(request.environ, settings.timeout_s)
-        patience = Patience(caller.deadline, caller.has_gone)
         wanted = parse_identification(request.get_data(), settings.max_texts)
         ranked = [
             [
                 {"language": guess.language, "confidence": guess.confidence}
                 for guess in identifier.rank(text)[:_MOST]
             ]
-            for text in take_turns(wanted.texts, patience)
+            for text in take_turns(wanted.texts, caller.patience)
         ]
         return {"languages": ranked if wanted.is_list else ranked[0]}
 
