@@ -103,6 +103,8 @@ class ModelBoard:
 
     def tell(self, load: Load) -> None:
         """Says what this process has."""
+        # Whoever reads between these two finds a row in hand only with its time.
+        self._own[_HEARD_AT] = load.heard_at
         self._own[:] = (
             time.monotonic(),
             *(load.sent_rows, load.sent, load.sent_bytes),
@@ -115,8 +117,9 @@ class ModelBoard:
         # Whoever reads lives, also where its rows take so long that it had nothing to say.
         self._own[_WHEN] = now
         age_s = now - self._values[:, _WHEN]
-        # A place of before the last boot may be from the future.
-        alive = self._values[(age_s >= 0) & (age_s < _SILENT_S)]
+        # A process may have told something since `now`, so an age may be negative. A place
+        # of before the last boot may be from the far future.
+        alive = self._values[np.abs(age_s) < _SILENT_S]
         waiting_in = int((alive[:, _WAITING_ROWS] > 0).sum())
         totals = alive[:, 1:].sum(axis=0).tolist()
         totals[-1] = float(alive[:, _HEARD_AT].max(initial=0.0))

@@ -224,11 +224,10 @@ class Lane:
                 continue
             turn.in_hand, turn.begun_s = in_hand, begun_s
             turn.was_idle = not load.sent_rows
+            self._heard_at = time.monotonic() if turn.was_idle else load.heard_at
             self._send(turn)
 
     def _send(self, turn: Turn) -> None:
-        if turn.was_idle:
-            self._heard_at = time.monotonic()
         self._sent_rows += 1
         self._sent += turn.cost
         self._sent_bytes += turn.size

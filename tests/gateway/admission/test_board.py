@@ -52,6 +52,16 @@ def test_a_process_that_says_nothing_does_not_count(
     assert second.read() == (Load(), 0)
 
 
+def test_what_is_told_while_somebody_reads_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first, second = (Board(folder).open("ko") for _ in range(2))
+    first.tell(LOAD)
+    before = time.monotonic() - 0.01
+    monkeypatch.setattr(time, "monotonic", lambda: before)
+    assert second.read() == (LOAD, 1)
+
+
 def test_a_process_that_waits_for_a_slow_batch_counts_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ):

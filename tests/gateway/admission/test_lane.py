@@ -6,10 +6,12 @@ The figures are those of the simulation; `python -m benchmarks overload` measure
 from __future__ import annotations
 
 import math
+import time
+from pathlib import Path
 
 import pytest
 
-from gateway.admission.board import Board
+from gateway.admission.board import Board, Load
 from gateway.admission.lane import Lane, Turn
 from gateway.admission.queue import Flow
 from gateway.errors import Overloaded
@@ -198,6 +200,20 @@ def test_what_was_announced_and_withdrawn_leaves_nothing():
     load, processes = lane._board.read()
     assert (load.waiting_rows, load.waiting, processes, lane._weights) == (0, 0, 0, 0)
     assert not lane._shares
+
+
+def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(
+    tmp_path: Path,
+):
+    model = catalog.Model(
+        "ko", catalog.TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
+    )
+    other = Board(tmp_path / "board").open("ko")
+    lane = Lane(model, Board(tmp_path / "board").open("ko"))
+    other.tell(Load(sent_rows=1, sent=1.0, heard_at=time.monotonic()))
+    join(lane, 1)
+    other.tell(Load())
+    lane.check(Flow("b"), 1.0, 1, make_caller(30))
 
 
 def test_what_comes_too_late_to_be_answered_is_not_even_tried():
