@@ -16,7 +16,7 @@ from gateway.errors import UnsupportedEncoding, register_error_handlers
 from gateway.langid import Identifier
 from gateway.observation import make_collectors
 from gateway.readers import Readers
-from gateway.refusal import EarlyRefusal
+from gateway.refusal import Refusal
 from gateway.routes import (
     captioning,
     classification,
@@ -32,6 +32,7 @@ from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
 from gateway.translator import Translator
 from gateway.uploads import Uploads
+from gateway.worker import EXTENSION
 from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management
@@ -69,8 +70,7 @@ def create_app(
     app.register_blueprint(tasks.make_blueprint(models, backend))
     app.register_blueprint(languages.make_blueprint(models, backend))
     app.register_blueprint(health.make_blueprint(models, backend))
-    refusal = EarlyRefusal(app.wsgi_app, admission, models, settings, telemetry)
-    app.wsgi_app = refusal  # type: ignore[method-assign]
+    app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)
     return app
 
 

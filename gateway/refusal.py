@@ -1,16 +1,17 @@
-"""Says no before Flask is asked. While the models are overloaded most answers are refusals,
-and each takes CPU from the answers: this way costs half of the way through a route.
+"""Says no before Gunicorn reads a request. While the models are overloaded most answers are
+refusals, and each takes CPU from the answers: this way costs a third of the way through
+Gunicorn and Flask.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from gateway import bodies
+import httptools
+
 from gateway.admission import Admission
 from gateway.caller import read_caller, read_request_id
 from gateway.errors import CONTENT_TYPE, Overloaded, Problem
@@ -20,9 +21,16 @@ from gateway.telemetry import Telemetry
 from gateway.translator import weigh
 from torchserve_backend.catalog import TRANSLATION, Catalog
 
-_ROUTES = ("/", "/translate")
+_ROUTES = {b"/": "/", b"/translate": "/translate"}
 #: A larger body takes longer to look at than it saves.
 _MOST_BYTES = 4096
+#: What else is looked at, as WSGI names it.
+_HEADERS = {
+    name.encode(): f"HTTP_{name.upper().replace('-', '_')}"
+    for name in ("x-timeout-ms", "x-real-ip", "x-request-start", "x-request-id")
+}
+#: Bodies that only their routes read.
+_OTHER_BODIES = {b"content-encoding", b"expect"}
 #: What a body that is no request for a translation raises here; its route says what is wrong.
 _NO_REQUEST = (
     *(AttributeError, LookupError, RecursionError, TypeError, ValueError),
@@ -30,74 +38,107 @@ _NO_REQUEST = (
 )
 
 
-@dataclass(frozen=True)
-class EarlyRefusal:
-    """A WSGI application around Flask's."""
+@dataclass
+class Message:
+    """What httptools finds in the bytes that a connection has brought."""
 
-    app: Any
+    environ: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    route: str | None = None
+    #: Whether the whole request is there.
+    is_complete: bool = False
+    #: Whether it is a request that only its route can answer.
+    is_other: bool = False
+
+    def on_url(self, url: bytes) -> None:
+        """A second request right behind the first waits for its turn."""
+        self.is_other |= self.route is not None or url not in _ROUTES
+        self.route = _ROUTES.get(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Names come as the client writes them."""
+        name = name.lower()
+        if name in _HEADERS:
+            self.environ[_HEADERS[name]] = value.decode("latin-1")
+        self.is_other |= name in _OTHER_BODIES
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of it."""
+        self.body += body
+        self.is_other |= len(self.body) > _MOST_BYTES
+
+    def on_message_complete(self) -> None:
+        """Its last piece was there."""
+        self.is_complete = True
+
+
+def read_message(data: bytes) -> Message:
+    """The request that begins with `data`."""
+    message = Message()
+    parser = httptools.HttpRequestParser(message)
+    try:
+        parser.feed_data(data)
+    except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+        message.is_other = True
+    if message.is_complete:
+        is_kept = parser.should_keep_alive()
+        message.is_other |= parser.get_method() != b"POST" or not is_kept
+    return message
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Knows what is refused, and counts it."""
+
     admission: Admission
     catalog: Catalog
     settings: Settings
     telemetry: Telemetry
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """As any WSGI application."""
-        if self.admission.is_refusing and _is_short_translation(environ):
-            began = time.perf_counter()
-            problem = self._judge(environ)
-            if problem:
-                seconds = time.perf_counter() - began
-                return self._refuse(problem, seconds, environ, start_response)
-        return self.app(environ, start_response)  # type: ignore[no-any-return]
+    @property
+    def is_likely(self) -> bool:
+        """Whether looking for one is worth its while."""
+        return self.admission.is_refusing
 
-    def _judge(self, environ: dict[str, Any]) -> Overloaded | None:
-        """Why a request is refused. Its body is read and stays there for its route."""
+    def answer(self, data: bytes) -> bytes | None:
+        """A refusal of the request that is `data`, as a whole HTTP answer; None where its
+        route must judge it."""
+        message = read_message(data)
+        if message.is_other or not message.is_complete or message.route is None:
+            return None
+        began = time.perf_counter()
         try:
-            wanted = json.loads(bodies.take(environ, self.settings))
+            wanted = json.loads(message.body)
             target = normalize_language(wanted["tgt_lang"])
             model = self.catalog.route(TRANSLATION, target).name
-            given = wanted["src_text"]
-            caller = read_caller(environ, self.settings.timeout_s)
+            costs = _weigh_all(wanted["src_text"])
+            caller = read_caller(message.environ, self.settings.timeout_s)
         except _NO_REQUEST:
             return None
-        texts = given if isinstance(given, list) else [given]
-        if not texts or not all(isinstance(text, str) for text in texts):
-            return None
-        environ["babelgate.target"] = target
         try:
-            self.admission.check(model, caller, [weigh(text) for text in texts])
+            self.admission.check(model, caller, costs)
         except Overloaded as problem:
-            return problem
+            seconds = time.perf_counter() - began
+            self.telemetry.count_request(message.route, problem.status, seconds)
+            self.telemetry.translations.labels(target, problem.status).inc()
+            return _render(problem, read_request_id(message.environ))
         return None
 
-    def _refuse(
-        self,
-        problem: Problem,
-        seconds: float,
-        environ: dict[str, Any],
-        start_response: Any,
-    ) -> Iterable[bytes]:
-        route, target = environ["PATH_INFO"], environ["babelgate.target"]
-        self.telemetry.count_request(route, problem.status, seconds)
-        self.telemetry.translations.labels(target, problem.status).inc()
-        request_id = read_request_id(environ)
-        body = json.dumps(problem.to_document(request_id)).encode()
-        headers = {
-            "Content-Type": CONTENT_TYPE,
-            "Content-Length": str(len(body)),
-            "X-Request-ID": request_id,
-            **problem.headers,
-        }
-        start_response(f"{problem.status} {problem.title}", list(headers.items()))
-        return [body]
+
+def _weigh_all(given: Any) -> list[float]:
+    texts = given if isinstance(given, list) else [given]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise TypeError(given)
+    return [weigh(text) for text in texts]
 
 
-def _is_short_translation(environ: dict[str, Any]) -> bool:
-    length = environ.get("CONTENT_LENGTH", "")
-    return (
-        environ["REQUEST_METHOD"] == "POST"
-        and environ["PATH_INFO"] in _ROUTES
-        and length.isdecimal()
-        and 0 < int(length) <= _MOST_BYTES
-        and "HTTP_CONTENT_ENCODING" not in environ
-    )
+def _render(problem: Problem, request_id: str) -> bytes:
+    body = json.dumps(problem.to_document(request_id))
+    headers = {
+        "Content-Type": CONTENT_TYPE,
+        "Content-Length": len(body),
+        "X-Request-ID": request_id,
+        **problem.headers,
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {problem.status} {problem.title}\r\n{head}\r\n{body}".encode()

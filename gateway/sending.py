@@ -1,5 +1,5 @@
-"""How fast a client has to send: its connection measures while a body is read from it, and
-says so where the client is too slow.
+"""A client's connection: it measures how fast a body comes, says so where the client is too
+slow, and takes back what was read too early.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ class Silence:
 
 
 class Connection(socket.socket):  # type: ignore[misc]
-    """A client's connection, which can measure what it reads."""
+    """What Gunicorn's parser reads from."""
 
+    #: What was read and put back.
+    _first = b""
     _silence: Silence | None = None
     #: No more is read at once: Gunicorn reads ahead of what it is asked for.
     _most_bytes = 1 << 20
@@ -63,8 +65,15 @@ class Connection(socket.socket):  # type: ignore[misc]
         finally:
             self._silence, self._most_bytes = None, Connection._most_bytes
 
+    def put_back(self, data: bytes) -> None:
+        """These bytes are read again, before all others."""
+        self._first = data + self._first
+
     def recv(self, size: int, flags: int = 0) -> bytes:
         """As of any socket. Raises TooSlow."""
+        if self._first:
+            data, self._first = self._first[:size], self._first[size:]
+            return data
         size = min(size, self._most_bytes)
         if self._silence is None:
             return bytes(super().recv(size, flags))

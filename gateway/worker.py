@@ -1,6 +1,7 @@
 """Gunicorn's gevent worker, except that a client whose request Gunicorn itself cannot read,
-or for which there is no room, gets a problem document like every other; that slow bodies are
-noticed; and that no log quotes what an error says.
+or for which there is no room, gets a problem document like every other; that refusals are
+sent before Gunicorn reads what they answer; that slow bodies are noticed; and that no log
+quotes what an error says.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ from gateway.sending import Connection
 #: How many connections are told at the same time that there are too many, and how long each
 #: may take over it. Others wait that long to be accepted.
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
+#: Where the application keeps what knows which requests are refused.
+EXTENSION = "babelgate.refusal"
+#: What is read at once of a request that may be refused, and how long its body may stay behind
+#: its head.
+_READ_BYTES, _BODY_S = 8192, 0.05
 
 
 class ProblemWorker(GeventWorker):  # type: ignore[misc]
@@ -58,6 +64,34 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             super().handle(listener, Connection(fileno=client.detach()), addr)
         finally:
             self._open -= 1
+
+    def handle_request(
+        self, listener_name: Any, req: Any, sock: Connection, addr: Any
+    ) -> None:
+        """One request, and those behind it that are refused before Gunicorn reads them."""
+        super().handle_request(listener_name, req, sock, addr)
+        if getattr(req.body.reader, "length", None) == 0:  # all of its body has come
+            sock.put_back(req.unreader.take_buffered())
+            self._refuse_next(sock)
+
+    def _refuse_next(self, sock: Connection) -> None:
+        """Returns when the next request is one for Gunicorn. Raises StopIteration where none
+        comes."""
+        refusal = self.wsgi.extensions[EXTENSION]
+        while self.alive:
+            data = b""
+            with self.timeout_ctx():
+                data = sock.recv(_READ_BYTES)
+            if not data:
+                raise StopIteration
+            answer = None
+            if refusal.is_likely:
+                data += _read_body(sock, data)
+                answer = refusal.answer(data)
+            if answer is None:
+                sock.put_back(data)
+                return
+            sock.sendall(answer)
 
     def handle_error(
         self, req: Any, client: Any, addr: Any, exc: BaseException
@@ -90,6 +124,15 @@ class EmbeddedWorker(ProblemWorker):
             socket.socket(s.FAMILY, socket.SOCK_STREAM, fileno=s.sock.detach())
             for s in self.sockets  # type: ignore[has-type]
         ]
+
+
+def _read_body(sock: Connection, head: bytes) -> bytes:
+    """nginx sends a small body with its head, or right behind it."""
+    body = b""
+    if head.startswith(b"POST ") and head.endswith(b"\r\n\r\n"):
+        with Timeout(_BODY_S, False):
+            body = sock.recv(_READ_BYTES)
+    return body
 
 
 def refuse(client: Any) -> None:

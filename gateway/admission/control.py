@@ -4,6 +4,7 @@ where they cannot be done in time; then each row waits for its turn.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +18,11 @@ from gateway.admission.lane import Lane, Turn
 from gateway.admission.queue import Flow
 from gateway.backend import Backend, Row
 from gateway.caller import Caller
-from gateway.errors import ClientGone
+from gateway.errors import ClientGone, Overloaded
 from torchserve_backend.catalog import Model
+
+#: For so long a refusal says that the next ones are likely.
+_MOMENT_S = 1.0
 
 
 class Admission:
@@ -30,6 +34,7 @@ class Admission:
         self.backend = backend
         self.board = Board(folder)
         self._departures = Departures()
+        self._refused_at = -math.inf
         self._lanes = {m.name: Lane(m, self.board.open(m.name)) for m in models}
 
     def count_waiting(self) -> dict[str, float]:
@@ -39,13 +44,14 @@ class Admission:
     @property
     def is_refusing(self) -> bool:
         """Whether a request was refused a moment ago."""
-        return any(lane.is_refusing for lane in self._lanes.values())
+        return time.monotonic() < self._refused_at + _MOMENT_S
 
     def check(self, model: str, caller: Caller, costs: Sequence[float]) -> None:
         """Raises Overloaded where it is plain that `admit` would, before anybody goes to
         the trouble of finding out what the rows are."""
         flow = Flow(caller.address)
-        self._lanes[model].check(flow, sum(costs), len(costs), caller)
+        with self._note_refusal():
+            self._lanes[model].check(flow, sum(costs), len(costs), caller)
 
     @contextmanager
     def admit(
@@ -58,13 +64,22 @@ class Admission:
         if caller.has_gone():
             raise _gone()
         lane, flow = self._lanes[model], Flow(caller.address, is_bulk)
-        lane.announce(flow, sum(costs), len(costs), caller)
+        with self._note_refusal():
+            lane.announce(flow, sum(costs), len(costs), caller)
         ticket = Ticket(self, lane, model, flow, caller, sum(costs), len(costs))
         try:
             with self._departures.watch(caller.client, ticket.leave):
                 yield ticket
         finally:
             ticket.close()
+
+    @contextmanager
+    def _note_refusal(self) -> Iterator[None]:
+        try:
+            yield
+        except Overloaded:
+            self._refused_at = time.monotonic()
+            raise
 
 
 @dataclass(eq=False)

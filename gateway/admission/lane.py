@@ -36,8 +36,6 @@ _TIMEOUT_SHARE = 0.25
 _LONGEST_RETRY_S = 60
 #: How much of the usual work of a row the next one is.
 _ROW_GAIN = 0.05
-#: For so long a refusal says that the next ones are likely.
-_MOMENT_S = 1.0
 #: How often a request may try that would be late even if it were alone.
 _TRY_S = 1.0
 
@@ -97,12 +95,7 @@ class Lane:
         self._row_cost = 0.0
         #: When the model has shown last that it lives.
         self._heard_at = 0.0
-        self._tried_at = self._refused_at = -math.inf
-
-    @property
-    def is_refusing(self) -> bool:
-        """Whether it has refused something a moment ago."""
-        return time.monotonic() < self._refused_at + _MOMENT_S
+        self._tried_at = -math.inf
 
     def count_waiting(self) -> float:
         """Rows that wait for this model in all processes."""
@@ -119,13 +112,6 @@ class Lane:
 
     def check(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
         """Whether such rows can be done in time. Raises Overloaded."""
-        try:
-            self._check(flow, cost, rows, caller)
-        except Overloaded:
-            self._refused_at = time.monotonic()
-            raise
-
-    def _check(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
         load, processes = self._board.read()
         if load.waiting_rows >= self._most_waiting:
             raise Overloaded(
