@@ -1,5 +1,6 @@
 """Gunicorn's settings. Edit and run `make reload`. Values left out are Gunicorn's own."""
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -66,6 +67,14 @@ def on_starting(server: Any) -> None:
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
         Path(folder).mkdir(parents=True)
+
+
+def post_worker_init(worker: Any) -> None:
+    """Thousands of requests may wait, each with some hundred objects. Python looks through
+    all that live whenever 700 more do, which took a fifth of the CPU."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 def child_exit(server: Any, worker: Any) -> None:

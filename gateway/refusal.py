@@ -29,8 +29,8 @@ _HEADERS = {
     name.encode(): f"HTTP_{name.upper().replace('-', '_')}"
     for name in ("x-timeout-ms", "x-real-ip", "x-request-start", "x-request-id")
 }
-#: Bodies that only their routes read.
-_OTHER_BODIES = {b"content-encoding", b"expect"}
+#: Only Gunicorn and the routes know what to do about these.
+_OTHER_HEADERS = {b"connection", b"content-encoding", b"expect"}
 #: What a body that is no request for a translation raises here; its route says what is wrong.
 _NO_REQUEST = (
     *(AttributeError, LookupError, RecursionError, TypeError, ValueError),
@@ -60,7 +60,7 @@ class Message:
         name = name.lower()
         if name in _HEADERS:
             self.environ[_HEADERS[name]] = value.decode("latin-1")
-        self.is_other |= name in _OTHER_BODIES
+        self.is_other |= name in _OTHER_HEADERS
 
     def on_body(self, body: bytes) -> None:
         """A piece of it."""
@@ -81,8 +81,8 @@ def read_message(data: bytes) -> Message:
     except (httptools.HttpParserError, httptools.HttpParserUpgrade):
         message.is_other = True
     if message.is_complete:
-        is_kept = parser.should_keep_alive()
-        message.is_other |= parser.get_method() != b"POST" or not is_kept
+        kind = parser.get_method(), parser.get_http_version()
+        message.is_other |= kind != (b"POST", "1.1")
     return message
 
 

@@ -82,13 +82,15 @@ class Connection(socket.socket):  # type: ignore[misc]
             with Timeout(max(self._silence.left_s, _LEAST_S), TooSlow):
                 data = bytes(super().recv(size, flags))
         except TooSlow:
-            if not self._is_readable():  # we may have been too slow to look
+            if not is_readable(self):  # we may have been too slow to look
                 raise
             data = bytes(super().recv(size, flags))
         self._silence.count(time.monotonic() - began, len(data))
         return data
 
-    def _is_readable(self) -> bool:
-        poll = _poll()
-        poll.register(self, select.POLLIN)
-        return bool(poll.poll(0))
+
+def is_readable(sock: socket.socket) -> bool:
+    """Whether something has come, or the end."""
+    poll = _poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))

@@ -14,11 +14,11 @@ from typing import Any
 
 from gateway.admission.board import Board
 from gateway.admission.departures import Departures
-from gateway.admission.lane import Lane, Turn
+from gateway.admission.lane import Lane, Turn, late
 from gateway.admission.queue import Flow
 from gateway.backend import Backend, Row
 from gateway.caller import Caller
-from gateway.errors import ClientGone, Overloaded
+from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from torchserve_backend.catalog import Model
 
 #: For so long a refusal says that the next ones are likely.
@@ -141,6 +141,10 @@ class Ticket:
             )
             is_answered = True
             return answer
+        except DeadlineExceeded as error:
+            if turn.was_idle:
+                raise
+            raise late() from error
         finally:
             seconds = time.monotonic() - began
             self._lane.finish(turn, seconds, is_answered=is_answered)

@@ -150,7 +150,7 @@ class Lane:
         try:
             if not turn.called.wait(max(0.0, turn.deadline - time.monotonic())):
                 self.pace.judge(is_late=True)
-                turn.end(_late())
+                turn.end(late())
             if turn.problem:
                 raise turn.problem
         except BaseException:
@@ -178,7 +178,7 @@ class Lane:
         if turn.is_sent:
             self._release(turn)
             return
-        turn.problem = turn.problem or _late()
+        turn.problem = turn.problem or late()
         self._ended += 1
         if 2 * self._ended > len(self._queue):
             self._queue.retain(lambda waiting: waiting.problem is None)
@@ -206,7 +206,7 @@ class Lane:
             in_hand, begun_s = load.sent + turn.cost, self._count_begun(load)
             if load.sent_rows and self.pace.expect(in_hand) - begun_s > left_s:
                 self.pace.judge(is_late=True)
-                turn.end(_late())
+                turn.end(late())
                 continue
             turn.in_hand, turn.begun_s = in_hand, begun_s
             turn.was_idle = not load.sent_rows
@@ -304,5 +304,6 @@ class Lane:
         )
 
 
-def _late() -> Overloaded:
+def late() -> Overloaded:
+    """The answer to a row that was admitted and comes too late because of others."""
     return Overloaded("The work before this row has taken longer than expected.")

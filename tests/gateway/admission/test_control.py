@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import gevent
+import pytest
 from gevent.event import Event
 
 from gateway.admission import Admission
 from gateway.backend import Row, write_row
+from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.callers import make_caller
 from torchserve_backend import catalog
 from torchserve_backend.management import Registered
@@ -20,15 +22,18 @@ ROWS, LIMIT_S = 10, 30
 
 
 class Slow:
-    """A backend that answers when it may."""
+    """A backend that answers when it may, or says that it is too late."""
 
     def __init__(self) -> None:
         self.is_asked, self.may_answer = Event(), Event()
+        self.is_late = False
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
         """Nothing, then."""
         self.is_asked.set()
         assert self.may_answer.wait(LIMIT_S)
+        if self.is_late:
+            raise DeadlineExceeded("Too late.")
         return {}
 
     def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
@@ -52,3 +57,20 @@ def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way():
             backend.may_answer.set()
             asked.get(timeout=LIMIT_S)
     assert admission.count_waiting() == {"ko": 0}
+
+
+def test_a_row_that_is_late_because_of_others_is_overload():
+    backend = Slow()
+    admission = Admission(backend, [KO])
+    with admission.admit("ko", make_caller(), [1.0] * 2, is_bulk=False) as ticket:
+        first, second = (
+            gevent.spawn(ticket.predict, write_row({}), 1.0) for _ in range(2)
+        )
+        while ticket._rows:
+            gevent.sleep(0)
+        backend.is_late = True
+        backend.may_answer.set()
+        with pytest.raises(DeadlineExceeded):
+            first.get(timeout=LIMIT_S)
+        with pytest.raises(Overloaded, match="longer than expected"):
+            second.get(timeout=LIMIT_S)
