@@ -34,8 +34,6 @@ _LEAST_WINDOW_S = 0.5
 #: wants a batch to be done.
 _TIMEOUT_SHARE = 0.25
 _LONGEST_RETRY_S = 60
-#: How much of the usual work of a row the next one is.
-_ROW_GAIN = 0.05
 #: How often a request may try that would be late even if it were alone.
 _TRY_S = 1.0
 
@@ -92,7 +90,6 @@ class Lane:
         self._timeout_s = settings.response_timeout * _TIMEOUT_SHARE
         self._shortest_s, self._shortest_until = math.inf, 0.0
         self._sent_rows, self._sent, self._sent_bytes = 0, 0.0, 0
-        self._row_cost = 0.0
         #: When the model has shown last that it lives.
         self._heard_at = 0.0
         self._tried_at = -math.inf
@@ -118,7 +115,7 @@ class Lane:
                 f"{load.waiting_rows:.0f} rows wait already, which is the limit.",
                 retry_after_s=self._forecast(load, load.waiting),
             )
-        in_turns = self._count_turns(flow, cost) * max(1, processes)
+        in_turns = self._count_turns(flow, cost, rows) * max(1, processes)
         needed_s = self._forecast(load, in_turns)
         left_s = caller.deadline - time.monotonic()
         if needed_s > left_s * _MARGIN and not self._may_try(load, rows, left_s):
@@ -217,8 +214,6 @@ class Lane:
         self._sent_rows += 1
         self._sent += turn.cost
         self._sent_bytes += turn.size
-        gain = _ROW_GAIN if self._row_cost else 1.0
-        self._row_cost += gain * (turn.cost - self._row_cost)
         self._tell()
         turn.is_sent = True
         turn.called.set()
@@ -244,11 +239,11 @@ class Lane:
         if time.monotonic() > self._shortest_until:
             shortest_s = math.inf
         window_s = max(_LEAST_WINDOW_S, min(self._timeout_s, shortest_s / 2))
-        return max(self._row_cost, self.pace.fit(window_s))
+        return max(self._queue.mean_cost, self.pace.fit(window_s))
 
     def _forecast(self, load: Load, cost: float) -> float:
         """Seconds until so much more is done than the model has in hand."""
-        window = min(self._most_cost(), self._most_rows * self._row_cost)
+        window = min(self._most_cost(), self._most_rows * self._queue.mean_cost)
         begun_s = self._count_begun(load)
         return self.pace.forecast(load.sent + cost, window) - begun_s
 
@@ -261,12 +256,15 @@ class Lane:
         usual_s = self.pace.expect(load.sent)
         return silent_s if silent_s < usual_s else usual_s - silent_s
 
-    def _count_turns(self, flow: Flow, cost: float) -> float:
+    def _count_turns(self, flow: Flow, cost: float, rows: int) -> float:
         """The waiting work that is done by the end of what this client wants: every other
-        client has had its share of the time until then."""
+        client has had its share of the time until then. Its last row counts as `FairQueue`
+        counts it."""
         own = self._shares.get(flow)
         weights = self._weights + (0 if own else flow.weight)
-        return ((own.cost if own else 0.0) + cost) * weights / flow.weight
+        row = cost / max(1, rows)
+        before = (own.cost if own else 0.0) + cost - row
+        return (before + max(row, self._queue.mean_cost)) * weights / flow.weight
 
     def _may_try(self, load: Load, rows: int, left_s: float) -> bool:
         """Somebody has to show how fast the model is now: whoever finds it idle, but only

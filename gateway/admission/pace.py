@@ -15,8 +15,8 @@ _IDLE_GAIN = 0.3
 #: A deviation is followed as by Jacobson and Karels (SIGCOMM 1988). TCP adds four of them to
 #: a round trip; here they become as many as leave this part of the rows late, by stochastic
 #: approximation (Robbins and Monro 1951).
-_FEWEST_DEVIATIONS, _MOST_DEVIATIONS = 2.0, 3.0
-_LATE, _LATE_STEP = 0.01, 0.2
+_FEWEST_DEVIATIONS, _MOST_DEVIATIONS = 2.0, 4.0
+_LATE, _LATE_STEP = 0.004, 0.2
 #: What was learned is worth half of it after so long without another row: nothing is
 #: learned while everything is refused.
 _HALF_LIFE_S = 30.0

@@ -11,8 +11,11 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
+SHORT_WEIGHT = 4
 #: Clients that are remembered beside those whose items wait.
 _SPARE = 1000
+#: How much of the average cost the next item is.
+_GAIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -25,21 +28,29 @@ class Flow:
     @property
     def weight(self) -> int:
         """People wait for short requests: they have four times the share of bulk."""
-        return 1 if self.is_bulk else 4
+        return 1 if self.is_bulk else SHORT_WEIGHT
 
 
 @dataclass
 class FairQueue(Generic[Item]):
     """Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a flow's next item
-    begins, in virtual time, where its last one ended, and the earliest begins first."""
+    begins, in virtual time, where its last one ended, and the earliest begins first.
+
+    Taking an item also moves virtual time on, by an average item, as in self-clocked fair
+    queueing (Golestani, INFOCOM 1994). A new flow then begins behind those that wait;
+    otherwise flows that come and go could keep a flow's second item waiting forever.
+    """
 
     _heap: list[tuple[float, int, Item]] = field(default_factory=list)
     _ends: dict[Flow, float] = field(default_factory=dict)
     _now: float = 0.0
     _numbers: count[int] = field(default_factory=count)
+    #: The cost of an average item.
+    mean_cost: float = 0.0
 
     def push(self, flow: Flow, cost: float, item: Item) -> None:
         """Adds an item behind those of its flow."""
+        self.mean_cost += (_GAIN if self.mean_cost else 1.0) * (cost - self.mean_cost)
         begin = max(self._now, self._ends.get(flow, 0.0))
         self._ends[flow] = begin + cost / flow.weight
         heapq.heappush(self._heap, (begin, next(self._numbers), item))
@@ -52,7 +63,8 @@ class FairQueue(Generic[Item]):
 
     def pop(self) -> Item:
         """Takes the next item out. Raises IndexError where there is none."""
-        self._now, _, item = heapq.heappop(self._heap)
+        begin, _, item = heapq.heappop(self._heap)
+        self._now = max(self._now, begin + self.mean_cost / SHORT_WEIGHT)
         if not self._heap:  # nobody competes any more
             self._ends.clear()
             self._now = 0.0

@@ -59,6 +59,24 @@ def test_a_client_that_was_idle_has_saved_no_share():
     assert drain(queue)[:10].count("busy") == pytest.approx(5, abs=1)
 
 
+def test_clients_that_come_and_go_do_not_keep_a_second_item_waiting():
+    queue: FairQueue[str] = FairQueue()
+    for item in ("first", "second"):
+        queue.push(Flow("a"), 1, item)
+    taken = []
+    for number in range(10):
+        queue.push(Flow(str(number)), 1, "other")
+        taken.append(queue.pop())
+    assert "second" in taken
+
+
+def test_clients_with_one_item_each_are_served_in_their_order():
+    queue: FairQueue[str] = FairQueue()
+    for number in range(100):
+        queue.push(Flow(str(number)), 1 + number % 7, f"{number}")
+    assert drain(queue) == [str(number) for number in range(100)]
+
+
 def test_clients_that_have_gone_are_forgotten():
     queue: FairQueue[str] = FairQueue()
     for number in range(5000):
