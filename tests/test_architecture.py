@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
@@ -58,38 +58,62 @@ FORBIDDEN = {
     "clients": {"flask", "torch", "transformers", "ctranslate2", "ts"},
 }
 MAX_FILE_LINES, MAX_BODY_LINES, MAX_DEPTH, MAX_POSITIONAL = 400, 40, 3, 4
-#: Functions over a budget, each with its reason.
-EXCEPTIONS: dict[str, str] = {}
 
-SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def name(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+@dataclass(frozen=True)
+class File:
+    """A Python file of ours, parsed once."""
+
+    path: Path
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Its path in the repository."""
+        return self.path.relative_to(ROOT).as_posix()
+
+    @property
+    def module(self) -> str:
+        """As an import names it."""
+        return ".".join(self.path.relative_to(ROOT).with_suffix("").parts)
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """What is in it."""
+        return ast.parse(self.text)
+
+    @property
+    def imports(self) -> Iterator[str]:
+        """Every imported module, `from a import b` as `a.b`."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+    @property
+    def functions(self) -> Iterator[Function]:
+        """Every function, methods included."""
+        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
 
 
-def room_of(module: str, rooms: dict[str, set[str]]) -> str | None:
+def read_files(*rooms: str) -> list[File]:
+    """All Python files of some folders."""
+    paths = sorted(path for room in rooms for path in (ROOT / room).rglob("*.py"))
+    return [File(path, path.read_text("utf-8")) for path in paths]
+
+
+SOURCES = read_files(*ROOMS)
+ALL = SOURCES + read_files("tests")
+
+
+def room_of(module: str, rooms: Iterable[str]) -> str | None:
     """The most specific room that a module is in."""
     parts = module.split(".")
     candidates = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
     return next((candidate for candidate in candidates if candidate in rooms), None)
-
-
-def imports_of(path: Path) -> Iterator[str]:
-    """Every imported module, `from a import b` as `a.b`."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def functions_of(path: Path) -> Iterator[Function]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, Function):
-            yield node
 
 
 def depth(node: ast.AST) -> int:
@@ -111,66 +135,76 @@ def body_lines(function: Function) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_imports_follow_the_request(path: Path):
-    room = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts), ALLOWED)
-    assert room is not None
-    for module in imports_of(path):
-        if module.split(".")[0] not in ROOMS or room_of(module, ALLOWED) == room:
-            continue
-        is_allowed = any(
-            f"{module}.".startswith(f"{entry}.") for entry in ALLOWED[room]
-        )
-        assert is_allowed, f"{room} must not import {module}"
+def test_imports_follow_the_request():
+    offenders = []
+    for file in SOURCES:
+        room = room_of(file.module, ALLOWED)
+        assert room is not None, file.name
+        for module in file.imports:
+            if module.split(".")[0] not in ROOMS or room_of(module, ALLOWED) == room:
+                continue
+            if room_of(module, ALLOWED[room]) is None:
+                offenders.append(f"{file.name}: {room} must not import {module}")
+    assert offenders == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_a_room_does_not_need_what_belongs_elsewhere(path: Path):
-    room = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts), ALLOWED)
-    assert room is not None
-    needed = {module.split(".")[0] for module in imports_of(path)}
-    assert not needed & FORBIDDEN.get(room, set())
+def test_a_room_does_not_need_what_belongs_elsewhere():
+    offenders = []
+    for file in SOURCES:
+        forbidden = FORBIDDEN.get(room_of(file.module, ALLOWED) or "", set())
+        needed = {module.split(".")[0] for module in file.imports}
+        offenders += [f"{file.name}: {module}" for module in needed & forbidden]
+    assert offenders == []
 
 
-@pytest.mark.parametrize("path", SOURCES + TESTS, ids=name)
-def test_files_and_functions_stay_small(path: Path):
-    text = path.read_text("utf-8")
-    assert len(text.splitlines()) <= MAX_FILE_LINES
-    for function in functions_of(path):
-        where = f"{name(path)}:{function.name}"
-        if where in EXCEPTIONS:
-            continue
-        assert body_lines(function) <= MAX_BODY_LINES, where
-        assert depth(function) <= MAX_DEPTH, where
+def test_files_are_short():
+    counts = {file.name: len(file.text.splitlines()) for file in ALL}
+    assert [name for name, count in counts.items() if count > MAX_FILE_LINES] == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_few_parameters_are_positional(path: Path):
-    for function in functions_of(path):
-        if function.decorator_list:
-            continue  # a command's options have names on the command line
-        parameters = [a.arg for a in function.args.args if a.arg not in ("self", "cls")]
-        assert len(parameters) <= MAX_POSITIONAL, f"{name(path)}:{function.name}"
+def test_functions_are_short_and_flat():
+    offenders = [
+        f"{file.name}: {function.name}"
+        for file in ALL
+        for function in file.functions
+        if body_lines(function) > MAX_BODY_LINES or depth(function) > MAX_DEPTH
+    ]
+    assert offenders == []
 
 
-@pytest.mark.parametrize("path", SOURCES + TESTS, ids=name)
-def test_a_module_opens_with_what_it_is(path: Path):
-    text = path.read_text("utf-8")
-    assert not text or ast.get_docstring(ast.parse(text)), name(path)
+def test_few_parameters_are_positional():
+    offenders = [
+        f"{file.name}: {function.name}"
+        for file in SOURCES
+        for function in file.functions
+        # A command's options have names on the command line.
+        if not function.decorator_list
+        and len([a for a in function.args.args if a.arg not in ("self", "cls")])
+        > MAX_POSITIONAL
+    ]
+    assert offenders == []
 
 
-@pytest.mark.parametrize("path", SOURCES + TESTS, ids=name)
-def test_files_are_named_after_what_they_hold(path: Path):
+def test_modules_open_with_what_they_are_for():
+    offenders = [f.name for f in ALL if f.text and not ast.get_docstring(f.tree)]
+    assert offenders == []
+
+
+def test_files_are_named_after_what_they_hold():
     vague = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
-    assert path.stem not in vague
+    assert [file.name for file in ALL if file.path.stem in vague] == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_public_functions_and_classes_say_what_they_do(path: Path):
-    tree = ast.parse(path.read_text("utf-8"))
-    for node in tree.body:
-        if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), f"{name(path)}:{node.name}"
+def test_public_functions_and_classes_say_what_they_do():
+    offenders = [
+        f"{file.name}: {node.name}"
+        for file in SOURCES
+        for node in file.tree.body
+        if isinstance(node, Function | ast.ClassDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+    ]
+    assert offenders == []
 
 
 def test_five_files_and_the_management_client_know_torchserve():
@@ -182,9 +216,5 @@ def test_five_files_and_the_management_client_know_torchserve():
         "torchserve_backend/management.py",
     }
     marks = ("/predictions/", "set_response_status", "jobQueueSize", "min_worker=")
-    found = {
-        name(path)
-        for path in SOURCES
-        if any(mark in path.read_text("utf-8") for mark in marks)
-    }
+    found = {file.name for file in SOURCES if any(mark in file.text for mark in marks)}
     assert found <= known
