@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 
@@ -121,13 +122,15 @@ def list_nginx_problems() -> set[tuple[str, int]]:
     return {(slug, int(status)) for status, slug in found}
 
 
-def find_row(text: str, first_cell: str) -> str:
-    """The row of a table that begins with a cell."""
-    rows = [
-        line for line in text.splitlines() if line.startswith(f"| `{first_cell}` |")
+def list_undocumented(text: str, cells: Mapping[str, str]) -> list[str]:
+    """Names without exactly one row of a table that begins with them and has their cell."""
+    lines = text.splitlines()
+    return [
+        name
+        for name, cell in cells.items()
+        if [cell in line for line in lines if line.startswith(f"| `{name}` |")]
+        != [True]
     ]
-    assert len(rows) == 1, f"{first_cell}: {len(rows)} rows"
-    return rows[0]
 
 
 def show(default: object) -> str:
@@ -179,64 +182,53 @@ def default_of(setting: str) -> float:
     return float(Settings.model_fields[setting].default)
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_a_gateway_setting_is_documented_with_its_default(name):
-    row = find_row(CONFIGURATION, name_variable(name))
-    assert show(Settings.model_fields[name].default) in row
+def test_gateway_settings_are_documented_with_their_defaults():
+    fields = Settings.model_fields
+    cells = {name_variable(name): show(field.default) for name, field in fields.items()}
+    assert list_undocumented(CONFIGURATION, cells) == []
 
 
-@pytest.mark.parametrize("name", sorted(READ_ELSEWHERE))
-def test_a_variable_that_others_read_is_documented(name):
-    assert f"`{PREFIX}{name}`" in CONFIGURATION
+def test_variables_of_other_programs_and_of_options_are_documented():
+    names = [
+        *("WEB_CONCURRENCY", "HF_ENDPOINT", "CUDA_VISIBLE_DEVICES", "XDG_CACHE_HOME"),
+        *list_variables(),
+    ]
+    assert list_undocumented(CONFIGURATION, dict.fromkeys(names, "")) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["WEB_CONCURRENCY", "HF_ENDPOINT", "CUDA_VISIBLE_DEVICES", "XDG_CACHE_HOME"]
-)
-def test_a_variable_of_other_programs_is_documented(name):
-    assert find_row(CONFIGURATION, name)
+def test_variables_that_others_read_are_documented():
+    names = {f"`{PREFIX}{name}`" for name in READ_ELSEWHERE}
+    assert {name for name in names if name not in CONFIGURATION} == set()
 
 
-@pytest.mark.parametrize("name", list_variables())
-def test_a_variable_of_an_option_is_documented(name):
-    assert find_row(CONFIGURATION, name)
-
-
-@pytest.mark.parametrize("key", ["cuda_id", *catalog.SECTIONS])
-def test_a_section_of_the_map_is_documented(key):
-    assert find_row(CONFIGURATION, key)
-
-
-@pytest.mark.parametrize(
-    ("task", "key"),
-    [
-        (task, key)
+def test_the_map_is_documented_with_its_defaults():
+    keys = {
+        f"{task}.{key}": show(field.default)
         for task, section in catalog.SECTIONS.items()
-        for key in section.__dataclass_fields__
-    ],
-)
-def test_a_key_of_the_map_is_documented_with_its_default(task, key):
-    row = find_row(CONFIGURATION, f"{task}.{key}")
-    assert show(catalog.SECTIONS[task].__dataclass_fields__[key].default) in row
+        for key, field in section.__dataclass_fields__.items()
+    }
+    sections = dict.fromkeys(["cuda_id", *catalog.SECTIONS], "")
+    assert list_undocumented(CONFIGURATION, keys | sections) == []
 
 
 def test_every_precision_is_documented():
-    row = find_row(CONFIGURATION, "translation.compute_type")
+    (row,) = re.findall(r"^\| `translation.compute_type` .*", CONFIGURATION, re.M)
     precisions = {name for names in ENGINES.values() for name in names}
     assert {name for name in precisions if f"`{name}`" not in row} == set()
 
 
-@pytest.mark.parametrize("route", list_routes())
-def test_a_route_is_documented(route):
-    assert find_row(API, route)
+def test_routes_are_documented():
+    assert list_undocumented(API, dict.fromkeys(list_routes(), "")) == []
 
 
-@pytest.mark.parametrize(
-    ("slug", "status"),
-    sorted(list_gateway_problems() | list_handler_problems() | list_nginx_problems()),
-)
-def test_a_problem_is_documented_with_its_status(slug, status):
-    assert f"| {status} |" in find_row(API, slug)
+def test_problems_are_documented_with_their_status():
+    problems = list_gateway_problems() | list_handler_problems() | list_nginx_problems()
+    undocumented = [
+        (slug, status)
+        for slug, status in problems
+        if list_undocumented(API, {slug: f"| {status} |"})
+    ]
+    assert undocumented == []
 
 
 def test_every_documented_problem_exists():
@@ -245,43 +237,54 @@ def test_every_documented_problem_exists():
     assert set(documented) == {slug for slug, _ in problems}
 
 
-@pytest.mark.parametrize(
-    "target",
-    re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE),
-)
-def test_a_make_target_is_documented(target):
-    assert find_row(OPERATIONS, f"make {target}")
+def test_make_targets_and_alerts_are_documented():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    names = [
+        *(f"make {name}" for name in re.findall(r"(?m)^([a-z]+):.*##", makefile)),
+        *list_names(r"- alert: (\w+)", "deploy/monitoring/*.yml"),
+    ]
+    assert list_undocumented(OPERATIONS, dict.fromkeys(names, "")) == []
 
 
-@pytest.mark.parametrize(
-    "alert", list_names(r"- alert: (\w+)", "deploy/monitoring/*.yml")
-)
-def test_an_alert_is_documented(alert):
-    assert find_row(OPERATIONS, alert)
+def test_metrics_of_the_gateway_are_documented():
+    metrics = list_names(r'"(babelgate_[a-z_]+)"', "gateway/*.py")
+    undocumented = [
+        metric
+        for metric in metrics
+        if not re.search(rf"(?m)^\| .*`{metric}(_total)?`.* \|", OPERATIONS)
+    ]
+    assert metrics
+    assert undocumented == []
 
 
-@pytest.mark.parametrize("metric", list_names(r'"(babelgate_[a-z_]+)"', "gateway/*.py"))
-def test_a_metric_of_the_gateway_is_documented(metric):
-    assert re.search(rf"^\| .*`{metric}(_total)?`.* \|", OPERATIONS, re.MULTILINE)
-
-
-@pytest.mark.parametrize(("module", "command"), list_commands())
-def test_a_command_is_documented(module, command):
+def test_commands_are_documented():
     pages = DOCS + (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    assert re.search(rf"python -m {re.escape(module)} {command}\b", pages)
+    undocumented = [
+        (module, command)
+        for module, command in list_commands()
+        if not re.search(rf"python -m {re.escape(module)} {command}\b", pages)
+    ]
+    assert undocumented == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_on_a_page_exists(page):
+def test_commands_on_pages_exist():
     modules = "|".join(map(re.escape, COMMAND_LINES))
-    found = re.findall(rf"python -m ({modules}) ([a-z]+)", page.read_text("utf-8"))
-    assert set(found) - set(list_commands()) == set()
+    pattern, commands = rf"python -m ({modules}) ([a-z]+)", set(list_commands())
+    wrong = {
+        page.name: found - commands
+        for page in PAGES
+        if (found := set(re.findall(pattern, page.read_text("utf-8")))) - commands
+    }
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
-    broken = [link for link in links if "://" not in link and not is_there(page, link)]
+def test_links_lead_somewhere():
+    broken = [
+        (page.name, link)
+        for page in PAGES
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+        if "://" not in link and not is_there(page, link)
+    ]
     assert broken == []
 
 
@@ -363,9 +366,8 @@ def list_plan_keys() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("key", list_plan_keys())
-def test_a_key_of_a_tuning_plan_is_documented(key):
-    assert f"`{key}`" in TUNING
+def test_keys_of_a_tuning_plan_are_documented():
+    assert [key for key in list_plan_keys() if f"`{key}`" not in TUNING] == []
 
 
 def test_the_plan_of_the_page_is_a_plan(tmp_path):
