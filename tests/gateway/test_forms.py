@@ -65,9 +65,9 @@ def test_they_are_the_same_whatever_the_pieces_are(sizes):
     assert read(join(*parts), *sizes) == parts
 
 
-@pytest.mark.parametrize("at", range(len(HEAD) + len(b"--xyz\r\none\r\n--xyz--\r\n")))
-def test_they_are_the_same_wherever_a_piece_ends(at):
-    assert read(join(b"one"), at) == [b"one"]
+def test_they_are_the_same_wherever_a_piece_ends():
+    body = join(b"one")
+    assert [at for at in range(len(body)) if read(body, at) != [b"one"]] == []
 
 
 def test_a_part_of_a_form_without_line_feeds_is_read_too():
