@@ -1,4 +1,4 @@
-"""`python -m clients`: videos in, captions out."""
+"""`python -m clients`: captions videos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames in, bodies of requests out: `.npy` arrays as the server takes them."""
+"""Packs frames into request bodies: `.npy` arrays, as the server takes them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A job in, its files out: what a stopped run left is taken over, and finished videos are
-written at once.
+"""Captions many videos as one resumable job; each video's file is written as soon as it
+is finished.
 """
 
 from __future__ import annotations

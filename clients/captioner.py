@@ -1,5 +1,5 @@
-"""Videos in, captions in the order of their frames out. One thread decodes, scales and packs,
-others send; each waits for the next, so that memory has a bound.
+"""Captions videos in order. One thread decodes, scales and packs while others send;
+each waits for the next, so memory is bounded.
 """
 
 from __future__ import annotations

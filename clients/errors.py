@@ -1,4 +1,4 @@
-"""What can go wrong in a client; each message says where, and what to do."""
+"""The client's errors; each message says where and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A video in, its frames out: sampled, upright, as RGB, scaled where that is wanted."""
+"""Reads a video's frames: sampled, upright, in RGB and scaled if wanted."""
 
 from __future__ import annotations
 

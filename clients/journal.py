@@ -1,5 +1,5 @@
-"""Answers in, a file out that survives a kill: whoever opens it again goes on after its last
-whole line.
+"""A file of answers that survives a kill: reopened, it continues after its last
+complete line.
 """
 
 from __future__ import annotations

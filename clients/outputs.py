@@ -1,4 +1,4 @@
-"""The option `-o` in, the files that will be written out; each is there as a whole or not."""
+"""The files that the option `-o` names. Each is written completely or not at all."""
 
 from __future__ import annotations
 

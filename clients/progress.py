@@ -1,4 +1,4 @@
-"""Answers in, a bar on the terminal out: frames, frames a second, time left."""
+"""A progress bar: frames, frames per second, time left."""
 
 from __future__ import annotations
 

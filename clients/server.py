@@ -1,5 +1,5 @@
-"""A stack on port 7777: asked for the size of its pictures and for captions, again and again
-where that may help, in a limited time.
+"""The client's view of a stack on port 7777: asks for image sizes and captions, with
+retries within a time limit.
 """
 
 from __future__ import annotations

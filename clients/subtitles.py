@@ -1,4 +1,4 @@
-"""Answers in, the text of a JSON lines, SubRip or WebVTT file out."""
+"""Writes answers as JSON lines, SubRip or WebVTT."""
 
 from __future__ import annotations
 

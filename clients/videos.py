@@ -1,4 +1,4 @@
-"""Names of files, folders and patterns in, the videos that they mean out."""
+"""Resolves files, folders and patterns to videos."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Brings the stack up on one machine and down again."""
+"""Starts and stops the stack on one machine."""

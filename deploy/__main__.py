@@ -1,4 +1,4 @@
-"""`python -m deploy`: bring the stack up, look at it, reload it, take it down."""
+"""`python -m deploy`: start the stack, look at it, reload it, stop it."""
 
 from __future__ import annotations
 

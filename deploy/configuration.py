@@ -1,4 +1,4 @@
-"""The configuration files that operators edit, checked by the programs that read them."""
+"""Checks edited configuration files with the programs that read them."""
 
 from __future__ import annotations
 

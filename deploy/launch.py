@@ -1,8 +1,7 @@
-"""`python -m deploy.launch NAME COMMAND…`: ends what an earlier life of NAME has left
-running, lets it write its log file itself, and then becomes COMMAND.
-
-A killed master leaves its children behind: nginx's workers go on serving and hold the
-port, so that no new master can start. All of them are in the master's process group.
+"""`python -m deploy.launch NAME COMMAND…`: ends what an earlier life of NAME left
+running, opens its log file, and becomes COMMAND. A killed master leaves children:
+nginx's workers go on serving and hold the port, so a new master cannot start. They are
+all in the master's process group.
 """
 
 from __future__ import annotations

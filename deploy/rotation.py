@@ -1,5 +1,5 @@
-"""Keeps the programs' log files within their bounds. Every program appends to its own file,
-so that a file can be copied and emptied without telling the program.
+"""Keeps the programs' log files within their limits. Programs append to their own
+files, so a file can be copied and emptied without telling them.
 """
 
 from __future__ import annotations

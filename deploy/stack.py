@@ -1,5 +1,5 @@
-"""Where a stack's files lie and on which ports it listens: the operator's configuration
-files are copied into the run directory, with the ports moved where that is asked for.
+"""A stack's files and ports. It copies the operator's configuration files into the run
+directory, with the ports moved if necessary.
 """
 
 from __future__ import annotations

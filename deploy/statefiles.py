@@ -1,5 +1,5 @@
-"""Small files in the run directory that say what runs and how: written whole or not at all,
-and read as absent where they are torn.
+"""Small files in the run directory that say what runs: written completely or not at
+all, and treated as absent if torn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""supervisord, started, asked and stopped."""
+"""Starts, queries and stops supervisord."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The systemd unit of a stack: the file in `deploy/systemd` with this clone's paths."""
+"""The systemd unit of a stack: the template in `deploy/systemd` with this clone's
+paths.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""TLS on port 7777: a certificate and its key are checked before anything stops, and a client
-is shown how to ask with it.
+"""TLS on port 7777: checks a certificate and its key before anything stops, and shows a
+curl command that trusts it.
 """
 
 from __future__ import annotations

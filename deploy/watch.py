@@ -1,5 +1,5 @@
-"""The registrar as it runs beside a stack: heals TorchServe's models, and keeps the logs
-within their bounds meanwhile.
+"""Runs beside the stack: heals TorchServe's models and keeps the logs within their
+limits.
 """
 
 from __future__ import annotations

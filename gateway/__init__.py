@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: validates requests, asks TorchServe, answers."""
+"""The HTTP service: validates requests, splits them into rows, and answers."""

@@ -1,4 +1,4 @@
-"""Wires the gateway: settings in, a Flask application out."""
+"""Builds the gateway's Flask application from its settings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The one file that speaks to TorchServe's inference port: one row in, one result out,
-and every way in which that can fail as an error that a client understands.
+"""The client of TorchServe's inference API. Every way in which a prediction can fail
+becomes a problem that a client understands.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A request's whole body, for all that is not read piece by piece: in time, no larger than
-allowed, and unpacked where it comes packed.
+"""Reads a request's whole body: in time, within its size limit, and decompressed.
+Uploads are read piece by piece elsewhere.
 """
 
 from __future__ import annotations

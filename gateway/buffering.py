@@ -1,5 +1,5 @@
-"""The bytes of uploads that a process holds at the same time: those who want to read more
-wait for their turn, and whoever has begun a row can always finish it.
+"""Bounds the bytes of uploads that a process holds. Requests that want to read more
+wait their turn; a row that has begun can always be finished.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client that asks: its address, its deadline, and whether it still waits."""
+"""The client of a request: its address, its deadline, and whether it still waits."""
 
 from __future__ import annotations
 

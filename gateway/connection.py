@@ -1,5 +1,5 @@
-"""The connection that a request comes by: its body is read in pieces and in time, and
-whether somebody still waits at its other end.
+"""Reads a body from its connection in pieces and in time, and notices whether the
+client is still there.
 """
 
 from __future__ import annotations

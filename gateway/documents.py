@@ -1,5 +1,5 @@
-"""Reads a text as a sequence of pieces: sentences to translate, and what stays between
-them. Translated pieces, put together, are the translated text.
+"""Splits a text into sentences to translate and the pieces between them, and joins the
+translated pieces again.
 """
 
 from __future__ import annotations

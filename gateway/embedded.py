@@ -1,5 +1,5 @@
-"""The models in this process, without TorchServe: rows in, answers out, run in batches by
-threads of their own. Each is loaded in the background; rows that come meanwhile wait.
+"""Runs the models in the gateway's own process, without TorchServe. Threads load each
+model in the background and run its rows in batches.
 """
 
 from __future__ import annotations

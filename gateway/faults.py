@@ -1,5 +1,5 @@
-"""An error as a log may have it: its type and the places that it came by. What it says may
-quote what people translate, and so may the arguments of a greenlet.
+"""Describes an error for a log by its type and its place in the code. Its message, or a
+greenlet's arguments, may quote users' text.
 """
 
 from __future__ import annotations

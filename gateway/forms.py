@@ -1,5 +1,5 @@
-"""A body comes in as bytes, in pieces of any size; it can be looked at and taken, and, where
-it is a form, its files one after the other.
+"""Reads a body of unknown kind piece by piece: peek at it, take it, or, if it is a
+form, take its files one by one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""An upload comes in as bytes, in pieces of any size; rows go out: an image file as it is,
-an array cut into small ones. No more than one row of it is ever in memory.
+"""Cuts an upload into rows while it arrives: an image file becomes one row, an array
+several small ones. Memory never holds more than one row of it.
 """
 
 from __future__ import annotations

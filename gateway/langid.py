@@ -1,5 +1,5 @@
-"""Says in which language a text is written: languages with confidences, best first, or
-none of them where there is too little evidence.
+"""Identifies the language of a text: candidates with confidences, best first, or none
+if there is too little evidence.
 """
 
 from __future__ import annotations

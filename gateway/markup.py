@@ -1,5 +1,5 @@
-"""Reads HTML as runs of text with marks in them: every character of the input is in
-exactly one run, so that what is not translated comes back as it was written.
+"""Reads HTML as runs of text with marks. Every character of the input is in exactly one
+run, so untranslated parts are preserved exactly.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is looked up when somebody asks for metrics: the state of every language, task and
-queue, and the memory of the stack's processes and GPUs, as Prometheus gauges.
+"""Prometheus gauges that are read at each scrape: the state of languages, tasks and
+queues, and the memory of the stack's processes and GPUs.
 """
 
 from __future__ import annotations

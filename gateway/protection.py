@@ -1,5 +1,5 @@
-"""Finds what must come out of a translation as it went in, hides it from the model behind
-numbered masks, and puts it back.
+"""Finds what a translation must preserve, such as URLs and placeholders, hides it from
+the model behind numbered masks, and restores it.
 """
 
 from __future__ import annotations

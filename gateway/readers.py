@@ -1,5 +1,5 @@
-"""Reads texts into documents without holding up other requests: short ones at once, long
-ones in a few processes beside this one, which are started when they are first needed.
+"""Turns texts into documents without delaying other requests: short texts at once, long
+ones in a few processes that start when first needed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Makes documents of a request's texts: here, or as `python -m gateway.reading` in a process
-of its own, which takes jobs on its standard input and answers with pieces, as lines of JSON.
+"""Turns a request's texts into documents. As `python -m gateway.reading` it runs in its
+own process, with jobs and answers as lines of JSON.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Says no before Gunicorn reads a request. While the models are overloaded most answers are
-refusals, and each takes CPU from the answers: this way costs a third of the way through
+"""Refuses requests before Gunicorn parses them. Under overload most answers are
+refusals, and each takes CPU from the others: this way costs a third of the way through
 Gunicorn and Flask.
 """
 

@@ -1,5 +1,6 @@
-"""JSON and parameters become values here: bytes in, a request out, or an error that says
-where."""
+"""Parses request bodies and parameters into typed values, or into errors that name the
+field and what was expected.
+"""
 
 from __future__ import annotations
 

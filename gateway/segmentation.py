@@ -1,5 +1,5 @@
-"""Cuts a text into sentences and what is between them, and loses no character: the parts
-of a text, put together, are the text.
+"""Splits a text into sentences and the gaps between them. Joined again, the parts are
+the text.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A client's connection: it measures how fast a body comes, says so where the client is too
-slow, and takes back what was read too early.
+"""A client's connection. It measures how fast a body arrives, reports a client that is
+too slow, and takes back bytes that were read too early.
 """
 
 from __future__ import annotations

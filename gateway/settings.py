@@ -1,5 +1,6 @@
-"""The gateway's settings, each declared once. `BABELGATE_<NAME>` in the environment sets
-one, unless the setting names its own variable; they are read at the start and never change.
+"""The gateway's settings, each declared once. The environment variable
+`BABELGATE_<NAME>` sets one, unless the setting names its own variable. They are read at
+the start and never change.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the gateway tells operators: Prometheus metrics that are right across Gunicorn's
-workers. No user text, no key and no free-form value becomes a label.
+"""The gateway's Prometheus metrics, summed over Gunicorn's workers. User text, keys and
+free-form values never become labels.
 """
 
 from __future__ import annotations

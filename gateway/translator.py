@@ -1,5 +1,5 @@
-"""Translates what a request asks for: each text becomes a document, its sentences go to
-the backend, so many at a time, and the document is put together again.
+"""Translates a request's texts: splits each into sentences, sends a limited number of
+them to the backend at a time, and joins the answers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Answers an upload while it is being read: its rows go to the backend, several at a time,
-and the answers come back in the order of the images.
+"""Answers an upload while it is being read: sends several rows to the backend at a time
+and returns the answers in the order of the images.
 """
 
 from __future__ import annotations

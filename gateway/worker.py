@@ -1,7 +1,6 @@
-"""Gunicorn's gevent worker, except that a client whose request Gunicorn itself cannot read,
-or for which there is no room, gets a problem document like every other; that refusals are
-sent before Gunicorn reads what they answer; that slow bodies are noticed; and that no log
-quotes what an error says.
+"""Gunicorn's gevent worker with four changes: requests that Gunicorn cannot read or has
+no room for get a problem document, refusals skip Gunicorn's parser, slow bodies are
+noticed, and logs never quote an error's message.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What runs inside a TorchServe worker: one handler per task."""
+"""The code that runs inside a TorchServe worker, one handler per task."""

@@ -1,5 +1,6 @@
-"""TorchServe's handler contract, spoken once: a batch of raw rows in, one answer per row
-out, each with its own status, whatever happens to the others, and the batch's metrics.
+"""Implements TorchServe's handler contract once: parses a batch of raw rows, answers
+each with its own status whatever happens to the others, and reports the batch's
+metrics.
 """
 
 from __future__ import annotations

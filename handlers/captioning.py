@@ -1,6 +1,4 @@
-"""The captioning task: an image, or an array of frames, in; `{"captions"}` out, one per frame
-and in their order.
-"""
+"""The captioning task: a caption for an image, or for each frame of an array."""
 
 from __future__ import annotations
 

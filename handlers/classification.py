@@ -1,6 +1,4 @@
-"""The classification task: an image in, with `top_k` where it is wanted; `{"labels"}` out, the
-likeliest first.
-"""
+"""The classification task: the likeliest labels of an image, at most `top_k`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The detection task: an image in, with `threshold` where it is wanted; `{"objects"}` out, the
-surest first, with boxes in pixels, and the image's `width` and `height`.
+"""The detection task: the objects in an image with a score of at least `threshold`,
+best first, with boxes in pixels.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the tasks that take images share: a row in, its frames and numbers out, or the error
-that its client gets.
+"""Shared by the tasks that take images: reads a row's frames and parameters, or reports
+what is wrong with them.
 """
 
 from __future__ import annotations

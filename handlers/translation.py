@@ -1,6 +1,5 @@
-"""The translation task: `{"src_lang", "src_text", "tgt_lang"}` in, with `beam_size` and
-`alternatives` where they are wanted; `{"translated", "score"}` out, with `alternatives` where
-they were wanted and `warnings` where the answer is doubtful.
+"""The translation task: translates the sentence in each row, with its own languages,
+beam size and number of alternatives.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which rows somebody still waits for: the gateway writes it down in a file that the workers
-on its machine map into their memory.
+"""Tells which rows somebody still waits for, from a file that the gateway shares with
+the workers on its machine.
 """
 
 from __future__ import annotations

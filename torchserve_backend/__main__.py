@@ -1,4 +1,6 @@
-"""`python -m torchserve_backend`: check the map, write archives, register models, look."""
+"""`python -m torchserve_backend`: check the map, write archives, register models, show
+their state.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writes a model's archive: a manifest and a `model-config.yaml`, nothing else. The
-handler is this installation's own and the weights stay where they are.
+"""Writes a model's archive: only a manifest and a `model-config.yaml`. The handler and
+the weights stay where they are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The only reader of `setup_config.json`: the map in, a frozen catalog of models out.
-
-Every refusal names the path in the file, the value found and what was expected.
+"""Reads `setup_config.json`, the map, into a frozen catalog of models. Every error
+names the place in the file, the value found and what was expected.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The model that the map or `MODEL=` names, a directory or a hub name, made ready to be
-served: downloaded where it has to be, checked, converted once.
+"""Prepares the model that the map or `MODEL=` names: downloads it if necessary, checks
+it and converts it once.
 """
 
 from __future__ import annotations

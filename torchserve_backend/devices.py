@@ -1,4 +1,4 @@
-"""How many GPUs this host offers, counted as TorchServe counts them, and how full they are."""
+"""Counts this host's GPUs as TorchServe counts them, and reads how full they are."""
 
 from __future__ import annotations
 

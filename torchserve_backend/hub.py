@@ -1,5 +1,5 @@
-"""The name of a model on the Hugging Face hub in, its directory out. What a download that
-broke off has brought is kept, and the directory appears when it is whole.
+"""Downloads a model from the Hugging Face hub. It resumes broken downloads, and the
+directory appears only when it is complete.
 """
 
 from __future__ import annotations

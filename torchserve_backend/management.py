@@ -1,5 +1,5 @@
-"""TorchServe's management API: what is registered, in which state, and how to change it.
-Also the reader of its key file.
+"""A client of TorchServe's management API: what is registered, in which state, and how
+to change it. It also reads TorchServe's key file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Compares the map with what TorchServe says is running and mends the difference.
-
-`plan` is pure; `apply` acts and may be run again at any time.
+"""Compares the map with what TorchServe runs, and mends the difference. `plan` is pure;
+`apply` acts and may be repeated.
 """
 
 from __future__ import annotations

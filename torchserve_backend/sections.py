@@ -1,6 +1,4 @@
-"""What the sections of the map may say, one per task: their keys and defaults, and which
-values are taken.
-"""
+"""The sections of the map, one per task: their keys, defaults and permitted values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which rows may go to the models now, which wait, and which requests are refused at once."""
+"""Decides which rows go to the models now, which wait, and which requests are refused
+at once.
+"""
 
 from gateway.admission.control import Admission, Ticket
 

@@ -1,5 +1,5 @@
-"""What the gateway's processes tell each other, and the models' workers, without asking:
-numbers in memory that all of them map.
+"""Shared memory in which the gateway's processes, and the models' workers, see each
+other's figures without asking.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The gateway's one way to the models: a request announces its rows and is refused at once
-where they cannot be done in time; then each row waits for its turn.
+"""The gateway's only way to the models. A request announces its rows and is refused at
+once if they cannot be done in time; then each row waits its turn.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Clients that close their connections while they are being served: whoever is interested is
-told as soon as that happens.
-"""
+"""Notices clients that close their connections while they are being served."""
 
 from __future__ import annotations
 

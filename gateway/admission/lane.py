@@ -1,4 +1,4 @@
-"""One model's rows in this process: those that are with the model, those that wait, and the
+"""One model's rows in this process: those sent to the model, those that wait, and the
 clients they belong to.
 """
 

@@ -1,5 +1,5 @@
-"""How long a model takes: the times of rows that were answered come in, and the time that
-the next ones will take goes out.
+"""Learns how long a model takes from the rows it has answered, and forecasts how long
+the next ones will take.
 """
 
 from __future__ import annotations

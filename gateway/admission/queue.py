@@ -1,4 +1,6 @@
-"""Whose row is next: every client has its turn, however much the others ask for."""
+"""Decides whose row is next: every client gets a fair share, however much the others
+ask for.
+"""
 
 from __future__ import annotations
 

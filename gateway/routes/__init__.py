@@ -1,1 +1,1 @@
-"""One file per surface; each makes a blueprint from the parts that it needs."""
+"""The HTTP routes, one file per task or purpose. Each builds a blueprint."""

@@ -1,4 +1,4 @@
-"""`POST /caption`: a sentence about every image or frame of an upload."""
+"""`POST /caption`: a sentence about each image or frame of an upload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST /classify`: what an image shows, in labels with scores."""
+"""`POST /classify`: labels for an image, with scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST /detect-objects`: where in an image which objects are."""
+"""`POST /detect-objects`: the objects in an image and where they are."""
 
 from __future__ import annotations
 

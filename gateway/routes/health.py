@@ -1,4 +1,6 @@
-"""`GET /healthz`: this process lives. `GET /readyz`: all that the map names can be asked."""
+"""`GET /healthz`: whether this process is alive. `GET /readyz`: whether everything in
+the map is ready.
+"""
 
 from __future__ import annotations
 

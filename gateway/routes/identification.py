@@ -1,4 +1,4 @@
-"""`POST /identify`: in which languages a text, or each of a list, can be written."""
+"""`POST /identify`: the likely languages of a text, or of each text in a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GET /languages`: what can be translated into, and whether it can right now."""
+"""`GET /languages`: the target languages, and whether each is ready."""
 
 from __future__ import annotations
 

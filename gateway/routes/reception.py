@@ -1,5 +1,5 @@
-"""What the routes that take images have in common: an upload comes in from the request at
-hand, the backend's answers go out.
+"""Shared by the routes for images: reads the upload of the current request and streams
+the backend's answers.
 """
 
 from __future__ import annotations

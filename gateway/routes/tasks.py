@@ -1,4 +1,4 @@
-"""`GET /tasks`: what this stack does, and whether it can right now."""
+"""`GET /tasks`: the tasks that this stack serves, and whether each is ready."""
 
 from __future__ import annotations
 

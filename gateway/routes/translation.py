@@ -1,4 +1,6 @@
-"""`POST /` and `POST /translate`: one text or a list of them, into one language."""
+"""`POST /` and `POST /translate`: translates one text, or a list of them, into one
+language.
+"""
 
 from __future__ import annotations
 

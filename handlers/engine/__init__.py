@@ -1,1 +1,1 @@
-"""Models without a server: values in, values out, usable from a REPL."""
+"""Models without a server, usable from a Python prompt."""

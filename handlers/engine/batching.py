@@ -1,5 +1,5 @@
-"""Sentences in, one answer each out, in order: whatever a batch needs besides an engine that
-translates sentences of one decoding and of like length.
+"""Everything around an engine's batch of sentences: grouping by decoding options and
+length, removing duplicates, and searching again where the guard finds a fault.
 """
 
 from __future__ import annotations

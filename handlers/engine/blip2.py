@@ -1,5 +1,5 @@
-"""Pictures in, captions out: any BLIP-2 of Transformers, whether its language model is OPT or
-T5.
+"""Captions images with any BLIP-2 of Transformers, with OPT or T5 as its language
+model.
 """
 
 from __future__ import annotations

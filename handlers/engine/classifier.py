@@ -1,4 +1,4 @@
-"""Pictures in, their likeliest labels out: any image classifier of Transformers."""
+"""Labels images with any image classifier of Transformers."""
 
 from __future__ import annotations
 

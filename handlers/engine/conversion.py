@@ -1,4 +1,4 @@
-"""A Hugging Face M2M100 directory in, a CTranslate2 directory out, made once."""
+"""Converts a Hugging Face M2M100 directory for CTranslate2, once."""
 
 from __future__ import annotations
 

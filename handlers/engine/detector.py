@@ -1,4 +1,4 @@
-"""Pictures in, the objects on them out: any object detector of Transformers."""
+"""Finds objects in images with any object detector of Transformers."""
 
 from __future__ import annotations
 

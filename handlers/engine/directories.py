@@ -1,5 +1,5 @@
-"""What a model directory must hold, as Hugging Face lays it out: what is read here are names
-and JSON files, so that a process without the model libraries can ask as well.
+"""Checks what a model directory must contain. It reads only names and JSON files, so it
+works without the model libraries.
 """
 
 from __future__ import annotations

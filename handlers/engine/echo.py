@@ -1,5 +1,5 @@
-"""An engine without a model: each text is its own translation, after a time that is known.
-It measures what serving costs, and whether a benchmark measures what it says.
+"""An engine without a model that returns each text after a known time. It measures the
+cost of serving, and checks the benchmarks.
 """
 
 from __future__ import annotations

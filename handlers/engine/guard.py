@@ -1,9 +1,6 @@
-"""A text and its translation in, a fault out where the translation cannot be right however
-little one knows of the languages: it stammers, it is empty, far too long, far too short,
-or in the wrong script.
-
-Neither length nor script is held against a short text, and a text that stammers itself
-excuses its translation.
+"""Judges translations without knowing the languages: one that stammers, is empty, has
+an implausible length or is in the wrong script cannot be right. Short texts are not
+judged by length or script, and a text that stammers excuses its translation.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A batch in, one answer per item out, where the batch may be too large for the device: then
-its halves run, and so on.
+"""Runs a batch that may be too large for the device: if it is, its halves run instead,
+and so on.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The bytes of a picture, or of an array of frames, in; frames of RGB pixels out. Whatever is
-wrong with the bytes is said in one exception, and nothing is decoded that is too large.
+"""Decodes images and arrays into RGB frames. Bad bytes raise one kind of exception, and
+nothing too large is decoded.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What engines on PyTorch do around a model: it is loaded onto its device, its errors become
-ours, and its memory is given back.
+"""What engines on PyTorch do around a model: load it onto its device, translate its
+errors and release its memory.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""An engine's name and a model directory in, the loaded engine out, and whether its answers
-are to be judged.
+"""Loads an engine by its name and model directory, and says whether the guard should
+judge its answers.
 """
 
 from __future__ import annotations

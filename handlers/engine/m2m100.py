@@ -1,5 +1,5 @@
-"""What every M2M100 engine shares: the values that go in and come out, the files of a
-model directory, and the tokenizer.
+"""What all M2M100 engines share: their inputs and outputs, the files of a model
+directory, and the tokenizer.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Single items in from many threads, a Future of each result out: threads of its own run
-them in batches, of which each waits for a limited time to fill.
+"""Batches single items from many threads: each gets a Future, and a batch waits for a
+limited time to fill.
 """
 
 from __future__ import annotations

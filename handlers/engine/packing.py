@@ -1,4 +1,4 @@
-"""Row lengths in, packs of row numbers out: which rows of a batch a model runs together."""
+"""Chooses which rows of a batch a model runs together, by their lengths."""
 
 from __future__ import annotations
 

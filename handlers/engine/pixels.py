@@ -1,4 +1,4 @@
-"""Frames of any size in, the tensors that a vision model reads out, on its device."""
+"""Scales frames of any size into the tensors that a vision model reads, on its device."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A directory of files that must be whole or not used: its seal says what is in it, and a look
-at the seal whether that still is so.
+"""Seals a directory whose files must be complete or not used: the seal lists them, and
+a check compares.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference engine: M2M100 on Transformers, with the same answers, slower."""
+"""The reference engine: M2M100 on Transformers, with the same answers but slower."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the engines of all tasks that take images are: a model of Transformers and the
-preprocessing that belongs to it, on a device.
+"""The base of all engines for images: a Transformers model and its preprocessing, on a
+device.
 """
 
 from __future__ import annotations
