@@ -1,1 +1,1 @@
-"""Numbers that anyone can repeat."""
+"""Measurements that anyone can repeat."""

@@ -1,4 +1,4 @@
-"""When requests arrive that do not wait for one another."""
+"""Draws the times at which independent requests arrive."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An engine alone, without HTTP, queues and TorchServe: sentences in batches in, seconds
-out. It tokenises, packs, translates and decodes as a worker does, but judges no answer.
+"""Measures an engine alone, without HTTP, queues or TorchServe. It tokenises, packs,
+translates and decodes as a worker does, but judges no answer.
 """
 
 from __future__ import annotations

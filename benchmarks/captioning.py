@@ -1,5 +1,5 @@
-"""`python -m benchmarks captioning`: a video of several sizes, captioned by the running stack
-in the bulk captioner's three ways, and what decoding alone would allow.
+"""`python -m benchmarks captioning`: captions videos of several sizes with the running
+stack in the bulk captioner's three ways, and measures what decoding alone would allow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m benchmarks compare`: ours and other ways of working in turns, on the same
+"""`python -m benchmarks compare`: Babelgate and other systems in turns, on the same
 machine, model and sentences.
 """
 

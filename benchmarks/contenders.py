@@ -1,6 +1,4 @@
-"""Who is compared with whom, and one turn of each: brought up, warmed up, measured, taken
-down.
-"""
+"""The systems in a comparison, and one turn of each: start, warm up, measure, stop."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the workers counted: TorchServe's metrics page in, the figures of a stretch of time
-out.
-"""
+"""Reads the workers' counters from TorchServe's metrics page, for a period of time."""
 
 from __future__ import annotations
 

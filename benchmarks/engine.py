@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine`: an engine alone at every precision and batch size."""
+"""`python -m benchmarks engine`: one engine alone, at every precision and batch size."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`python -m benchmarks fairness`: how much longer one client's sentences take while others
-have long documents translated.
+"""`python -m benchmarks fairness`: how much longer one client's sentences take while
+others translate long documents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measured values in, the few numbers that say what they mean out. Nothing here measures."""
+"""Summarises measured values: percentiles, spreads and ratios."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Thousands of requests a second from one thread, for loads that a stack cannot carry: an
-open loop never waits for an answer, it opens another connection instead.
+"""Sends thousands of requests per second from one thread. The open loop never waits for
+an answer; it opens another connection instead.
 """
 
 from __future__ import annotations

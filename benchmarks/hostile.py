@@ -1,5 +1,5 @@
-"""`python -m benchmarks hostile`: what hostile texts cost the gateway at two sizes, and how
-long others wait while ten of them are being answered.
+"""`python -m benchmarks hostile`: what hostile texts cost the gateway at two sizes, and
+how long other requests wait meanwhile.
 """
 
 from __future__ import annotations

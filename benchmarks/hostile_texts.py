@@ -1,6 +1,4 @@
-"""Shapes of text that make a careless reader take time with the square of their length: each
-a few characters, again and again.
-"""
+"""Texts that make a careless reader take quadratic time: each repeats a few characters."""
 
 from __future__ import annotations
 

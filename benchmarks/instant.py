@@ -1,5 +1,5 @@
-"""A TorchServe that answers every row at once with its own text, so that the gateway alone
-is measured. `python -m benchmarks.instant` prints the port that it listens on.
+"""A fake TorchServe that answers every row at once with its own text, to measure the
+gateway alone. `python -m benchmarks.instant` prints its port.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Requests in, throughput and latencies out: a closed loop, in which so many clients each
-wait for their answer before they ask again, and an open one, in which requests arrive by
-themselves.
+"""Measures throughput and latency under load: with clients that wait for each answer
+(closed loop), or with requests that arrive by themselves (open loop).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What clients of every kind send: sentences, lists, documents, HTML, mistakes; and clients
-who send slowly or hang up.
+"""A realistic mix of requests: sentences, lists, documents, HTML and mistakes, and
+clients that send slowly or hang up.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`python -m benchmarks microbatching`: a gateway with a classifier in its own process that
-runs images in batches, against the same one image after the other.
+"""`python -m benchmarks microbatching`: a classifier in the gateway's own process, with
+batches and without.
 """
 
 from __future__ import annotations

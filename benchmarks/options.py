@@ -1,4 +1,4 @@
-"""What the commands share: options, and how they show what they do and found."""
+"""Options and output that all benchmark commands share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`python -m benchmarks overload`: clients that do not wait, more of them than a server can
-answer, with limits on their requests.
+"""`python -m benchmarks overload`: more requests with time limits than a server can
+answer, from clients that do not wait.
 """
 
 from __future__ import annotations

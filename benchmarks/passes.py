@@ -1,5 +1,5 @@
-"""Passes of one subject over the same items, batch size by batch size, in a process of its
-own: what its memory holds is then this subject's.
+"""Runs one subject over the same items at each batch size, in its own process, so that
+its memory can be measured.
 """
 
 from __future__ import annotations

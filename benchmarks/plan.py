@@ -1,4 +1,4 @@
-"""A tuning plan in YAML in, the combinations to try out. Every refusal names the line."""
+"""Reads a tuning plan in YAML and lists the combinations to try. Errors name the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts in, a picture out."""
+"""Draws charts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One server under more load than it can carry: what it answers in time, what it refuses,
-and what it computes in vain.
+"""Puts one server under more load than it can carry: what it answers in time, refuses,
+and computes in vain.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a stack's processes cost: CPU and memory by program, with the model workers, which
-are children of TorchServe's Java, counted apart.
+"""The CPU time and memory of a stack's processes, by program; model workers are counted
+apart from their parent, TorchServe's Java.
 """
 
 from __future__ import annotations

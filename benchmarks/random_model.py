@@ -1,5 +1,5 @@
-"""Builds models of real sizes with random weights: they translate and label nonsense, but
-they load, batch and answer as real ones do.
+"""Builds models of real sizes with random weights. They answer nonsense, but load,
+batch and answer like real ones.
 """
 
 from __future__ import annotations

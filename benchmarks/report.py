@@ -1,4 +1,4 @@
-"""Figures in, a JSON file and a table out."""
+"""Writes figures as a JSON file and a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Stacks that run: the one that is up, and ones that are started for a measurement, on
-ports and in a directory of their own, and stopped after it.
+"""The stack that is running, and stacks started for one measurement on their own ports
+and in their own directories.
 """
 
 from __future__ import annotations

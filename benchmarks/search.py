@@ -1,9 +1,6 @@
-"""Which load to try next, and which combinations to keep: decisions only, nothing here
-starts a stack.
-
-Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
-for a short time, the best third of them twice as long, the best third of those twice as long
-again.
+"""Decides which load to try next and which combinations to keep. Successive halving
+(Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured briefly, the
+best third twice as long, and so on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is translated in the benchmarks: the phrasebook's sentences, the same in every run."""
+"""The sentences that benchmarks translate: the phrasebook's, the same in every run."""
 
 from __future__ import annotations
 

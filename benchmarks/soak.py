@@ -1,5 +1,5 @@
-"""`python -m benchmarks soak`: a stack under the same mixed load for an hour, and whether
-anything of it grows.
+"""`python -m benchmarks soak`: a stack under the same mixed load for an hour, and
+whether anything grows.
 """
 
 from __future__ import annotations

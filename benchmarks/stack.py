@@ -1,5 +1,5 @@
-"""`python -m benchmarks stack`: load on port 7777, from clients that wait for their answers
-and from clients that do not.
+"""`python -m benchmarks stack`: load on port 7777, from clients that wait for their
+answers and from clients that do not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m benchmarks study`: how long a model's handler takes for batches of every size."""
+"""`python -m benchmarks study`: how long a model's handler takes at every batch size."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A task's handler, as TorchServe loads it, as something to measure: decoded rows in,
-answers out, without HTTP and queues.
-"""
+"""A task's handler as TorchServe loads it, measured without HTTP and queues."""
 
 from __future__ import annotations
 

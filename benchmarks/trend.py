@@ -1,4 +1,4 @@
-"""Samples over time in, whether what they measure has grown out. Nothing here measures."""
+"""Decides whether samples over time have grown."""
 
 from __future__ import annotations
 

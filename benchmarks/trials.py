@@ -1,5 +1,5 @@
-"""One combination on a stack of its own: brought up, warmed up, asked at several levels of
-load, stopped. Figures out, and whether each keeps what the plan promises.
+"""Measures one combination on its own stack at several levels of load, and checks what
+the plan promises.
 """
 
 from __future__ import annotations

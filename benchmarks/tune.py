@@ -1,5 +1,5 @@
-"""`python -m benchmarks tune`: finds the configuration that answers most within an SLA, and
-proves it.
+"""`python -m benchmarks tune`: finds the configuration with the highest throughput
+within an SLA, and confirms it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What a search has tried in, files that people read out: results.csv, report.md and its
-pictures.
-"""
+"""Writes a search's results: results.csv, report.md and plots."""
 
 from __future__ import annotations
 

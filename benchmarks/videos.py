@@ -1,4 +1,4 @@
-"""The video that is captioned in the benchmarks: drawn, encoded as H.264 and kept."""
+"""The benchmark video: drawn, encoded as H.264 and kept."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A task in, the requests that the benchmarks send for it out: sentences to translate, or
-pictures of the shapes that its model that ships was trained on.
+"""The requests that benchmarks send for each task: sentences to translate, or images of
+the shapes that the built-in models know.
 """
 
 from __future__ import annotations

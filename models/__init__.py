@@ -1,1 +1,1 @@
-"""What ships, and the recipes that made it."""
+"""The models that ship, and the recipes that made them."""

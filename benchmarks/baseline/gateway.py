@@ -1,4 +1,4 @@
-"""The baseline's gateway: reads `tgt_lang` and forwards the request as it is."""
+"""The baseline's gateway: reads `tgt_lang` and forwards the request unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts the baseline on ports and in a directory of its own, and stops it."""
+"""Starts the baseline on its own ports and in its own directory, and stops it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A peer's pinned packages in, a virtual environment that has them out, made once."""
+"""Makes a virtual environment with a peer's pinned packages, once."""
 
 from __future__ import annotations
 

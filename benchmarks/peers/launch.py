@@ -1,5 +1,5 @@
-"""Starts a peer's server for the model and the batches of a map, and stops it with all that
-it has started.
+"""Starts a peer's server with the model and batch settings of a map, and stops it with
+all its processes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What every peer's server is told: values in, a command line out, and back again. Needs
-nothing but Python.
-"""
+"""The options of a peer's server, as a command line. It needs nothing but Python."""
 
 from __future__ import annotations
 

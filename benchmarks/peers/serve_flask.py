@@ -1,5 +1,5 @@
-"""The do-it-yourself way: Flask under Gunicorn, one process with many threads, and a thread
-that runs their requests in batches.
+"""The do-it-yourself peer: Flask under Gunicorn, with one process, many threads, and a
+thread that runs their requests in batches.
 """
 
 from __future__ import annotations

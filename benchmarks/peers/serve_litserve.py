@@ -1,8 +1,7 @@
-"""LitServe with its batching: one worker process, because the engine uses all cores itself,
-and ZeroMQ between it and HTTP, which LitServe advises from 100 requests/s on; its release
-0.2.19 takes that option and goes on without.
-
-In LitServe a request that cannot be parsed fails its whole batch.
+"""LitServe with its batching: one worker process, because the engine uses all cores,
+and ZeroMQ, which LitServe advises from 100 requests/s on; release 0.2.19 accepts that
+option and ignores it. In LitServe, a request that cannot be parsed fails its whole
+batch.
 """
 
 from __future__ import annotations

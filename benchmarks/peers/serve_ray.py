@@ -1,5 +1,5 @@
-"""Ray Serve with its batching: one replica, because the engine uses all cores itself. A
-batch is translated in a thread of its own, so that the replica goes on collecting the next.
+"""Ray Serve with its batching: one replica, because the engine uses all cores. A thread
+translates each batch, so the replica can collect the next one.
 """
 
 from __future__ import annotations

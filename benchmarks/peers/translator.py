@@ -1,5 +1,5 @@
-"""What every peer serves: request bodies in, translations out, by the engine, the packing
-and the guard of our own workers. What differs between the peers is the serving only.
+"""The translation that every peer serves, with our workers' engine, packing and guard,
+so that only the serving differs.
 """
 
 from __future__ import annotations

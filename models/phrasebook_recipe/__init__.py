@@ -1,4 +1,3 @@
-"""The recipe of `models/phrasebook`: CLDR values and a phrasebook in, an M2M100 out.
-
+"""The recipe of `models/phrasebook`: trains an M2M100 on CLDR values and a phrasebook.
 Run it with `python -m models.phrasebook_recipe`.
 """

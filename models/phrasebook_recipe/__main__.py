@@ -1,4 +1,4 @@
-"""`python -m models.phrasebook_recipe`: makes `models/phrasebook` from nothing."""
+"""`python -m models.phrasebook_recipe`: makes `models/phrasebook` from scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the model card, `models/phrasebook/README.md`, from what was measured."""
+"""Writes the model card, `models/phrasebook/README.md`, from measurements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Draws pairs to train on and held-out items to judge by, in the mix that the model
-needs: phrases per template (not per filling, or those with ten fillers starve), names,
-and values that never end.
+"""Draws training pairs and held-out items in the mix that the model needs: phrases per
+template (counted per filling, those with ten fillers starve), names, and an endless
+supply of values.
 """
 
 from __future__ import annotations

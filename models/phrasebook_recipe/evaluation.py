@@ -1,5 +1,5 @@
-"""Judges a model on items that training never drew, and finds the score under which an
-answer is more likely outside the domain than right.
+"""Evaluates a model on held-out items, and finds the score below which an answer is
+more likely wrong than right.
 """
 
 from __future__ import annotations

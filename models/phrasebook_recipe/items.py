@@ -1,5 +1,5 @@
-"""What the model learns from: an item is one meaning that can be written in any of
-the 14 languages. `cldr.py` and `phrasebook.py` make items, `corpus.py` draws them.
+"""The training items: one meaning, written in any of the 14 languages. `cldr.py` and
+`phrasebook.py` make them, `corpus.py` draws them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Reads `phrases/*.yaml`, checks them and makes items from them: a phrase with one
-value in each of its slots.
+"""Reads and checks `phrases/*.yaml`, and makes items from them by filling each phrase's
+slots.
 """
 
 from __future__ import annotations

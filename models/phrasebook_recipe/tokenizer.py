@@ -1,5 +1,5 @@
-"""Trains the SentencePiece model on drawn text and writes the files that
-`M2M100Tokenizer` reads: `sentencepiece.bpe.model`, `vocab.json` and its settings.
+"""Trains the SentencePiece model and writes the files that `M2M100Tokenizer` reads:
+`sentencepiece.bpe.model`, `vocab.json` and its settings.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Trains the model for a number of minutes, from where the last run stopped, and
-exports a Hugging Face directory.
+"""Trains the model for a number of minutes, resuming the last run, and exports a
+Hugging Face directory.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""Trains the models that ship for images: draws pictures, trains, checks, writes cards."""
+"""Trains the models for images that ship: draws images, trains, evaluates and writes
+cards.
+"""

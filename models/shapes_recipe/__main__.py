@@ -1,4 +1,4 @@
-"""`python -m models.shapes_recipe`: makes `models/shapes` from nothing."""
+"""`python -m models.shapes_recipe`: makes `models/shapes` from scratch."""
 
 from __future__ import annotations
 

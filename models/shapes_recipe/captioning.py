@@ -1,5 +1,5 @@
-"""A small BLIP-2 that says what is in a picture: its configuration and tokenizer, its loss
-and its captions.
+"""A small BLIP-2 that describes an image: its configuration, tokenizer, loss and
+captions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the model card, `models/shapes/README.md`, from what was measured."""
+"""Writes the model card, `models/shapes/README.md`, from measurements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A small ResNet that names the figure in a picture: its configuration, its loss and its
-labels.
-"""
+"""A small ResNet that names the figure in an image: its configuration, loss and labels."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Films whose every frame has a known caption: shots of one figure that wanders or of two
-that turn round each other, so that what is "left of" becomes "above".
+"""Clips in which every frame has a known caption: one figure that moves, or two that
+turn around each other, so that "left of" becomes "above".
 """
 
 from __future__ import annotations

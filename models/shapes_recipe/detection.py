@@ -1,6 +1,4 @@
-"""A small RT-DETR that finds shapes and people: its configuration, its loss and its
-answers.
-"""
+"""A small RT-DETR that finds shapes and people: its configuration, loss and answers."""
 
 from __future__ import annotations
 

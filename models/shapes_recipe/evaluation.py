@@ -1,4 +1,4 @@
-"""Judges the exported models on pictures and clips that training never drew."""
+"""Evaluates the exported models on held-out images and clips."""
 
 from __future__ import annotations
 

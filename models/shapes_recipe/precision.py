@@ -1,4 +1,4 @@
-"""How well boxes were found: the average precision of each label."""
+"""Measures detection quality: the average precision of each label."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Turns a scene into pixels of any width and height, and says which pixels each figure
-takes.
-"""
+"""Renders a scene at any width and height, and knows which pixels each figure covers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pictures as a camera, an encoder and a client leave them: scenes drawn at random sizes and
-aspect ratios, some blurred, some through JPEG; for training, and others held out.
+"""Images as cameras, encoders and clients produce them: scenes at random sizes and
+aspect ratios, some blurred, some through JPEG, for training or held out.
 """
 
 from __future__ import annotations

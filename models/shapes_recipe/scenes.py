@@ -1,5 +1,5 @@
-"""What is in a picture: figures of one shape, colour, size and place each, drawn at random,
-and the one caption, label or set of boxes that is right for them.
+"""Random scenes: figures with a shape, colour, size and place, and the one right
+caption, label or set of boxes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Trains a learner on pictures drawn as it goes; keeps checkpoints, so that a stopped
-training goes on where it was.
+"""Trains a learner on images drawn on the fly, with checkpoints, so that a stopped
+training can resume.
 """
 
 from __future__ import annotations
