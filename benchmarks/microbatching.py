@@ -29,8 +29,8 @@ from benchmarks.processes import measure_cost
 from benchmarks.report import Content, Table
 from benchmarks.running import Running
 from benchmarks.workload import draw_requests
+from contract.tasks import CLASSIFICATION
 from torchserve_backend import checkpoint
-from torchserve_backend.catalog import CLASSIFICATION
 
 _IMAGES = 200
 _WARM_S = 2.0

@@ -21,7 +21,8 @@ from pydantic import (
     model_validator,
 )
 
-from torchserve_backend.sections import SECTIONS, TRANSLATION, Task, check_value
+from contract.tasks import TRANSLATION
+from torchserve_backend.sections import SECTIONS, Task, check_value
 
 #: The keys of a model's entry that are tried in every combination; the map has the same
 #: ones in the task's section, if not all in each.

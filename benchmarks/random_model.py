@@ -19,7 +19,8 @@ from transformers import (
     ViTImageProcessorPil,
 )
 
-from handlers.engine.m2m100 import LANGUAGES, SETTINGS_FILE
+from contract.languages import LANGUAGES
+from handlers.engine.directories import SETTINGS_FILE
 from models.phrasebook_recipe import phrasebook
 
 #: M2M100 appends its languages and eight unused rows to the vocabulary.

@@ -19,6 +19,7 @@ import psutil
 import requests
 
 from benchmarks.processes import Leaders, find_leaders
+from contract.tasks import TRANSLATION
 from deploy import stack as stacks
 from deploy.stack import GATEWAY, ROOT, Stack, StackError
 from deploy.supervision import Supervision
@@ -196,14 +197,14 @@ def write_map(
     languages: Collection[str] = (),
     *,
     device: Any = None,
-    task: str = catalog.TRANSLATION,
+    task: str = TRANSLATION,
 ) -> Path:
     """The map as it ships with this task alone and other `settings` for it, only these
     languages where some are named, and on another `device` where one is. Raises ValueError
     where a language is not in the map."""
     shipped = json.loads(catalog.MAP.read_text("utf-8"))
     content = {task: shipped.get(task, {}) | dict(settings)}
-    if task == catalog.TRANSLATION:
+    if task == TRANSLATION:
         content |= {"cuda_id": _choose_languages(shipped["cuda_id"], languages, device)}
     elif device:
         content[task]["devices"] = device

@@ -36,7 +36,7 @@ from benchmarks.processes import measure_cost
 from benchmarks.report import Content, Table
 from benchmarks.running import Running, find_running
 from benchmarks.workload import draw_requests
-from torchserve_backend import catalog
+from contract.tasks import TRANSLATION
 
 SENTENCES = 2000
 _TICKS_PER_S = 10
@@ -53,7 +53,7 @@ def command(
         str, typer.Option(help="Arrivals per second of open loops; empty for none.")
     ] = "",
     seconds: Annotated[float, typer.Option(help="Length of each loop.")] = 15,
-    task: Task = catalog.TRANSLATION,
+    task: Task = TRANSLATION,
     target: Target = "",
     connections: Annotated[
         int, typer.Option(help="Requests of an open loop under way at the most.", min=1)

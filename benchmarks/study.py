@@ -31,6 +31,7 @@ from benchmarks.plots import Chart
 from benchmarks.report import Content, Table
 from benchmarks.tasks import TaskSubject
 from benchmarks.workload import draw_requests
+from contract.tasks import TRANSLATION
 from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
 
@@ -46,7 +47,7 @@ _HEADERS = (
 
 def command(
     *,
-    task: Task = catalog.TRANSLATION,
+    task: Task = TRANSLATION,
     model: Annotated[
         str, typer.Option(help="A directory or hub name; the task's own otherwise.")
     ] = "",

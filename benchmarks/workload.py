@@ -12,20 +12,9 @@ from PIL import Image
 
 from benchmarks import sentences
 from benchmarks.load import Request
+from contract.tasks import CAPTIONING, PATHS, TRANSLATION
 from models.shapes_recipe import samples
-from torchserve_backend.sections import (
-    CAPTIONING,
-    CLASSIFICATION,
-    DETECTION,
-    TRANSLATION,
-)
 
-PATHS = {
-    TRANSLATION: "/",
-    CAPTIONING: "/caption",
-    CLASSIFICATION: "/classify",
-    DETECTION: "/detect-objects",
-}
 #: More would be drawn for longer than most measurements take.
 _PICTURES = 200
 

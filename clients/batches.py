@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-
-import numpy as np
 
 from clients.errors import ClientError
 from clients.frames import Frame
+from contract.npy import write_header
 
 #: What a request is cut into by the server: more at once would not make it faster.
 AUTO_FRAMES = 32
@@ -84,13 +81,3 @@ def _write(video: int, frames: Sequence[Frame]) -> Batch:
         tuple(frame.time_s for frame in frames),
         (b"".join(body),) if is_small else body,
     )
-
-
-@cache
-def write_header(shape: tuple[int, ...]) -> bytes:
-    """What stands before the pixels in a `.npy`."""
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": "|u1", "fortran_order": False, "shape": shape}
-    )
-    return file.getvalue()

@@ -18,6 +18,7 @@ from urllib3.exceptions import HTTPError, InvalidHeader, ReadTimeoutError
 
 from clients.errors import ServerError
 from clients.frames import Size
+from contract.tasks import CAPTIONING, PATHS
 
 DEFAULT_URL = "http://127.0.0.1:7777"
 #: Nobody's captions are larger; more is not read.
@@ -82,7 +83,7 @@ class Server:
         if "captioning" not in inputs:
             raise ServerError(f"{self.url} does not serve captioning")
         try:
-            size = inputs["captioning"]
+            size = inputs[CAPTIONING]
             return Size(int(size["height"]), int(size["width"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ServerError(
@@ -92,10 +93,12 @@ class Server:
 
     def caption(self, body: Body, frames: int) -> list[str]:
         """One caption for each frame of a `.npy`; raises ServerError, or Stopped."""
-        answer = self._ask("POST", "/caption", body)
+        answer = self._ask("POST", PATHS[CAPTIONING], body)
         captions = answer.get("captions") if isinstance(answer, dict) else None
         if not isinstance(captions, list) or len(captions) != frames:
-            raise ServerError(f"{self.url}/caption: expected {frames} captions")
+            raise ServerError(
+                f"{self.url}{PATHS[CAPTIONING]}: expected {frames} captions"
+            )
         return [str(caption) for caption in captions]
 
     def _ask(self, method: str, path: str, body: Body) -> Any:

@@ -18,6 +18,8 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3.util import SKIP_HEADER
 
+from contract import rows
+from contract.problems import CONTENT_TYPE
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from gateway.sending import is_readable
 from torchserve_backend.management import (
@@ -28,17 +30,10 @@ from torchserve_backend.management import (
     read_key,
 )
 
-DEADLINE_HEADER = "X-Deadline-Ms"
-SENT_HEADER = "X-Sent-Ms"
-NUMBER_HEADER = "X-Row"
-#: TorchServe does not read those in a URL.
-PARAMETERS_HEADER = "X-Parameters"
-
 _ATTEMPTS = 2
 _CONNECT_S = 2.0
 #: How long a look at TorchServe's models is good for.
 _STATES_S = 1.0
-_PROBLEM = "application/problem+json"
 #: TorchServe hands every header to the worker, which reads its parts one by one.
 _NO_HEADERS = {"User-Agent": SKIP_HEADER, "Accept-Encoding": SKIP_HEADER}
 
@@ -153,14 +148,14 @@ class TorchServeBackend:
         headers = {
             "Authorization": f"Bearer {self._key}",
             "Content-Type": row.content_type,
-            DEADLINE_HEADER: str(int(deadline * 1000)),
-            SENT_HEADER: str(int(time.monotonic() * 1000)),
+            rows.DEADLINE: str(int(deadline * 1000)),
+            rows.SENT: str(int(time.monotonic() * 1000)),
             **_NO_HEADERS,
         }
         if row.number is not None:
-            headers[NUMBER_HEADER] = str(row.number)
+            headers[rows.NUMBER] = str(row.number)
         if row.parameters:
-            headers[PARAMETERS_HEADER] = urlencode(row.parameters)
+            headers[rows.PARAMETERS] = urlencode(row.parameters)
         try:
             response = self._pool.urlopen(
                 "POST",
@@ -185,7 +180,7 @@ class TorchServeBackend:
     def _read(self, model: str, response: urllib3.BaseHTTPResponse) -> dict[str, Any]:
         if response.status == HTTPStatus.OK:
             return response.json()  # type: ignore[no-any-return]
-        if response.headers.get("Content-Type") == _PROBLEM:
+        if response.headers.get("Content-Type") == CONTENT_TYPE:
             raise RowProblem(response.json())
         is_bad = response.status == HTTPStatus.BAD_REQUEST
         if is_bad and b"InvalidKeyException" in response.data:

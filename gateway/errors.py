@@ -31,9 +31,8 @@ from flask import Flask, Response, g, jsonify, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
+from contract.problems import CONTENT_TYPE, write_problem
 from gateway.faults import describe
-
-CONTENT_TYPE = "application/problem+json"
 
 TOO_LARGE = "The body is larger than this server takes."
 _NO_PATH = "There is no such path; see GET /languages and POST /translate."
@@ -44,7 +43,6 @@ class Problem(Exception):
 
     status = 500
     slug = "internal"
-    title = "Internal Server Error"
     headers: Mapping[str, str] = {}
 
     def __init__(self, detail: str, **extra: Any) -> None:
@@ -54,14 +52,9 @@ class Problem(Exception):
 
     def to_document(self, request_id: str) -> dict[str, Any]:
         """What the client gets."""
-        return {
-            "type": f"urn:babelgate:{self.slug}",
-            "title": self.title,
-            "status": self.status,
-            "detail": self.detail,
-            **self.extra,
-            "request_id": request_id,
-        }
+        return write_problem(
+            self.slug, self.status, self.detail, **self.extra, request_id=request_id
+        )
 
     def to_response(self) -> Response:
         """The problem document."""
@@ -75,13 +68,13 @@ class Problem(Exception):
 class MalformedRequest(Problem):
     """The body or a header cannot be read at all."""
 
-    status, slug, title = 400, "malformed-request", "Bad Request"
+    status, slug = 400, "malformed-request"
 
 
 class InvalidRequest(Problem):
     """Fields are missing or of the wrong type; `errors` names each."""
 
-    status, slug, title = 422, "invalid-request", "Unprocessable Content"
+    status, slug = 422, "invalid-request"
 
     def __init__(self, errors: Sequence[Mapping[str, str]]) -> None:
         detail = "; ".join(f"{error['field']}: {error['expected']}" for error in errors)
@@ -91,7 +84,7 @@ class InvalidRequest(Problem):
 class UnknownLanguage(Problem):
     """A language that this stack does not serve."""
 
-    status, slug, title = 422, "unknown-language", "Unprocessable Content"
+    status, slug = 422, "unknown-language"
 
     def __init__(self, field: str, found: str, served: Sequence[str]) -> None:
         detail = (
@@ -103,13 +96,13 @@ class UnknownLanguage(Problem):
 class UnsupportedImage(Problem):
     """A file of another format than those that are read."""
 
-    status, slug, title = 415, "unsupported-image", "Unsupported Media Type"
+    status, slug = 415, "unsupported-image"
 
 
 class UnsupportedEncoding(Problem):
     """A body that is packed as it is not read here; RFC 9110 wants to be told what is."""
 
-    status, slug, title = 415, "unsupported-encoding", "Unsupported Media Type"
+    status, slug = 415, "unsupported-encoding"
 
     def __init__(self, detail: str, expected: str) -> None:
         super().__init__(detail)
@@ -119,19 +112,19 @@ class UnsupportedEncoding(Problem):
 class InvalidImage(Problem):
     """An image or an array that is not what it should be."""
 
-    status, slug, title = 422, "invalid-image", "Unprocessable Content"
+    status, slug = 422, "invalid-image"
 
 
 class NotFound(Problem):
     """No such path."""
 
-    status, slug, title = 404, "not-found", "Not Found"
+    status, slug = 404, "not-found"
 
 
 class TaskNotServed(Problem):
     """A task that the map says nothing of."""
 
-    status, slug, title = 404, "task-not-served", "Not Found"
+    status, slug = 404, "task-not-served"
 
     def __init__(self, task: str) -> None:
         super().__init__(
@@ -142,7 +135,7 @@ class TaskNotServed(Problem):
 class MethodNotAllowed(Problem):
     """The path exists, with other methods."""
 
-    status, slug, title = 405, "method-not-allowed", "Method Not Allowed"
+    status, slug = 405, "method-not-allowed"
 
     def __init__(self, detail: str, allowed: Sequence[str]) -> None:
         super().__init__(detail)
@@ -152,19 +145,19 @@ class MethodNotAllowed(Problem):
 class BodyTooLarge(Problem):
     """The body, or one of the images in it, is over the limit."""
 
-    status, slug, title = 413, "body-too-large", "Content Too Large"
+    status, slug = 413, "body-too-large"
 
 
 class BodyTooSlow(Problem):
     """The client sends its body more slowly than one may."""
 
-    status, slug, title = 408, "body-too-slow", "Request Timeout"
+    status, slug = 408, "body-too-slow"
 
 
 class TooManyRows(Problem):
     """Texts of more sentences than one request may have."""
 
-    status, slug, title = 413, "too-many-rows", "Content Too Large"
+    status, slug = 413, "too-many-rows"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -176,13 +169,13 @@ class TooManyRows(Problem):
 class ClientGone(Problem):
     """The client has closed its connection; the status is nginx's for this."""
 
-    status, slug, title = 499, "client-gone", "Client Closed Request"
+    status, slug = 499, "client-gone"
 
 
 class Overloaded(Problem):
     """There is more to do than time; trying again in `retry_after_s` helps."""
 
-    status, slug, title = 429, "queue-full", "Too Many Requests"
+    status, slug = 429, "queue-full"
 
     def __init__(self, detail: str, *, retry_after_s: float = 1.0) -> None:
         super().__init__(detail)
@@ -192,14 +185,14 @@ class Overloaded(Problem):
 class NotReady(Problem):
     """Nobody can answer at the moment."""
 
-    status, slug, title = 503, "not-ready", "Service Unavailable"
+    status, slug = 503, "not-ready"
     headers = {"Retry-After": "5"}
 
 
 class DeadlineExceeded(Problem):
     """The request's time is up."""
 
-    status, slug, title = 504, "deadline", "Gateway Timeout"
+    status, slug = 504, "deadline"
 
 
 class InternalError(Problem):
@@ -207,11 +200,7 @@ class InternalError(Problem):
 
 
 class RowProblem(Problem):
-    """What the handler says about this text: its status, slug, detail and further members
-    as they are.
-
-    Python before 3.13 has the old name of 422, which RFC 9110 has changed.
-    """
+    """What the handler says about this text: its status, slug, detail and further members."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         known = ("type", "title", "status", "detail")
@@ -219,8 +208,6 @@ class RowProblem(Problem):
         super().__init__(str(document["detail"]), **extra)
         self.status = int(document["status"])
         self.slug = str(document["type"]).rpartition(":")[2]
-        is_422 = self.status == InvalidRequest.status
-        self.title = InvalidRequest.title if is_422 else str(document["title"])
         if self.status == NotReady.status:
             self.headers = NotReady.headers
 

@@ -4,16 +4,14 @@ several small ones. Memory never holds more than one row of it.
 
 from __future__ import annotations
 
-import ast
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-from numpy.lib import format as npy
 from werkzeug.http import parse_options_header
 
+from contract import npy
 from gateway.errors import (
     BodyTooLarge,
     InvalidImage,
@@ -31,21 +29,10 @@ AHEAD_BYTES = 2 << 20
 _EXPECTED = (
     "a JPEG, PNG or WebP file, a .npy array, or multipart/form-data with such files"
 )
-_SHAPES = "(height, width, 3) or (frames, height, width, 3)"
-_ARRAY = b"\x93NUMPY"
 #: The first bytes of a WebP file, between which stands its length.
 _RIFF, _WEBP = b"RIFF", b"WEBP"
 _HEAD_BYTES = 12
 _CONTENT_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
-
-#: NumPy's own headers have 128 bytes; Python's parser is not for strangers' long ones.
-_MOST_HEADER_BYTES = 1024
-_HEADER_LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4}
-#: What a stranger's header makes Python's parser and NumPy raise.
-_HEADER_ERRORS = (
-    *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError),
-    *(SyntaxError, TypeError, ValueError),
-)
 
 
 @dataclass(frozen=True)
@@ -112,7 +99,7 @@ def _count(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
 
 
 def _is_known(head: bytes) -> bool:
-    return head.startswith(_ARRAY) or bool(_find_content_type(head))
+    return head.startswith(npy.MAGIC) or bool(_find_content_type(head))
 
 
 def _find_content_type(head: bytes) -> str | None:
@@ -145,7 +132,7 @@ class _Cutter:
     def cut_file(self, stream: Stream) -> Iterator[Cut]:
         """The rows of one file, up to the end of `stream`."""
         head = stream.peek(_HEAD_BYTES)
-        if head.startswith(_ARRAY):
+        if head.startswith(npy.MAGIC):
             yield from self._cut_array(stream)
         elif content_type := _find_content_type(head):
             yield Cut(self._take_image(stream), content_type)
@@ -172,7 +159,8 @@ class _Cutter:
         for first in range(0, count, at_once):
             frames = min(at_once, count - first)
             body = io.BytesIO()
-            _write_header(body, (frames, *frame) if len(shape) == 4 else frame)
+            shown = (frames, *frame) if len(shape) == 4 else frame
+            body.write(npy.write_header(shown))
             found = self._copy(stream, body, frames * size)
             if found < frames * size:
                 raise InvalidImage(
@@ -210,58 +198,10 @@ def _describe_frames(first: int, count: int) -> str:
 
 
 def _read_shape(stream: Stream) -> tuple[int, ...]:
-    """That of an array of frames, of which only the pixels are left in `stream`."""
-    shape, is_fortran, dtype = _parse_header(_read_header(stream))
-    if dtype != np.uint8:
-        raise InvalidImage(
-            f"Found an array of {str(dtype)[:40]}, expected one of uint8."
-        )
-    if is_fortran:
-        raise InvalidImage("Found an array in Fortran's order, expected one in C's.")
-    is_right = len(shape) in (3, 4) and shape[-1] == 3 and all(n > 0 for n in shape)
-    if not is_right:
-        raise InvalidImage(
-            f"Found an array of shape {str(shape)[:100]}, expected {_SHAPES}, no 0 in it."
-        )
-    return tuple(map(int, shape))
-
-
-def _read_header(stream: Stream) -> bytes:
-    """All before the pixels."""
-    start = stream.peek(len(_ARRAY) + 2)
-    version = start[len(_ARRAY) :]
-    length_bytes = _HEADER_LENGTH_BYTES.get(version)
-    if length_bytes is None:
-        found = ".".join(map(str, version))
-        raise InvalidImage(f"Found version {found} of .npy, expected 1.0 or 2.0.")
-    start = stream.take_all(len(start) + length_bytes)
-    length = int.from_bytes(start[len(_ARRAY) + 2 :], "little")
-    if length > _MOST_HEADER_BYTES:
-        raise InvalidImage(
-            f"The array's header has {length} bytes, it may have {_MOST_HEADER_BYTES}."
-        )
-    return start + stream.take_all(length)
-
-
-def _parse_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether in Fortran's order, dtype."""
-    file = io.BytesIO(header)
+    """That of an array of frames; only its pixels are left in `stream`."""
     try:
-        is_first = npy.read_magic(file) == (1, 0)
-        text = header[file.tell() + (2 if is_first else 4) :].decode("ascii")
-        # What is no Python, as Python 2's numbers are, NumPy would mend and warn of it. Of
-        # escapes Python would.
-        if not ast.literal_eval(text) or "\\" in text:
-            raise ValueError
-        read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
-        return read(file, max_header_size=_MOST_HEADER_BYTES)
-    except _HEADER_ERRORS as error:
-        raise InvalidImage(
-            "The array's header is damaged, expected that of numpy.save."
-        ) from error
-
-
-def _write_header(body: io.BytesIO, shape: tuple[int, ...]) -> None:
-    npy.write_array_header_1_0(
-        body, {"descr": "|u1", "fortran_order": False, "shape": shape}
-    )
+        size = npy.measure(stream.peek(npy.START_BYTES))
+        return npy.read_shape(stream.take_all(size))
+    except npy.HeaderError as error:
+        text = str(error)
+        raise InvalidImage(f"{text[0].upper()}{text[1:]}.") from error

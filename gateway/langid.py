@@ -11,11 +11,12 @@ from functools import cache
 from operator import itemgetter
 
 import regex
-from babel.core import get_global
 from py3langid.langid import (  # type: ignore[import-untyped]
     MODEL_FILE,
     LanguageIdentifier,
 )
+
+from contract.languages import SCRIPTS
 
 #: ISO 639's code for a language that nobody has identified.
 UNDETERMINED = "und"
@@ -36,12 +37,9 @@ _GREETINGS = {
 _BY_GREETING = {
     word: language for language, words in _GREETINGS.items() for word in words.split()
 }
-#: Scripts of ISO 15924 that are several of Unicode's.
-_UNICODE_SCRIPTS = {
-    "Hans": ("Han",),
-    "Jpan": ("Han", "Hiragana", "Katakana"),
-    "Kore": ("Hangul", "Han"),
-}
+#: Koreans also write Chinese characters.
+_READ_AS_WELL = {"ko": ("Han",)}
+_MOST_COMMON = ("Latin",)
 #: Characters that are looked at: more of them take time and tell nothing new.
 _ENOUGH = 2000
 _LETTER = regex.compile(r"\p{L}")
@@ -138,8 +136,7 @@ LIBRARIES: Mapping[str, Callable[[Collection[str]], Rank]] = {
 
 @cache
 def _scripts_of(language: str) -> tuple[str, ...]:
-    script = get_global("likely_subtags")[language].split("_")[1]
-    return _UNICODE_SCRIPTS.get(script, (script,))
+    return (*SCRIPTS.get(language, _MOST_COMMON), *_READ_AS_WELL.get(language, ()))
 
 
 @cache

@@ -14,9 +14,10 @@ import psutil
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import Backend
-from torchserve_backend.catalog import TRANSLATION, Catalog
+from torchserve_backend.catalog import Catalog
 from torchserve_backend.devices import measure_gpu_memory
 
 #: TorchServe's children that hold the models are shown apart from it.

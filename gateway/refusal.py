@@ -12,16 +12,18 @@ from typing import Any
 
 import httptools
 
+from contract.problems import CONTENT_TYPE, title
+from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
 from gateway.caller import read_caller, read_request_id
-from gateway.errors import CONTENT_TYPE, Overloaded, Problem
+from gateway.errors import Overloaded, Problem
 from gateway.schemas import normalize_language
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.translator import weigh
-from torchserve_backend.catalog import TRANSLATION, Catalog
+from torchserve_backend.catalog import Catalog
 
-_ROUTES = {b"/": "/", b"/translate": "/translate"}
+_ROUTES = {path.encode(): path for path in ("/", PATHS[TRANSLATION])}
 #: A larger body takes longer to look at than it saves.
 _MOST_BYTES = 4096
 #: What else is looked at, as WSGI names it.
@@ -141,4 +143,4 @@ def _render(problem: Problem, request_id: str) -> bytes:
         **problem.headers,
     }
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {problem.status} {problem.title}\r\n{head}\r\n{body}".encode()
+    return f"HTTP/1.1 {problem.status} {title(problem.status)}\r\n{head}\r\n{body}".encode()

@@ -21,7 +21,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from torchserve_backend.catalog import TRANSLATION
+from contract.tasks import TRANSLATION
 
 #: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
 #: at the most where service levels are promised, from 50 ms to 3 s.

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import gevent
 from gevent.event import AsyncResult
 
+from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import write_row
 from gateway.caller import Caller
@@ -26,7 +27,7 @@ from gateway.reading import ReadingJob
 from gateway.schemas import TranslationRequest
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
-from torchserve_backend.catalog import TRANSLATION, Catalog
+from torchserve_backend.catalog import Catalog
 
 _TEXT_TOO_LONG = "text-too-long"
 #: A row's work beside its characters, in characters.

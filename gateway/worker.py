@@ -22,6 +22,7 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 )
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
+from contract.problems import CONTENT_TYPE, write_problem
 from gateway.faults import describe, reduce_logs
 from gateway.sending import Connection
 
@@ -180,19 +181,12 @@ def render(
 ) -> bytes:
     """A whole HTTP answer with a problem document; the connection ends with it."""
     request_id = uuid.uuid4().hex
-    document = {
-        "type": f"urn:babelgate:{slug}",
-        "title": status.phrase,
-        "status": int(status),
-        "detail": detail,
-        "request_id": request_id,
-    }
-    body = json.dumps(document)
+    body = json.dumps(write_problem(slug, status, detail, request_id=request_id))
     later = f"Retry-After: {retry_after_s}\r\n" if retry_after_s else ""
     return (
         f"HTTP/1.1 {status} {status.phrase}\r\n{later}"
         "Connection: close\r\n"
-        "Content-Type: application/problem+json\r\n"
+        f"Content-Type: {CONTENT_TYPE}\r\n"
         f"X-Request-ID: {request_id}\r\n"
         f"Content-Length: {len(body)}\r\n"
         f"\r\n{body}"

@@ -20,24 +20,17 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
+import contract.rows
+from contract.problems import CONTENT_TYPE, title, write_problem
 from handlers.engine.errors import DeviceFault
 from handlers.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
-#: Milliseconds of this machine's monotonic clock, which all its processes share, after
-#: which nobody waits for the answer any more.
-DEADLINE_HEADER = "X-Deadline-Ms"
-#: Milliseconds of the same clock at which the row was sent here.
-SENT_HEADER = "X-Sent-Ms"
-#: The row's number among those that `Wanted` knows of.
-NUMBER_HEADER = "X-Row"
 #: Batches whose times say what a row needs at least.
 _RECENT_BATCHES = 16
 #: A row that has waited longer was sent by somebody with another clock.
 _LONGEST_WAIT_MS = 3_600_000
-#: A query string with what a row asks for beside its body. TorchServe reads none in a URL.
-PARAMETERS_HEADER = "X-Parameters"
 #: What TorchServe calls a request's body, and that of a form.
 _BODY = ("body", "data")
 
@@ -57,13 +50,7 @@ class TaskError(Exception):
 
     def to_document(self) -> dict[str, Any]:
         """What the row's client gets."""
-        return {
-            "type": f"urn:babelgate:{self.slug}",
-            "title": self.status.phrase,
-            "status": int(self.status),
-            "detail": self.detail,
-            **self.members,
-        }
+        return write_problem(self.slug, self.status, self.detail, **self.members)
 
 
 @dataclass(frozen=True)
@@ -171,7 +158,9 @@ class TaskHandler(ABC, Generic[Item]):
         self.statistics = Counter(_count_rows(len(rows), context))
         deadlines = [_read_deadline(context, i) for i in range(len(rows))]
         results: list[Any] = [
-            self._drop(deadlines[i], context.get_request_header(i, NUMBER_HEADER))
+            self._drop(
+                deadlines[i], context.get_request_header(i, contract.rows.NUMBER)
+            )
             for i in range(len(rows))
         ]
         waiting = [i for i, error in enumerate(results) if error is None]
@@ -286,14 +275,16 @@ def _read_ms(header: str | None) -> float | None:
 
 def _read_deadline(context: Context, index: int) -> float:
     """In seconds of the monotonic clock."""
-    deadline_ms = _read_ms(context.get_request_header(index, DEADLINE_HEADER))
+    deadline_ms = _read_ms(context.get_request_header(index, contract.rows.DEADLINE))
     return math.inf if deadline_ms is None else deadline_ms / 1000
 
 
 def _count_rows(rows: int, context: Context) -> dict[str, int]:
     """The metrics of a batch that are known when it comes."""
     now = time.monotonic() * 1000
-    sent = [_read_ms(context.get_request_header(i, SENT_HEADER)) for i in range(rows)]
+    sent = [
+        _read_ms(context.get_request_header(i, contract.rows.SENT)) for i in range(rows)
+    ]
     waits = [now - time_ms for time_ms in sent if time_ms is not None]
     return {
         "BabelgateBatches": 1,
@@ -325,16 +316,16 @@ def _check_device(devices: Sequence[str], gpu: int | None) -> None:
 
 def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:
     found = (row[key] for key in _BODY if row.get(key) is not None)
-    parameters = context.get_request_header(index, PARAMETERS_HEADER) or ""
+    parameters = context.get_request_header(index, contract.rows.PARAMETERS) or ""
     return Row(next(found, b""), dict(parse_qsl(parameters)))
 
 
 def _encode(result: dict[str, Any] | TaskError, context: Context, index: int) -> bytes:
     content_type = "application/json; charset=utf-8"
     if isinstance(result, TaskError):
-        status = result.status
-        context.set_response_status(int(status), status.phrase, index)
-        content_type = "application/problem+json"
+        status = int(result.status)
+        context.set_response_status(status, title(status), index)
+        content_type = CONTENT_TYPE
         result = result.to_document()
     context.set_response_content_type(index, content_type)
     return json.dumps(result, ensure_ascii=False).encode()

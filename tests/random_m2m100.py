@@ -7,7 +7,8 @@ from pathlib import Path
 from transformers import M2M100Config
 
 from benchmarks.random_model import build
-from handlers.engine.m2m100 import LANGUAGES, Tokenizer
+from contract.languages import LANGUAGES
+from handlers.engine.m2m100 import Tokenizer
 from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
 __all__ = ["PHRASEBOOK", "build", "build_tiny"]

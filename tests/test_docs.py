@@ -5,6 +5,7 @@ stand in several files agree.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import runpy
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from benchmarks.plan import (
     SlaEntry,
     read_plan,
 )
+from contract.problems import write_problem
 from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import PREFIX, READ_ELSEWHERE, Settings, name_variable
@@ -301,6 +303,16 @@ def list_anchors(page: Path) -> set[str]:
         re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         for heading in headings
     }
+
+
+def test_nginx_writes_problems_as_everybody_does():
+    documents = re.findall(r"return (\d+) '(\{\"type\":.*?\})'", NGINX)
+    assert documents
+    for status, text in documents:
+        found = json.loads(text.replace("$request_id", ""))
+        slug = found["type"].rpartition(":")[2]
+        expected = write_problem(slug, int(status), found["detail"], request_id="")
+        assert found == expected
 
 
 @pytest.mark.parametrize("location", ["/", "= /metrics"])

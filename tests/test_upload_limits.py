@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from contract.tasks import PATHS
 from gateway.images import ROW_BYTES
-from gateway.routes.tasks import ROUTES
 from tests.test_docs import (
     NGINX,
     default_of,
@@ -29,7 +29,7 @@ def test_nginx_takes_uploads_as_large_as_the_gateway_does_and_keeps_none():
 
 
 def test_nginx_takes_uploads_for_every_task_that_takes_images():
-    routes = {ROUTES[task].removeprefix("POST /") for task in catalog.VISION}
+    routes = {PATHS[task].removeprefix("/") for task in catalog.VISION}
     assert routes == set(UPLOADS.partition("(")[2].partition(")")[0].split("|"))
 
 

@@ -21,8 +21,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from contract.languages import LANGUAGES
 from handlers.engine.directories import ModelError
-from handlers.engine.m2m100 import LANGUAGES
 from torchserve_backend import archiver, catalog, checkpoint, registrar
 from torchserve_backend.catalog import Catalog, CatalogError, Model
 from torchserve_backend.management import DEFAULT_URL, Management, ManagementError

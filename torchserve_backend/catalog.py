@@ -13,15 +13,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from handlers.engine.m2m100 import LANGUAGES, read_settings
+from contract.languages import LANGUAGES
+from contract.tasks import TRANSLATION
+from handlers.engine.directories import read_settings
 from torchserve_backend.devices import count_gpus
 from torchserve_backend.sections import (
-    CAPTIONING,
-    CLASSIFICATION,
     CPU,
-    DETECTION,
     SECTIONS,
-    TRANSLATION,
     VISION,
     CatalogError,
     Section,
@@ -33,14 +31,10 @@ from torchserve_backend.sections import (
 )
 
 __all__ = [
-    "CAPTIONING",
-    "CLASSIFICATION",
     "CPU",
-    "DETECTION",
     "MAP",
     "ROOT",
     "SECTIONS",
-    "TRANSLATION",
     "VISION",
     "Catalog",
     "CatalogError",

@@ -8,13 +8,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from contract.tasks import TRANSLATION
 from handlers.engine.directories import (
     ModelError,
     Size,
     check_directory,
     read_input_size,
 )
-from torchserve_backend.catalog import ROOT, TRANSLATION, Model
+from torchserve_backend.catalog import ROOT, Model
 
 
 def default_cache() -> Path:

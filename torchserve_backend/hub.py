@@ -24,12 +24,12 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
 
 from handlers.engine.directories import (
     PREPROCESSOR_FILE,
+    SETTINGS_FILE,
     TOKENIZER_FILES,
     WEIGHT_FILES,
     ModelError,
     missing_files,
 )
-from handlers.engine.m2m100 import SETTINGS_FILE
 
 _TIMEOUT_S = 10
 _SMALL_FILES = (

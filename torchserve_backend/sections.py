@@ -6,12 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-TRANSLATION: Final = "translation"
-CAPTIONING: Final = "captioning"
-CLASSIFICATION: Final = "classification"
-DETECTION: Final = "detection"
+from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, TRANSLATION
 
 #: The tasks, for those who let others choose one.
 Task = Literal["translation", "captioning", "classification", "detection"]

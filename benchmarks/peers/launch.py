@@ -23,8 +23,10 @@ from benchmarks.peers import environments
 from benchmarks.peers.options import Options, write_options
 from benchmarks.running import Running, Start
 from benchmarks.sentences import write_request
+from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
-from handlers.engine.m2m100 import LANGUAGES, Sentence, read_settings
+from handlers.engine.directories import read_settings
+from handlers.engine.m2m100 import Sentence
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.devices import count_gpus
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.peers.options import Options
+from contract.languages import LANGUAGES
 from handlers.engine.batching import Batcher
+from handlers.engine.directories import read_settings
 from handlers.engine.loading import is_guarded, load_engine
-from handlers.engine.m2m100 import LANGUAGES, Sentence, Translation, read_settings
+from handlers.engine.m2m100 import Sentence, Translation
 
 _FIELDS = ("src_lang", "src_text", "tgt_lang")
 

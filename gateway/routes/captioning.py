@@ -6,15 +6,15 @@ from typing import Any
 
 from flask import Blueprint
 
+from contract.tasks import CAPTIONING, PATHS
 from gateway.routes.reception import Reception
-from torchserve_backend.catalog import CAPTIONING
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
     """The captioning route."""
     blueprint = Blueprint(CAPTIONING, __name__)
 
-    @blueprint.post("/caption")
+    @blueprint.post(PATHS[CAPTIONING])
     def caption() -> dict[str, Any]:
         captions: list[str] = []
         for answer in reception.answer(CAPTIONING):

@@ -6,16 +6,16 @@ from typing import Any
 
 from flask import Blueprint
 
+from contract.tasks import CLASSIFICATION, PATHS
 from gateway.routes.reception import Reception
 from gateway.schemas import parse_classification
-from torchserve_backend.catalog import CLASSIFICATION
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
     """The classification route."""
     blueprint = Blueprint(CLASSIFICATION, __name__)
 
-    @blueprint.post("/classify")
+    @blueprint.post(PATHS[CLASSIFICATION])
     def classify() -> dict[str, Any]:
         (answer,) = reception.answer(
             CLASSIFICATION, parse_classification, is_single=True

@@ -6,16 +6,16 @@ from typing import Any
 
 from flask import Blueprint
 
+from contract.tasks import DETECTION, PATHS
 from gateway.routes.reception import Reception
 from gateway.schemas import parse_detection
-from torchserve_backend.catalog import DETECTION
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
     """The detection route."""
     blueprint = Blueprint(DETECTION, __name__)
 
-    @blueprint.post("/detect-objects")
+    @blueprint.post(PATHS[DETECTION])
     def detect_objects() -> dict[str, Any]:
         (answer,) = reception.answer(DETECTION, parse_detection, is_single=True)
         return answer.content

@@ -8,9 +8,10 @@ from babel import Locale
 from babel.core import UnknownLocaleError
 from flask import Blueprint
 
+from contract.tasks import TRANSLATION
 from gateway.backend import Backend
 from gateway.observation import find_ready
-from torchserve_backend.catalog import TRANSLATION, Catalog
+from torchserve_backend.catalog import Catalog
 
 
 def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:

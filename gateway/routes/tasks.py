@@ -6,23 +6,11 @@ from typing import Any
 
 from flask import Blueprint
 
+from contract.tasks import PATHS
 from gateway.backend import Backend
 from gateway.observation import find_ready_tasks
-from torchserve_backend.catalog import (
-    CAPTIONING,
-    CLASSIFICATION,
-    DETECTION,
-    TRANSLATION,
-    Catalog,
-)
+from torchserve_backend.catalog import Catalog
 from torchserve_backend.checkpoint import find_input_size
-
-ROUTES = {
-    TRANSLATION: "POST /translate",
-    CAPTIONING: "POST /caption",
-    CLASSIFICATION: "POST /classify",
-    DETECTION: "POST /detect-objects",
-}
 
 
 def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
@@ -32,7 +20,7 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
     @blueprint.get("/tasks")
     def tasks() -> list[dict[str, Any]]:
         return [
-            {"task": task, "route": ROUTES[task], "ready": is_ready}
+            {"task": task, "route": f"POST {PATHS[task]}", "ready": is_ready}
             | _describe_input(catalog, task)
             for task, is_ready in find_ready_tasks(catalog, backend).items()
         ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from flask import Blueprint, g, request
 
+from contract.tasks import PATHS, TRANSLATION
 from gateway.caller import read_caller
 from gateway.errors import TaskNotServed
 from gateway.schemas import (
@@ -19,7 +20,7 @@ from gateway.schemas import (
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.translator import TranslatedText, Translator
-from torchserve_backend.catalog import TRANSLATION, Catalog
+from torchserve_backend.catalog import Catalog
 
 Answer = dict[str, Any]
 
@@ -32,7 +33,7 @@ def make_blueprint(
     limits = _find_limits(translator.catalog, settings)
 
     @blueprint.post("/")
-    @blueprint.post("/translate")
+    @blueprint.post(PATHS[TRANSLATION])
     def translate() -> Answer:
         if not limits.targets:
             raise TaskNotServed(TRANSLATION)

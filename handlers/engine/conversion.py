@@ -16,17 +16,15 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from contract.languages import LANGUAGES
 from handlers.engine.directories import (
+    SETTINGS_FILE,
     TOKENIZER_FILES,
     ModelError,
     check_directory,
-)
-from handlers.engine.m2m100 import (
-    LANGUAGES,
-    SETTINGS_FILE,
-    language_token,
     read_settings,
 )
+from handlers.engine.m2m100 import language_token
 from handlers.engine.sealing import find_fault, seal, sync
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import ctranslate2
 
-from handlers.engine.directories import ModelError
+from handlers.engine.directories import ModelError, read_settings
 from handlers.engine.errors import device_errors
 from handlers.engine.m2m100 import (
     Sentence,
@@ -18,7 +18,6 @@ from handlers.engine.m2m100 import (
     language_token,
     longest_answer,
     read_beam,
-    read_settings,
 )
 from handlers.engine.sealing import find_fault
 

@@ -46,6 +46,12 @@ _KINDS = {
 }
 
 
+#: Ours, beside the model's own files: the `languages` it knows where they are not all of
+#: M2M100's, and for a model of a small domain the `min_score` under which its answers
+#: carry `warning`.
+SETTINGS_FILE = "babelgate.json"
+
+
 class ModelError(ValueError):
     """A model directory that cannot be served; the message says what is missing."""
 
@@ -83,6 +89,12 @@ def missing_files(names: Collection[str], task: str) -> list[str]:
         for choice in _KINDS[task].files
         if not any(name in names for name in choice)
     ]
+
+
+def read_settings(directory: Path) -> dict[str, Any]:
+    """The content of `babelgate.json`, empty where there is none."""
+    path = directory / SETTINGS_FILE
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 def read_input_size(directory: Path) -> Size:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from handlers.engine.m2m100 import Sentence, Tokenizer, Translation, read_settings
+from handlers.engine.directories import read_settings
+from handlers.engine.m2m100 import Sentence, Tokenizer, Translation
 
 
 class EchoEngine:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import lru_cache
 
+from contract.languages import SCRIPTS
+
 
 class Fault(Enum):
     """What is wrong with a translation, as its reader is told."""
@@ -21,47 +23,12 @@ class Fault(Enum):
     SCRIPT = "The translation may be wrong: it is not in its language's script."
 
 
-_CYRILLIC = "ba be bg kk mk mn ru uk"
-_LATIN = """
-    af ast az br ca ceb cs cy da de en es et ff fi fr fy ga gd gl ha hr ht hu id ig ilo is
-    it jv lb lg ln lt lv mg ms nl no ns oc pl pt ro sk sl so sq ss su sv sw tl tn tr vi wo
-    xh yo zu
-"""
-#: The scripts in which the languages of M2M100 are written, by the first word of their
-#: characters' Unicode names.
-SCRIPTS: dict[str, frozenset[str]] = {
-    language: frozenset(scripts.split())
-    for languages, scripts in (
-        (_LATIN, "LATIN"),
-        (_CYRILLIC, "CYRILLIC"),
-        ("bs sr uz", "LATIN CYRILLIC"),
-        ("ar fa ps ur", "ARABIC"),
-        ("sd", "ARABIC DEVANAGARI"),
-        ("he yi", "HEBREW"),
-        ("hi mr ne", "DEVANAGARI"),
-        ("zh", "CJK BOPOMOFO"),
-        ("ja", "CJK HIRAGANA KATAKANA"),
-        ("ko", "HANGUL"),
-        ("am", "ETHIOPIC"),
-        ("bn", "BENGALI"),
-        ("el", "GREEK"),
-        ("gu", "GUJARATI"),
-        ("hy", "ARMENIAN"),
-        ("ka", "GEORGIAN"),
-        ("km", "KHMER"),
-        ("kn", "KANNADA"),
-        ("lo", "LAO"),
-        ("ml", "MALAYALAM"),
-        ("my", "MYANMAR"),
-        ("or", "ORIYA"),
-        ("pa", "GURMUKHI"),
-        ("si", "SINHALA"),
-        ("ta", "TAMIL"),
-        ("th", "THAI"),
-    )
-    for language in languages.split()
+_FIRST_WORDS = {"Han": "CJK"}
+#: Each language's scripts, by the first word of their letters' Unicode names.
+_ALPHABETS = {
+    language: frozenset(_FIRST_WORDS.get(name, name.upper()) for name in scripts)
+    for language, scripts in SCRIPTS.items()
 }
-
 #: So many characters that stand twice at the same distance, again and again, are a loop.
 _GRAM = 6
 #: Repeats of a stretch that are no longer style: of more than a word, of a word, and of a
@@ -95,7 +62,7 @@ def find_fault(text: str, translated: str, target: str) -> Fault | None:
     shorter, longer = sorted((_weigh(text), _weigh(translated)))
     if longer > _RATIO * shorter + _RATIO_MARGIN:
         return Fault.RATIO
-    if _is_foreign(translated, SCRIPTS.get(target)):
+    if _is_foreign(translated, _ALPHABETS.get(target)):
         return Fault.SCRIPT
     return None
 

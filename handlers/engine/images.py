@@ -8,7 +8,6 @@ import io
 import math
 import re
 import warnings
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,30 +17,14 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from contract import npy
+
 #: Height, width, and red, green and blue from 0 to 255.
 Frame = NDArray[np.uint8]
 
 #: One side of a picture may be so many times as long as the other. Image processors scale the
 #: shorter side, so the longer one of a line of pixels would not fit into any memory.
 MAX_ASPECT = 100
-
-_NPY_MAGIC = b"\x93NUMPY"
-#: The length of the header has two bytes in the first version, four since.
-_NPY_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
-_NPY_MAX_HEADER = 4096
-_NPY_UINT8 = ("|u1", "<u1", ">u1", "=u1", "u1")
-#: NumPy's reader evaluates the header as a Python literal, which gives warnings about what
-#: people send, and takes more than an array of numbers needs. Repetitions are possessive:
-#: no header is slow.
-_NPY_HEADER = re.compile(
-    r"""\{\s*+
-    (?:(?:'descr'\s*+:\s*+'(?P<descr>[^'\s]{1,16})'
-         |'fortran_order'\s*+:\s*+(?P<fortran>True|False)
-         |'shape'\s*+:\s*+\((?P<shape>(?:\s*+\d{1,18}\s*+,?+)*+\s*+)\)
-       )\s*+,?+\s*+){3}
-    \}\s*+""",
-    re.VERBOSE,
-)
 
 #: How files begin, and what reads them. `Image.open` would tell the format itself, and has a
 #: limit of its own for the size.
@@ -78,7 +61,7 @@ def read_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
     Of a moving picture the first frame is taken. A picture is turned upright as its EXIF data
     says, and what is transparent becomes white. Raises ImageError.
     """
-    if data.startswith(_NPY_MAGIC):
+    if data.startswith(npy.MAGIC):
         return list(_read_array(data, max_pixels))
     for beginning, reader in _FORMATS:
         if beginning.match(data):
@@ -95,17 +78,11 @@ def _describe_beginning(data: bytes | bytearray) -> str:
 
 
 def _read_array(data: bytes | bytearray, max_pixels: int) -> NDArray[np.uint8]:
-    header, start = _read_header(data)
-    if header["descr"] not in _NPY_UINT8:
-        raise ImageError(
-            f"expected an array of uint8 ('|u1'), found {header['descr']!r}"
-        )
-    shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
-    if len(shape) not in (3, 4) or shape[-1] != 3 or 0 in shape:
-        raise ImageError(
-            "expected an array of shape (H, W, 3) or (N, H, W, 3) with nothing empty, "
-            f"found {shape}"
-        )
+    try:
+        start = npy.measure(bytes(data[: npy.START_BYTES]))
+        shape = npy.read_shape(bytes(data[:start]))
+    except npy.HeaderError as error:
+        raise ImageError(str(error)) from error
     height, width = shape[-3:-1]
     _check_size(width, height, max_pixels)
     expected, found = math.prod(shape), len(data) - start
@@ -113,37 +90,7 @@ def _read_array(data: bytes | bytearray, max_pixels: int) -> NDArray[np.uint8]:
         raise ImageError(
             f"expected {expected} bytes of pixels for the shape {shape}, found {found}"
         )
-    pixels = np.frombuffer(data, np.uint8, offset=start)
-    order: Any = "F" if header["fortran"] == "True" else "C"
-    return pixels.reshape(shape, order=order).reshape(-1, height, width, 3)
-
-
-def _read_header(data: bytes | bytearray) -> tuple[dict[str, str], int]:
-    """The header's fields, and where the pixels begin."""
-    version = data[6] if len(data) > 6 else 0
-    length_bytes = _NPY_LENGTH_BYTES.get(version)
-    if length_bytes is None:
-        raise ImageError(f"expected a .npy file of version 1, 2 or 3, found {version}")
-    begin = 8 + length_bytes
-    length = int.from_bytes(data[8:begin], "little")
-    if length > _NPY_MAX_HEADER:
-        raise ImageError(
-            f"expected a .npy header of at most {_NPY_MAX_HEADER} bytes, found {length}"
-        )
-    start = begin + length
-    if len(data) < start:
-        raise ImageError(
-            f"the .npy file ends in its header: expected {start} bytes or more, found "
-            f"{len(data)}"
-        )
-    found = _NPY_HEADER.fullmatch(bytes(data[begin:start]).decode("latin-1"))
-    fields = found.groupdict() if found else {}
-    if None in fields.values() or not fields:
-        raise ImageError(
-            "expected a .npy header with the descr, fortran_order and shape of an array "
-            "of uint8, found something else"
-        )
-    return fields, start
+    return np.frombuffer(data, np.uint8, offset=start).reshape(-1, height, width, 3)
 
 
 def _read_file(

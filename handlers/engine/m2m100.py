@@ -10,29 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import sentencepiece
 
 from handlers.engine.guard import Fault
 
-#: Ours, beside the model's own files: the `languages` it knows where they are not all of
-#: M2M100's, and for a model of a small domain the `min_score` under which its answers
-#: carry `warning`.
-SETTINGS_FILE = "babelgate.json"
-
 #: An answer may be this many times as long as the longest text of its batch, plus some:
 #: a few Chinese tokens become many Hindi ones, but nothing runs on for ever.
 _LENGTH_RATIO = 3
 _LENGTH_MARGIN = 16
-
-#: The languages of M2M100, in the order of their ids.
-LANGUAGES = """
-    af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga
-    gd gl gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt
-    lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr
-    ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu
-""".split()
 
 EOS = "</s>"
 UNKNOWN = "<unk>"
@@ -136,12 +123,6 @@ def longest_answer(tokens: int, limit: int) -> int:
     """How long the answer to a text of so many tokens may become, in tokens, for a model
     that knows `limit` positions."""
     return min(limit, _LENGTH_RATIO * tokens + _LENGTH_MARGIN)
-
-
-def read_settings(directory: Path) -> dict[str, Any]:
-    """The content of `babelgate.json`, empty where there is none."""
-    path = directory / SETTINGS_FILE
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 class Tokenizer:

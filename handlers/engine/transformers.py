@@ -13,9 +13,10 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
+from contract.languages import LANGUAGES
+from handlers.engine.directories import read_settings
 from handlers.engine.inference import choose_device, infer
 from handlers.engine.m2m100 import (
-    LANGUAGES,
     UNKNOWN,
     Decoding,
     Sentence,
@@ -25,7 +26,6 @@ from handlers.engine.m2m100 import (
     language_token,
     longest_answer,
     read_beam,
-    read_settings,
 )
 
 _PAD_ID = 1

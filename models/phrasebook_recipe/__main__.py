@@ -13,8 +13,7 @@ import typer
 
 from handlers.engine import conversion
 from handlers.engine.ctranslate2 import CTranslate2Engine
-from handlers.engine.directories import TOKENIZER_FILES
-from handlers.engine.m2m100 import SETTINGS_FILE
+from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES
 from models.phrasebook_recipe import (
     card,
     corpus,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from handlers.engine.m2m100 import SETTINGS_FILE
+from handlers.engine.directories import SETTINGS_FILE
 from tests.random_m2m100 import build_tiny
 
 

@@ -20,7 +20,7 @@ from benchmarks.passes import Measurement, MemoryEnds, Pass, Plan, Skipped
 from benchmarks.study import chart, find_knee, tabulate
 from benchmarks.tasks import TaskRunner
 from handlers.base import TaskError
-from handlers.engine.m2m100 import SETTINGS_FILE
+from handlers.engine.directories import SETTINGS_FILE
 from tests.random_m2m100 import PHRASEBOOK
 
 

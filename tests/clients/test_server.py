@@ -9,10 +9,10 @@ import time
 import numpy as np
 import pytest
 
-from clients.batches import write_header
 from clients.errors import ServerError
 from clients.frames import Size
 from clients.server import Patience, Server, Stopped, choose_delay
+from contract.npy import write_header
 from tests.clients.drawing import draw_number
 from tests.clients.fake_server import TASKS
 

@@ -24,13 +24,13 @@ import pytest
 import requests
 from PIL import Image
 
+from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
 from handlers.engine.images import Frame
 from tests import random_vision
 from tests.e2e.real_stack import is_ready, wait_until
 from torchserve_backend import catalog
-from torchserve_backend.catalog import CAPTIONING, CLASSIFICATION, DETECTION
 
 LIMIT_S = 120
 #: A batch that waits so long for others fails its test.

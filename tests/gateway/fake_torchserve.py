@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
+from contract.problems import CONTENT_TYPE, write_problem
 from tests.closing_server import ClosingServer
 
 #: No test waits longer for the fake than this.
@@ -252,14 +253,8 @@ def _answer_error(handler: _Handler, status: int, kind: str, message: str) -> No
 def _answer_row_problem(
     handler: _Handler, _: Call, status: int, slug: str, **extra: int
 ) -> None:
-    problem = {
-        "type": f"urn:babelgate:{slug}",
-        "title": "Row",
-        "status": status,
-        "detail": f"The handler says {slug}.",
-        **extra,
-    }
-    handler.answer(status, json.dumps(problem).encode(), "application/problem+json")
+    problem = write_problem(slug, status, f"The handler says {slug}.", **extra)
+    handler.answer(status, json.dumps(problem).encode(), CONTENT_TYPE)
 
 
 def _fail(status: int, kind: str, message: str) -> Behaviour:

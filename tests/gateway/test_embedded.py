@@ -20,6 +20,7 @@ from typing import Any
 import gevent
 import pytest
 
+from contract.tasks import TRANSLATION
 from gateway import embedded
 from gateway.backend import write_row
 from gateway.embedded import EmbeddedBackend, share
@@ -95,7 +96,7 @@ def no_thread_is_left() -> Iterator[None]:
 
 def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) -> Model:
     settings = Translation(**({"max_batch_delay": 1} | given))
-    return Model(name, catalog.TRANSLATION, ("ko",), tuple(devices), settings)
+    return Model(name, TRANSLATION, ("ko",), tuple(devices), settings)
 
 
 @contextmanager

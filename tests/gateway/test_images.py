@@ -172,36 +172,10 @@ UINT8 = "{'descr': '|u1', 'fortran_order': False, 'shape': "
 @pytest.mark.parametrize(
     ("data", "detail"),
     [
-        (describe(UINT8 + "(-1, 2, 3)}"), "an array of shape (-1, 2, 3)"),
-        (describe(UINT8 + "(2L, 2, 3)}"), "header is damaged"),
-        (describe(UINT8 + "[2, 2, 3]}"), "header is damaged"),
-        (describe(UINT8 + "(2.0, 2, 3)}"), "header is damaged"),
-        (describe(UINT8 + "(2, 2, 3), 'x': 1}"), "header is damaged"),
-        (describe("{[]: 1}"), "header is damaged"),
-        (describe("{1: 1, 'a': 2}"), "header is damaged"),
-        (describe("__import__('os').abort()"), "header is damaged"),
-        (describe("(" * 900), "header is damaged"),
-        (describe("-" * 1000 + "1"), "header is damaged"),
-        (describe("'\\d'"), "header is damaged"),
-        (describe(UINT8.replace("|u1", "no type") + "(2, 2, 3)}"), "damaged"),
-        (
-            describe(UINT8.replace("'|u1'", "[('', '|u1', 9)]") + "()}"),
-            "Found an array of {",
-        ),
-        (describe(""), "header is damaged"),
-        (describe(" " * 1025), "The array's header has 1025 bytes, it may have 1024."),
-        (
-            b"\x93NUMPY\x02\x00\xff\xff\xff\x7f",
-            "has 2147483647 bytes, it may have 1024",
-        ),
-        (
-            b"\x93NUMPY\x03\x00\x00\x00\x00\x00",
-            "version 3.0 of .npy, expected 1.0 or 2.0",
-        ),
-        (b"\x93NUMPY\x01", "Found version 1 of .npy"),
-        (b"\x93NUMPY", "of .npy, expected 1.0 or 2.0"),
-        (save(count_up(2, 2, 3))[:60], "header is damaged"),
-        (save(count_up(2, 2, 3))[:9], "header is damaged"),
+        pytest.param(describe("{}"), "The array's header is damaged,", id="fields"),
+        pytest.param(save(count_up(2, 2, 3))[:60], "header is damaged", id="cut off"),
+        pytest.param(b"\x93NUMPY\4\0", "Found version 4 of .npy", id="version"),
+        pytest.param(b"\x93NUMPY\2\0\xff\xff\xff\x7f", "it may have 4096.", id="long"),
     ],
 )
 def test_a_damaged_header_is_refused(data, detail):

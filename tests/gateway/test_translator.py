@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import Row
 from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
@@ -25,8 +26,8 @@ from torchserve_backend import catalog
 
 MODELS = catalog.Catalog(
     {
-        (catalog.TRANSLATION, "ko"): catalog.Model(
-            "ko", catalog.TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
+        (TRANSLATION, "ko"): catalog.Model(
+            "ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
         )
     },
     is_cpu_fallback=False,

@@ -14,7 +14,7 @@ import torch
 
 from handlers import translation
 from handlers.base import ModelConfig
-from handlers.engine.m2m100 import SETTINGS_FILE
+from handlers.engine.directories import SETTINGS_FILE
 from handlers.translation import TranslationHandler
 from tests import random_vision
 from tests.handlers.doubling import Doubling

@@ -14,7 +14,8 @@ from ts.context import (  # type: ignore[import-untyped]
     RequestProcessor,
 )
 
-from handlers.base import PARAMETERS_HEADER, TaskHandler
+from contract import rows
+from handlers.base import TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.m2m100 import (
     Decoding,
@@ -139,7 +140,7 @@ def ask(
     requests may have headers, and parameters."""
     given = {i: dict(of_row) for i, of_row in (headers or {}).items()}
     for i, of_row in (parameters or {}).items():
-        given.setdefault(i, {})[PARAMETERS_HEADER] = urlencode(of_row)
+        given.setdefault(i, {})[rows.PARAMETERS] = urlencode(of_row)
     context = make_context(len(bodies), headers=given, metrics=metrics)
     answers = handler.handle([{"body": body} for body in bodies], context)
     assert len(answers) == len(bodies)

@@ -6,20 +6,15 @@ import json
 import logging
 import subprocess
 import sys
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
+from contract import rows
+from contract.problems import title
 from handlers import base
-from handlers.base import (
-    DEADLINE_HEADER,
-    SENT_HEADER,
-    ModelConfig,
-    Row,
-    TaskError,
-)
+from handlers.base import ModelConfig, Row, TaskError
 from tests.handlers.doubling import Doubling, milliseconds, results
 from tests.handlers.fakes import FakeMetrics, ask, make_context
 
@@ -137,14 +132,14 @@ def test_where_every_row_breaks_every_row_has_an_answer(doubling: Doubling):
 
 def test_every_phrase_is_one_line_of_ascii(doubling: Doubling):
     """A longer one than it has characters breaks TorchServe's frame for the batch."""
-    late = {0: {DEADLINE_HEADER: milliseconds(-1)}}
+    late = {0: {rows.DEADLINE: milliseconds(-1)}}
     bodies = [b"1", b"-1", b"{", b"5", b"13", b"666"]
     answers = ask(doubling, bodies, late)
     assert [answer.status for answer in answers] == [504, 422, 400, 503, 500, 500]
     for answer in answers:
         assert answer.phrase.isascii()
         assert answer.phrase.isprintable()
-        assert answer.phrase == HTTPStatus(answer.status).phrase
+        assert answer.phrase == title(answer.status)
 
 
 def test_the_log_says_how_many_rows_failed_and_not_why(
@@ -219,7 +214,7 @@ def count(doubling: Doubling, bodies: list[bytes], headers: Any = None) -> Any:
 
 
 def test_a_batch_is_counted(doubling: Doubling):
-    headers = {0: {DEADLINE_HEADER: milliseconds(-1)}}
+    headers = {0: {rows.DEADLINE: milliseconds(-1)}}
     counters = count(doubling, [b"1", b"2", b"-3", b"5"], headers).counters
     assert counters["BabelgateBatches"] == 1
     assert counters["BabelgateRows"] == 4
@@ -244,7 +239,7 @@ def test_halves_of_a_batch_that_broke_are_added_up(doubling: Doubling):
 
 
 def test_the_wait_of_a_row_is_counted_from_when_it_was_sent(doubling: Doubling):
-    headers = {i: {SENT_HEADER: milliseconds(-20)} for i in (0, 2)}
+    headers = {i: {rows.SENT: milliseconds(-20)} for i in (0, 2)}
     waited = count(doubling, [b"1", b"2", b"3"], headers).counters["BabelgateQueueMs"]
     assert 40_000 <= waited < 600_000
 
@@ -253,12 +248,12 @@ def test_the_wait_of_a_row_is_counted_from_when_it_was_sent(doubling: Doubling):
     "header", ["", "soon", "²", "nan", "inf", "-inf", "-4e6", "-", "9" * 5000, "1e300"]
 )
 def test_a_row_that_was_sent_at_no_time_has_not_waited(doubling: Doubling, header: str):
-    counters = count(doubling, [b"1"], {0: {SENT_HEADER: header}}).counters
+    counters = count(doubling, [b"1"], {0: {rows.SENT: header}}).counters
     assert counters["BabelgateQueueMs"] == 0
 
 
 def test_a_row_from_the_future_has_not_waited(doubling: Doubling):
-    headers = {0: {SENT_HEADER: milliseconds(30)}}
+    headers = {0: {rows.SENT: milliseconds(30)}}
     assert count(doubling, [b"1"], headers).counters["BabelgateQueueMs"] == 0
 
 

@@ -86,7 +86,12 @@ def test_what_is_no_share_is_refused(text: str):
         (b"", 415, "unsupported-image", "found nothing."),
         ({"a": 1}, 415, "unsupported-image", "found nothing."),
         ("text", 415, "unsupported-image", "found nothing."),
-        (write_npy(np.zeros(3)), 422, "invalid-image", "found '<f8'."),
+        (
+            write_npy(np.zeros(3)),
+            422,
+            "invalid-image",
+            "Found an array of float64",
+        ),
         (write_npy(np.zeros((9, 9, 3), np.uint8)), 422, "invalid-image", "at most 64 "),
         (b"\xff\xd8\xff", 422, "invalid-image", "Expected a whole JPEG file, found a"),
     ],

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from contract import rows
 from handlers import translation
-from handlers.base import DEADLINE_HEADER
 from handlers.translation import TranslationHandler
 from tests.handlers.fakes import FakeEngine, ask, ask_one, body, row
 
@@ -190,7 +190,7 @@ def test_a_row_that_breaks_the_engine_is_lost_alone(
 def test_a_late_row_is_504_and_not_translated(
     handler: TranslationHandler, engine: FakeEngine
 ):
-    answers = ask(handler, [body("late"), body()], {0: {DEADLINE_HEADER: "1"}})
+    answers = ask(handler, [body("late"), body()], {0: {rows.DEADLINE: "1"}})
     assert [answer.status for answer in answers] == [504, 200]
     assert engine.batches == [["Hello"]]
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handlers.base import DEADLINE_HEADER, TaskHandler, find_handler
+from contract import rows
+from handlers.base import TaskHandler, find_handler
 from handlers.engine.errors import OutOfMemory
 from tests.handlers.encoding import write_image, write_npy
 from tests.handlers.fakes import Answer, FakeMetrics, ask, ask_one, make_context
@@ -164,7 +165,7 @@ def test_a_batch_of_bad_rows_alone_does_not_reach_the_model(
 
 
 def test_a_late_row_is_504(handler: TaskHandler[Any]):
-    late, answer = ask(handler, BODIES[:2], {0: {DEADLINE_HEADER: "1"}})
+    late, answer = ask(handler, BODIES[:2], {0: {rows.DEADLINE: "1"}})
     assert (late.status, answer.status) == (504, 200)
 
 

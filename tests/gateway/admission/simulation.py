@@ -14,6 +14,7 @@ from itertools import count
 
 import pytest
 
+from contract.tasks import TRANSLATION
 from gateway.admission.board import Board
 from gateway.admission.lane import Lane, Turn
 from gateway.admission.queue import Flow
@@ -66,7 +67,7 @@ class Simulation:
         self._queued: deque[tuple[Turn, str, float]] = deque()
         self._is_busy = False
         model = catalog.Model(
-            "ko", catalog.TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
+            "ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
         )
         self.lane = Lane(model, Board().open("ko"))
 

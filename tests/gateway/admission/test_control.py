@@ -10,6 +10,7 @@ import gevent
 import pytest
 from gevent.event import Event
 
+from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import Row, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
@@ -17,7 +18,7 @@ from tests.gateway.callers import make_caller
 from torchserve_backend import catalog
 from torchserve_backend.management import Registered
 
-KO = catalog.Model("ko", catalog.TRANSLATION, ("ko",), ("cpu",), catalog.Translation())
+KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation())
 ROWS, LIMIT_S = 10, 30
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from handlers.engine.m2m100 import LANGUAGES
+from contract.languages import LANGUAGES
 
 
 def test_every_language_has_its_names_device_and_state(client, torchserve):

@@ -18,11 +18,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from contract.languages import LANGUAGES
 from handlers.engine import conversion
 from handlers.engine.conversion import convert, converted_path
 from handlers.engine.ctranslate2 import CTranslate2Engine
 from handlers.engine.directories import ModelError
-from handlers.engine.m2m100 import LANGUAGES, Sentence
+from handlers.engine.m2m100 import Sentence
 from handlers.engine.sealing import find_fault
 from tests.random_m2m100 import PHRASEBOOK
 

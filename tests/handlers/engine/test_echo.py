@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from handlers.engine.directories import TOKENIZER_FILES
+from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES
 from handlers.engine.loading import load_engine
-from handlers.engine.m2m100 import SETTINGS_FILE, Engine, Sentence
+from handlers.engine.m2m100 import Engine, Sentence
 from tests.random_m2m100 import PHRASEBOOK
 
 SENTENCES = [Sentence("Guten Morgen", "de", "en"), Sentence("", "de", "ko")]

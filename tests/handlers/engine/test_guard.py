@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.languages import LANGUAGES, SCRIPTS
 from handlers.engine import guard
-from handlers.engine.guard import SCRIPTS, Fault, find_fault
-from handlers.engine.m2m100 import LANGUAGES
+from handlers.engine.guard import Fault, find_fault
 from models.phrasebook_recipe.corpus import Pair
 
 LONG = (

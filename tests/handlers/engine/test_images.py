@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tracemalloc
 import warnings
 import zlib
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from contract import npy
 from handlers.engine.images import (
     MAX_ASPECT,
     ImageError,
@@ -33,13 +33,6 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS) -> list[np.ndarray]:
     return read_frames(data, max_pixels=max_pixels)
 
 
-def replace_header(array: Any, header: str, version: bytes = b"\x01\x00") -> bytes:
-    """A `.npy` file whose header is another."""
-    length = len(header).to_bytes(2 if version[0] == 1 else 4, "little")
-    pixels: bytes = array.tobytes()
-    return b"\x93NUMPY" + version + length + header.encode("latin-1") + pixels
-
-
 def make_exif(orientation: int) -> bytes:
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -51,10 +44,9 @@ def make_exif(orientation: int) -> bytes:
     [
         (FRAMES, FRAMES),
         (FRAMES[0], FRAMES[:1]),
-        (np.asfortranarray(FRAMES), FRAMES),
         (FRAMES[:, ::2], FRAMES[:, ::2]),
     ],
-    ids=["several", "one", "in Fortran's order", "every other row"],
+    ids=["several", "one", "every other row"],
 )
 def test_an_array_holds_its_frames(array: Any, expected: Any):
     frames = read(write_npy(array))
@@ -64,94 +56,35 @@ def test_an_array_holds_its_frames(array: Any, expected: Any):
         assert np.array_equal(frame, wanted)
 
 
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_every_version_of_the_format_is_read(version: tuple[int, int]):
-    target = io.BytesIO()
-    np.lib.format.write_array(target, FRAMES, version=version)
-    assert np.array_equal(np.stack(read(target.getvalue())), FRAMES)
-
-
-def test_a_header_of_another_program_is_read():
-    header = '{"shape":(3,8,6,3),"fortran_order":False,"descr":"|u1"}'.replace('"', "'")
-    assert np.array_equal(np.stack(read(replace_header(FRAMES, header))), FRAMES)
-
-
-WRONG_ARRAYS: dict[str, tuple[Any, str]] = {
-    "floats": (FRAMES / 255, "expected an array of uint8 ('|u1'), found '<f8'"),
-    "signed": (FRAMES.astype(np.int8), "found '|i1'"),
-    "wide": (FRAMES.astype(">u2"), "found '>u2'"),
-    "grey": (FRAMES[..., 0], "or (N, H, W, 3) with nothing empty, found (3, 8, 6)"),
-    "transparent": (np.zeros((2, 2, 4), np.uint8), "found (2, 2, 4)"),
-    "a line": (FRAMES[0, 0], "found (6, 3)"),
-    "too many axes": (FRAMES[None], "found (1, 3, 8, 6, 3)"),
-    "no number of axes": (np.uint8(3), "found ()"),
-    "no frames": (FRAMES[:0], "found (0, 8, 6, 3)"),
-    "no height": (FRAMES[:, :0], "found (3, 0, 6, 3)"),
-    "a record": (np.zeros(3, [("a", "u1")]), "expected a .npy header with the descr"),
-    "too large": (
-        np.zeros((101, 100, 3), np.uint8),
-        "expected at most 10000 pixels, found 100 x 101, which are 10100",
-    ),
-    "too narrow": (
-        np.zeros((MAX_ASPECT + 1, 1, 3), np.uint8),
-        "expected no side over 100 times as long as the other, found 1 x 101",
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("array", "says"), WRONG_ARRAYS.values(), ids=WRONG_ARRAYS.keys()
-)
-def test_an_array_of_something_else_is_refused(array: Any, says: str):
-    with pytest.raises(ImageError) as refusal:
-        read(write_npy(array))
-    assert says in str(refusal.value)
-
-
-def test_nothing_is_unpickled():
-    target = io.BytesIO()
-    np.save(target, np.array([{"a": 1}]), allow_pickle=True)
-    with pytest.raises(ImageError, match=r"found '\|O'"):
-        read(target.getvalue())
-
-
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (
+        pytest.param(write_npy(FRAMES / 255), "found an array of float64", id="floats"),
+        pytest.param(write_npy(FRAMES)[:100], "header is damaged", id="no end"),
+        pytest.param(
+            write_npy(np.zeros((101, 100, 3), np.uint8)),
+            "expected at most 10000 pixels, found 100 x 101, which are 10100",
+            id="too large",
+        ),
+        pytest.param(
+            write_npy(np.zeros((MAX_ASPECT + 1, 1, 3), np.uint8)),
+            "expected no side over 100 times as long as the other, found 1 x 101",
+            id="too narrow",
+        ),
+        pytest.param(
             write_npy(FRAMES)[:-1],
             "expected 432 bytes of pixels for the shape (3, 8, 6, 3)",
+            id="a byte missing",
         ),
-        (write_npy(FRAMES) + b"0", "found 433"),
-        (write_npy(FRAMES)[:100], "ends in its header: expected 128 bytes or more"),
-        (b"\x93NUMPY", "expected a .npy file of version 1, 2 or 3, found 0"),
-        (b"\x93NUMPY\x04\x00", "found 4"),
-        (b"\x93NUMPY\x01\x00\xff\xff", "header of at most 4096 bytes, found 65535"),
-        (replace_header(FRAMES, "{}"), "expected a .npy header"),
-        (replace_header(FRAMES, "{" * 4000), "expected a .npy header"),
-        (replace_header(FRAMES, "{'descr': '|u1', " * 3), "expected a .npy header"),
-        (
-            replace_header(
-                FRAMES, f"{{'descr':'|u1','fortran_order':False,'shape':({9**18},)*3}}"
-            ),
-            "expected a .npy header",
-        ),
-        (
-            replace_header(
-                FRAMES,
-                f"{{'descr':'|u1','fortran_order':False,'shape':({10**17},3,3,3)}}",
-                b"\x02\x00",
-            ),
+        pytest.param(write_npy(FRAMES) + b"0", "found 433", id="a byte too many"),
+        pytest.param(
+            npy.write_header((10**17, 3, 3, 3)),
             f"expected {27 * 10**17} bytes of pixels",
+            id="more than any memory has",
         ),
-    ],
-    ids=[
-        *("a byte missing", "a byte too many", "cut in the header", "only the magic"),
-        *("a later version", "a long header", "no fields", "braces", "a field thrice"),
-        *("a calculation", "more than any memory has"),
     ],
 )
-def test_a_damaged_array_is_refused(data: bytes, says: str):
+def test_another_array_is_refused(data: bytes, says: str):
     with pytest.raises(ImageError) as refusal:
         read(data)
     assert says in str(refusal.value)
@@ -371,5 +304,7 @@ def test_a_damaged_file_gives_frames_or_an_image_error(data: bytes):
 @settings(max_examples=300, deadline=None)
 @given(st.text("{}'descr|u1:fotan_sape(),0123456789FalseTrue \n-*", max_size=200))
 def test_any_header_gives_frames_or_an_image_error(header: str):
+    length = len(header).to_bytes(2, "little")
+    start = npy.MAGIC + b"\x01\x00" + length + header.encode("latin-1")
     with pytest.raises(ImageError):
-        read(replace_header(FRAMES, header) + b"!")
+        read(start + FRAMES.tobytes() + b"!")

@@ -10,15 +10,9 @@ from pathlib import Path
 import pytest
 from transformers import M2M100Tokenizer
 
-from handlers.engine.directories import ModelError, check_directory
-from handlers.engine.m2m100 import (
-    LANGUAGES,
-    UNKNOWN,
-    Sentence,
-    Tokenizer,
-    longest_answer,
-    read_settings,
-)
+from contract.languages import LANGUAGES
+from handlers.engine.directories import ModelError, check_directory, read_settings
+from handlers.engine.m2m100 import UNKNOWN, Sentence, Tokenizer, longest_answer
 from tests.random_m2m100 import PHRASEBOOK
 
 Change = Callable[[Path], object]

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 
 from handlers.engine.conversion import convert
 from handlers.engine.ctranslate2 import CTranslate2Engine
-from handlers.engine.directories import check_directory
-from handlers.engine.m2m100 import SETTINGS_FILE, Sentence
+from handlers.engine.directories import SETTINGS_FILE, check_directory
+from handlers.engine.m2m100 import Sentence
 from tests.random_m2m100 import build
 
 TEXTS = (

@@ -1,0 +1,13 @@
+"""The request headers of a row on its way from the gateway to a handler.
+
+Times are milliseconds of the machine's monotonic clock, which all its processes share.
+"""
+
+#: After which nobody waits for the answer.
+DEADLINE = "X-Deadline-Ms"
+#: At which the gateway sent the row.
+SENT = "X-Sent-Ms"
+#: The row's number in the file that says which rows are still wanted.
+NUMBER = "X-Row"
+#: A query string with the request's parameters. TorchServe 0.12 does not pass on a URL's.
+PARAMETERS = "X-Parameters"
