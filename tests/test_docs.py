@@ -306,7 +306,7 @@ def list_anchors(page: Path) -> set[str]:
 
 
 def test_nginx_writes_problems_as_everybody_does():
-    documents = re.findall(r"return (\d+) '(\{"type".*?\})\\n'", NGINX)
+    documents = re.findall(r"return (\d+) '(\{.type.*?\})\\n'", NGINX)
     assert documents
     for status, text in documents:
         found = json.loads(text.replace("$request_id", ""))
