@@ -60,7 +60,7 @@ _INNER_END = re.compile(r"[.!?。！？।؟…:;]\s*\S")
 
 @dataclass(frozen=True)
 class Server:
-    """The servers that are put under load."""
+    """A server that is put under load."""
 
     name: str
     start: Start

@@ -80,7 +80,7 @@ class Server:
             inputs = {task["task"]: task.get("input") for task in tasks}
         except (AttributeError, KeyError, TypeError) as error:
             raise ServerError(f"{self.url}/tasks: not a list of tasks") from error
-        if "captioning" not in inputs:
+        if CAPTIONING not in inputs:
             raise ServerError(f"{self.url} does not serve captioning")
         try:
             size = inputs[CAPTIONING]
