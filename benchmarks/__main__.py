@@ -6,9 +6,9 @@ import signal
 
 import typer
 
-from benchmarks import (
+from benchmarks.compare import command as compare
+from benchmarks.measure import (
     captioning,
-    compare,
     engine,
     fairness,
     hostile,
@@ -17,8 +17,8 @@ from benchmarks import (
     soak,
     stack,
     study,
-    tune,
 )
+from benchmarks.tune import command as tune
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 

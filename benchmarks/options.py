@@ -18,8 +18,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from benchmarks import passes, plots, report
-from benchmarks.passes import Measurement, Plan, Skipped
+from benchmarks import plots, report
+from benchmarks.instruments import passes
+from benchmarks.instruments.passes import Measurement, Plan, Skipped
 from benchmarks.plots import Chart
 from benchmarks.report import Table
 from deploy.stack import ROOT, StackError

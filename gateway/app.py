@@ -7,16 +7,10 @@ from pathlib import Path
 
 from flask import Flask, Response, g, request
 
-from gateway import bodies
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
-from gateway.caller import read_request_id
-from gateway.connection import register_reading
 from gateway.errors import UnsupportedEncoding, register_error_handlers
-from gateway.langid import Identifier
 from gateway.observation import make_collectors
-from gateway.readers import Readers
-from gateway.refusal import Refusal
 from gateway.routes import (
     captioning,
     classification,
@@ -30,9 +24,15 @@ from gateway.routes import (
 from gateway.routes.reception import Reception
 from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
-from gateway.translator import Translator
-from gateway.uploads import Uploads
-from gateway.worker import EXTENSION
+from gateway.text.langid import Identifier
+from gateway.text.readers import Readers
+from gateway.text.translator import Translator
+from gateway.transport import bodies
+from gateway.transport.caller import read_request_id
+from gateway.transport.connection import register_reading
+from gateway.transport.refusal import Refusal
+from gateway.transport.worker import EXTENSION
+from gateway.uploads.answering import Uploads
 from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management
@@ -100,7 +100,7 @@ def _make_flask() -> Flask:
 
 def _embed(models: Catalog) -> tuple[Catalog, Backend]:
     """The models in this process. Nothing else needs the handlers' libraries."""
-    from gateway.embedded import EmbeddedBackend, share
+    from gateway.embedded.backend import EmbeddedBackend, share
 
     shared = share(models)
     return shared, EmbeddedBackend(shared.models)

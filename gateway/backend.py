@@ -21,7 +21,7 @@ from urllib3.util import SKIP_HEADER
 from contract import rows
 from contract.problems import CONTENT_TYPE
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
-from gateway.sending import is_readable
+from gateway.transport.sending import is_readable
 from torchserve_backend.management import (
     Management,
     ManagementError,

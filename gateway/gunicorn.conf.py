@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client import multiprocess
 
-from gateway.langid import load_model
+from gateway.text.langid import load_model
 
 # Loopback only: nginx is the door.
 bind = os.environ.get("BABELGATE_GATEWAY_BIND", "127.0.0.1:8888")
@@ -23,7 +23,8 @@ workers = int(
 )
 # It is Gunicorn's gevent worker; only its own error pages are problem documents. With
 # models in it, threads are not patched.
-worker_class = f"gateway.worker.{'EmbeddedWorker' if _IS_EMBEDDED else 'ProblemWorker'}"
+_WORKER = "EmbeddedWorker" if _IS_EMBEDDED else "ProblemWorker"
+worker_class = f"gateway.transport.worker.{_WORKER}"
 
 # Greenlets are cheap and mostly wait for TorchServe. All 4096 requests that nginx lets in
 # may come to one process, and each of nginx's workers keeps 1024 idle connections besides;

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gateway.images import AHEAD_BYTES, ROW_BYTES
+from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES
 from torchserve_backend import catalog
 
 PREFIX = "BABELGATE_"

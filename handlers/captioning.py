@@ -7,11 +7,11 @@ from itertools import chain, islice
 from typing import Any
 
 from handlers.base import ModelConfig, Row, TaskError, TaskHandler
-from handlers.engine.blip2 import CaptioningEngine
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.engine.pixels import Picture
-from handlers.pictures import BLACK, MAX_PIXELS, no_memory, place_engine, read_pictures
+from handlers.engine.vision.captioner import CaptioningEngine
+from handlers.engine.vision.preprocessing import Picture
+from handlers.images import BLACK, MAX_PIXELS, no_memory, place_engine, read_pictures
 
 #: What an archive's `model-config.yaml` may leave out: frames that the model reads at once,
 #: tokens of a caption, and pixels of a frame.

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from handlers.base import ModelConfig, Row, TaskError, TaskHandler
-from handlers.engine.classifier import ClassificationEngine, Label
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.engine.pixels import Picture
-from handlers.pictures import (
+from handlers.engine.vision.classifier import ClassificationEngine, Label
+from handlers.engine.vision.preprocessing import Picture
+from handlers.images import (
     BLACK,
     MAX_PIXELS,
     no_memory,

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from typing import Any
 
 from handlers.base import ModelConfig, Row, TaskError, TaskHandler
-from handlers.engine.detector import DetectionEngine, Object, Question
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
-from handlers.pictures import (
+from handlers.engine.vision.detector import DetectionEngine, Object, Question
+from handlers.images import (
     BLACK,
     MAX_PIXELS,
     no_memory,

@@ -10,11 +10,11 @@ from typing import Any
 
 from contract.languages import LANGUAGES
 from handlers.base import ModelConfig, Row, TaskError, TaskHandler
-from handlers.engine.batching import Answer, Batcher
 from handlers.engine.directories import read_settings
 from handlers.engine.errors import OutOfMemory, TooLate
-from handlers.engine.loading import is_guarded, load_engine
-from handlers.engine.m2m100 import Decoding, Sentence
+from handlers.engine.translation.batching import Answer, Batcher
+from handlers.engine.translation.loading import is_guarded, load_engine
+from handlers.engine.translation.m2m100 import Decoding, Sentence
 
 #: What an archive's `model-config.yaml` may leave out: tokens in a pack, padding counted (0
 #: runs a batch as it came), and the most that a row may ask for.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from transformers import M2M100Config
 
-from benchmarks.random_model import build
+from benchmarks.instruments.random_model import build
 from contract.languages import LANGUAGES
-from handlers.engine.m2m100 import Tokenizer
+from handlers.engine.translation.m2m100 import Tokenizer
 from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
 __all__ = ["PHRASEBOOK", "build", "build_tiny"]

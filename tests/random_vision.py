@@ -29,7 +29,7 @@ from transformers.models.rt_detr.image_processing_pil_rt_detr import (
     RTDetrImageProcessorPil,
 )
 
-from handlers.engine.images import Frame
+from handlers.engine.vision.decoding import Frame
 
 #: What `build_blip2`, `build_resnet` and `build_rt_detr` scale pictures to.
 SIDE = 64

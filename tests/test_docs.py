@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.plan import (
+from benchmarks.tune.plan import (
     LoadEntry,
     ModelEntry,
     SearchEntry,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.worker import _REFUSED_AT_ONCE
+from gateway.transport.worker import _REFUSED_AT_ONCE
 from tests.test_docs import (
     NGINX,
     ROOT,

@@ -63,7 +63,7 @@ def prepare(model: Model, cache: Path, *, is_read: bool = False) -> Path:
     directory = fetch(model.settings.model, cache, model.task)
     if model.settings.engine != "ctranslate2":
         return directory
-    from handlers.engine import conversion
+    from handlers.engine.translation import conversion
 
     return conversion.convert(
         directory, cache / "ctranslate2", model.compute_type, is_read=is_read

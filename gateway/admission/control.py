@@ -17,8 +17,8 @@ from gateway.admission.departures import Departures
 from gateway.admission.lane import Lane, Turn, late
 from gateway.admission.queue import Flow
 from gateway.backend import Backend, Row
-from gateway.caller import Caller
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
+from gateway.transport.caller import Caller
 from torchserve_backend.catalog import Model
 
 #: For so long a refusal says that the next ones are likely.

@@ -13,8 +13,8 @@ from gevent.event import Event
 from gateway.admission.board import Load, ModelBoard
 from gateway.admission.pace import Pace
 from gateway.admission.queue import FairQueue, Flow
-from gateway.caller import Caller
 from gateway.errors import Overloaded, Problem
+from gateway.transport.caller import Caller
 from torchserve_backend.catalog import Model
 
 #: A batch that is being computed, and the next one, which waits for it in TorchServe: more

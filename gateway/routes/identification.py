@@ -6,11 +6,11 @@ from typing import Any
 
 from flask import Blueprint, request
 
-from gateway.caller import read_caller
-from gateway.connection import take_turns
-from gateway.langid import Identifier
 from gateway.schemas import parse_identification
 from gateway.settings import Settings
+from gateway.text.langid import Identifier
+from gateway.transport.caller import read_caller
+from gateway.transport.connection import take_turns
 
 #: More than these nobody reads.
 _MOST = 5

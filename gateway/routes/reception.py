@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from flask import request
 
-from gateway.caller import read_caller
-from gateway.connection import Incoming
 from gateway.errors import TaskNotServed
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
-from gateway.uploads import Answer, Upload, Uploads
+from gateway.transport.caller import read_caller
+from gateway.transport.connection import Incoming
+from gateway.uploads.answering import Answer, Upload, Uploads
 from torchserve_backend.catalog import Catalog
 
 

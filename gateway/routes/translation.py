@@ -10,7 +10,6 @@ from typing import Any
 from flask import Blueprint, g, request
 
 from contract.tasks import PATHS, TRANSLATION
-from gateway.caller import read_caller
 from gateway.errors import TaskNotServed
 from gateway.schemas import (
     Limits,
@@ -19,7 +18,8 @@ from gateway.schemas import (
 )
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
-from gateway.translator import TranslatedText, Translator
+from gateway.text.translator import TranslatedText, Translator
+from gateway.transport.caller import read_caller
 from torchserve_backend.catalog import Catalog
 
 Answer = dict[str, Any]

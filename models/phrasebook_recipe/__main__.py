@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from handlers.engine import conversion
-from handlers.engine.ctranslate2 import CTranslate2Engine
 from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES
+from handlers.engine.translation import conversion
+from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from models.phrasebook_recipe import (
     card,
     corpus,
@@ -103,7 +103,7 @@ def compare(
     items: Annotated[int, typer.Option(help="Held-out items to translate.")] = 500,
 ) -> None:
     """Translate held-out items with both engines and show where they differ."""
-    from handlers.engine.transformers import TransformersEngine
+    from handlers.engine.translation.transformers import TransformersEngine
 
     pairs = corpus.Corpus(phrasebook.load()).held_out(items)
     with tempfile.TemporaryDirectory() as cache:

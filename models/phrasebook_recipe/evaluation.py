@@ -13,8 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from handlers.engine.batching import Batcher
-from handlers.engine.m2m100 import Engine, Sentence, Translation
+from handlers.engine.translation.batching import Batcher
+from handlers.engine.translation.m2m100 import Engine, Sentence, Translation
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, Pair
 from models.phrasebook_recipe.items import LANGUAGES, clean

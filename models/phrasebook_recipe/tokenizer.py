@@ -12,7 +12,7 @@ from pathlib import Path
 import sentencepiece
 
 from contract.languages import LANGUAGES as M2M100_LANGUAGES
-from handlers.engine.m2m100 import language_token
+from handlers.engine.translation.m2m100 import language_token
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import LANGUAGES, clean
 

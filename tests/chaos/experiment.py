@@ -14,9 +14,9 @@ from subprocess import SubprocessError
 
 import psutil
 
-from benchmarks.generator import ask_again, ask_within
-from benchmarks.load import Target
-from benchmarks.processes import find_leaders, measure_memory
+from benchmarks.instruments.generator import ask_again, ask_within
+from benchmarks.instruments.load import Target
+from benchmarks.instruments.processes import find_leaders, measure_memory
 from deploy.stack import Stack
 from tests.chaos import traces
 from tests.chaos.faults import FAULTS, flood, write_flood

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 import psutil
 import requests
 
-from benchmarks.arrivals import draw_arrivals
-from benchmarks.generator import Reply, ask_at, ask_within, name_address
-from benchmarks.load import Request, Target
+from benchmarks.instruments.arrivals import draw_arrivals
+from benchmarks.instruments.generator import Reply, ask_at, ask_within, name_address
+from benchmarks.instruments.load import Request, Target
 from tests.chaos import hostility
 from tests.chaos.load import BROKEN, HUNG, PROBLEM, RIGHT, Exchange, Question, ask
 from tests.chaos.scene import VICTIMS, Scene

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from benchmarks.generator import GRACE_S
+from benchmarks.instruments.generator import GRACE_S
 from deploy.stack import ROOT
 from tests.chaos.load import BROKEN, CUT, HUNG, PROBLEM, WRONG, Exchange
 from tests.chaos.scene import Window

@@ -22,9 +22,9 @@ import numpy as np
 import psutil
 import requests
 
-from benchmarks.arrivals import draw_arrivals
-from benchmarks.generator import Manner, ask_at, name_address
-from benchmarks.load import Request, Target
+from benchmarks.instruments.arrivals import draw_arrivals
+from benchmarks.instruments.generator import Manner, ask_at, name_address
+from benchmarks.instruments.load import Request, Target
 from deploy.stack import Stack
 from gateway.settings import Settings
 from tests.e2e.real_stack import processes, wait_until

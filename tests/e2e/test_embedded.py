@@ -27,7 +27,7 @@ from PIL import Image
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
-from handlers.engine.images import Frame
+from handlers.engine.vision.decoding import Frame
 from tests import random_vision
 from tests.e2e.real_stack import is_ready, wait_until
 from torchserve_backend import catalog
@@ -225,7 +225,7 @@ def test_a_sentence_that_is_too_long_for_the_model_is_divided(gateway: Gateway):
 
 def test_there_is_one_process_and_what_reads_long_texts(gateway: Gateway):
     processes = gateway.master.children(recursive=True)
-    is_reader = ["gateway.reading" in process.cmdline() for process in processes]
+    is_reader = ["gateway.text.reading" in process.cmdline() for process in processes]
     assert sorted(is_reader) in ([False], [False, True])
 
 

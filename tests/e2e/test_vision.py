@@ -18,7 +18,7 @@ import pytest
 import requests
 from PIL import Image
 
-from benchmarks.videos import find_video, list_captions
+from benchmarks.measure.videos import find_video, list_captions
 from deploy.stack import ROOT, Stack
 from models.shapes_recipe import rendering
 from models.shapes_recipe.precision import measure_overlap

@@ -176,7 +176,7 @@ def find_readers(master: psutil.Process) -> list[psutil.Process]:
         process
         for process in master.children(recursive=True)
         if process.status() != psutil.STATUS_ZOMBIE
-        and "gateway.reading" in process.cmdline()
+        and "gateway.text.reading" in process.cmdline()
     ]
 
 

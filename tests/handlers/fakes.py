@@ -17,7 +17,7 @@ from ts.context import (  # type: ignore[import-untyped]
 from contract import rows
 from handlers.base import TaskHandler
 from handlers.engine.errors import OutOfMemory
-from handlers.engine.m2m100 import (
+from handlers.engine.translation.m2m100 import (
     Decoding,
     Sentence,
     Tokenizer,

@@ -11,8 +11,8 @@ import pytest
 
 from handlers.captioning import CaptioningHandler
 from handlers.engine.errors import OutOfMemory
-from handlers.engine.images import Frame
-from handlers.engine.pixels import Picture
+from handlers.engine.vision.decoding import Frame
+from handlers.engine.vision.preprocessing import Picture
 from tests.handlers.encoding import write_image, write_npy
 from tests.handlers.fakes import FakeMetrics, ask, ask_one
 from tests.handlers.test_vision import start
@@ -120,6 +120,8 @@ def test_a_model_is_warm_when_it_is_ready(blip2: Path, monkeypatch: pytest.Monke
         calls.append(len(pictures))
         return [""] * len(pictures)
 
-    monkeypatch.setattr("handlers.engine.blip2.CaptioningEngine.caption", caption)
+    monkeypatch.setattr(
+        "handlers.engine.vision.captioner.CaptioningEngine.caption", caption
+    )
     start("captioning", blip2)
     assert calls == [1]

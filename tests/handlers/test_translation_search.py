@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from handlers.engine.guard import Fault
+from handlers.engine.translation.guard import Fault
 from handlers.translation import TranslationHandler
 from tests.handlers.fakes import FakeEngine, FakeMetrics, ask, ask_one, body
 

@@ -18,8 +18,8 @@ from contract.tasks import TRANSLATION
 from gateway.admission.board import Board
 from gateway.admission.lane import Lane, Turn
 from gateway.admission.queue import Flow
-from gateway.caller import Caller
 from gateway.errors import Overloaded
+from gateway.transport.caller import Caller
 from torchserve_backend import catalog
 
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from handlers.engine import conversion
-from handlers.engine.ctranslate2 import CTranslate2Engine
-from handlers.engine.m2m100 import Engine, Sentence
-from handlers.engine.transformers import TransformersEngine
+from handlers.engine.translation import conversion
+from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.m2m100 import Engine, Sentence
+from handlers.engine.translation.transformers import TransformersEngine
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, Pair
 from tests.random_m2m100 import PHRASEBOOK

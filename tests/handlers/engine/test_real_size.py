@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from handlers.engine.conversion import convert
-from handlers.engine.ctranslate2 import CTranslate2Engine
 from handlers.engine.directories import SETTINGS_FILE, check_directory
-from handlers.engine.m2m100 import Sentence
+from handlers.engine.translation.conversion import convert
+from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.m2m100 import Sentence
 from tests.random_m2m100 import build
 
 TEXTS = (

@@ -1,0 +1,1 @@
+"""Babelgate and other systems in turns on the same machine."""

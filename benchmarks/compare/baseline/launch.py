@@ -1,0 +1,239 @@
+"""Starts the baseline on its own ports and in its own directory, and stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+import yaml
+
+from benchmarks.instruments.processes import Leaders
+from benchmarks.instruments.running import START_S, Running, find_port_offset
+from deploy import programs
+from deploy.stack import (
+    DOOR,
+    GATEWAY,
+    INFERENCE,
+    MANAGEMENT,
+    ROOT,
+    StackError,
+    move_ports,
+)
+from torchserve_backend import catalog
+from torchserve_backend.devices import count_gpus
+from torchserve_backend.management import Management, ManagementError
+
+HERE = Path(__file__).parent
+BATCH_SIZE, BATCH_DELAY_MS = 64, 100
+_NEVER_S = 86_400
+_WORKERS, _CONNECTIONS = 16, 1024
+_STOP_S = 30
+_LOOK_S = 1
+_GATEWAY = "benchmarks.compare.baseline.gateway:create_app"
+
+
+@contextmanager
+def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
+    """Brings the baseline up for the languages and devices of a map, and down again
+    whatever happens.
+
+    Raises StackError where it does not come up.
+    """
+    offset = find_port_offset()
+    placed = place(map_path)
+    lay_out(run, placed, model, offset)
+    url = f"http://127.0.0.1:{DOOR + offset}"
+    with ExitStack() as stack:
+        leaders = {
+            name: stack.enter_context(_run(name, command, run))
+            for name, command in _list_commands(run, offset).items()
+        }
+        _register(placed, f"http://127.0.0.1:{MANAGEMENT + offset}", leaders)
+        _wait(lambda: _is_open(url), "gateway", leaders)
+        yield Running(url, leaders)
+
+
+def place(map_path: Path) -> dict[str, str]:
+    """The device of each language: `cpu`, or the number of a GPU."""
+    routes = catalog.load(map_path, gpus=count_gpus()).routes
+    return {language: model.devices[0] for (_, language), model in routes.items()}
+
+
+def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> None:
+    """Writes the configuration, with the ports moved, and an archive per language. The
+    weights stay where they are: copies of them cost time at the start only."""
+    shutil.rmtree(run, ignore_errors=True)
+    for folder in ("logs", "temp", "torchserve/store", "torchserve/tmp"):
+        (run / folder).mkdir(parents=True)
+    for name, target in (
+        ("nginx.conf", "nginx.conf"),
+        ("config.properties", "torchserve/config.properties"),
+    ):
+        text = (HERE / name).read_text("utf-8")
+        (run / target).write_text(move_ports(text, offset), "utf-8")
+    for language, device in placed.items():
+        archive = run / "torchserve/store" / f"{language}.mar"
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("MAR-INF/MANIFEST.json", json.dumps(_describe(language)))
+            file.writestr("model-config.yaml", _configure(device, model))
+
+
+def _describe(language: str) -> dict[str, Any]:
+    return {
+        "createdOn": "01/01/2026 00:00:00",
+        "runtime": "python",
+        "archiverVersion": "0.12.0",
+        "model": {
+            "modelName": language,
+            "modelVersion": "1.0",
+            "handler": "benchmarks.compare.baseline.handler",
+            "configFile": "model-config.yaml",
+        },
+    }
+
+
+def _configure(device: str, model: Path) -> str:
+    config: dict[str, Any] = {
+        "minWorkers": 1,
+        "maxWorkers": 1,
+        "responseTimeout": _NEVER_S,
+        "startupTimeout": START_S,
+        "deviceType": "cpu" if device == catalog.CPU else "gpu",
+        "handler": {"model_path": str(model)},
+    }
+    if device != catalog.CPU:
+        config["deviceIds"] = [int(device)]
+    return yaml.safe_dump(config)
+
+
+def _list_commands(run: Path, offset: int) -> dict[str, list[str]]:
+    binaries = Path(sys.executable).parent
+    nginx = programs.find(programs.NGINX)
+    if nginx is None:
+        raise StackError("nginx is missing; `python -m deploy prepare` installs it.")
+    predictions = f"http://127.0.0.1:{INFERENCE + offset}/predictions"
+    return {
+        "torchserve": [
+            *(str(binaries / "torchserve"), "--start", "--foreground", "--ncs"),
+            *("--model-store", "store", "--ts-config", "config.properties"),
+        ],
+        "gateway": [
+            *(str(binaries / "gunicorn"), "--worker-class", "gevent"),
+            *("--bind", f"127.0.0.1:{GATEWAY + offset}"),
+            *("--workers", str(_WORKERS), "--timeout", str(_NEVER_S)),
+            *("--worker-connections", str(_CONNECTIONS), "--pythonpath", str(ROOT)),
+            *("--no-control-socket", f"{_GATEWAY}({predictions!r})"),
+        ],
+        "nginx": [
+            *(str(nginx), "-p", f"{run}/", "-c", "nginx.conf", "-g", "daemon off;"),
+        ],
+    }
+
+
+@contextmanager
+def _run(name: str, command: list[str], run: Path) -> Iterator[psutil.Process]:
+    """A program in a process group of its own, which ends with the block."""
+    temporary = str(run / "torchserve" / "tmp")
+    environment = os.environ | {
+        "JAVA_HOME": str(programs.find_java_home()),
+        "TEMP": temporary,
+        "TMPDIR": temporary,
+    }
+    with (run / "logs" / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=run / "torchserve",
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Asks the group to end, then kills what is left of it: our own, by its number."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_STOP_S)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _register(languages: Iterable[str], url: str, leaders: Leaders) -> None:
+    """One archive per language, each with one worker; returns when all of them answer."""
+    management = Management(url, Path(os.devnull))
+    _wait(lambda: _answers(management), "TorchServe", leaders)
+    for language in languages:
+        management.register(
+            f"{language}.mar",
+            language,
+            batch_size=BATCH_SIZE,
+            max_batch_delay=BATCH_DELAY_MS,
+            workers=1,
+        )
+    for language in languages:
+        _wait(partial(_is_ready, management, language), language, leaders)
+
+
+def _wait(is_done: Callable[[], bool], what: str, leaders: Leaders) -> None:
+    """Raises StackError where it does not come, or a program has ended."""
+    give_up_at = time.monotonic() + START_S
+    while not is_done():
+        ended = [name for name, leader in leaders.items() if not _is_alive(leader)]
+        if ended or time.monotonic() > give_up_at:
+            raise StackError(
+                f"The baseline's {what} does not come up; ended: {', '.join(ended) or 'none'}. "
+                "Its logs are in its run directory."
+            )
+        time.sleep(_LOOK_S)
+
+
+def _is_alive(leader: psutil.Process) -> bool:
+    return leader.is_running() and leader.status() != psutil.STATUS_ZOMBIE
+
+
+def _answers(management: Management) -> bool:
+    try:
+        management.names()
+    except ManagementError:
+        return False
+    return True
+
+
+def _is_ready(management: Management, language: str) -> bool:
+    try:
+        registered = management.describe(language)
+    except ManagementError:
+        return False
+    return registered is not None and registered.is_ready
+
+
+def _is_open(url: str) -> bool:
+    """Whether nginx and the gateway answer: there is nothing to GET, which both know."""
+    try:
+        return (
+            requests.get(url, timeout=_LOOK_S).status_code
+            == HTTPStatus.METHOD_NOT_ALLOWED
+        )
+    except requests.RequestException:
+        return False

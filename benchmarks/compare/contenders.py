@@ -1,0 +1,254 @@
+"""The systems in a comparison, and one turn of each: start, warm up, measure, stop."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compare.baseline import launch
+from benchmarks.compare.peers.launch import PEERS, make_start
+from benchmarks.figures import Latencies
+from benchmarks.instruments import bare, running
+from benchmarks.instruments.bare import Configuration
+from benchmarks.instruments.load import Client, Load, Request, Target, measure_closed
+from benchmarks.instruments.processes import measure_cost
+from benchmarks.instruments.running import Start
+from benchmarks.instruments.sentences import write_request
+from benchmarks.options import Bar
+from deploy.stack import StackError
+from handlers.engine.translation.m2m100 import Sentence
+from torchserve_backend import catalog, checkpoint
+from torchserve_backend.devices import count_gpus
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What every contender is given."""
+
+    #: For run directories and maps.
+    folder: Path
+    model: Path
+    sentences: tuple[Sentence, ...]
+    #: One closed loop each.
+    clients: tuple[int, ...]
+    seconds: float
+    warm_s: float
+    #: Of the map; all where none are named.
+    languages: tuple[str, ...] = ()
+    #: Of the map's translation section, for every contender.
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a contender did in one turn."""
+
+    #: One per number of clients.
+    loads: Sequence[Load]
+    #: From the start command to the first answer; None of what is not started.
+    cold_start_s: float | None = None
+
+
+def _need_nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One side of a comparison."""
+
+    name: str
+    take_turn: Callable[[Workload, Bar], Turn]
+    #: Installs what it needs, before the first turn.
+    prepare: Callable[[], object] = _need_nothing
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a name of `--against` stands for: `theirs`, and who it is compared with."""
+
+    theirs: Contender
+    ours: Contender
+
+
+def choose(names: Sequence[str]) -> tuple[Contender, ...]:
+    """Ours, then the others that are named. Raises ValueError for an unknown name, and
+    for names that are not compared with the same."""
+    unknown = [name for name in names if name not in COMPARISONS]
+    if unknown or not names:
+        raise ValueError(
+            f"{', '.join(unknown)!r}: expected some of {', '.join(COMPARISONS)} to "
+            "compare with"
+        )
+    chosen = [COMPARISONS[name] for name in dict.fromkeys(names)]
+    own = [name for name in names if COMPARISONS[name].ours is not OURS]
+    if own and len(chosen) > 1:
+        raise ValueError(
+            f"{own[0]!r} is compared with {COMPARISONS[own[0]].ours.name}, not with "
+            f"{OURS.name}: compare it alone"
+        )
+    return (chosen[0].ours, *(comparison.theirs for comparison in chosen))
+
+
+def prepare(contenders: Sequence[Contender], workload: Workload, bar: Bar) -> None:
+    """Packages and the converted model are there before the first turn: no start is to be
+    slower for having been the first. Raises StackError, and ModelError."""
+    for contender in contenders:
+        bar.say(f"preparing {contender.name}")
+        contender.prepare()
+    bar.say("preparing the model")
+    map_path = _write_map(workload, "prepared", {})
+    for model in _read_models(map_path, workload.model):
+        checkpoint.prepare(model, checkpoint.default_cache())
+
+
+def _make_stack(
+    name: str,
+    start: Start,
+    *,
+    prepare: Callable[[], object] = _need_nothing,
+    **settings: Any,
+) -> Contender:
+    """A stack that is started with these settings of the map."""
+
+    def take_turn(workload: Workload, bar: Bar) -> Turn:
+        map_path = _write_map(workload, name, settings)
+        bar.say(f"starting {name}")
+        began = time.perf_counter()
+        with start(workload.folder / name, map_path, workload.model) as stack:
+            requests = [
+                write_request(sentence, stack.paths.get(sentence.target, "/"))
+                for sentence in workload.sentences
+            ]
+            _check_answer(name, stack, requests[0])
+            cold_start_s = time.perf_counter() - began
+            asked = Target(stack.url, requests, headers=stack.headers)
+            bar.say(f"warming {name} up")
+            measure_closed(
+                asked, clients=max(workload.clients), seconds=workload.warm_s
+            )
+            loads = []
+            for clients in workload.clients:
+                bar.say(f"{name}, {clients} clients")
+                loads.append(_measure(stack, asked, clients, workload.seconds))
+                bar.tick()
+            bar.say(f"stopping {name}")
+        return Turn(loads, cold_start_s)
+
+    return Contender(name, take_turn, prepare)
+
+
+def _check_answer(name: str, stack: running.Running, request: Request) -> None:
+    """Raises StackError where what has come up does not translate."""
+    client = Client(stack.url, stack.headers)
+    status = client.ask(request)
+    client.close()
+    if status != "200":
+        raise StackError(f"{name} has come up, but answers {status}.")
+
+
+def _measure(
+    stack: running.Running, asked: Target, clients: int, seconds: float
+) -> Load:
+    return measure_cost(
+        stack.leaders, lambda: measure_closed(asked, clients=clients, seconds=seconds)
+    )
+
+
+def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> Turn:
+    """The engine that the map asks for, in this process, with batches of the same size, on
+    so many `threads`, or on all cores. It has no clients: its figure stands for every
+    number of them."""
+    map_path = _write_map(workload, "engine", {})
+    model = _read_models(map_path, workload.model)[0]
+    bar.say("loading the engine")
+    configuration = Configuration(
+        workload.model,
+        model.settings.engine,
+        model.compute_type,
+        "cuda" if model.is_on_gpu else "cpu",
+    )
+    directory = bare.prepare(configuration, checkpoint.default_cache())
+    engine = bare.load(configuration, directory)
+    batches = divide(workload.sentences, model.settings.batch_size)
+    bar.say("the engine alone")
+    bare.translate(engine, batches[:1], threads)
+    count, began = 0, time.perf_counter()
+    for batch in itertools.cycle(batches):
+        bare.translate(engine, [batch], threads)
+        count += len(batch)
+        if time.perf_counter() - began >= workload.seconds:
+            break
+    elapsed_s = time.perf_counter() - began
+    loads = [
+        _describe_engine(count, elapsed_s, clients) for clients in workload.clients
+    ]
+    for _ in loads:
+        bar.tick()
+    return Turn(loads)
+
+
+def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...]]:
+    """Batches of this size; the last may be smaller."""
+    return [
+        tuple(sentences[start : start + size])
+        for start in range(0, len(sentences), size)
+    ]
+
+
+def _describe_engine(sentences: int, seconds: float, clients: int) -> Load:
+    return Load(
+        loop="engine",
+        level=clients,
+        seconds=seconds,
+        answers=sentences,
+        requests_per_s=sentences / seconds,
+        errors=0,
+        latencies=Latencies(None, None, None),
+        statuses={},
+    )
+
+
+def _read_models(map_path: Path, model: Path) -> tuple[catalog.Model, ...]:
+    return catalog.load(map_path, gpus=count_gpus(), model=str(model)).models
+
+
+def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
+    """What a contender is made of wins over what all of them have."""
+    return running.write_map(
+        workload.folder / f"{name}.json",
+        {**(workload.settings or {}), **settings},
+        workload.languages,
+    )
+
+
+OURS = _make_stack("babelgate", running.start)
+#: By what `--against` takes.
+COMPARISONS: Mapping[str, Comparison] = {
+    "baseline": Comparison(_make_stack("baseline", launch.start), OURS),
+    "window": Comparison(_make_stack("window", running.start, max_batch_delay=5), OURS),
+    **{
+        name: Comparison(
+            _make_stack(name, make_start(peer), prepare=peer.prepare), OURS
+        )
+        for name, peer in PEERS.items()
+    },
+    "packing": Comparison(
+        _make_stack("unpacked", running.start, max_batch_tokens=0),
+        _make_stack("packed", running.start),
+    ),
+    "placement": Comparison(
+        _make_stack("by-language", running.start, placement="language"),
+        _make_stack("by-device", running.start, placement="device"),
+    ),
+    "engine": Comparison(Contender("engine", _run_engine), OURS),
+    "thread": Comparison(
+        Contender("engine-thread", partial(_run_engine, threads=1)), OURS
+    ),
+    "torchserve": Comparison(_make_stack("torchserve", running.start_torchserve), OURS),
+}

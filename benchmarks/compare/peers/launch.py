@@ -1,0 +1,199 @@
+"""Starts a peer's server with the model and batch settings of a map, and stops it with
+all its processes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+
+import psutil
+import requests
+
+from benchmarks.compare.peers import environments
+from benchmarks.compare.peers.options import Options, write_options
+from benchmarks.instruments.running import Running, Start
+from benchmarks.instruments.sentences import write_request
+from contract.languages import LANGUAGES
+from deploy.stack import ROOT, StackError
+from handlers.engine.directories import read_settings
+from handlers.engine.translation.m2m100 import Sentence
+from torchserve_backend import catalog, checkpoint
+from torchserve_backend.devices import count_gpus
+
+HERE = Path(__file__).parent
+HOST = "127.0.0.1"
+_START_S, _STOP_S, _ANSWER_S, _LOOK_S = 300, 30, 60, 0.1
+_TAIL_LINES = 20
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A serving system."""
+
+    name: str
+    #: Its server, run with `python -m`.
+    module: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def prepare(self) -> Path:
+        """The Python that has its packages, installed where they are not. Raises
+        StackError."""
+        directory = checkpoint.default_cache() / "benchmarks" / "peers" / self.name
+        return environments.prepare(HERE / f"requirements-{self.name}.txt", directory)
+
+
+#: Ray's documentation asks for the second to get the most requests through.
+_RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
+PEERS = {
+    peer.name: peer
+    for peer in (
+        Peer("litserve", "benchmarks.compare.peers.serve_litserve"),
+        Peer("rayserve", "benchmarks.compare.peers.serve_ray", _RAY),
+        Peer("flask", "benchmarks.compare.peers.serve_flask"),
+    )
+}
+
+
+def make_start(peer: Peer) -> Start:
+    """What starts this peer for a map and a model, as others start our stack."""
+
+    def start(
+        run: Path, map_path: Path, model: Path
+    ) -> AbstractContextManager[Running]:
+        return serve(peer, peer.prepare(), run, choose(map_path, model))
+
+    return start
+
+
+def choose(map_path: Path, model: Path) -> Options:
+    """The model and the batches of a map, on a free port. Raises StackError for what the
+    peers' environments do not have."""
+    models = catalog.load(map_path, gpus=count_gpus(), model=str(model))
+    served, settings = models.models[0], models.translation
+    if settings.engine == "transformers" or served.is_on_gpu:
+        raise StackError(
+            "The peers serve CTranslate2 on the CPU: their environments have neither "
+            "PyTorch nor CUDA's libraries."
+        )
+    return Options(
+        model=checkpoint.prepare(served, checkpoint.default_cache()),
+        host=HOST,
+        port=find_free_port(),
+        batch_size=settings.batch_size,
+        wait_ms=settings.max_batch_delay,
+        engine=settings.engine,
+        compute_type=served.compute_type,
+        max_batch_tokens=settings.max_batch_tokens,
+    )
+
+
+@contextmanager
+def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Running]:
+    """The peer's server, from its first translation on, for as long as the block lasts.
+
+    Raises StackError with the end of its log where it does not come up.
+    """
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
+    log = run / f"{peer.name}.log"
+    url = f"http://{options.host}:{options.port}"
+    command = [str(python), "-m", peer.module, *write_options(options)]
+    # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
+    with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
+        variables = {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, "HOME": temporary}
+        with _run(
+            command, {**os.environ, **variables, **peer.environment}, log
+        ) as leader:
+            _wait(url, _choose_sentence(options), leader, log)
+            yield Running(url, {peer.name: leader})
+
+
+def find_free_port() -> int:
+    """On the loopback interface."""
+    with socket.create_server((HOST, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@contextmanager
+def _run(
+    command: list[str], environment: Mapping[str, str], log: Path
+) -> Iterator[psutil.Popen]:
+    """A program in a session of its own, which ends with the block."""
+    with log.open("wb") as output:
+        leader = psutil.Popen(
+            command,
+            cwd=log.parent,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield leader
+    finally:
+        _end(leader)
+
+
+def _end(leader: psutil.Popen) -> None:
+    """Asks the leader to end, then kills what is left of its session."""
+    family = _find_session(leader.pid)
+    with suppress(psutil.NoSuchProcess):
+        leader.terminate()
+    with suppress(psutil.TimeoutExpired):
+        leader.wait(_STOP_S)
+    left = {leader, *family, *_find_session(leader.pid)}
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, timeout=_STOP_S)
+
+
+def _find_session(number: int) -> list[psutil.Process]:
+    """All that a session's leader has started, also what has lost its parent."""
+    return [p for p in psutil.process_iter() if _read_session(p.pid) == number]
+
+
+def _read_session(pid: int) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getsid(pid)
+    return None
+
+
+def _wait(url: str, sentence: Sentence, leader: psutil.Popen, log: Path) -> None:
+    """Until it translates. Raises StackError where it does not, or has ended."""
+    give_up_at = time.monotonic() + _START_S
+    while answer := _find_fault(url, sentence):
+        if leader.poll() is not None or time.monotonic() > give_up_at:
+            lines = log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+            raise StackError(
+                "\n".join([f"{log.stem} does not come up: {answer}", *lines])
+            )
+        time.sleep(_LOOK_S)
+
+
+def _find_fault(url: str, sentence: Sentence) -> str:
+    """Why it does not translate; empty where it does."""
+    body = write_request(sentence).body
+    headers = {"Content-Type": "application/json"}
+    try:
+        answer = requests.post(url, body, headers=headers, timeout=_ANSWER_S)
+        is_good = answer.status_code == HTTPStatus.OK and "translated" in answer.json()
+    except requests.RequestException as error:
+        return type(error).__name__
+    return "" if is_good else f"{answer.status_code} {answer.text}"
+
+
+def _choose_sentence(options: Options) -> Sentence:
+    """One of any kind, in languages that the model knows."""
+    source, target, *_ = read_settings(options.model).get("languages", LANGUAGES)
+    return Sentence("1", source, target)

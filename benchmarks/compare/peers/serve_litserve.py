@@ -1,0 +1,85 @@
+"""LitServe with its batching: one worker process, because the engine uses all cores,
+and ZeroMQ, which LitServe advises from 100 requests/s on; release 0.2.19 accepts that
+option and ignores it. In LitServe, a request that cannot be parsed fails its whole
+batch.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import litserve  # type: ignore[import-not-found]
+from fastapi import HTTPException  # type: ignore[import-not-found]
+
+from benchmarks.compare.peers.options import Options, read_options
+from benchmarks.compare.peers.translator import Refused, Translator
+from handlers.engine.translation.m2m100 import Sentence
+
+_ANSWER_S = 600
+
+
+class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
+    """Answers `POST /`."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(
+            max_batch_size=options.batch_size,
+            batch_timeout=options.wait_s,
+            api_path="/",
+        )
+        self._options = options
+
+    def setup(self, device: str) -> None:
+        """Loads the model, in the worker."""
+        self._translator = Translator(self._options)
+
+    # LitServe makes FastAPI's model of a body of this annotation, and of an answer of the
+    # other's: without them it takes JSON as it is, as in its examples.
+    def decode_request(self, request):  # type: ignore[no-untyped-def]
+        """A body as the sentence that it asks for."""
+        try:
+            return self._translator.parse(request)
+        except Refused as error:
+            raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+
+    def batch(self, inputs: Sequence[Sentence]) -> Sequence[Sentence]:
+        """As they are: the engine takes a list."""
+        return inputs
+
+    def predict(self, x: Sequence[Sentence]) -> list[str]:
+        """One text per sentence."""
+        return self._translator.translate(x)
+
+    def unbatch(self, output: list[str]) -> list[str]:
+        """As they are."""
+        return output
+
+    def encode_response(self, output):  # type: ignore[no-untyped-def]
+        """The answer's body."""
+        return {"translated": output}
+
+
+def main() -> None:
+    """Serves until it is told to end."""
+    options = read_options()
+    server = litserve.LitServer(
+        TranslationApi(options),
+        accelerator="cpu",
+        devices=1,
+        timeout=_ANSWER_S,
+        fast_queue=True,
+    )
+    # LitServe takes its workers along at Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    server.run(
+        host=options.host,
+        port=options.port,
+        log_level="warning",
+        generate_client_file=False,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Ray Serve with its batching: one replica, because the engine uses all cores. A thread
+translates each batch, so the replica can collect the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+import ray  # type: ignore[import-not-found]
+from ray import serve
+from starlette.requests import Request  # type: ignore[import-not-found]
+from starlette.responses import JSONResponse  # type: ignore[import-not-found]
+
+from benchmarks.compare.peers.options import Options, read_options
+from benchmarks.compare.peers.translator import Translator
+from handlers.engine.translation.m2m100 import Sentence
+
+#: Requests that the replica is given at the same time: with Ray's 5 no batch could fill.
+_ONGOING = 1024
+#: Ray's own default takes a third of the memory; nothing is kept in the store here.
+_OBJECT_STORE_BYTES = 100_000_000
+#: Of 127.0.0.1 Ray makes the address by which other machines reach this one.
+_NODE = "127.0.0.2"
+
+
+class Replica:
+    """Answers `POST /`."""
+
+    def __init__(self, options: Options) -> None:
+        self._translator = Translator(options)
+        self.translate.set_max_batch_size(options.batch_size)
+        self.translate.set_batch_wait_timeout_s(options.wait_s)
+
+    async def __call__(self, request: Request) -> Any:
+        """A body as an answer's body."""
+        try:
+            sentence = self._translator.parse(await request.json())
+        except ValueError as error:
+            return JSONResponse({"detail": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
+        return {"translated": await self.translate(sentence)}
+
+    @serve.batch  # type: ignore[untyped-decorator]
+    async def translate(self, sentences: Sequence[Sentence]) -> list[str]:
+        """One text per sentence."""
+        return await asyncio.to_thread(self._translator.translate, sentences)
+
+
+def main() -> None:
+    """Serves until it is told to end."""
+    options = read_options()
+    ray.init(
+        include_dashboard=False,
+        object_store_memory=_OBJECT_STORE_BYTES,
+        _node_ip_address=_NODE,
+    )
+    # Ray has set a handler of its own, which would end without what follows.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    serve.start(http_options={"host": options.host, "port": options.port})
+    deployment = serve.deployment(Replica, max_ongoing_requests=_ONGOING)
+    serve.run(deployment.bind(options))
+    with suppress(KeyboardInterrupt):
+        signal.pause()
+    # Serve's own end would first let the replica idle for half a minute.
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the benchmarks measure with: load, counters, stacks and inputs."""

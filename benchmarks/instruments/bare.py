@@ -1,0 +1,129 @@
+"""Measures an engine alone, without HTTP, queues or TorchServe. It tokenises, packs,
+translates and decodes as a worker does, but judges no answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.instruments.passes import Pass, Unsupported
+from handlers.engine.translation import packing
+from handlers.engine.translation.loading import load_engine
+from handlers.engine.translation.m2m100 import Engine, Sentence
+from torchserve_backend import catalog, checkpoint
+from torchserve_backend.sections import ENGINES
+
+#: Of a pack; the map's default.
+MAX_TOKENS = catalog.Translation.max_batch_tokens
+RANDOM = "418M"
+_TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A model, and how it is run: something to measure, whose items are sentences."""
+
+    model: Path
+    engine: str
+    compute_type: str
+    device: str = "cpu"
+
+    @property
+    def label(self) -> tuple[str, ...]:
+        """Engine and precision."""
+        return self.engine, self.compute_type
+
+    def prepare(self, cache: Path) -> Path:
+        """The directory that `load` takes. Raises Unsupported."""
+        return prepare(self, cache)
+
+    def load(self, directory: Path) -> EngineRunner:
+        """The engine on all its translators."""
+        return EngineRunner(load(self, directory))
+
+
+@dataclass(frozen=True)
+class EngineRunner:
+    """A loaded engine on all its translators."""
+
+    engine: Engine
+
+    def run(self, batches: Sequence[Sequence[Sentence]]) -> Pass:
+        """Tokens are counted afterwards."""
+        seconds = translate(self.engine, batches)
+        tokens = sum(sum(_measure_lengths(self.engine, batch)) for batch in batches)
+        return Pass(seconds, tokens)
+
+
+def find_model(name: str) -> Path:
+    """The directory of a model: a path, a hub name, or `418M` for random weights. Raises
+    ModelError where it is none."""
+    cache = checkpoint.default_cache()
+    if name == RANDOM:
+        from benchmarks.instruments import random_model
+
+        return random_model.find(cache / "benchmarks")
+    return checkpoint.fetch(name, cache)
+
+
+def prepare(configuration: Configuration, cache: Path) -> Path:
+    """The directory that the engine loads, converted into `cache` where it has to be.
+
+    Raises Unsupported where the engine cannot run it so.
+    """
+    engine, compute_type = configuration.engine, configuration.compute_type
+    if engine not in ENGINES:
+        raise Unsupported(f"there is no engine {engine!r}")
+    if engine == "echo":
+        return configuration.model
+    if engine == "transformers":
+        if compute_type not in _TRANSFORMERS_TYPES:
+            raise Unsupported(f"Transformers has no {compute_type}")
+        return configuration.model
+    import ctranslate2
+
+    from handlers.engine.translation.conversion import convert
+
+    device = configuration.device
+    if compute_type not in ctranslate2.get_supported_compute_types(device):
+        raise Unsupported(f"CTranslate2 has no {compute_type} on this {device}")
+    return convert(configuration.model, cache / "ctranslate2", compute_type)
+
+
+def load(configuration: Configuration, directory: Path) -> Engine:
+    """The engine, with what `prepare` gave."""
+    return load_engine(
+        configuration.engine,
+        directory,
+        device=configuration.device,
+        compute_type=configuration.compute_type,
+    )
+
+
+def translate(
+    engine: Engine,
+    batches: Sequence[Sequence[Sentence]],
+    threads: int | None = None,
+) -> float:
+    """Translates one batch after the other, each in packs of like length on so many
+    threads, or on all translators; returns seconds."""
+    threads = threads or engine.translators
+    began = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        for batch in batches:
+            packs = packing.spread(
+                _measure_lengths(engine, batch),
+                max_tokens=MAX_TOKENS,
+                translators=threads,
+            )
+            parts = ([batch[row] for row in rows] for rows in packs)
+            list(pool.map(engine.translate, parts))
+    return time.perf_counter() - began
+
+
+def _measure_lengths(engine: Engine, sentences: Sequence[Sentence]) -> list[int]:
+    return [len(engine.tokenizer.encode(s.text, s.source)) for s in sentences]

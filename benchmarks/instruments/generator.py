@@ -1,0 +1,338 @@
+"""Sends thousands of requests per second from one thread. The open loop never waits for
+an answer; it opens another connection instead.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import heapq
+import re
+import resource
+import select
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from benchmarks.instruments.load import Target
+
+#: How much longer than its limit a client waits.
+GRACE_S = 1.0
+#: What the client says of a request that got no answer; the last is its own fault: it has no
+#: file or port left.
+REFUSED, RESET, TIMEOUT, UNSENT = "refused", "reset", "timeout", "unsent"
+#: Servers close connections that are idle for longer; asking on one would be a gamble.
+_IDLE_S = 10.0
+#: Sent between two looks at what has arrived.
+_BURST = 32
+_TICK_S = 0.1
+_READ_BYTES = 65_536
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_LAST_CHUNK = b"0\r\n\r\n"
+
+
+class Reply(NamedTuple):
+    """What one request got. Times are in seconds."""
+
+    #: The request's place in their order.
+    number: int
+    #: Of HTTP, or `refused`, `reset`, `timeout` or `unsent`.
+    status: str
+    #: From the start of the load to the end of the answer.
+    ended_s: float
+    #: From the planned arrival.
+    latency_s: float
+    #: How much later than planned it was sent.
+    lag_s: float
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How the requests of a load are asked."""
+
+    #: What the request allows itself, as `X-Timeout-Ms`; none where it is None.
+    limit_ms: int | None
+    #: How many addresses of this machine the clients have.
+    addresses: int = 1
+    #: How long a client waits for an answer.
+    patience_s: float = 600.0
+
+
+def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
+    """A limit that the stack is told, and a client that waits little longer."""
+    return Manner(limit_ms, addresses, limit_ms / 1000 + GRACE_S)
+
+
+#: The seconds since the start at which another request is due after a reply; None for none.
+Next = Callable[[Reply], float | None]
+
+
+def ask_at(target: Target, arrivals: Iterable[float], manner: Manner) -> list[Reply]:
+    """An open loop: one request at each of the `arrivals`, seconds from now."""
+    replies: list[Reply] = []
+
+    def keep(reply: Reply) -> None:
+        replies.append(reply)
+
+    Generator(target, manner).run(arrivals, keep)
+    return replies
+
+
+def ask_again(
+    target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float
+) -> list[Reply]:
+    """A closed loop: each client asks again when it has its answer, and after a pause where
+    that was no 200."""
+    replies: list[Reply] = []
+
+    def keep(reply: Reply) -> float | None:
+        replies.append(reply)
+        again_s = reply.ended_s + (0.0 if reply.status == "200" else pause_s)
+        return again_s if again_s < seconds else None
+
+    Generator(target, manner).run([0.0] * clients, keep)
+    return replies
+
+
+class _Connection:
+    """A socket, and the request that waits on it."""
+
+    __slots__ = (
+        *("is_blocked", "number", "planned_s", "received", "sent_s", "socket"),
+        "unsent",
+    )
+
+    def __init__(self, opened: socket.socket) -> None:
+        self.socket = opened
+        self.number = 0
+        self.planned_s = self.sent_s = 0.0
+        self.unsent = self.received = b""
+        #: Whether the socket takes no more for now.
+        self.is_blocked = False
+
+
+class Generator:
+    """One load: connections are kept and used again, the last used first."""
+
+    def __init__(self, target: Target, manner: Manner) -> None:
+        parts = urlsplit(target.url)
+        self._address = (parts.hostname or "127.0.0.1", parts.port or 80)
+        self._messages = write_messages(target, manner.limit_ms)
+        self._manner = manner
+        self._tick = target.tick
+        self._epoll = select.epoll()
+        self._open: dict[int, _Connection] = {}
+        self._idle: list[_Connection] = []
+        #: By file descriptor, the one that has waited longest first.
+        self._waiting: OrderedDict[int, _Connection] = OrderedDict()
+        self._due: list[float] = []
+        self._number = 0
+
+    def run(self, arrivals: Iterable[float], keep: Callable[[Reply], object]) -> None:
+        """Sends a request at each of the arrivals, in seconds from now, and at each time that
+        `keep` returns for a reply. Returns when the last reply has been kept."""
+        allow_many_files()
+        self._keep = keep
+        self._due = sorted(arrivals)
+        self._began = time.perf_counter()
+        # To look through a model's libraries for garbage holds the loop for 0.1 s.
+        gc.freeze()
+        try:
+            self._work()
+        finally:
+            gc.unfreeze()
+            for connection in list(self._open.values()):
+                self._close(connection)
+            self._epoll.close()
+
+    def _work(self) -> None:
+        ticked_s = 0.0
+        while self._due or self._waiting:
+            self._send_due()
+            for fd, events in self._epoll.poll(self._find_pause()):
+                if events & select.EPOLLOUT:
+                    self._write(self._open[fd])
+                if events & ~select.EPOLLOUT and fd in self._open:
+                    self._read(self._open[fd])
+            self._end_overdue()
+            if self._now() - ticked_s >= _TICK_S:
+                ticked_s = self._now()
+                self._close_unused(ticked_s)
+                self._tick()
+
+    def _now(self) -> float:
+        return time.perf_counter() - self._began
+
+    def _find_pause(self) -> float:
+        """Until something is to be done, in seconds."""
+        until = self._now() + _TICK_S
+        if self._due:
+            until = min(until, self._due[0])
+        return max(0.0, until - self._now())
+
+    def _send_due(self) -> None:
+        for _ in range(_BURST):
+            if not self._due or self._due[0] > self._now():
+                return
+            self._ask(heapq.heappop(self._due))
+
+    def _ask(self, planned_s: float) -> None:
+        try:
+            connection = self._idle.pop() if self._idle else self._connect()
+        except OSError as error:
+            self._fail(planned_s, _name(error))
+            return
+        connection.number = self._number
+        connection.planned_s = planned_s
+        connection.sent_s = self._now()
+        connection.unsent = self._messages[self._number % len(self._messages)]
+        connection.received = b""
+        self._number += 1
+        self._waiting[connection.socket.fileno()] = connection
+        self._write(connection)
+
+    def _fail(self, planned_s: float, status: str) -> None:
+        """A request that found no connection."""
+        late_s = self._now() - planned_s
+        self._number += 1
+        self._tell(Reply(self._number - 1, status, self._now(), late_s, late_s))
+
+    def _connect(self) -> _Connection:
+        opened = socket.socket()
+        opened.setblocking(False)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            if self._manner.addresses > 1:
+                opened.bind((name_address(self._number % self._manner.addresses), 0))
+            with suppress(BlockingIOError):
+                opened.connect(self._address)
+        except OSError:
+            opened.close()
+            raise
+        connection = _Connection(opened)
+        self._open[opened.fileno()] = connection
+        self._epoll.register(opened.fileno(), select.EPOLLIN)
+        return connection
+
+    def _write(self, connection: _Connection) -> None:
+        """What cannot be sent at once is sent when the socket takes it."""
+        try:
+            sent = connection.socket.send(connection.unsent)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            # The server takes no more; it may have answered before.
+            self._read(connection, _name(error))
+            return
+        connection.unsent = connection.unsent[sent:]
+        if bool(connection.unsent) != connection.is_blocked:
+            connection.is_blocked = not connection.is_blocked
+            events = select.EPOLLOUT if connection.is_blocked else 0
+            self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
+
+    def _read(self, connection: _Connection, fault: str = RESET) -> None:
+        """An answer may come, and end the request, before all of it has been sent. Without
+        one the request ends with the fault."""
+        try:
+            received = connection.socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            received, fault = b"", REFUSED if fault == REFUSED else _name(error)
+        connection.received += received
+        if status := read_status(connection.received):
+            self._finish(connection, status)
+        elif not received:
+            self._finish(connection, fault)
+
+    def _finish(self, connection: _Connection, status: str) -> None:
+        """The request is over; the connection is kept where it may be used again."""
+        was_asked = self._waiting.pop(connection.socket.fileno(), None)
+        head = connection.received.partition(b"\r\n\r\n")[0].lower()
+        is_over = connection.unsent or b"connection: close" in head
+        if status.isdecimal() and was_asked and not is_over:
+            self._idle.append(connection)
+        else:
+            self._close(connection)
+        if was_asked:
+            now = self._now()
+            planned_s = connection.planned_s
+            lag_s = connection.sent_s - planned_s
+            self._tell(Reply(connection.number, status, now, now - planned_s, lag_s))
+
+    def _tell(self, reply: Reply) -> None:
+        again_s = self._keep(reply)
+        if isinstance(again_s, float):
+            heapq.heappush(self._due, again_s)
+
+    def _end_overdue(self) -> None:
+        last_s = self._now() - self._manner.patience_s
+        while self._waiting:
+            oldest = next(iter(self._waiting.values()))
+            if oldest.sent_s > last_s:
+                return
+            self._finish(oldest, TIMEOUT)
+
+    def _close_unused(self, now: float) -> None:
+        unused = 0
+        while unused < len(self._idle) and self._idle[unused].sent_s < now - _IDLE_S:
+            unused += 1
+        for connection in self._idle[:unused]:
+            self._close(connection)
+
+    def _close(self, connection: _Connection) -> None:
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if self._open.pop(connection.socket.fileno(), None):
+            connection.socket.close()
+
+
+def write_messages(target: Target, limit_ms: int | None) -> list[bytes]:
+    """The target's requests as they go over the wire."""
+    headers = {
+        "Host": urlsplit(target.url).netloc,
+        "Content-Type": "application/json",
+        **target.headers,
+        **({"X-Timeout-Ms": str(limit_ms)} if limit_ms else {}),
+    }
+    fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return [
+        f"POST {request.path} HTTP/1.1\r\n{fields}"
+        f"Content-Length: {len(request.body)}\r\n\r\n".encode()
+        + request.body
+        for request in target.requests
+    ]
+
+
+def read_status(received: bytes) -> str:
+    """The status of an answer that is complete; empty of one that is not."""
+    head_end = received.find(b"\r\n\r\n")
+    if head_end < 0:
+        return ""
+    if length := _LENGTH.search(received, 0, head_end):
+        is_complete = len(received) >= head_end + 4 + int(length[1])
+    else:
+        is_complete = received.endswith(_LAST_CHUNK)
+    return received[9:12].decode("ascii", "replace") if is_complete else ""
+
+
+def name_address(number: int) -> str:
+    """One of this machine's own addresses; the first is the usual one."""
+    return f"127.0.{number // 250}.{number % 250 + 1}"
+
+
+def allow_many_files() -> None:
+    """A connection is a file: as many as the system lets this process have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _name(error: OSError) -> str:
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL):
+        return UNSENT
+    return REFUSED if error.errno == errno.ECONNREFUSED else RESET

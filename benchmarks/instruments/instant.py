@@ -1,0 +1,52 @@
+"""A fake TorchServe that answers every row at once with its own text, to measure the
+gateway alone. `python -m benchmarks.instruments.instant` prints its port.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from gevent import socket
+from gevent.server import StreamServer
+
+_READY = {
+    "modelVersion": "1.0",
+    "batchSize": 64,
+    "maxBatchDelay": 0,
+    "minWorkers": 1,
+    "workers": [{"id": "9000", "status": "READY"}],
+    "jobQueueStatus": {"remainingCapacity": 4096, "pendingRequests": 0},
+}
+
+
+def serve(client: socket.socket, _: object) -> None:
+    """One connection of the gateway. A server of the shelf takes longer for a request than
+    the gateway does."""
+    stream = client.makefile("rb")
+    while request := stream.readline():
+        length = 0
+        while line := stream.readline().strip():
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        body = json.dumps(answer(request.decode(), stream.read(length))).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+
+
+def answer(request: str, body: bytes) -> Any:
+    """A row's answer, or a model's state."""
+    if request.startswith("POST"):
+        return {"translated": json.loads(body)["src_text"], "score": 0.0}
+    name = request.split()[1].rpartition("/")[2]
+    return [{"modelName": name, **_READY}]
+
+
+if __name__ == "__main__":
+    server = StreamServer(("127.0.0.1", 0), serve)
+    server.start()
+    sys.stdout.write(f"{server.server_port}\n")
+    sys.stdout.flush()
+    server.serve_forever()

@@ -1,0 +1,189 @@
+"""The CPU time and memory of a stack's processes, by program; model workers are counted
+apart from their parent, TorchServe's Java.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import psutil
+
+from benchmarks.instruments.load import Load
+from deploy.stack import Stack
+from deploy.supervision import PROGRAMS
+
+#: Each program's main process, from which all others descend.
+Leaders = Mapping[str, psutil.Process]
+#: CPU seconds by program and process.
+Clock = Mapping[str, Mapping[int, float]]
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a program's processes have together. Memory is in megabytes; resident memory
+    counts what several of them share for each, the proportional set size once."""
+
+    pss_mb: float
+    rss_mb: float
+    files: int
+    threads: int
+
+
+_TORCHSERVE, _WORKERS, _CLIENT = "torchserve", "workers", "client"
+
+
+def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
+    """The main processes of a stack that `python -m deploy` has started."""
+    return {program: stack.find_leader(program) for program in PROGRAMS}
+
+
+def measure_cost(leaders: Leaders, measure: Callable[[], Load]) -> Load:
+    """A load with what it cost each program; CPU also the client that made it."""
+    load, spent = measure_cpu(leaders, measure)
+    return replace(
+        load,
+        cpu_ms=divide(spent, load.answers),
+        memory_mb=measure_memory(leaders),
+    )
+
+
+def measure_cpu(
+    leaders: Leaders, work: Callable[[], Result]
+) -> tuple[Result, dict[str, float]]:
+    """What `work` returns, and the CPU seconds that each program and the client spent."""
+    before = _read_clock(leaders)
+    result = work()
+    return result, subtract(_read_clock(leaders), before)
+
+
+@contextmanager
+def deal_cores(leaders: Leaders) -> Iterator[None]:
+    """Gives the programs half of the cores, and this process the other half. Raises
+    ValueError where there is one core only."""
+    cores = sorted(os.sched_getaffinity(0))
+    half = len(cores) // 2
+    if not half:
+        raise ValueError("one core cannot be dealt out")
+    family = [process for part in _find_families(leaders).values() for process in part]
+    try:
+        _bind({psutil.Process(): cores[:half], **dict.fromkeys(family, cores[half:])})
+        yield
+    finally:
+        _bind(dict.fromkeys([psutil.Process(), *family], cores))
+
+
+def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
+    """Threads that are there keep their cores unless they are told one by one."""
+    for process, cores in places.items():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            for thread in process.threads():
+                os.sched_setaffinity(thread.id, cores)
+
+
+def measure_memory(leaders: Leaders) -> dict[str, float]:
+    """Megabytes of each program: proportional set size, in which memory shared by several
+    processes is counted once."""
+    return {
+        program: sum(map(_read_pss, family)) / 1e6
+        for program, family in _find_families(leaders).items()
+    }
+
+
+def measure_holdings(leaders: Leaders) -> dict[str, Holding]:
+    """What each program has, and supervisord, which has started them."""
+    families = _find_families(leaders)
+    supervisors = {leader.parent() for leader in leaders.values()} - {None}
+    families["supervisord"] = [process for process in supervisors if process]
+    return {program: _measure_holding(family) for program, family in families.items()}
+
+
+def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
+    """A process that ends meanwhile has nothing."""
+    pss = rss = files = threads = 0
+    for process in family:
+        with suppress(psutil.Error):
+            memory = process.memory_full_info()
+            files += process.num_fds()
+            threads += process.num_threads()
+            pss, rss = pss + memory.pss, rss + memory.rss
+    return Holding(pss / 1e6, rss / 1e6, files, threads)
+
+
+def sum_cpu(load: Load) -> float | None:
+    """Milliseconds per answer of all programs but the client; None where none was counted."""
+    return sum(ms for name, ms in load.cpu_ms.items() if name != _CLIENT) or None
+
+
+def sum_memory(load: Load) -> float | None:
+    """Megabytes of all programs; None where none was counted."""
+    return sum(load.memory_mb.values()) or None
+
+
+def subtract(after: Clock, before: Clock) -> dict[str, float]:
+    """CPU seconds between two clocks by program. A process that has come since then began
+    at 0; what one that has gone used since then is not known."""
+    return {
+        program: sum(
+            seconds - before.get(program, {}).get(pid, 0.0)
+            for pid, seconds in processes.items()
+        )
+        for program, processes in after.items()
+    }
+
+
+def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:
+    """Milliseconds per answer."""
+    return {
+        program: value * 1000 / max(1, answers) for program, value in seconds.items()
+    }
+
+
+def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
+    families = {
+        program: [leader, *leader.children(recursive=True)]
+        for program, leader in leaders.items()
+    }
+    if _TORCHSERVE in families:
+        families[_WORKERS] = _find_workers(families[_TORCHSERVE])
+        families[_TORCHSERVE] = [
+            process
+            for process in families[_TORCHSERVE]
+            if process not in families[_WORKERS]
+        ]
+    return families
+
+
+def _find_workers(family: Iterable[psutil.Process]) -> list[psutil.Process]:
+    return [
+        child
+        for process in family
+        if process.name() == "java"
+        for child in process.children(recursive=True)
+    ]
+
+
+def _read_clock(leaders: Leaders) -> Clock:
+    families = _find_families(leaders) | {_CLIENT: [psutil.Process()]}
+    return {
+        program: {process.pid: _read_cpu(process) for process in family}
+        for program, family in families.items()
+    }
+
+
+def _read_cpu(process: psutil.Process) -> float:
+    with suppress(psutil.NoSuchProcess):
+        times = process.cpu_times()
+        return float(times.user + times.system)
+    return 0.0
+
+
+def _read_pss(process: psutil.Process) -> int:
+    with suppress(psutil.NoSuchProcess):
+        return int(process.memory_full_info().pss)
+    return 0

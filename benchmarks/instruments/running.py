@@ -1,0 +1,252 @@
+"""The stack that is running, and stacks started for one measurement on their own ports
+and in their own directories.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+from benchmarks.instruments.processes import Leaders, find_leaders
+from contract.tasks import TRANSLATION
+from deploy import stack as stacks
+from deploy.stack import GATEWAY, ROOT, Stack, StackError
+from deploy.supervision import Supervision
+from torchserve_backend import catalog
+from torchserve_backend.devices import count_gpus
+from torchserve_backend.management import prediction_path, read_key
+
+START_S = 900
+_STOP_S = 180
+#: Beyond the offsets that the tests use, and below the ports that Linux gives to clients.
+_OFFSETS = range(12_000, 22_000, 500)
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where a stack is asked, and its processes."""
+
+    url: str
+    leaders: Leaders
+    #: Sent with every request.
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: Where a target language is asked, where that is not `/`.
+    paths: Mapping[str, str] = field(default_factory=dict)
+    #: Of TorchServe and its workers, where there is one.
+    metrics_url: str = ""
+
+
+def find_running(run: Path) -> Running:
+    """The stack that `make up` has started in this directory.
+
+    Raises StackError where there is none.
+    """
+    stack = stacks.read(run.resolve())
+    if stack is None or not Supervision(stack).is_running():
+        raise StackError("The stack is not running; `make up` starts it.")
+    return Running(stack.url, find_leaders(stack))
+
+
+#: Starts a stack in a directory, with a map and a model, for as long as it is entered.
+Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
+
+
+@contextmanager
+def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
+    """Brings a stack up with `python -m deploy`, and down again whatever happens; `model`
+    replaces the one that the map has for translation.
+
+    Raises StackError with what it said where it does not come up.
+    """
+    options = ["--map", str(map_path), "--port-offset", str(find_port_offset())]
+    if model:
+        options += ["--model", str(model)]
+    try:
+        _deploy("up", run, *options, timeout_s=START_S)
+        stack = stacks.read(run)
+        if stack is None:
+            raise StackError(f"{run} has no stack.")
+        yield Running(stack.url, find_leaders(stack), metrics_url=stack.metrics_url)
+    finally:
+        _deploy("down", run, timeout_s=_STOP_S)
+
+
+def reload(run: Path) -> None:
+    """`make reload` of the stack in this directory. Raises StackError with what it said."""
+    _deploy("reload", run, timeout_s=_STOP_S)
+
+
+@contextmanager
+def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
+    """The same stack, asked at TorchServe's own door. Raises StackError."""
+    routes = catalog.load(map_path, gpus=count_gpus()).routes
+    with start(run, map_path, model) as running:
+        stack = stacks.read(run)
+        assert stack is not None
+        yield Running(
+            stack.inference_url,
+            running.leaders,
+            {"Authorization": f"Bearer {read_key(stack.key_file, 'inference')}"},
+            {
+                language: prediction_path(model.name)
+                for (_, language), model in routes.items()
+            },
+        )
+
+
+@contextmanager
+def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
+    """A gateway with the map's models in its own process, without nginx and TorchServe.
+
+    Raises StackError where it does not get ready.
+    """
+    settings = {"GATEWAY_BACKEND": "embedded", "BABELGATE_MAP": str(map_path)}
+    with _start_gunicorn(run, settings) as running:
+        yield running
+
+
+@contextmanager
+def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
+    """One process of the gateway alone: TorchServe's place is taken by a server that
+    answers every row at once with its own text. Raises StackError."""
+    run.mkdir(parents=True, exist_ok=True)
+    key_file = run / "keys.json"
+    keys = dict.fromkeys(("inference", "management"), {"key": "any"})
+    key_file.write_text(json.dumps(keys), "utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.instruments.instant"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as instant:
+        try:
+            assert instant.stdout
+            url = f"http://127.0.0.1:{instant.stdout.readline().strip()}"
+            settings = {
+                "BABELGATE_MAP": str(map_path),
+                "BABELGATE_INFERENCE_URL": url,
+                "BABELGATE_MANAGEMENT_URL": url,
+                "BABELGATE_KEY_FILE": str(key_file),
+                "WEB_CONCURRENCY": "1",
+            }
+            with _start_gunicorn(run, settings) as running:
+                yield running
+        finally:
+            instant.terminate()
+
+
+@contextmanager
+def _start_gunicorn(run: Path, settings: Mapping[str, str]) -> Iterator[Running]:
+    port = GATEWAY + find_port_offset()
+    run.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | settings
+    environment["BABELGATE_GATEWAY_BIND"] = f"127.0.0.1:{port}"
+    gunicorn = Path(sys.executable).with_name("gunicorn")
+    command = [str(gunicorn), "--config", "gateway/gunicorn.conf.py"]
+    with (run / "gateway.log").open("w") as log:
+        process = psutil.Popen(
+            [*command, "gateway.app:create_app()"],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_ready(url, process)
+        yield Running(url, {"gateway": process})
+    finally:
+        process.terminate()
+        process.wait(_STOP_S)
+
+
+def _wait_until_ready(url: str, process: psutil.Popen) -> None:
+    give_up_at = time.monotonic() + START_S
+    while time.monotonic() < give_up_at and process.poll() is None:
+        with suppress(requests.RequestException):
+            if requests.get(f"{url}/readyz", timeout=5).ok:
+                return
+        time.sleep(0.3)
+    raise StackError(f"The gateway at {url} does not get ready; see its log.")
+
+
+def find_port_offset() -> int:
+    """An offset at which every port of a stack is free. Raises StackError."""
+    for offset in _OFFSETS:
+        if _is_free(offset):
+            return offset
+    raise StackError("No free ports for a stack.")
+
+
+def write_map(
+    path: Path,
+    settings: Mapping[str, Any],
+    languages: Collection[str] = (),
+    *,
+    device: Any = None,
+    task: str = TRANSLATION,
+) -> Path:
+    """The map as it ships with this task alone and other `settings` for it, only these
+    languages where some are named, and on another `device` where one is. Raises ValueError
+    where a language is not in the map."""
+    shipped = json.loads(catalog.MAP.read_text("utf-8"))
+    content = {task: shipped.get(task, {}) | dict(settings)}
+    if task == TRANSLATION:
+        content |= {"cuda_id": _choose_languages(shipped["cuda_id"], languages, device)}
+    elif device:
+        content[task]["devices"] = device
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2), "utf-8")
+    return path
+
+
+def _choose_languages(
+    shipped: Mapping[str, Any], languages: Collection[str], device: Any
+) -> dict[str, Any]:
+    missing = set(languages) - set(shipped)
+    if missing:
+        raise ValueError(f"not in the map: {', '.join(sorted(missing))}")
+    return {
+        language: device or own
+        for language, own in shipped.items()
+        if not languages or language in languages
+    }
+
+
+def _is_free(offset: int) -> bool:
+    try:
+        Stack(Path(), Path(), None, offset).check_ports()
+    except StackError:
+        return False
+    return True
+
+
+def _deploy(command: str, run: Path, *options: str, timeout_s: float) -> None:
+    """In a session of its own: Ctrl-C ends the benchmark, which then takes the stack down;
+    the taking down is not to be interrupted."""
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy", command, "--run-dir", str(run), *options],
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        start_new_session=True,
+    )
+    if done.returncode != 0:
+        raise StackError(
+            f"`deploy {command}` of {run} failed:\n{done.stdout}{done.stderr}"
+        )

@@ -1,0 +1,79 @@
+"""A task's handler as TorchServe loads it, measured without HTTP and queues."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.instruments.passes import MemoryEnds, Pass, Unsupported
+from handlers.base import ModelConfig, Row, TaskError, TaskHandler, find_handler
+from torchserve_backend import archiver, checkpoint
+from torchserve_backend.catalog import CPU, Model
+
+_NO_MEMORY = "out-of-memory"
+
+
+@dataclass(frozen=True)
+class TaskSubject:
+    """A model of the map on one of its devices; its items are bodies of requests."""
+
+    model: Model
+
+    @property
+    def label(self) -> tuple[str, ...]:
+        """The device as the map names it."""
+        return (self.model.devices[0],)
+
+    @property
+    def device(self) -> str:
+        """`cpu` or `cuda`."""
+        return "cuda" if self.model.is_on_gpu else CPU
+
+    def prepare(self, cache: Path) -> Path:
+        """Fetches or converts the model where it has to be. Raises Unsupported."""
+        try:
+            return checkpoint.prepare(self.model, cache)
+        except ValueError as error:
+            raise Unsupported(str(error)) from error
+
+    def load(self, directory: Path) -> TaskRunner:
+        """The handler after its `setup`."""
+        handler = find_handler(self.model.task)()
+        index = int(self.model.devices[0]) if self.model.is_on_gpu else 0
+        options = archiver.describe_handler(self.model, directory)
+        handler.load(ModelConfig(directory, self.device, index, options))
+        return TaskRunner(handler)
+
+
+@dataclass(frozen=True)
+class TaskRunner:
+    """A handler that is ready."""
+
+    handler: TaskHandler[Any]
+
+    def run(self, batches: Sequence[Sequence[bytes]]) -> Pass:
+        """Times the handler's `run` alone. Raises MemoryEnds where a batch was halved or a
+        row did not fit, and RuntimeError where a row has another error."""
+        items = [[self._parse(body) for body in batch] for batch in batches]
+        tokens = 0
+        began = time.perf_counter()
+        for batch in items:
+            self.handler.statistics = Counter()
+            _check(self.handler.run(batch), self.handler.statistics)
+            tokens += self.handler.statistics["BabelgateTokens"]
+        return Pass(time.perf_counter() - began, tokens)
+
+    def _parse(self, body: bytes) -> Any:
+        return self.handler.parse(Row(body))
+
+
+def _check(answers: Sequence[Any], statistics: Mapping[str, int]) -> None:
+    errors = [answer for answer in answers if isinstance(answer, TaskError)]
+    if statistics["BabelgateHalvedPacks"] or any(e.slug == _NO_MEMORY for e in errors):
+        raise MemoryEnds("they are run in halves")
+    if errors:
+        raise RuntimeError(f"a row was answered {errors[0].slug}: {errors[0]}")

@@ -1,0 +1,1 @@
+"""Benchmarks of Babelgate alone, one command per file."""

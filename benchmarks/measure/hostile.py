@@ -1,0 +1,231 @@
+"""`python -m benchmarks hostile`: what hostile texts cost the gateway at two sizes, and
+how long other requests wait meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import requests
+import typer
+
+from benchmarks.figures import show
+from benchmarks.instruments.load import Client, Request
+from benchmarks.instruments.processes import measure_cpu
+from benchmarks.instruments.running import (
+    Running,
+    find_running,
+    start_gateway,
+    write_map,
+)
+from benchmarks.measure.hostile_texts import SHAPES, Shape
+from benchmarks.options import (
+    console,
+    explain_errors,
+    publish,
+    show_progress,
+)
+from benchmarks.report import Content, Table
+
+#: What is promised: the CPU of a whole text, against that of half of it, and in seconds;
+#: and the longest that others wait.
+RATIO, CPU_S, WAIT_MS = 2.2, 3.0, 250.0
+#: Less CPU than that is no measure of a ratio: the system counts hundredths of a second.
+NOISE_S = 0.25
+_TARGET = "fr"
+_PAUSE_S = 0.01
+_SENTENCE = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": _TARGET}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds of the gateway and its readers for half of a text and for all of it."""
+
+    shape: str
+    format: str
+    half_s: float
+    whole_s: float
+    #: Of HTTP; of several all.
+    status: str
+
+    @property
+    def ratio(self) -> float:
+        """How many times as much the whole costs; 1 where it costs next to nothing."""
+        return self.whole_s / self.half_s if self.whole_s > NOISE_S else 1.0
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The longest that others waited while texts were answered."""
+
+    texts: int
+    seconds: float
+    asked: int
+    health_ms: float
+    sentence_ms: float
+
+
+def command(
+    *,
+    kilobytes: Annotated[int, typer.Option(help="Of a whole text.", min=2)] = 1040,
+    rounds: Annotated[
+        int,
+        typer.Option(
+            help="How often each cost is measured; the smallest counts.", min=1
+        ),
+    ] = 2,
+    at_once: Annotated[int, typer.Option(help="Texts at a time.", min=1)] = 10,
+    run_dir: Annotated[
+        Path | None,
+        typer.Option(help="Ask the stack running here, and not a gateway alone."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
+        "run/benchmark-hostile.json"
+    ),
+) -> None:
+    """The gateway's CPU for hostile texts, and what others wait meanwhile."""
+    with explain_errors(), TemporaryDirectory() as folder:
+        with _find(run_dir, Path(folder)) as running:
+            _ask(running.url, SHAPES[0], kilobytes * 1000)  # starts the readers
+            costs = _measure_all(running, kilobytes * 1000, rounds)
+            chosen = choose(costs, at_once)
+            waits = measure_waits(running.url, chosen, kilobytes * 1000)
+        console.print(describe(costs, waits))
+        options = {"kilobytes": kilobytes, "at_once": at_once, "run_dir": run_dir}
+        limits = {"ratio": RATIO, "cpu_s": CPU_S, "wait_ms": WAIT_MS}
+        results = {"limits": limits, "costs": costs, "waits": waits}
+        publish(out, tabulate(costs), Content("hostile", options, results))
+
+
+def _measure_all(running: Running, size_bytes: int, rounds: int) -> list[Cost]:
+    costs = []
+    with show_progress(len(SHAPES)) as bar:
+        for shape in SHAPES:
+            bar.say(shape.name)
+            costs.append(measure(running, shape, size_bytes, rounds))
+            bar.tick()
+    return costs
+
+
+def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cost:
+    """Requests with half of the text, and with all of it."""
+    statuses: set[str] = set()
+
+    def spend(size: int) -> float:
+        _, spent = measure_cpu(
+            running.leaders, lambda: statuses.add(_ask(running.url, shape, size))
+        )
+        return spent["gateway"]
+
+    return Cost(
+        shape.name,
+        "html" if shape.is_html else "text",
+        min(spend(size_bytes // 2) for _ in range(rounds)),
+        min(spend(size_bytes) for _ in range(rounds)),
+        " ".join(sorted(statuses)),
+    )
+
+
+def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
+    """The shapes that cost most, as often as it takes to have so many."""
+    order = sorted(costs, key=lambda cost: -cost.whole_s)[:number]
+    by_name = {shape.name: shape for shape in SHAPES}
+    chosen = [by_name[cost.shape] for cost in order]
+    return [chosen[i % len(chosen)] for i in range(number)]
+
+
+def measure_waits(url: str, shapes: Sequence[Shape], size_bytes: int) -> Waits:
+    """Has all texts answered at once, and asks after the gateway's health and for a sentence
+    until that is done."""
+    bodies = [_write(shape, size_bytes) for shape in shapes]
+    began = time.perf_counter()
+    health: list[float] = []
+    sentence: list[float] = []
+    with ThreadPoolExecutor(len(shapes)) as pool, requests.Session() as session:
+        under_way = [pool.submit(_send, url, body) for body in bodies]
+        while not all(answer.done() for answer in under_way):
+            health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
+            sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
+            time.sleep(_PAUSE_S)
+    return Waits(
+        len(shapes),
+        time.perf_counter() - began,
+        len(health),
+        max(health, default=0.0),
+        max(sentence, default=0.0),
+    )
+
+
+def describe(costs: Sequence[Cost], waits: Waits) -> str:
+    """The result in three sentences."""
+    ratio = max(cost.ratio for cost in costs)
+    cpu_s = max(cost.whole_s for cost in costs)
+    wait_ms = max(waits.health_ms, waits.sentence_ms)
+    return (
+        f"A text twice as long costs at most {ratio:.2f} times the CPU:"
+        f" {_judge(ratio, RATIO)}.\n"
+        f"The dearest costs {cpu_s:.2f} s: {_judge(cpu_s, CPU_S)}.\n"
+        f"While {waits.texts} were answered in {waits.seconds:.1f} s, {waits.asked} looks"
+        f" at the health took {show(waits.health_ms)} ms at most, as many sentences"
+        f" {show(waits.sentence_ms)} ms: {_judge(wait_ms, WAIT_MS)}."
+    )
+
+
+def tabulate(costs: Sequence[Cost]) -> Table:
+    """One row per shape, the dearest first."""
+    rows = tuple(
+        (
+            *(cost.shape, cost.format, cost.status),
+            *(f"{cost.half_s:.2f}", f"{cost.whole_s:.2f}", f"{cost.ratio:.2f}"),
+        )
+        for cost in sorted(costs, key=lambda cost: -cost.whole_s)
+    )
+    headers = ("shape", "format", "status", "half, CPU s", "whole, CPU s", "ratio")
+    return Table(headers, rows)
+
+
+def _judge(value: float, limit: float) -> str:
+    return f"{'within' if value <= limit else 'over'} {limit:g}"
+
+
+@contextmanager
+def _find(run_dir: Path | None, folder: Path) -> Iterator[Running]:
+    if run_dir:
+        yield find_running(run_dir)
+        return
+    map_path = write_map(folder / "map.json", {}, [_TARGET], device="cpu")
+    with start_gateway(folder / "run", map_path) as running:
+        yield running
+
+
+def _write(shape: Shape, size_bytes: int) -> Request:
+    wanted = {
+        "src_lang": "en",
+        "src_text": shape.write(size_bytes),
+        "tgt_lang": _TARGET,
+        "format": "html" if shape.is_html else "text",
+    }
+    return Request(json.dumps(wanted, ensure_ascii=False).encode())
+
+
+def _ask(url: str, shape: Shape, size_bytes: int) -> str:
+    return _send(url, _write(shape, size_bytes))
+
+
+def _send(url: str, request: Request) -> str:
+    with closing(Client(url)) as client:
+        return client.ask(request)
+
+
+def _measure_ms(ask: Callable[[], requests.Response]) -> float:
+    began = time.perf_counter()
+    ask().raise_for_status()
+    return (time.perf_counter() - began) * 1000

@@ -1,0 +1,137 @@
+"""A realistic mix of requests: sentences, lists, documents, HTML and mistakes, and
+clients that send slowly or hang up.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.instruments.load import Request
+from benchmarks.instruments.sentences import draw, write_document
+from handlers.engine.translation.m2m100 import Sentence
+
+SENTENCE = "sentence"
+#: How many of a hundred requests each is.
+SHARES = {SENTENCE: 75, "list": 8, "document": 2, "HTML": 7, "mistake": 8}
+_LIST_TEXTS, _DOCUMENT_BYTES = 5, 2000
+_PATIENCE_S = 40.0
+_SLOW_PARTS = 5
+
+
+#: What a client does with a connection and a request until it is told to stop.
+Act = Callable[[threading.Event, socket.socket, bytes], None]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A request, and the status that it is to get."""
+
+    kind: str
+    request: Request
+    status: str = "200"
+
+
+def draw_medley(
+    count: int, languages: Sequence[str] = (), *, seed: int = 0
+) -> list[Piece]:
+    """So many requests of all kinds in random order, into these languages or any."""
+    rng = random.Random(seed)
+    kinds = rng.choices(list(SHARES), list(SHARES.values()), k=count)
+    sentences = iter(draw(count * _LIST_TEXTS, languages, seed=seed))
+    return [_make_piece(rng, kind, sentences) for kind in kinds]
+
+
+def _make_piece(rng: random.Random, kind: str, sentences: Iterator[Sentence]) -> Piece:
+    sentence = next(sentences)
+    body: dict[str, Any] = {
+        "src_lang": sentence.source,
+        "src_text": sentence.text,
+        "tgt_lang": sentence.target,
+    }
+    match kind:
+        case "list":
+            body["src_text"] = [sentence.text] * _LIST_TEXTS
+        case "document":
+            body["src_text"] = write_document(
+                sentence.source, _DOCUMENT_BYTES, seed=rng.randrange(2**32)
+            )
+        case "HTML":
+            body["src_text"] = f"<ul><li>{sentence.text}</li><li><b>1</b></li></ul>"
+            body["format"] = "html"
+        case "mistake":
+            return _make_mistake(rng, body)
+    return Piece(kind, Request(_encode(body), "/translate"))
+
+
+def _make_mistake(rng: random.Random, body: Mapping[str, Any]) -> Piece:
+    content, path, status = rng.choice(
+        [
+            (_encode({**body, "tgt_lang": "xx"}), "/translate", "422"),
+            (_encode({**body, "src_text": 7}), "/translate", "422"),
+            (_encode(body)[:-2], "/translate", "400"),
+            (_encode(body), "/no/such/path", "404"),
+            (_encode({**body, "src_text": "a" * (1 << 20)}), "/translate", "413"),
+        ]
+    )
+    return Piece("mistake", Request(content, path), status)
+
+
+def _encode(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode()
+
+
+@contextmanager
+def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
+    """Beside the block, one after the other and with a pause between: a client that sends
+    its request slowly, and one that hangs up before it is answered."""
+    stop = threading.Event()
+    parts = urlsplit(url)
+    address = (parts.hostname or "", parts.port or 80)
+
+    def repeat(act: Act) -> None:
+        rng = random.Random(0)
+        while not stop.wait(pause_s):
+            message = _write_message(rng.choice(pieces).request.body)
+            with (
+                suppress(OSError),
+                socket.create_connection(address, _PATIENCE_S) as client,
+            ):
+                act(stop, client, message)
+
+    threads = [
+        threading.Thread(target=repeat, args=(act,)) for act in (_send_slowly, _leave)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _write_message(body: bytes) -> bytes:
+    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def _send_slowly(stop: threading.Event, client: socket.socket, message: bytes) -> None:
+    size = len(message) // _SLOW_PARTS + 1
+    for start in range(0, len(message), size):
+        client.sendall(message[start : start + size])
+        stop.wait(0.2)
+    client.recv(1 << 16)
+
+
+def _leave(stop: threading.Event, client: socket.socket, message: bytes) -> None:
+    client.sendall(message)
+    stop.wait(0.02)

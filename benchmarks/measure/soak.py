@@ -1,0 +1,277 @@
+"""`python -m benchmarks soak`: a stack under the same mixed load for an hour, and
+whether anything grows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+import typer
+
+from benchmarks.figures import percentile, show
+from benchmarks.instruments import bare, running
+from benchmarks.instruments.arrivals import draw_arrivals
+from benchmarks.instruments.generator import Generator, Manner, Reply, ask_again
+from benchmarks.instruments.load import Target
+from benchmarks.instruments.processes import Holding, find_leaders, measure_holdings
+from benchmarks.measure.medley import SENTENCE, Piece, draw_medley, visit
+from benchmarks.measure.trend import Series, Trend, find_trend
+from benchmarks.options import (
+    DEFAULT_RUN,
+    Model,
+    Plot,
+    Setting,
+    check_plot,
+    console,
+    explain_errors,
+    publish,
+    publish_plot,
+    read_settings,
+    read_words,
+    show_progress,
+)
+from benchmarks.plots import Chart
+from benchmarks.report import Content, Table
+from deploy import stack as stacks
+
+_PIECES = 5000
+#: Clients and length of the look for the capacity.
+_CLIENTS, _LOOK_S = 64, 10.0
+_ADDRESSES, _PATIENCE_S, _VISIT_S = 50, 40.0, 1.0
+_TICKS_PER_S = 10
+#: By unit, what is too little to be called growth: a batch more under way, another thread
+#: of a pool, the clock of a shared machine.
+SLACK = {"PSS MB": 2.0, "RSS MB": 2.0, "files": 2.0, "threads": 2.0, "ms": 2.0}
+_HEADERS = ("", "", "first quarter", "last quarter", "change", "per hour", "flat")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A look at a stack."""
+
+    #: Since the start of the load.
+    at_s: float
+    holdings: Mapping[str, Holding]
+    #: Latencies of the sentences answered since the last look.
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+@dataclass
+class Diary:
+    """What happens while the load lasts."""
+
+    pieces: Sequence[Piece]
+    samples: list[Sample] = field(default_factory=list)
+    #: How often what was not expected came, by kind and status.
+    surprises: Counter[str] = field(default_factory=Counter)
+    answers: int = 0
+    _recent_ms: list[float] = field(default_factory=list)
+
+    def keep(self, reply: Reply) -> None:
+        """Takes a reply down."""
+        piece = self.pieces[reply.number % len(self.pieces)]
+        self.answers += 1
+        if reply.status != piece.status:
+            self.surprises[f"{piece.kind}: {reply.status}"] += 1
+        elif piece.kind == SENTENCE:
+            self._recent_ms.append(reply.latency_s * 1000)
+
+    def sample(self, at_s: float, holdings: Mapping[str, Holding]) -> None:
+        """Takes a look down."""
+        recent, self._recent_ms = self._recent_ms, []
+        self.samples.append(
+            Sample(at_s, holdings, percentile(recent, 0.5), percentile(recent, 0.95))
+        )
+
+
+def command(
+    *,
+    minutes: Annotated[float, typer.Option(help="Length of the load.")] = 60,
+    share: Annotated[
+        float, typer.Option(help="Of the capacity.", min=0.01, max=1)
+    ] = 0.5,
+    every_s: Annotated[float, typer.Option(help="Between two looks.")] = 10,
+    reload_minutes: Annotated[
+        float, typer.Option(help="Between two reloads; 0 for none.", min=0)
+    ] = 10,
+    languages: Annotated[
+        str, typer.Option(help="Serve these languages only, and no other of the map.")
+    ] = "",
+    model: Model = "models/phrasebook",
+    setting: Setting = None,
+    folder: Annotated[
+        Path, typer.Option(help="For the stack's run directory.")
+    ] = DEFAULT_RUN / "soak",
+    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
+        "run/benchmark-soak.json"
+    ),
+    plot: Plot = None,
+) -> None:
+    """Memory, open files, threads and latency of a stack of its own under a steady load.
+
+    Sentences, lists, documents, HTML and mistakes arrive at random, beside clients who send
+    slowly or hang up, and a reload now and then. Flat is what has grown by 2 % at most from
+    the first quarter to the last, after a warm-up of a fifth.
+    """
+    with explain_errors():
+        check_plot(plot)
+        served = read_words(languages)
+        settings = read_settings(setting or ())
+        diary = Diary(draw_medley(_PIECES, served))
+        map_path = running.write_map(folder.resolve() / "map.json", settings, served)
+        run = folder.resolve() / "run"
+        with running.start(run, map_path, bare.find_model(model)) as stack:
+            target = Target(stack.url, [piece.request for piece in diary.pieces])
+            rate = share * _find_capacity(target)
+            console.print(f"{show(rate)} requests/s for {minutes:g} minutes")
+            with (
+                _look_every(every_s, run, diary),
+                _reload_every(reload_minutes * 60, run, diary),
+                visit(stack.url, diary.pieces, _VISIT_S),
+            ):
+                _load(target, diary, rate, minutes * 60)
+        trends = find_trends(diary.samples)
+        console.print(*describe(diary, trends), sep="\n", markup=False, soft_wrap=True)
+        options = {"minutes": minutes, "rate": rate, "map": settings, "model": model}
+        results = {
+            "trends": trends,
+            "surprises": diary.surprises,
+            "samples": diary.samples,
+        }
+        publish(out, tabulate(trends), Content("soak", options, results))
+        publish_plot(plot, chart(diary.samples))
+
+
+def find_trends(samples: Sequence[Sample]) -> list[Trend]:
+    """Trends of every program's measures and of the latency; none of too few samples."""
+    trends = (find_trend(series, SLACK[series.unit]) for series in list_series(samples))
+    return [trend for trend in trends if trend]
+
+
+def list_series(samples: Sequence[Sample]) -> list[Series]:
+    """The samples by what they measure."""
+    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for sample in samples:
+        for part, unit, value in _list_values(sample):
+            points.setdefault((part, unit), []).append((sample.at_s, value))
+    return [Series(part, unit, values) for (part, unit), values in points.items()]
+
+
+def _list_values(sample: Sample) -> Iterator[tuple[str, str, float]]:
+    for program, held in sample.holdings.items():
+        yield program, "PSS MB", held.pss_mb
+        yield program, "RSS MB", held.rss_mb
+        yield program, "files", held.files
+        yield program, "threads", held.threads
+    for name, value in (("p50", sample.p50_ms), ("p95", sample.p95_ms)):
+        if value is not None:
+            yield name, "ms", value
+
+
+def describe(diary: Diary, trends: Sequence[Trend]) -> list[str]:
+    """What is not flat, and what came that nobody expected."""
+    grown = [
+        f"{trend.part}, {trend.unit}: grown by {trend.change:.1%}"
+        for trend in trends
+        if not trend.is_flat
+    ]
+    surprises = [f"{count} x {what}" for what, count in diary.surprises.most_common()]
+    return [
+        f"{diary.answers} answers; not as expected: {', '.join(surprises) or 'none'}",
+        *(grown or ["Everything is flat."]),
+    ]
+
+
+def tabulate(trends: Sequence[Trend]) -> Table:
+    """A row per measure."""
+    return Table(
+        _HEADERS,
+        tuple(
+            (
+                *(trend.part, trend.unit, show(trend.first), show(trend.last)),
+                *(f"{trend.change:+.1%}", f"{trend.slope_per_hour:+.2f}"),
+                "yes" if trend.is_flat else "no",
+            )
+            for trend in trends
+        ),
+    )
+
+
+def chart(samples: Sequence[Sample]) -> list[Chart]:
+    """A picture per unit, over minutes."""
+    lines: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for series in list_series(samples):
+        points = [(time_s / 60, value) for time_s, value in series.points]
+        lines.setdefault(series.unit, {})[series.part] = points
+    return [Chart(unit, "minutes", unit, parts) for unit, parts in lines.items()]
+
+
+def _find_capacity(target: Target) -> float:
+    """Requests/s of clients who wait for their answers."""
+    manner = Manner(None, _ADDRESSES, _PATIENCE_S)
+    replies = ask_again(target, manner, clients=_CLIENTS, seconds=_LOOK_S, pause_s=0.0)
+    return len(replies) / max(_LOOK_S, max(reply.ended_s for reply in replies))
+
+
+def _load(target: Target, diary: Diary, rate: float, seconds: float) -> None:
+    with show_progress(seconds * _TICKS_PER_S) as bar:
+        asked = Target(target.url, target.requests, bar.tick)
+        manner = Manner(None, _ADDRESSES, _PATIENCE_S)
+        Generator(asked, manner).run(draw_arrivals(rate, seconds, 0), diary.keep)
+
+
+@contextmanager
+def _look_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
+    began = time.monotonic()
+
+    def look() -> None:
+        stack = stacks.read(run)
+        # A program that is being started anew is seen the next time.
+        with suppress(psutil.Error, OSError, ValueError, KeyError):
+            holdings = measure_holdings(find_leaders(stack)) if stack else {}
+            diary.sample(time.monotonic() - began, holdings)
+
+    with _repeat(look, pause_s):
+        yield
+
+
+@contextmanager
+def _reload_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
+    def reload() -> None:
+        try:
+            running.reload(run)
+        except stacks.StackError:
+            diary.surprises["reload: refused"] += 1
+
+    if not pause_s:
+        yield
+        return
+    with _repeat(reload, pause_s):
+        yield
+
+
+@contextmanager
+def _repeat(act: Callable[[], None], pause_s: float) -> Iterator[None]:
+    """In a thread, again and again for as long as the block lasts."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(pause_s):
+            act()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,216 @@
+"""`python -m benchmarks study`: how long a model's handler takes at every batch size."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.figures import show
+from benchmarks.instruments import running
+from benchmarks.instruments.passes import Measurement, Plan, Skipped
+from benchmarks.instruments.tasks import TaskSubject
+from benchmarks.instruments.workload import draw_requests
+from benchmarks.options import (
+    Plot,
+    Task,
+    check_plot,
+    console,
+    explain_errors,
+    measure_all,
+    publish,
+    publish_plot,
+    read_numbers,
+    read_range,
+    read_settings,
+    read_words,
+)
+from benchmarks.plots import Chart
+from benchmarks.report import Content, Table
+from contract.tasks import TRANSLATION
+from torchserve_backend import catalog
+from torchserve_backend.devices import count_gpus
+
+#: Of a pass; of a larger batch one is a pass.
+_PASS_ITEMS = 64
+#: The knee is the smallest batch that has so much of the best throughput.
+_KNEE_SHARE = 0.9
+_HEADERS = (
+    *("device", "batch", "ms per batch", "ms per item", "items/s", "tokens/s"),
+    *("memory MB", "GPU MB", ""),
+)
+
+
+def command(
+    *,
+    task: Task = TRANSLATION,
+    model: Annotated[
+        str, typer.Option(help="A directory or hub name; the task's own otherwise.")
+    ] = "",
+    devices: Annotated[
+        str, typer.Option(help="`cpu` and numbers of GPUs, with commas between.")
+    ] = "cpu",
+    batches: Annotated[
+        str, typer.Option(help="Numbers of items in a batch.")
+    ] = "1,2,4,8,16,32,64,128,256",
+    repetitions: Annotated[int, typer.Option(help="Passes that count.", min=1)] = 10,
+    limit_s: Annotated[
+        float, typer.Option(help="No pass of a batch size begins after so long.")
+    ] = 30,
+    language: Annotated[str, typer.Option(help="To translate into.")] = "fr",
+    tokens: Annotated[
+        str, typer.Option(help="LEAST-MOST: texts of about so many tokens.")
+    ] = "",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="KEY=VALUE in the task's section of the map."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
+        "run/benchmark-study.json"
+    ),
+    plot: Plot = None,
+) -> None:
+    """Time, throughput and memory of a model's handler, batch size by batch size.
+
+    The handler is loaded as TorchServe loads it, each device in a process of its own. The
+    knee is the smallest batch with nine tenths of the best throughput.
+    """
+    with explain_errors():
+        check_plot(plot)
+        sizes = tuple(sorted(read_numbers(batches)))
+        requests = draw_requests(
+            task,
+            max(_PASS_ITEMS, *sizes),
+            targets=[language],
+            tokens=read_range(tokens),
+        )
+        settings = read_settings(setting or ()) | ({"model": model} if model else {})
+        plans = [
+            Plan(
+                TaskSubject(_find_model(task, language, device, settings)),
+                batches=sizes,
+                items=tuple(request.body for request in requests),
+                pass_items=_PASS_ITEMS,
+                repetitions=repetitions,
+                limit_s=limit_s,
+            )
+            for device in read_words(devices)
+        ]
+        results = measure_all(plans)
+        measured = [result for result in results if isinstance(result, Measurement)]
+        skipped = [result for result in results if isinstance(result, Skipped)]
+        for reason in skipped:
+            console.print(f"{' '.join(reason.label)}: {reason.reason}", markup=False)
+        options = {"task": task, "settings": settings}
+        content = Content("study", options, {"measured": measured, "skipped": skipped})
+        publish(out, tabulate(measured), content)
+        write_csv(out.with_suffix(".csv"), measured)
+        publish_plot(plot, list(chart(measured)))
+
+
+def find_knee(measured: Sequence[Measurement]) -> Measurement:
+    """Of one device."""
+    best = max(m.items_per_s.median for m in measured)
+    return next(m for m in measured if m.items_per_s.median >= _KNEE_SHARE * best)
+
+
+def tabulate(measured: Sequence[Measurement]) -> Table:
+    """A row per device and batch size; the knee is marked."""
+    knees = [find_knee(group) for group in _by_device(measured)]
+    return Table(
+        _HEADERS,
+        tuple(
+            (
+                *(*m.label, str(m.batch), str(m.ms_per_batch), show(m.ms_per_item)),
+                *(show(m.items_per_s.median), show(m.tokens_per_s)),
+                *(
+                    show(m.memory_mb),
+                    show(m.gpu_memory_mb),
+                    "knee" if m in knees else "",
+                ),
+            )
+            for m in measured
+        ),
+    )
+
+
+def write_csv(path: Path, measured: Sequence[Measurement]) -> None:
+    """A row per device and batch size."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(
+            (
+                *(
+                    "device",
+                    "batch",
+                    "repetitions",
+                    "ms_per_batch",
+                    "ms_least",
+                    "ms_most",
+                ),
+                *("ms_per_item", "items_per_s", "tokens_per_s", "memory_mb", "gpu_mb"),
+            )
+        )
+        for m in measured:
+            ms = m.ms_per_batch
+            writer.writerow(
+                (
+                    *(*m.label, m.batch, m.repetitions, ms.median, ms.low, ms.high),
+                    *(m.ms_per_item, m.items_per_s.median, m.tokens_per_s),
+                    *(m.memory_mb, m.gpu_memory_mb),
+                )
+            )
+
+
+def chart(measured: Sequence[Measurement]) -> Iterator[Chart]:
+    """Time per item and throughput over batch size, a line per device."""
+    yield _draw(measured, "Time", "ms per item", lambda m: m.ms_per_item)
+    yield _draw(measured, "Throughput", "items/s", lambda m: m.items_per_s.median)
+
+
+def _draw(
+    measured: Sequence[Measurement],
+    title: str,
+    y_label: str,
+    read: Callable[[Measurement], float],
+) -> Chart:
+    groups = _by_device(measured)
+    return Chart(
+        title,
+        "batch",
+        y_label,
+        {
+            " ".join(group[0].label): [(m.batch, read(m)) for m in group]
+            for group in groups
+        },
+        is_logarithmic=True,
+        dots={"knee": [(m.batch, read(m)) for m in map(find_knee, groups)]}
+        if groups
+        else {},
+    )
+
+
+def _by_device(measured: Sequence[Measurement]) -> list[list[Measurement]]:
+    groups: dict[tuple[str, ...], list[Measurement]] = {}
+    for measurement in measured:
+        groups.setdefault(measurement.label, []).append(measurement)
+    return list(groups.values())
+
+
+def _find_model(
+    task: str, language: str, device: str, settings: Mapping[str, Any]
+) -> catalog.Model:
+    """As the map would have it."""
+    with tempfile.TemporaryDirectory() as folder:
+        map_path = running.write_map(
+            Path(folder) / "map.json",
+            settings,
+            [language],
+            device=device,
+            task=task,
+        )
+        return catalog.load(map_path, gpus=count_gpus()).models[0]

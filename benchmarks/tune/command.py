@@ -1,0 +1,216 @@
+"""`python -m benchmarks tune`: finds the configuration with the highest throughput
+within an SLA, and confirms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+
+from benchmarks.options import Bar, check_plot, console, explain_errors, show_progress
+from benchmarks.tune import report as tuning_report
+from benchmarks.tune import search
+from benchmarks.tune.plan import Combination, Plan, PlanError, read_plan
+from benchmarks.tune.report import Outcome
+from benchmarks.tune.trials import Trial, run_trial, write_map
+
+#: Of the time, what the first rung may take: combinations that it has not come to by then
+#: are not tried.
+_FIRST_SHARE = 0.6
+_INTERRUPTED = 130
+_TRIAL = TypeAdapter(Trial)
+
+
+def command(
+    plan: Annotated[Path, typer.Argument(help="A YAML file; see docs/tuning.md.")],
+    *,
+    out: Annotated[
+        Path, typer.Option(help="For the results; a run that broke off goes on here.")
+    ] = Path("run/tune"),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget the results that are there.")
+    ] = False,
+) -> None:
+    """Find the configuration that answers most within an SLA.
+
+    Every combination is started as a stack of its own, warmed up, asked and stopped. Writes
+    results.csv, report.md with pictures, and the winner as setup_config.json.
+    """
+    with explain_errors():
+        check_plot(out)
+        run = open_run(read_plan(plan), out.resolve(), is_fresh=fresh)
+        try:
+            with show_progress(run.count_trials()) as bar:
+                run.search(bar)
+        except KeyboardInterrupt:
+            console.print("Stopped; the same command goes on from here.")
+            raise typer.Exit(_INTERRUPTED) from None
+        finally:
+            tuning_report.write(run.out, run.plan, run.trials, run.outcome())
+        console.print(tuning_report.summarize(run.plan, run.outcome()))
+        console.print(f"written: {out}/results.csv, report.md, setup_config.json")
+
+
+def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
+    """The run in a folder, with the trials that it has done already.
+
+    Raises PlanError where the folder has another plan's results, and ValueError where a
+    combination is no map.
+    """
+    run = Run(plan, out)
+    mark = out / "plan.sha256"
+    if is_fresh:
+        for path in (mark, run.journal, run.winner_map):
+            path.unlink(missing_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    if mark.exists() and mark.read_text() != plan.fingerprint:
+        raise PlanError(
+            f"{out} has another plan's results: take another --out, or --fresh"
+        )
+    mark.write_text(plan.fingerprint)
+    for combination in plan.combine():
+        write_map(out / "map.json", combination)
+    if run.journal.exists():
+        lines = run.journal.read_text("utf-8").splitlines()
+        run.trials += map(_TRIAL.validate_json, lines)
+    return run
+
+
+@dataclass
+class Run:
+    """A search, as far as it has come; each trial is written down as soon as it is done."""
+
+    plan: Plan
+    out: Path
+    trials: list[Trial] = field(default_factory=list)
+
+    @property
+    def journal(self) -> Path:
+        """A trial a line."""
+        return self.out / "trials.jsonl"
+
+    @property
+    def winner_map(self) -> Path:
+        """The winner's."""
+        return self.out / "setup_config.json"
+
+    @property
+    def rungs(self) -> list[int]:
+        """How many combinations each rung of the search has, the default not counted in
+        all but the first."""
+        is_grid = self.plan.search.method == "grid"
+        return search.plan_rungs(len(self.plan.combine()), is_grid=is_grid)
+
+    def count_trials(self) -> int:
+        """All that a search may take."""
+        first, *others = self.rungs
+        return first + sum(count + 1 for count in others) + 1
+
+    def search(self, bar: Bar) -> None:
+        """Rung by rung, then once more with the winner's map as it was written."""
+        default, limit_s = self.plan.default, self.plan.search.minutes * 60
+        combinations = search.shuffle(self.plan.combine())
+        for rung, count in enumerate(self.rungs):
+            if rung:
+                best = self._rank(rung - 1)[:count]
+                combinations = list(dict.fromkeys([*best[:1], default, *best[1:]]))
+            is_first = rung == 0 and len(self.rungs) > 1
+            self._climb(
+                rung, combinations, bar, limit_s * (_FIRST_SHARE if is_first else 1)
+            )
+        self._confirm(bar)
+
+    def outcome(self) -> Outcome:
+        """What is known so far."""
+        last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
+        of_last = {t.name: t for t in self.trials if t.rung == last}
+        ranked = sorted(of_last.values(), key=lambda trial: trial.rank, reverse=True)
+        winner = ranked[0] if ranked and ranked[0].best else None
+        tried = {trial.name for trial in self.trials}
+        return Outcome(
+            winner=winner,
+            default=of_last.get(self.plan.default.name),
+            confirmation=next(
+                (t for t in self.trials if winner and self._is_confirmation(t, winner)),
+                None,
+            ),
+            untried=sum(c.name not in tried for c in self.plan.combine()),
+        )
+
+    def _climb(
+        self, rung: int, combinations: Sequence[Combination], bar: Bar, limit_s: float
+    ) -> None:
+        """One rung, as long as there is time for another trial and for the confirmation; what
+        has been done is not done again."""
+        for combination in combinations:
+            spent = [trial.seconds for trial in self.trials]
+            if sum(spent) + 2 * max(spent, default=0) > limit_s:
+                return
+            map_path = write_map(self.out / "map.json", combination)
+            seconds = self._find_seconds(rung)
+            self._try(rung, combination, map_path, bar, seconds=seconds)
+
+    def _confirm(self, bar: Bar) -> None:
+        """As long as the winner was measured."""
+        winner = self.outcome().winner
+        if winner is None:
+            return
+        combination = next(c for c in self.plan.combine() if c.name == winner.name)
+        write_map(self.winner_map, combination)
+        seconds = self._find_seconds(winner.rung)
+        self._try(len(self.rungs), combination, self.winner_map, bar, seconds=seconds)
+
+    def _try(
+        self,
+        rung: int,
+        combination: Combination,
+        map_path: Path,
+        bar: Bar,
+        *,
+        seconds: float,
+    ) -> None:
+        done = {(trial.rung, trial.name) for trial in self.trials}
+        if (rung, combination.name) not in done:
+            trial = run_trial(
+                self.out / "stack",
+                map_path,
+                combination,
+                self.plan,
+                rung=rung,
+                seconds=seconds,
+                start=self._find_start(rung, combination),
+                say=bar.say,
+            )
+            self.trials.append(trial)
+            with self.journal.open("a", encoding="utf-8") as file:
+                file.write(_TRIAL.dump_json(trial).decode() + "\n")
+        bar.tick()
+
+    def _find_seconds(self, rung: int) -> float:
+        """How long a level of load is measured in a rung."""
+        return self.plan.load.seconds * 2.0**rung
+
+    def _find_start(self, rung: int, combination: Combination) -> int | None:
+        """The level that was the best one in the rung before; the first after none."""
+        before = [
+            t for t in self.trials if t.name == combination.name and t.rung < rung
+        ]
+        if not before:
+            return None
+        best = before[-1].best
+        return self.plan.load.levels.index(best.load.level) if best else 0
+
+    def _rank(self, rung: int) -> list[Combination]:
+        """The combinations of a rung, the best first."""
+        trials = [trial for trial in self.trials if trial.rung == rung]
+        by_name = {combination.name: combination for combination in self.plan.combine()}
+        ranked = sorted(trials, key=lambda trial: trial.rank, reverse=True)
+        return [by_name[trial.name] for trial in ranked]
+
+    def _is_confirmation(self, trial: Trial, winner: Trial) -> bool:
+        return trial.rung == len(self.rungs) and trial.name == winner.name

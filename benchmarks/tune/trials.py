@@ -1,0 +1,185 @@
+"""Measures one combination on its own stack at several levels of load, and checks what
+the plan promises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from requests import RequestException
+
+from benchmarks.instruments import running
+from benchmarks.instruments.counters import WorkerFigures, describe, read_counters
+from benchmarks.instruments.load import (
+    Load,
+    Request,
+    Target,
+    measure_closed,
+    measure_open,
+)
+from benchmarks.instruments.processes import measure_cost
+from benchmarks.instruments.running import Running
+from benchmarks.instruments.workload import draw_requests
+from benchmarks.options import read_range
+from benchmarks.tune.plan import Combination, LoadEntry, Plan, SlaEntry
+from benchmarks.tune.search import find_highest
+from deploy.stack import StackError
+from torchserve_backend import catalog
+from torchserve_backend.devices import count_gpus
+
+_REQUESTS = 2000
+#: Requests of an open loop that are under way at the most.
+_CONNECTIONS = 512
+#: Of fewer requests the 99th percentile is the slowest one, and a matter of chance.
+_LEAST_REQUESTS = 100
+
+
+@dataclass(frozen=True)
+class Point:
+    """One level of load."""
+
+    load: Load
+    workers: WorkerFigures
+    #: Whether it keeps the SLA.
+    is_kept: bool
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The larger the better: throughput (in an open loop the planned one, which all
+        combinations were asked for), then a short p99."""
+        load = self.load
+        throughput = load.level if load.loop == "open" else load.requests_per_s
+        return throughput, -(load.latencies.p99_ms or 0.0)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a combination did in one rung of the search."""
+
+    name: str
+    rung: int
+    #: From its start to its end.
+    seconds: float
+    points: tuple[Point, ...]
+    #: Why it has no more points.
+    fault: str = ""
+
+    @property
+    def best(self) -> Point | None:
+        """The most throughput that keeps the SLA."""
+        kept = (point for point in self.points if point.is_kept)
+        return max(kept, key=lambda point: point.rank, default=None)
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The larger the better. Of those that keep the SLA nowhere the one is best whose
+        p99 is the least where it was asked least."""
+        if self.best:
+            return self.best.rank
+        lowest = min(self.points, key=lambda point: point.load.level, default=None)
+        p99_ms = lowest.load.latencies.p99_ms if lowest else None
+        return 0.0, -(p99_ms or float("inf"))
+
+
+def write_map(path: Path, combination: Combination) -> Path:
+    """The combination as a map that `make up CONFIG=…` takes. Raises ValueError where there
+    is no such map."""
+    running.write_map(
+        path,
+        {"model": combination.model, **dict(combination.settings)},
+        combination.languages,
+        device=combination.device,
+        task=combination.task,
+    )
+    catalog.load(path, gpus=count_gpus())
+    return path
+
+
+def keeps(load: Load, sla: SlaEntry) -> bool:
+    """Whether a load keeps what is promised. A load without a good answer does not."""
+    p99_ms = load.latencies.p99_ms
+    is_fast = p99_ms is not None and p99_ms <= sla.p99_ms
+    return is_fast and load.errors <= sla.error_share * load.answers
+
+
+def list_requests(load: LoadEntry, combination: Combination) -> list[Request]:
+    """What a plan asks for: pictures, or texts into the combination's languages, or into
+    the plan's own targets as often as it says."""
+    targets = [target for target, n in load.targets.items() for _ in range(n)]
+    return draw_requests(
+        combination.task,
+        _REQUESTS,
+        targets=targets or combination.languages,
+        tokens=read_range(load.tokens),
+    )
+
+
+def run_trial(
+    run_dir: Path,
+    map_path: Path,
+    combination: Combination,
+    plan: Plan,
+    *,
+    rung: int,
+    seconds: float,
+    start: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Trial:
+    """Looks for the highest level of load that keeps the SLA, `seconds` at each; `start` is
+    the number of the level at which it is expected. A stack that does not come up is a trial
+    with a fault."""
+    began = time.monotonic()
+    points: list[Point] = []
+    fault = ""
+    try:
+        say(f"starting {combination.name}")
+        with running.start(run_dir, map_path) as stack:
+            say(f"warming up {combination.name}")
+            measure = _Measure(stack, plan, combination)
+            measure.warm_up()
+
+            def passes(number: int) -> bool:
+                level = plan.load.levels[number]
+                say(f"{combination.name}, {level:g} {plan.load.unit}")
+                points.append(measure(level, seconds))
+                return points[-1].is_kept
+
+            find_highest(len(plan.load.levels), passes, start)
+            say(f"stopping {combination.name}")
+    except (StackError, RequestException) as error:
+        fault = str(error)
+    elapsed_s = time.monotonic() - began
+    return Trial(combination.name, rung, elapsed_s, tuple(points), fault)
+
+
+class _Measure:
+    """Asks one stack."""
+
+    def __init__(self, stack: Running, plan: Plan, combination: Combination) -> None:
+        self._stack = stack
+        self._plan = plan
+        requests = list_requests(plan.load, combination)
+        self._target = Target(stack.url, requests)
+
+    def warm_up(self) -> None:
+        """With the most load."""
+        self._ask(self._plan.load.levels[-1], self._plan.load.warm_up_seconds)
+
+    def __call__(self, level: float, seconds: float) -> Point:
+        before = read_counters(self._stack.metrics_url)
+        load = measure_cost(self._stack.leaders, lambda: self._ask(level, seconds))
+        workers = describe(before, read_counters(self._stack.metrics_url))
+        return Point(load, workers, keeps(load, self._plan.sla))
+
+    def _ask(self, level: float, seconds: float) -> Load:
+        if not self._plan.load.is_open:
+            return measure_closed(self._target, clients=int(level), seconds=seconds)
+        return measure_open(
+            self._target,
+            rate=level,
+            seconds=max(seconds, _LEAST_REQUESTS / level),
+            connections=_CONNECTIONS,
+        )

@@ -1,0 +1,1 @@
+"""The models in the gateway's own process, without TorchServe."""

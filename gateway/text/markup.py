@@ -1,0 +1,216 @@
+"""Reads HTML as runs of text with marks. Every character of the input is in exactly one
+run, so untranslated parts are preserved exactly.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gateway.text.placeholders import Mark, Role
+
+#: Elements that are part of a sentence (HTML Living Standard, 4.5 and 4.7).
+_INLINE = frozenset(
+    """a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q
+    s samp small span strike strong sub sup time tt u var wbr""".split()
+)
+#: Elements whose content is no text in a language.
+_OPAQUE = frozenset(
+    "code kbd math noscript pre samp script style svg template textarea tt".split()
+)
+
+_VOID = frozenset(
+    """area base br col embed hr img input link meta param source track wbr""".split()
+)
+#: What can begin with its sign: a tag, a comment, a declaration or an instruction.
+_MARKUP = re.compile(r"<[a-zA-Z/!?]")
+_NAME = re.compile(r"</?([a-zA-Z][^\t\n\r\f />]*+)")
+#: A tag ends at the first `>` that is in no quoted value.
+_TAG = re.compile(r"""<(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+>""")
+_ATTRIBUTE = re.compile(
+    r"""([^\s"'<>/=]++)\s*+(?:=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?+"""
+)
+#: The elements whose content is text whatever is in it, with what ends them.
+_RAW = {
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+    for name in ("script", "style")
+}
+#: A number that is no character's, however it is completed.
+_ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stretch of text with inline tags as marks; a run that `is_markup` stays as it is."""
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+    is_markup: bool = False
+
+
+def parse(source: str) -> list[Run]:
+    """The runs of an HTML document or fragment, in order.
+
+    Text is unescaped; `escape` is its reverse. The reader never refuses: what is no
+    proper HTML is kept as markup or taken for text, as a browser does.
+    """
+    builder = _Builder()
+    tokens = scan(source)
+    for token in tokens:
+        is_element = token.is_kept and token.name not in _VOID
+        raw = _take_element(token, tokens) if is_element else token.raw
+        if token.is_text:
+            builder.add_text(raw)
+        elif token.name not in _INLINE:
+            builder.add_markup(raw)
+        elif token.is_kept:
+            builder.add_mark(raw, Role.WORD)
+        elif token.name in _VOID:
+            builder.add_mark(raw, Role.LOOSE)
+        else:
+            builder.add_mark(raw, Role.OPENING if token.is_start else Role.CLOSING)
+    return builder.finish()
+
+
+def escape(text: str) -> str:
+    """Text as HTML writes it."""
+    return html.escape(text, quote=False).replace("\u00a0", "&nbsp;")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One tag, comment or piece of text. `name` is empty unless it is a tag."""
+
+    raw: str
+    name: str = ""
+    is_start: bool = False
+    is_text: bool = False
+    is_kept: bool = False
+
+
+def scan(source: str) -> Iterator[Token]:
+    """The tokens of a document in one pass; put together, they are the document."""
+    reader, start = _Reader(source), 0
+    while found := _MARKUP.search(source, start):
+        place = found.start()
+        if start < place:
+            yield Token(source[start:place], is_text=True)
+        token = reader.read(place)
+        yield token
+        start = place + len(token.raw)
+        if token.is_start and token.name in _RAW:
+            closing = _RAW[token.name].search(source, start)
+            end = closing.start() if closing else len(source)
+            yield Token(source[start:end])
+            start = end
+    if start < len(source):
+        yield Token(source[start:], is_text=True)
+
+
+class _Reader:
+    """Reads one tag, comment or the like. That nothing closes it is known from where the
+    last of each closing sign is, not from a search: that could go to the source's end for
+    each."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._last = {sign: source.rfind(sign) for sign in (">", "-->", "]]>")}
+        self._has_quotes = True
+
+    def read(self, start: int) -> Token:
+        """The token that begins with the `<` at `start`."""
+        source = self._source
+        if source.startswith("<!--", start):
+            return Token(source[start : self._find("-->", start + 2)])
+        if start > self._last[">"]:
+            return Token(source[start:], is_text=True)
+        if source.startswith("<![CDATA[", start) and start < self._last["]]>"]:
+            return Token(source[start : self._find("]]>", start)])
+        named = _NAME.match(source, start)
+        if not named or source.startswith("</", start):
+            name = named[1].lower() if named else ""
+            return Token(source[start : self._find(">", start)], name)
+        return self._read_start(start, named[1].lower())
+
+    def _read_start(self, start: int, name: str) -> Token:
+        """Where every `>` that follows is in quoted values, this tag and all later ones end
+        at the first: to find that out for each would take a look at all the rest."""
+        tag = _TAG.match(self._source, start) if self._has_quotes else None
+        self._has_quotes = tag is not None
+        raw = tag[0] if tag else self._source[start : self._find(">", start)]
+        return Token(raw, name, True, is_kept=name in _OPAQUE or _is_kept(raw))
+
+    def _find(self, sign: str, start: int) -> int:
+        """Where the next `sign` ends, or the source."""
+        if start > self._last[sign]:
+            return len(self._source)
+        return self._source.find(sign, start) + len(sign)
+
+
+def _is_kept(tag: str) -> bool:
+    """Whether a tag says that its element is not to be translated."""
+    if "translate" not in tag.lower():
+        return False
+    given = {name.lower(): "".join(values) for name, *values in _ATTRIBUTE.findall(tag)}
+    is_refused = given.get("translate", "").lower() == "no"
+    return is_refused or "notranslate" in given.get("class", "").split()
+
+
+def _take_element(first: Token, rest: Iterator[Token]) -> str:
+    """The element that `first` begins; to the end if it is not closed."""
+    raw, depth = [first.raw], 1
+    while depth and (token := next(rest, None)):
+        raw.append(token.raw)
+        if token.name == first.name:
+            depth += 1 if token.is_start else -1
+    return "".join(raw)
+
+
+def _unescape(text: str) -> str:
+    return html.unescape(_ENDLESS_NUMBER.sub("\ufffd", text))
+
+
+@dataclass
+class _Builder:
+    """Collects tokens into runs."""
+
+    _runs: list[Run] = field(default_factory=list)
+    _markup: list[str] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list)
+    _length: int = 0
+    _marks: list[Mark] = field(default_factory=list)
+
+    def add_text(self, raw: str) -> None:
+        """Text, as HTML writes it."""
+        self._end_markup()
+        text = _unescape(raw)
+        self._texts.append(text)
+        self._length += len(text)
+
+    def add_mark(self, shown: str, role: Role) -> None:
+        """A tag or an element inside a sentence."""
+        self._end_markup()
+        self._marks.append(Mark(self._length, self._length, shown, role))
+
+    def add_markup(self, raw: str) -> None:
+        """What stands between sentences."""
+        self._end_text()
+        self._markup.append(raw)
+
+    def finish(self) -> list[Run]:
+        """All runs."""
+        self._end_text()
+        self._end_markup()
+        return self._runs
+
+    def _end_text(self) -> None:
+        if self._texts or self._marks:
+            self._runs.append(Run("".join(self._texts), tuple(self._marks)))
+            self._texts, self._length, self._marks = [], 0, []
+
+    def _end_markup(self) -> None:
+        if self._markup:
+            self._runs.append(Run("".join(self._markup), is_markup=True))
+            self._markup = []

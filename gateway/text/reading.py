@@ -1,0 +1,158 @@
+"""Turns a request's texts into documents. As `python -m gateway.text.reading` it runs in its
+own process, with jobs and answers as lines of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from gateway.text.documents import (
+    HTML,
+    PLAIN,
+    Document,
+    Piece,
+    Sentence,
+    scan_html,
+    scan_text,
+)
+from gateway.text.placeholders import Mark, Role
+
+#: The usual length of a line in characters: whoever reads it does nothing else meanwhile.
+_LINE_CHARACTERS = 32 << 10
+_MARK_CHARACTERS = 32
+#: Below the gateway's own: a text that is read keeps no request waiting.
+_NICENESS = 10
+_ROLES = {role.value: role for role in Role}
+
+
+@dataclass(frozen=True)
+class ReadingJob:
+    """Texts, each with its language, and how they are to be read; together they may have
+    `max_rows` sentences."""
+
+    texts: tuple[tuple[str, str], ...]
+    is_html: bool
+    is_protected: bool
+    max_rows: int
+
+
+class TooManySentences(Exception):
+    """The texts of a job have more sentences than they may."""
+
+
+def scan(job: ReadingJob) -> Iterator[Piece | None]:
+    """The pieces of all texts, and None at the end of each. Raises TooManySentences as soon
+    as there is one too many."""
+    scan_one = scan_html if job.is_html else scan_text
+    rows = 0
+    for text, language in job.texts:
+        for piece in _join_kept(scan_one(text, language, job.is_protected)):
+            rows += isinstance(piece, Sentence)
+            if rows > job.max_rows:
+                raise TooManySentences
+            yield piece
+        yield None
+
+
+def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    for is_kept, group in groupby(pieces, lambda piece: isinstance(piece, str)):
+        if is_kept:
+            yield "".join(map(str, group))
+        else:
+            yield from group
+
+
+def collect(job: ReadingJob, pieces: Iterable[Piece | None]) -> Iterator[Document]:
+    """The documents whose pieces these are."""
+    format = HTML if job.is_html else PLAIN
+    own: list[Piece] = []
+    for piece in pieces:
+        if piece is None:
+            yield Document(tuple(own), format)
+            own = []
+        else:
+            own.append(piece)
+
+
+def write_job(job: ReadingJob, limit_s: float) -> bytes:
+    """The line by which a reader is asked; it has `limit_s` seconds."""
+    return _write_line(asdict(job) | {"limit_s": limit_s})
+
+
+def read_pieces(line: bytes) -> list[Piece | None]:
+    """The pieces in a line of a reader's answer. Raises TooManySentences."""
+    content = json.loads(line)
+    if content is None:
+        raise TooManySentences
+    return [_read_piece(item) if isinstance(item, list) else item for item in content]
+
+
+def main() -> None:
+    """Answers one job after the other until nobody is there to ask; a job that is not done
+    in time ends the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICENESS)
+    for line in sys.stdin.buffer:
+        content = json.loads(line)
+        signal.setitimer(signal.ITIMER_REAL, content.pop("limit_s"))
+        content["texts"] = tuple(map(tuple, content["texts"]))
+        for answer in _answer(ReadingJob(**content)):
+            sys.stdout.buffer.write(answer)
+        sys.stdout.buffer.flush()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _answer(job: ReadingJob) -> Iterator[bytes]:
+    items: list[Any] = []
+    characters = 0
+    try:
+        for piece in scan(job):
+            items.append(_write_piece(piece) if isinstance(piece, Sentence) else piece)
+            characters += _measure(piece)
+            if characters > _LINE_CHARACTERS:
+                yield _write_line(items)
+                items, characters = [], 0
+        yield _write_line(items)
+    except TooManySentences:
+        yield _write_line(None)
+
+
+def _measure(piece: Piece | None) -> int:
+    if isinstance(piece, Sentence):
+        return len(piece.text) + _MARK_CHARACTERS * (1 + len(piece.marks))
+    return len(piece or "")
+
+
+def _write_line(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False).encode() + b"\n"
+
+
+def _write_piece(sentence: Sentence) -> list[Any]:
+    marks = [
+        (mark.start, mark.end, mark.shown, mark.role.value) for mark in sentence.marks
+    ]
+    return [sentence.text, sentence.start, marks, sentence.is_torn]
+
+
+def _read_piece(item: list[Any]) -> Sentence:
+    text, start, marks, is_torn = item
+    found = (Mark(start, end, shown, _ROLES[role]) for start, end, shown, role in marks)
+    return Sentence(text, start, tuple(found), is_torn)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BrokenPipeError:
+        pass  # the gateway has gone
+    except Exception as error:  # its message may quote a text
+        where = "".join(traceback.format_tb(error.__traceback__))
+        sys.exit(f"a text could not be read: {type(error).__name__}\n{where}")

@@ -1,0 +1,318 @@
+"""Translates a request's texts: splits each into sentences, sends a limited number of
+them to the backend at a time, and joins the answers.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import gevent
+from gevent.event import AsyncResult
+
+from contract.tasks import TRANSLATION
+from gateway.admission import Admission
+from gateway.backend import write_row
+from gateway.errors import Problem, RowProblem, TooManyRows
+from gateway.schemas import TranslationRequest
+from gateway.settings import Settings
+from gateway.telemetry import Telemetry
+from gateway.text.documents import Document, Format, Sentence, divide, take_apart
+from gateway.text.langid import UNDETERMINED, Guess, Identifier
+from gateway.text.placeholders import unmask
+from gateway.text.readers import Readers
+from gateway.text.reading import ReadingJob
+from gateway.transport.caller import Caller
+from gateway.transport.connection import take_turns
+from torchserve_backend.catalog import Catalog
+
+_TEXT_TOO_LONG = "text-too-long"
+#: A row's work beside its characters, in characters.
+_ROW_CHARACTERS = 20
+#: The beam that most requests have.
+_USUAL_BEAMS = 2
+#: A part of a sentence may have more tokens than its share of the characters.
+_MARGIN = 0.8
+#: Places that a warning names; of more it gives the number.
+_PLACES = 3
+
+_UNIDENTIFIED = "too little evidence for the language of this text: name src_lang"
+_TORN = "cut from a sentence that is longer than the model takes"
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A translation, and its mean log-probability per token where a model made it."""
+
+    text: str
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning about characters `start` to `end` of a text."""
+
+    start: int
+    end: int
+    warning: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """The renderings of a sentence or a text, the translation first."""
+
+    renderings: tuple[Rendering, ...]
+    warned: tuple[Warned, ...] = ()
+
+
+@dataclass(frozen=True)
+class TranslatedText:
+    """What a client is told about one text; `guess` where its language was not given."""
+
+    renderings: tuple[Rendering, ...]
+    warnings: tuple[str, ...] = ()
+    guess: Guess | None = None
+
+
+@dataclass(frozen=True)
+class Translator:
+    """Serves requests; safe to share among greenlets."""
+
+    catalog: Catalog
+    admission: Admission
+    identifier: Identifier
+    telemetry: Telemetry
+    readers: Readers
+    settings: Settings
+
+    def translate(
+        self, wanted: TranslationRequest, caller: Caller
+    ) -> list[TranslatedText]:
+        """One answer per text. Raises the first Problem that a text has, Overloaded where
+        there is not enough time for all, and ClientGone as soon as nobody waits."""
+        return _Job(self, wanted, caller).run()
+
+
+class _Job:
+    """One request. However long its texts are, only a few of its sentences wait for the
+    model at the same time; equal ones are sent once."""
+
+    def __init__(
+        self, translator: Translator, wanted: TranslationRequest, caller: Caller
+    ) -> None:
+        self._translator = translator
+        self._wanted = wanted
+        self._caller = caller
+        self._patience = caller.patience
+        self._at_once = translator.settings.sentences_at_once
+        self._guesses: list[Guess | None] = []
+        self._documents: dict[int, Document] = {}
+        self._more_rows = 0
+        self._model = translator.catalog.route(TRANSLATION, wanted.target).name
+        self._row: dict[str, Any] = {"tgt_lang": wanted.target}
+        if wanted.beam_size:
+            self._row["beam_size"] = wanted.beam_size
+        if wanted.alternatives:
+            self._row["alternatives"] = wanted.alternatives
+        beams = max(wanted.beam_size or 0, wanted.alternatives + 1, _USUAL_BEAMS)
+        self._cost_factor = beams / _USUAL_BEAMS
+        self._answers: dict[tuple[str, str], AsyncResult[dict[str, Any]]] = {}
+        self._is_blamed = False
+
+    def run(self) -> list[TranslatedText]:
+        """All texts, side by side."""
+        texts = self._wanted.texts
+        self._guesses = self._identify()
+        self._documents = self._read()
+        rows = {
+            (self._find_source(index), sentence.masked)
+            for index, document in self._documents.items()
+            for sentence in document.sentences
+        }
+        costs = [self._weigh(text) for _, text in rows]
+        if not costs:
+            return [self._answer_text(index) for index in range(len(texts))]
+        with self._translator.admission.admit(
+            self._model, self._caller, costs, is_bulk=len(costs) > self._at_once
+        ) as self._ticket:
+            return self._map(self._answer_text, range(len(texts)))
+
+    def _identify(self) -> list[Guess | None]:
+        """Each text's language where the client has not named it."""
+        texts = self._wanted.texts
+        if self._wanted.source:
+            return [None] * len(texts)
+        identify = self._translator.identifier.identify
+        return [identify(text) for text in take_turns(texts, self._patience)]
+
+    def _read(self) -> dict[int, Document]:
+        """The texts that need a translation, by their indices."""
+        needed = {
+            index: (text, self._find_source(index))
+            for index, text in enumerate(self._wanted.texts)
+            if text.strip()
+            and self._find_source(index) not in (self._wanted.target, UNDETERMINED)
+        }
+        job = ReadingJob(
+            tuple(needed.values()),
+            self._wanted.is_html,
+            self._wanted.is_protected,
+            self._translator.settings.max_rows,
+        )
+        documents = self._translator.readers.read(job, self._patience)
+        return dict(zip(needed, documents, strict=True))
+
+    def _find_source(self, index: int) -> str:
+        guess = self._guesses[index]
+        return guess.language if guess else self._wanted.source or UNDETERMINED
+
+    def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
+        """Like `map`, in greenlets; the first error ends what is still under way."""
+        if len(items) < 2:
+            return [function(item) for item in items]
+        outcomes: list[Any] = [None] * len(items)
+        errors: list[Exception] = []
+        rest = iter(enumerate(items))
+
+        def work() -> None:
+            try:
+                for i, item in rest:
+                    outcomes[i] = function(item)
+            except Exception as error:  # `_map` raises it
+                errors.append(error)
+
+        greenlets = [gevent.spawn(work) for _ in items[: self._at_once]]
+        try:
+            for _ in gevent.iwait(greenlets):
+                if errors:
+                    raise errors[0]
+        finally:
+            gevent.killall(greenlets, block=False)
+        return outcomes
+
+    def _answer_text(self, index: int) -> TranslatedText:
+        text, guess = self._wanted.texts[index], self._guesses[index]
+        source, document = self._find_source(index), self._documents.get(index)
+        if document is None:
+            is_unknown = text.strip() and source == UNDETERMINED
+            warned = (_UNIDENTIFIED,) if is_unknown else ()
+            return TranslatedText((Rendering(text),), warned, guess)
+        try:
+            result = self._translate_document(document, source)
+        except Problem as problem:
+            if self._wanted.is_list and not self._is_blamed:
+                self._is_blamed = True  # equal sentences have the same problem
+                problem.detail = f"src_text[{index}]: {problem.detail}"
+            raise
+        is_whole = len(document.sentences) == 1
+        warnings = _summarize(result.warned, is_whole=is_whole)
+        return TranslatedText(result.renderings, tuple(warnings), guess)
+
+    def _translate_document(self, document: Document, source: str) -> Result:
+        translate = partial(
+            self._translate_sentence, source=source, format=document.format
+        )
+        return _join(document, self._map(translate, document.sentences))
+
+    def _translate_sentence(
+        self, sentence: Sentence, *, source: str, format: Format
+    ) -> Result:
+        try:
+            answer = self._predict(sentence.masked, source)
+        except RowProblem as problem:
+            return self._translate_parts(_divide(sentence, format, problem), source)
+        renderings = list(_read_renderings(answer, sentence, format))
+        if sentence.marks:
+            self._translator.telemetry.count_marked(is_kept=bool(renderings))
+        if not renderings:
+            return self._translate_parts(take_apart(sentence, format), source)
+        warnings = [*answer.get("warnings", []), *([_TORN] if sentence.is_torn else [])]
+        end = sentence.start + len(sentence.text)
+        warned = (Warned(sentence.start, end, warning) for warning in warnings)
+        return Result(tuple(renderings), tuple(warned))
+
+    def _translate_parts(self, document: Document, source: str) -> Result:
+        """Parts of a sentence. All that a request is divided into may be as many rows as
+        it may have sentences."""
+        self._more_rows += len(document.sentences)
+        if self._more_rows > self._translator.settings.max_rows:
+            raise TooManyRows(self._translator.settings.max_rows)
+        return self._translate_document(document, source)
+
+    def _predict(self, text: str, source: str) -> dict[str, Any]:
+        known = self._answers.get((source, text))
+        if known is None:
+            known = self._answers[source, text] = AsyncResult()
+            row = write_row({"src_lang": source, "src_text": text, **self._row})
+            try:
+                known.set(self._ticket.predict(row, self._weigh(text)))
+            except Exception as error:
+                known.set_exception(error)
+        return known.get()  # type: ignore[no-any-return]
+
+    def _weigh(self, text: str) -> float:
+        """The work of a row with the beams that this request wants."""
+        return weigh(text) * self._cost_factor
+
+
+def weigh(text: str) -> float:
+    """The work of a row at the usual beam: its characters, and what every row takes."""
+    return len(text) + _ROW_CHARACTERS
+
+
+def _divide(sentence: Sentence, format: Format, problem: RowProblem) -> Document:
+    """Parts of a sentence that is too long for the model. Raises `problem` where it is
+    another one, or where nothing can be divided."""
+    tokens, limit = (problem.extra.get(name) for name in ("tokens", "limit"))
+    if problem.slug != _TEXT_TOO_LONG or not tokens or not limit:
+        raise problem
+    share = _MARGIN * limit / tokens
+    document = divide(sentence, max(1, int(len(sentence.text) * share)), format)
+    if any(len(part.text) == len(sentence.text) for part in document.sentences):
+        raise problem
+    return document
+
+
+def _read_renderings(
+    answer: dict[str, Any], sentence: Sentence, format: Format
+) -> Iterator[Rendering]:
+    """The translation and its alternatives with their marks; none at all where the
+    translation has lost one."""
+    main = {"text": answer["translated"], "score": answer.get("score")}
+    for number, found in enumerate([main, *answer.get("alternatives", [])]):
+        text = unmask(found["text"], sentence.marks, format.write)
+        if text is not None:
+            yield Rendering(text, found["score"])
+        elif number == 0:
+            return
+
+
+def _join(document: Document, results: list[Result]) -> Result:
+    """The renderings of a document: the best of every sentence, the second best, and so
+    on; a sentence that has no more repeats its last."""
+    count = max((len(result.renderings) for result in results), default=1)
+    renderings = []
+    for rank in range(count):
+        chosen = [r.renderings[min(rank, len(r.renderings) - 1)] for r in results]
+        scores = [r.score for r in chosen if r.score is not None]
+        text = document.render(rendering.text for rendering in chosen)
+        renderings.append(Rendering(text, statistics.fmean(scores) if scores else None))
+    warned = (warned for result in results for warned in result.warned)
+    return Result(tuple(renderings), tuple(warned))
+
+
+def _summarize(warned: Iterable[Warned], *, is_whole: bool) -> Iterator[str]:
+    """Every warning once, with the places that it is about unless that is the whole text."""
+    places: dict[str, list[str]] = {}
+    for found in warned:
+        places.setdefault(found.warning, []).append(f"{found.start}-{found.end}")
+    for warning, spans in places.items():
+        more = f" and {len(spans) - _PLACES} more" if len(spans) > _PLACES else ""
+        where = f"characters {', '.join(spans[:_PLACES])}{more}: "
+        yield warning if is_whole and len(spans) == 1 else where + warning

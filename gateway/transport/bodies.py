@@ -1,0 +1,114 @@
+"""Reads a request's whole body: in time, within its size limit, and decompressed.
+Uploads are read piece by piece elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from gateway.errors import (
+    TOO_LARGE,
+    BodyTooLarge,
+    MalformedRequest,
+    Problem,
+    UnsupportedEncoding,
+)
+from gateway.settings import Settings
+from gateway.transport.connection import Incoming, WholeBody
+from gateway.transport.sending import LeastRate
+
+#: Where a request keeps why its body could not be read.
+_PROBLEM = "babelgate.problem"
+
+#: `x-gzip` is the old name.
+_GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
+#: zlib's number for gzip's header and checksum around it.
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_BROKEN = "The body is not what its Content-Encoding says: "
+
+
+def take(environ: dict[str, Any], settings: Settings) -> bytes:
+    """The unpacked body of a WSGI request, which stays there to be read again.
+
+    Raises as `read_whole`, the same again where it is asked again.
+    """
+    if _PROBLEM in environ:
+        raise environ[_PROBLEM]
+    if not isinstance(environ["wsgi.input"], WholeBody):
+        try:
+            _replace(environ, settings)
+        except Problem as problem:
+            environ[_PROBLEM] = problem
+            raise
+    body: bytes = environ["wsgi.input"].getvalue()
+    return body
+
+
+def _replace(environ: dict[str, Any], settings: Settings) -> None:
+    length = environ.get("CONTENT_LENGTH") or ""
+    incoming = Incoming(
+        environ["wsgi.input"],
+        int(length) if length.isdecimal() else None,
+        environ.get("gunicorn.socket"),
+    )
+    body = read_whole(
+        incoming,
+        environ.get("HTTP_CONTENT_ENCODING", ""),
+        settings.max_body_bytes,
+        deadline=time.monotonic() + settings.timeout_s,
+        rate=LeastRate(settings.body_bytes_per_s, settings.body_grace_s),
+    )
+    environ["wsgi.input"] = WholeBody(body)
+    environ["CONTENT_LENGTH"] = str(len(body))
+    environ.pop("HTTP_TRANSFER_ENCODING", None)
+
+
+def read_whole(
+    incoming: Incoming,
+    encoding: str,
+    most_bytes: int,
+    *,
+    deadline: float,
+    rate: LeastRate,
+) -> bytes:
+    """All of it, unpacked; `most_bytes` is how many it may have, packed and unpacked.
+
+    Raises BodyTooLarge, UnsupportedEncoding, MalformedRequest, and as `Incoming.read`.
+    """
+    name = encoding.strip().lower()
+    if name not in _GZIP_NAMES | _PLAIN_NAMES:
+        raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
+    if (incoming.length or 0) > most_bytes:
+        raise BodyTooLarge(TOO_LARGE)
+    pieces = _limit(incoming.read(deadline, rate), most_bytes)
+    if name in _GZIP_NAMES:
+        pieces = _limit(_unpack(pieces, most_bytes), most_bytes)
+    return b"".join(pieces)
+
+
+def _limit(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+    found = 0
+    for piece in pieces:
+        found += len(piece)
+        if found > most:
+            raise BodyTooLarge(TOO_LARGE)
+        yield piece
+
+
+def _unpack(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """No more than `most` bytes and one of each piece, however much is in it. A body of
+    nothing stays one."""
+    unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), True
+    try:
+        for piece in pieces:
+            is_empty = False
+            yield unpacker.decompress(piece, most + 1)
+            if unpacker.unused_data:
+                raise MalformedRequest(_BROKEN + "it goes on after the end of gzip.")
+    except zlib.error as error:
+        raise MalformedRequest(_BROKEN + "this is no gzip.") from error
+    if not (unpacker.eof or is_empty):
+        raise MalformedRequest(_BROKEN + "gzip ends too early.")

@@ -1,0 +1,72 @@
+"""The client of a request: its address, its deadline, and whether it still waits."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.schemas import parse_timeout_ms
+from gateway.transport.connection import Patience, has_gone
+
+#: nginx says so who its client is, and when the request arrived, as `t=` and Unix time in
+#: seconds.
+_ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"
+_REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+#: nginx waits no longer: a request that seems older came by another clock.
+_OLDEST_S = 60.0
+
+
+@dataclass(frozen=True)
+class Caller:
+    """One request's client. `deadline` is in the machine's monotonic time."""
+
+    address: str
+    #: Seconds that the request may take in all.
+    limit_s: float
+    deadline: float
+    #: Its connection, where there is one.
+    client: socket.socket | None = None
+
+    def has_gone(self) -> bool:
+        """Whether it has closed its connection."""
+        return has_gone(self.client)
+
+    @property
+    def patience(self) -> Patience:
+        """How long it waits for what is done before its rows are sent."""
+        return Patience(self.deadline, self.has_gone)
+
+
+def read_caller(environ: Mapping[str, Any], longest_s: float) -> Caller:
+    """The client of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`.
+    The time that it has waited since it reached nginx counts.
+
+    Raises MalformedRequest.
+    """
+    limit_s = parse_timeout_ms(environ.get("HTTP_X_TIMEOUT_MS"), longest_s)
+    waited_s = _read_age(environ.get(_ARRIVAL, ""))
+    return Caller(
+        environ.get(_ADDRESS) or environ.get("REMOTE_ADDR", ""),
+        limit_s,
+        time.monotonic() + limit_s - waited_s,
+        environ.get("gunicorn.socket"),
+    )
+
+
+def read_request_id(environ: Mapping[str, Any]) -> str:
+    """The id that nginx gives every request, or a new one."""
+    given = environ.get("HTTP_X_REQUEST_ID", "")
+    return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _read_age(header: str) -> float:
+    try:
+        age_s = time.time() - float(header.removeprefix("t="))
+    except ValueError:
+        return 0.0
+    return age_s if 0 <= age_s < _OLDEST_S else 0.0

@@ -1,0 +1,184 @@
+"""Reads a body from its connection in pieces and in time, and notices whether the
+client is still there.
+"""
+
+from __future__ import annotations
+
+import io
+import select
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Protocol, TypeVar
+
+from flask import Flask, Response, request
+from gevent import Timeout, sleep
+from gevent.monkey import get_original
+from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
+
+from gateway.errors import (
+    BodyTooSlow,
+    ClientGone,
+    DeadlineExceeded,
+    MalformedRequest,
+    Problem,
+)
+from gateway.transport.sending import Connection, LeastRate, Silence, TooSlow
+
+#: The system's own: gevent's lets others run, and does not know POLLRDHUP.
+_poll = get_original("select", "poll")
+#: The most that is read at once, and what is read to begin with.
+READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
+#: For the rest of a body whose answer is known already: before it is sent, so that the
+#: connection can be used again, and after that, for who sends more.
+_REST_BEFORE_S, _REST_AFTER_S = 2, 10
+_CLOSED = "The client has closed the connection."
+#: For gevent a timer, and one that has run out.
+_MOMENT_S = 1e-12
+#: How often somebody who waits looks whether that is still of use.
+_LOOK_S = 0.25
+
+Item = TypeVar("Item")
+
+
+class Body(Protocol):
+    """A request's body, as Gunicorn gives it."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes, none at the end."""
+
+
+class WholeBody(io.BytesIO):
+    """A body that was read before its route is asked."""
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A body that is still to come; one in chunks has no `length`."""
+
+    body: Body
+    length: int | None = None
+    #: The connection that it comes by, where there is one.
+    client: socket.socket | None = None
+
+    def read(
+        self,
+        deadline: float,
+        rate: LeastRate,
+        expect: Callable[[int], None] = lambda _: None,
+    ) -> Iterator[bytes]:
+        """All of it, in pieces. Before each is read, `expect` is told how many bytes have
+        come and may come with it: never more than twice as many as have.
+
+        Raises as `read_chunk`; ClientGone also where it ends too early.
+        """
+        found, silence = 0, Silence(rate)
+        while self.length is None or found < self.length:
+            size = min(READ_BYTES, max(_FIRST_BYTES, found))
+            expect(found + size)
+            with self._bear(silence, size):
+                chunk = read_chunk(self.body, deadline, size)
+            if not chunk:
+                if self.length is None:
+                    return
+                raise ClientGone(_CLOSED)
+            found += len(chunk)
+            yield chunk
+
+    def _bear(self, silence: Silence, most_bytes: int) -> AbstractContextManager[None]:
+        if isinstance(self.client, Connection):
+            return self.client.bear(silence, most_bytes)
+        return nullcontext()
+
+
+def read_chunk(body: Body, deadline: float, size: int = READ_BYTES) -> bytes:
+    """The next piece, empty at the end.
+
+    Raises DeadlineExceeded, BodyTooSlow, ClientGone or MalformedRequest.
+    """
+    remaining = deadline - time.monotonic()
+    try:
+        if remaining <= 0:
+            raise TimeoutError
+        # An error of this kind tells Gunicorn that the connection is of no more use.
+        with Timeout(remaining, TimeoutError):
+            return body.read(size)
+    except TimeoutError as error:
+        raise DeadlineExceeded(
+            "The deadline passed before the whole body was there."
+        ) from error
+    except TooSlow as error:
+        raise BodyTooSlow("The body came too slowly.") from error
+    except OSError as error:
+        raise ClientGone(_CLOSED) from error
+    except ParseException as error:
+        raise MalformedRequest("The body's chunks cannot be read.") from error
+
+
+def register_reading(app: Flask) -> None:
+    """Reads the rest of every body whose request has failed. nginx takes a connection that
+    is closed in the middle of a body for a gateway that has died, and forgets the answer;
+    and of an answer that comes too early it does not tell the client that it closes."""
+
+    @app.after_request
+    def read_on(response: Response) -> Response:
+        body = request.environ["wsgi.input"]
+        is_whole = isinstance(body, WholeBody)
+        if response.status_code >= HTTPStatus.BAD_REQUEST and not is_whole:
+            _read_rest(body, _REST_BEFORE_S)
+            response.call_on_close(partial(_read_rest, body, _REST_AFTER_S))
+        return response
+
+
+def _read_rest(body: Body, limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    with suppress(Problem):
+        while read_chunk(body, deadline):
+            pass
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an answer is waited for; `deadline` is in seconds of the monotonic clock."""
+
+    deadline: float
+    has_gone: Callable[[], bool] = lambda: False
+
+    def check(self) -> float:
+        """Seconds after which to look again. Raises DeadlineExceeded or ClientGone."""
+        if self.has_gone():
+            raise ClientGone("The client has closed the connection.")
+        remaining = self.deadline - time.monotonic()
+        if remaining <= 0:
+            raise DeadlineExceeded("The deadline passed before the texts were read.")
+        return min(remaining, _LOOK_S)
+
+
+def let_others_run() -> None:
+    """Goes on when every other greenlet that can has run. `sleep(0)` would look for what has
+    arrived at sockets only after some dozens of pieces of work."""
+    sleep(_MOMENT_S)
+
+
+def take_turns(items: Iterable[Item], patience: Patience) -> Iterator[Item]:
+    """The items; before each of them other requests have their turn. Raises as `check`."""
+    for item in items:
+        let_others_run()
+        patience.check()
+        yield item
+
+
+def has_gone(client: socket.socket | None) -> bool:
+    """Whether the client has closed it, also where something of its body is not read."""
+    if client is None:
+        return False
+    try:
+        poll = _poll()
+        poll.register(client, select.POLLRDHUP)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):
+        return True

@@ -1,0 +1,1 @@
+"""Answers uploads of images and arrays while they arrive."""

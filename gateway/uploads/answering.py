@@ -1,0 +1,171 @@
+"""Answers an upload while it is being read: sends several rows to the backend at a time
+and returns the answers in the order of the images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import gevent
+from gevent import Greenlet
+from gevent.pool import Pool
+
+from gateway.admission import Admission, Ticket
+from gateway.backend import Row
+from gateway.errors import BodyTooLarge, ClientGone, Problem
+from gateway.settings import Settings
+from gateway.transport.caller import Caller
+from gateway.transport.connection import Incoming
+from gateway.transport.sending import LeastRate
+from gateway.uploads.buffering import Buffer, Share
+from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES, Cut, Limits, cut
+
+#: Rows of one upload that are with the backend at the same time: a worker never waits for
+#: the next one to be read, and other clients have their turns.
+ROWS_AT_ONCE = 4
+#: Work is counted in frames; that of a row that has not been read is not known.
+_ROW_COST = 1.0
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A request with images."""
+
+    incoming: Incoming
+    content_type: str
+    caller: Caller
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the backend says about some frames."""
+
+    frames: int
+    content: dict[str, Any]
+
+
+class Uploads:
+    """Serves uploads; safe to share among greenlets."""
+
+    def __init__(self, admission: Admission, settings: Settings) -> None:
+        self.admission = admission
+        self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
+        largest = max(ROW_BYTES, settings.max_image_bytes)
+        self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
+        self.rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
+
+    def answer(
+        self,
+        upload: Upload,
+        model: str,
+        *,
+        parameters: Mapping[str, str],
+        is_single: bool = False,
+    ) -> list[Answer]:
+        """One answer per row. Raises the Problem of the first row that has one, and
+        Overloaded at once where not even that one could be answered in time."""
+        most, length = self.limits.max_upload_bytes, upload.incoming.length
+        if length is not None and length > most:
+            raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
+        is_bulk = length is None or length > ROW_BYTES
+        with (
+            self.admission.admit(
+                model, upload.caller, [_ROW_COST], is_bulk=is_bulk
+            ) as ticket,
+            self.buffer.share(upload.caller.deadline) as share,
+        ):
+            job = _Job(upload, ticket, parameters, self.limits, share, self.rate)
+            return job.run(is_single=is_single)
+
+
+@dataclass
+class _Job:
+    """One upload. A row that fails ends it, also while it is still being read."""
+
+    upload: Upload
+    ticket: Ticket
+    parameters: Mapping[str, str]
+    limits: Limits
+    share: Share
+    rate: LeastRate
+    #: Bytes that it holds of what is read and belongs to no row yet.
+    ahead: int = 0
+    failure: Exception | None = None
+    #: Who waits for the client, while it does.
+    reader: Any = None
+    pool: Pool = field(default_factory=lambda: Pool(ROWS_AT_ONCE))
+
+    def run(self, *, is_single: bool) -> list[Answer]:
+        """Reads, sends and waits."""
+        sent: list[Greenlet[[Cut], Answer | None]] = []
+        rows = cut(
+            self._read(),
+            self.upload.content_type,
+            self.limits,
+            is_single=is_single,
+            grow=self.share.grow,
+        )
+        try:
+            for row in rows:
+                held = self.share.send(self.ahead)
+                sent.append(self.pool.spawn(self._send, row))
+                # Also of one that is ended before it has begun.
+                sent[-1].rawlink(lambda _, held=held: self.share.release(held))
+                del row  # its bytes, while the next one is read
+            while self.pool:
+                self._check()
+                gevent.wait(list(self.pool), count=1)
+            self._check()
+            return [one.get() for one in sent]
+        finally:
+            self.pool.kill(block=False)
+
+    def _read(self) -> Iterator[bytes]:
+        deadline = self.upload.caller.deadline
+        chunks = self.upload.incoming.read(deadline, self.rate, self._expect)
+        while True:
+            self._check()
+            self.reader = gevent.getcurrent()
+            try:
+                chunk = next(chunks, b"")
+            except (ClientGone, InterruptedError):
+                self._check()  # no, it was interrupted
+                raise
+            finally:
+                self.reader = None
+            if not chunk:
+                return
+            yield chunk
+
+    def _expect(self, count: int) -> None:
+        """Holds what has come and what may come with the next piece, which for an idle
+        upload is next to nothing."""
+        more = min(count, AHEAD_BYTES) - self.ahead
+        if more > 0:
+            self.share.grow(more)
+            self.ahead += more
+
+    def _interrupt(self) -> None:
+        """A client may wait for the answer before it sends more."""
+        if self.reader:
+            self.reader.throw(InterruptedError)
+
+    def _check(self) -> None:
+        if self.failure:
+            raise self.failure
+
+    def _send(self, row: Cut) -> Answer | None:
+        try:
+            return Answer(row.frames, self._predict(row))
+        except Exception as error:  # a greenlet's edge: `run` raises it
+            if isinstance(error, Problem) and row.place:
+                error.detail = f"{row.place}: {error.detail}"
+            self.failure = self.failure or error
+            gevent.get_hub().loop.run_callback(self._interrupt)
+            return None
+
+    def _predict(self, row: Cut) -> dict[str, Any]:
+        sent = Row(row.body, row.content_type, self.parameters)
+        return self.ticket.predict(sent, row.frames)

@@ -1,0 +1,122 @@
+"""Reads a body of unknown kind piece by piece: peek at it, take it, or, if it is a
+form, take its files one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.http import parse_options_header
+from werkzeug.sansio.multipart import (
+    Data,
+    Epilogue,
+    Event,
+    Field,
+    File,
+    MultipartDecoder,
+    NeedData,
+)
+
+from gateway.errors import BodyTooLarge, InvalidRequest, MalformedRequest
+from gateway.transport.connection import READ_BYTES
+
+#: Of RFC 2046.
+_MOST_BOUNDARY_BYTES = 70
+#: Of what comes after a boundary.
+_END_BYTES = len(b"--\r\n")
+
+
+class Stream:
+    """Bytes to be looked at and taken; it holds one chunk."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._chunk = b""
+        self._at = 0
+
+    def peek(self, count: int) -> bytes:
+        """The next bytes, which stay; fewer only at the end."""
+        while len(self._chunk) - self._at < count:
+            more = next(self._chunks, None)
+            if more is None:
+                break
+            self._chunk = self._chunk[self._at :] + more
+            self._at = 0
+        return self._chunk[self._at : self._at + count]
+
+    def take(self, most: int) -> bytes:
+        """Some bytes, none only at the end."""
+        taken = self.peek(1) and self._chunk[self._at : self._at + most]
+        self._at += len(taken)
+        return taken
+
+    def take_all(self, count: int) -> bytes:
+        """So many bytes, fewer only at the end."""
+        taken = self.peek(count)
+        self._at += len(taken)
+        return taken
+
+
+class Form:
+    """The parts of a `multipart/form-data` body, one after the other."""
+
+    def __init__(self, stream: Stream, boundary: bytes) -> None:
+        self._stream = stream
+        self._marker = b"--" + boundary
+        self._decoder = MultipartDecoder(boundary, max_form_memory_size=2 * READ_BYTES)
+
+    def __iter__(self) -> Iterator[Stream]:
+        """Each file's content, to be taken before the next one."""
+        while not isinstance(event := self._next_event(), Epilogue):
+            if isinstance(event, Field):
+                raise InvalidRequest([_describe_field(event)])
+            if isinstance(event, File):
+                yield Stream(self._read_part())
+
+    def _read_part(self) -> Iterator[bytes]:
+        is_open = True
+        while is_open and isinstance(event := self._next_event(), Data):
+            is_open = event.more_data
+            yield event.data
+
+    def _next_event(self) -> Event:
+        try:
+            while isinstance(event := self._decoder.next_event(), NeedData):
+                # Nothing more is None to the decoder, and an error where it needs more.
+                self._decoder.receive_data(self._take_chunk() or None)
+        except ValueError as error:
+            raise MalformedRequest(
+                "The form cannot be read: it ends before its last boundary, or the "
+                "headers of a part are damaged."
+            ) from error
+        except RequestEntityTooLarge as error:
+            raise BodyTooLarge(
+                "The form has too much before, between or after its files."
+            ) from error
+        return event
+
+    def _take_chunk(self) -> bytes:
+        """Some bytes, of which the last are no boundary without its end: Werkzeug 3.1 takes
+        the line break before such a one for a part of the file."""
+        chunk = self._stream.take(READ_BYTES)
+        last = len(self._marker) + _END_BYTES
+        seen = bytes(self._decoder.buffer[-last:]) + chunk[-last:]
+        is_at_edge = self._marker in seen[-last:]
+        return chunk + self._stream.take_all(_END_BYTES) if is_at_edge else chunk
+
+
+def _describe_field(field: Field) -> dict[str, str]:
+    expected = "found a field that is no file, expected files; options go into the URL"
+    return {"field": str(field.name or "body")[:40], "expected": expected}
+
+
+def find_boundary(content_type: str) -> bytes:
+    """What divides the parts of a form. Raises MalformedRequest where nothing does."""
+    boundary = parse_options_header(content_type)[1].get("boundary", "")
+    if not (0 < len(boundary) <= _MOST_BOUNDARY_BYTES and boundary.isascii()):
+        raise MalformedRequest(
+            "Content-Type: multipart/form-data needs a boundary of 1 to "
+            f"{_MOST_BOUNDARY_BYTES} characters."
+        )
+    return boundary.encode()

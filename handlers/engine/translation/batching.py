@@ -1,0 +1,157 @@
+"""Everything around an engine's batch of sentences: grouping by decoding options and
+length, removing duplicates, and searching again where the guard finds a fault.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from handlers.engine.errors import OutOfMemory, TooLate
+from handlers.engine.halving import run_in_halves
+from handlers.engine.translation import packing
+from handlers.engine.translation.guard import find_fault
+from handlers.engine.translation.m2m100 import Decoding, Engine, Sentence, Translation
+
+Answer = Translation | OutOfMemory | TooLate
+
+#: The beam for which a pack's tokens are counted: wider ones make it smaller.
+_USUAL_BEAMS = 2
+
+
+@dataclass(frozen=True)
+class BatchStatistics:
+    """What a batch was for the model, both attempts of a sentence counted."""
+
+    #: In the texts, padding not counted.
+    tokens: int
+    #: To make the texts of a pack equally long.
+    padding_tokens: int
+    #: Sentences that were answered with another one's translation.
+    deduplicated: int
+    #: Sentences that were translated a second time because the first had a fault.
+    redecoded: int
+    #: Packs that did not fit into memory and were halved.
+    halved: int
+
+
+@dataclass(frozen=True)
+class _Pack:
+    """Sentences that the engine translates together."""
+
+    sentences: tuple[Sentence, ...]
+    tokens: int
+    padding_tokens: int
+
+
+class Batcher:
+    """Runs batches on an engine, in packs of at most `max_tokens` tokens with padding at
+    beam 2, fewer at wider ones; with 0 in one piece, as they come.
+
+    Equal sentences are translated once. Where an answer has a fault, that sentence is
+    translated again, more carefully. A pack that does not fit into memory is halved.
+    """
+
+    def __init__(
+        self, engine: Engine, *, max_tokens: int, is_guarded: bool = True
+    ) -> None:
+        self._engine = engine
+        self._max_tokens = max_tokens
+        self._is_guarded = is_guarded
+        self._pool = ThreadPoolExecutor(engine.translators)
+        #: The sizes of this batch's packs that were halved; threads append to it.
+        self._halved: list[int] = []
+        self._deadline = math.inf
+
+    def translate(
+        self, sentences: Sequence[Sentence], *, deadline: float = math.inf
+    ) -> tuple[list[Answer], BatchStatistics]:
+        """One answer per sentence, in order. Packs whose turn comes after `deadline`, in
+        seconds of the monotonic clock, are not translated. Raises DeviceFault, and what
+        the engine raises beside OutOfMemory."""
+        self._halved.clear()
+        self._deadline = deadline
+        unique = list(dict.fromkeys(sentences))
+        packs = self._pack(unique)
+        answers = self._run(packs)
+        second = {
+            sentence: replace(sentence, decoding=sentence.decoding.careful())
+            for sentence, answer in answers.items()
+            if isinstance(answer, Translation) and answer.fault
+        }
+        second_packs = self._pack(list(dict.fromkeys(second.values())))
+        second_answers = self._run(second_packs)
+        for sentence, careful in second.items():
+            answers[sentence] = _choose(answers[sentence], second_answers[careful])
+        packs += second_packs
+        return [answers[sentence] for sentence in sentences], BatchStatistics(
+            tokens=sum(pack.tokens for pack in packs),
+            padding_tokens=sum(pack.padding_tokens for pack in packs),
+            deduplicated=len(sentences) - len(unique),
+            redecoded=len(second),
+            halved=len(self._halved),
+        )
+
+    def _pack(self, sentences: Sequence[Sentence]) -> list[_Pack]:
+        by_decoding: dict[Decoding, list[Sentence]] = {}
+        for sentence in sentences:
+            by_decoding.setdefault(sentence.decoding, []).append(sentence)
+        return [
+            pack
+            for decoding, group in by_decoding.items()
+            for pack in self._pack_group(group, decoding)
+        ]
+
+    def _pack_group(
+        self, sentences: Sequence[Sentence], decoding: Decoding
+    ) -> Iterable[_Pack]:
+        tokenizer, translators = self._engine.tokenizer, self._engine.translators
+        lengths = [len(tokenizer.encode(s.text, s.source)) for s in sentences]
+        if self._max_tokens:
+            beams = max(_USUAL_BEAMS, decoding.beams)
+            most = max(1, self._max_tokens * _USUAL_BEAMS // beams)
+            packs = packing.spread(lengths, max_tokens=most, translators=translators)
+        else:
+            packs = packing.split(len(sentences), translators=translators)
+        for rows in packs:
+            tokens = sum(lengths[row] for row in rows)
+            longest = max(lengths[row] for row in rows)
+            yield _Pack(
+                tuple(sentences[row] for row in rows),
+                tokens,
+                len(rows) * longest - tokens,
+            )
+
+    def _run(self, packs: Sequence[_Pack]) -> dict[Sentence, Answer]:
+        """The answers to all sentences, with the faults that they have."""
+        batches = [pack.sentences for pack in packs]
+        results = list(self._pool.map(self._translate, batches))
+        pairs = zip(chain(*batches), chain(*results), strict=True)
+        if not self._is_guarded:
+            return dict(pairs)
+        return {sentence: _judge(sentence, answer) for sentence, answer in pairs}
+
+    def _translate(self, sentences: Sequence[Sentence]) -> Sequence[Answer]:
+        if time.monotonic() > self._deadline:
+            return [TooLate()] * len(sentences)
+        return run_in_halves(self._engine.translate, sentences, self._halved)
+
+
+def _judge(sentence: Sentence, answer: Answer) -> Answer:
+    if not isinstance(answer, Translation):
+        return answer
+    fault = find_fault(sentence.text, answer.text, sentence.target)
+    return replace(answer, fault=fault)
+
+
+def _choose(first: Answer, second: Answer) -> Answer:
+    """The second attempt where it has no fault, else the one that the model prefers."""
+    if not isinstance(first, Translation) or not isinstance(second, Translation):
+        return first
+    if second.fault is None:
+        return second
+    return max(first, second, key=lambda translation: translation.score)

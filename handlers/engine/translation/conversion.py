@@ -1,0 +1,133 @@
+"""Converts a Hugging Face M2M100 directory for CTranslate2, once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+from safetensors import SafetensorError
+
+from contract.languages import LANGUAGES
+from handlers.engine.directories import (
+    SETTINGS_FILE,
+    TOKENIZER_FILES,
+    ModelError,
+    check_directory,
+    read_settings,
+)
+from handlers.engine.sealing import find_fault, seal, sync
+from handlers.engine.translation.m2m100 import language_token
+
+log = logging.getLogger(__name__)
+
+#: Part of every cache key: raise it when the converter or its options change.
+_VERSION = 1
+
+
+def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
+    """Where the conversion of `directory` is kept: a name made from its files' sizes and
+    times, so that a changed model is converted anew."""
+    state = [
+        (path.name, path.stat().st_size, path.stat().st_mtime_ns)
+        for path in sorted(directory.iterdir())
+    ]
+    digest = hashlib.sha256(
+        repr((_VERSION, str(directory.resolve()), state)).encode()
+    ).hexdigest()
+    return cache / f"{directory.name}-{digest[:12]}" / compute_type
+
+
+def convert(
+    directory: Path, cache: Path, compute_type: str, *, is_read: bool = False
+) -> Path:
+    """Converts `directory` unless that has been done, and returns the result's path.
+
+    The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and
+    one that has been damaged since is made again: the sizes of its files are looked at, and
+    with `is_read` their content too.
+    Raises ModelError where `directory` is not an M2M100, or is damaged.
+    """
+    check_directory(directory, "translation")
+    out = converted_path(directory, cache, compute_type)
+    if out.exists():
+        fault = find_fault(out, is_read=is_read)
+        if not fault:
+            return out
+        log.warning("%s is damaged (%s): the model is converted anew", out, fault)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix="converting-") as folder:
+        part = Path(folder) / "model"
+        with _explain(directory):
+            _make_converter(directory).convert(str(part), quantization=compute_type)
+            _add_files(directory, part)
+            seal(part)
+        _publish(part, out, is_read=is_read)
+    return out
+
+
+def _add_files(directory: Path, part: Path) -> None:
+    """What the engine needs beside the weights."""
+    for name in TOKENIZER_FILES:
+        shutil.copy(directory / name, part / name)
+    limit = json.loads((directory / "config.json").read_text("utf-8"))[
+        "max_position_embeddings"
+    ]
+    settings = {"max_tokens": limit, **read_settings(directory)}
+    (part / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
+
+
+@contextmanager
+def _explain(directory: Path) -> Iterator[None]:
+    """The errors of a file that is cut short, of weights that do not fit the
+    configuration, and of a full disk."""
+    try:
+        yield
+    except (
+        *(OSError, ValueError, LookupError, RuntimeError),
+        *(SafetensorError, UnpicklingError),
+    ) as error:
+        reason = str(error).partition("\n")[0]
+        raise ModelError(f"{directory} cannot be converted: {reason}") from error
+
+
+def _publish(part: Path, out: Path, *, is_read: bool) -> None:
+    """Puts a conversion in its place, and one that is damaged out of it. A whole one that is
+    there by now is another process's, which was quicker."""
+    if out.exists() and find_fault(out, is_read=is_read):
+        # Whoever has its files open keeps them.
+        os.replace(out, part.with_name("damaged"))
+    try:
+        os.replace(part, out)
+    except OSError:
+        if find_fault(out, is_read=is_read):
+            raise
+    sync(out.parent)
+
+
+def _make_converter(directory: Path) -> Any:
+    """CTranslate2's converter with the vocabulary read from the files: Transformers 5 no
+    longer lists the language tokens where the stock M2M100 loader looks for them."""
+    from ctranslate2.converters import transformers as ct2
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+
+    class Loader(ct2.M2M100Loader):  # type: ignore[misc]
+        def get_vocabulary(self, model: Any, tokenizer: Any) -> list[str]:
+            ids = json.loads((directory / "vocab.json").read_text("utf-8"))
+            tokens = sorted(ids, key=ids.__getitem__)
+            tokens += map(language_token, LANGUAGES)
+            unused = range(model.config.vocab_size - len(tokens))
+            return [*tokens, *(f"madeupword{i}" for i in unused)]
+
+    ct2.register_loader("M2M100Config")(Loader)
+    return ct2.TransformersConverter(str(directory))

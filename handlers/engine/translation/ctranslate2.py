@@ -1,0 +1,101 @@
+"""The default engine: M2M100 on CTranslate2, int8 on a CPU, float16 on a GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import ctranslate2
+
+from handlers.engine.directories import ModelError, read_settings
+from handlers.engine.errors import device_errors
+from handlers.engine.sealing import find_fault
+from handlers.engine.translation.m2m100 import (
+    Sentence,
+    Tokenizer,
+    Translation,
+    common_decoding,
+    language_token,
+    longest_answer,
+    read_beam,
+)
+
+#: CTranslate2's default 1 stops before the hypotheses that Transformers would find. A beam
+#: of one has no other hypotheses.
+_PATIENCE = 2
+
+
+class CTranslate2Engine:
+    """Translates with a directory that `conversion.convert` wrote.
+
+    On a CPU there are as many single-threaded translators as there are cores. With half
+    of a batch each, two are faster than one with two threads (13.8 against 10.5 sentences/s
+    at M2M100-418M size, 20 tokens in and out). Raises ModelError where a file has lost its
+    size since the conversion.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        device: str = "cpu",
+        index: int = 0,
+        compute_type: str = "int8",
+    ) -> None:
+        fault = find_fault(directory)
+        if fault:
+            raise ModelError(
+                f"{directory} is damaged ({fault}); `make up` converts the model anew"
+            )
+        self.tokenizer = Tokenizer(directory)
+        self.max_tokens: int = read_settings(directory)["max_tokens"]
+        self.translators = len(os.sched_getaffinity(0)) if device == "cpu" else 1
+        self._model = ctranslate2.Translator(
+            str(directory),
+            device=device,
+            device_index=index,
+            compute_type=compute_type,
+            inter_threads=self.translators,
+            intra_threads=1,
+        )
+
+    def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
+        """One translation per sentence, in order; those of Transformers' beam search."""
+        decoding = common_decoding(sentences)
+        tokens = [self.tokenizer.encode(s.text, s.source) for s in sentences]
+        patience = _PATIENCE if decoding.beams > 1 else 1
+        with device_errors():
+            results = self._model.translate_batch(
+                tokens,
+                target_prefix=[[language_token(s.target)] for s in sentences],
+                beam_size=decoding.beams,
+                patience=patience,
+                num_hypotheses=decoding.beams * patience,
+                no_repeat_ngram_size=decoding.no_repeat_ngram_size,
+                repetition_penalty=decoding.repetition_penalty,
+                max_input_length=0,
+                max_decoding_length=longest_answer(
+                    max(map(len, tokens)), self.max_tokens
+                ),
+                return_scores=True,
+                return_end_token=True,
+            )
+        return [
+            read_beam(
+                zip(
+                    result.hypotheses,
+                    map(_correct, result.hypotheses, result.scores),
+                    strict=True,
+                ),
+                self.tokenizer,
+                decoding,
+            )
+            for result in results
+        ]
+
+
+def _correct(tokens: Sequence[str], score: float) -> float:
+    """Transformers' score of a hypothesis. CTranslate2 counts the language token, which is
+    given and costs nothing, into the mean."""
+    return score * len(tokens) / max(1, len(tokens) - 1)

@@ -1,0 +1,1 @@
+"""Models that read images, without a server."""

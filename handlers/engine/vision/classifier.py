@@ -1,0 +1,46 @@
+"""Labels images with any image classifier of Transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import AutoModelForImageClassification
+
+from handlers.engine.vision.engine import VisionEngine
+from handlers.engine.vision.preprocessing import Picture
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a picture may show, and how probable that is, from 0 to 1."""
+
+    label: str
+    score: float
+
+
+class ClassificationEngine(VisionEngine):
+    """Classifies with a Hugging Face directory."""
+
+    kind = AutoModelForImageClassification
+
+    def classify(self, pictures: Sequence[Picture], *, top_k: int) -> list[list[Label]]:
+        """The `top_k` likeliest labels of each picture, or all that there are, the best
+        first. Raises OutOfMemory or DeviceFault."""
+
+        def rank(places: list[int], pixels: torch.Tensor) -> list[list[Label]]:
+            return self._rank(pixels, top_k)
+
+        return self._infer(pictures, rank)
+
+    def _rank(self, pixels: torch.Tensor, top_k: int) -> list[list[Label]]:
+        logits = self._model(pixels).logits.float()
+        best = logits.softmax(dim=1).topk(min(top_k, logits.shape[1]))
+        names = self._model.config.id2label
+        return [
+            [Label(names[i], score) for i, score in zip(ids, scores, strict=True)]
+            for ids, scores in zip(
+                best.indices.tolist(), best.values.tolist(), strict=True
+            )
+        ]

@@ -1,0 +1,91 @@
+"""Finds objects in images with any object detector of Transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import AutoModelForObjectDetection
+
+from handlers.engine.vision.engine import VisionEngine
+from handlers.engine.vision.preprocessing import Picture
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A picture, and over which score its objects are wanted."""
+
+    picture: Picture
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Box:
+    """In pixels of the picture, from its upper left corner."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+@dataclass(frozen=True)
+class Object:
+    """What is on a picture, how sure that is, from 0 to 1, and where."""
+
+    label: str
+    score: float
+    box: Box
+
+
+class DetectionEngine(VisionEngine):
+    """Detects with a Hugging Face directory."""
+
+    kind = AutoModelForObjectDetection
+
+    def detect(self, questions: Sequence[Question]) -> list[list[Object]]:
+        """The objects on each picture, the surest first. Raises OutOfMemory or
+        DeviceFault."""
+        pictures = [question.picture for question in questions]
+
+        def find(places: list[int], pixels: torch.Tensor) -> list[list[Object]]:
+            return self._find([questions[place] for place in places], pixels)
+
+        return self._infer(pictures, find)
+
+    def _find(
+        self, questions: Sequence[Question], pixels: torch.Tensor
+    ) -> list[list[Object]]:
+        output = self._model(pixels)
+        # Boxes of half precision would be off by pixels on a large picture.
+        output.logits = output.logits.float()
+        output.pred_boxes = output.pred_boxes.float()
+        found = self._preprocessor.processor.post_process_object_detection(
+            output,
+            threshold=min(question.threshold for question in questions),
+            target_sizes=[(q.picture.height, q.picture.width) for q in questions],
+        )
+        return [
+            self._read(question, objects)
+            for question, objects in zip(questions, found, strict=True)
+        ]
+
+    def _read(
+        self, question: Question, found: Mapping[str, torch.Tensor]
+    ) -> list[Object]:
+        size = (question.picture.width, question.picture.height)
+        scores, order = found["scores"].sort(descending=True, stable=True)
+        kept = order[scores > question.threshold]
+        limits = torch.tensor(2 * size, device=kept.device)
+        boxes = found["boxes"][kept].clamp(min=torch.zeros_like(limits), max=limits)
+        names = self._model.config.id2label
+        return [
+            Object(names[label], score, Box(*box))
+            for label, score, box in zip(
+                found["labels"][kept].tolist(),
+                found["scores"][kept].tolist(),
+                boxes.tolist(),
+                strict=True,
+            )
+        ]

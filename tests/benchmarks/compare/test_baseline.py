@@ -1,0 +1,81 @@
+"""The system that ours is measured against: it answers as the original did."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from benchmarks.compare.baseline import launch
+from benchmarks.compare.baseline.gateway import create_app
+from benchmarks.compare.baseline.handler import BaselineHandler
+from benchmarks.instruments.running import write_map
+from deploy.stack import move_ports
+from tests.benchmarks.conftest import Server
+from tests.random_m2m100 import PHRASEBOOK
+
+ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
+
+
+@pytest.fixture(scope="module")
+def handler() -> BaselineHandler:
+    """For German, with the model that ships."""
+    handler = BaselineHandler()
+    handler.initialize(
+        SimpleNamespace(
+            model_yaml_config={"handler": {"model_path": str(PHRASEBOOK)}},
+            system_properties={"gpu_id": None},
+            model_name="de",
+        )
+    )
+    return handler
+
+
+def test_the_handler_translates_a_batch_of_several_languages(handler: BaselineHandler):
+    french = {"src_lang": "fr", "src_text": "Merci.", "tgt_lang": "de"}
+    answers = handler.handle([{"body": ROW}, {"body": french}], None)
+    texts = [answer["translated"].rstrip(".") for answer in answers]
+    assert texts == ["Guten Morgen", "Danke"]
+
+
+def test_the_gateway_forwards_to_the_model_of_the_language(server: Server):
+    client = create_app(f"{server.url}/predictions").test_client()
+    response = client.post("/", data=json.dumps(ROW))
+    assert response.status_code == 200
+    assert response.get_json() == {"translated": "Hallo"}
+    assert server.asked == [("/predictions/de", ROW)]
+
+
+def test_ports_are_moved_and_other_numbers_are_not():
+    text = "listen 7777; http://127.0.0.1:8888; grpc_inference_port=7070; 86400 17777"
+    assert move_ports(text, 1000) == (
+        "listen 8777; http://127.0.0.1:9888; grpc_inference_port=8070; 86400 17777"
+    )
+
+
+def test_there_is_an_archive_per_language(tmp_path: Path):
+    run = tmp_path / "run"
+    launch.lay_out(run, {"de": "cpu", "fr": "2"}, tmp_path / "model", 500)
+    store = run / "torchserve/store"
+    assert sorted(path.name for path in store.iterdir()) == ["de.mar", "fr.mar"]
+    with zipfile.ZipFile(store / "fr.mar") as archive:
+        manifest = json.loads(archive.read("MAR-INF/MANIFEST.json"))
+        config = yaml.safe_load(archive.read("model-config.yaml"))
+    assert manifest["model"]["modelName"] == "fr"
+    assert (config["deviceType"], config["deviceIds"]) == ("gpu", [2])
+    assert config["handler"] == {"model_path": str(tmp_path / "model")}
+    assert "listen 127.0.0.1:8277" in (run / "nginx.conf").read_text()
+    assert ":10499" in (run / "torchserve/config.properties").read_text()
+
+
+def test_it_serves_the_languages_of_the_map_whatever_the_placement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    settings = {"placement": "device"}
+    map_path = write_map(tmp_path / "map.json", settings, ["fr", "de"])
+    assert launch.place(map_path) == {"fr": "cpu", "de": "cpu"}

@@ -1,0 +1,190 @@
+"""The peers: Flask and LitServe really asked, and how peers are installed, configured,
+started and stopped. Ray is not started here: it takes 600 MB of packages, and listens on
+more than the loopback interface.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from benchmarks.compare.peers import environments, launch
+from benchmarks.compare.peers.launch import HERE, PEERS, Peer, find_free_port
+from benchmarks.compare.peers.options import Options, read_options, write_options
+from benchmarks.compare.peers.translator import Refused, Translator
+from benchmarks.instruments.running import write_map
+from deploy.stack import ROOT, StackError
+from handlers.engine.translation.conversion import convert
+
+ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
+LIMIT_S = 60
+PEERS_BY_NAME = pytest.mark.parametrize("name", PEERS)
+
+
+@pytest.fixture(scope="module")
+def options(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Options:
+    """Of the tiny model, on a free port."""
+    model = convert(tiny, tmp_path_factory.mktemp("converted"), "int8")
+    return Options(model, launch.HOST, find_free_port(), batch_size=64, wait_ms=20)
+
+
+@pytest.fixture(scope="module")
+def translator(options: Options) -> Translator:
+    """What every peer serves."""
+    return Translator(options)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """A zombie only waits for being counted by whoever has adopted it."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param([ROW], id="a list"),
+        pytest.param({**ROW, "src_text": 1}, id="no text"),
+        pytest.param({"src_lang": "en", "src_text": "Hello."}, id="no target"),
+        pytest.param({**ROW, "tgt_lang": "tlh"}, id="unknown language"),
+        pytest.param({**ROW, "src_text": "word " * 200}, id="too long"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused(translator: Translator, body: object):
+    with pytest.raises(Refused):
+        translator.parse(body)
+
+
+def test_options_survive_the_command_line(options: Options):
+    assert read_options(write_options(options)) == options
+
+
+def test_a_peer_gets_the_model_and_the_batches_of_the_map(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    chosen = launch.choose(write_map(tmp_path / "map.json", {"batch_size": 8}), tiny)
+    assert (chosen.batch_size, chosen.wait_s) == (8, 0.1)
+    assert (chosen.model / "model.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "engine"), [(0, "transformers"), (16, "ctranslate2")], ids=str
+)
+def test_what_a_peer_lacks_the_packages_for_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, engine: str
+):
+    monkeypatch.setattr(launch, "count_gpus", lambda: gpus)
+    map_path = write_map(tmp_path / "map.json", {"engine": engine})
+    with pytest.raises(StackError, match="CTranslate2 on the CPU"):
+        launch.choose(map_path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "find_python", "processes"),
+    [
+        pytest.param("flask", lambda: Path(sys.executable), 2, id="flask"),
+        pytest.param("litserve", PEERS["litserve"].prepare, 5, id="litserve"),
+    ],
+)
+def test_a_peer_serves_batches_and_leaves_nothing_behind(
+    translator: Translator,
+    options: Options,
+    tmp_path: Path,
+    name,
+    find_python,
+    processes,
+):
+    bodies = [{**ROW, "src_text": f"Good morning {n}."} for n in range(20)]
+    with (
+        launch.serve(PEERS[name], find_python(), tmp_path / "run", options) as running,
+        ThreadPoolExecutor(20) as pool,
+    ):
+        ask = partial(requests.post, running.url, timeout=LIMIT_S)
+        answers = list(pool.map(lambda body: ask(json=body), bodies))
+        refused = ask(json={**ROW, "tgt_lang": "tlh"})
+        not_json = ask(data="{")
+        leader = running.leaders[name]
+        family = [leader, *leader.children(recursive=True)]
+    assert [answer.status_code for answer in answers] == [200] * 20
+    texts = translator.translate([translator.parse(body) for body in bodies])
+    assert [answer.json()["translated"] for answer in answers] == texts
+    assert (refused.status_code, not_json.ok) == (422, False)
+    assert len(family) == processes
+    assert not any(map(is_alive, family))
+
+
+def test_a_peer_that_does_not_come_up_is_said_with_the_end_of_its_log(
+    options: Options, tmp_path: Path
+):
+    broken = Peer("broken", "benchmarks.compare.peers.serve_nothing")
+    with (
+        pytest.raises(StackError, match=r"(?s)broken does not come up:.*serve_nothing"),
+        launch.serve(broken, Path(sys.executable), tmp_path / "run", options),
+    ):
+        pass
+
+
+def test_what_a_server_has_started_ends_with_it(tmp_path: Path, options: Options):
+    """Also what has lost its parent."""
+    (tmp_path / "orphaning.py").write_text(ORPHANING)
+    peer = Peer("orphaning", "orphaning", {"PYTHONPATH": str(tmp_path)})
+    with launch.serve(peer, Path(sys.executable), tmp_path / "run", options) as running:
+        orphan = psutil.Process(int(requests.get(running.url, timeout=LIMIT_S).text))
+        assert is_alive(orphan)
+    assert not is_alive(orphan)
+
+
+ORPHANING = """
+import http.server, subprocess, sys
+start = "import subprocess as s; print(s.Popen(['sleep', '600'], stdout=s.DEVNULL).pid)"
+pid = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE).stdout.strip()
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(b'{"translated": ""}')
+    def do_GET(self):
+        self.answer(pid)
+    def answer(self, body):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+def test_an_environment_is_made_once_and_anew_for_other_versions(tmp_path: Path):
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("")
+    python = environments.prepare(requirements, tmp_path / "environment")
+    stamp = python.lstat().st_mtime_ns
+    assert environments.prepare(requirements, tmp_path / "environment") == python
+    assert python.lstat().st_mtime_ns == stamp
+    requirements.write_text("/there/is/no/such.whl\n")
+    with pytest.raises(StackError, match=r"install(?s:.*)such\.whl"):
+        environments.prepare(requirements, tmp_path / "environment")
+
+
+@PEERS_BY_NAME
+def test_every_package_of_a_peer_is_pinned(name: str):
+    text = (ROOT / "constraints.txt").read_text("utf-8")
+    ours = {line.partition("==")[0].lower() for line in text.splitlines()}
+    for line in (HERE / f"requirements-{name}.txt").read_text("utf-8").splitlines():
+        package, pinned, _ = line.partition("==")
+        assert re.fullmatch(r"[\w.-]+(\[\w+\])?", package)
+        assert bool(pinned) != (package.lower() in ours), f"{line}: pinned once"
+
+
+@PEERS_BY_NAME
+def test_every_peer_has_a_server(name: str):
+    assert (ROOT / f"{PEERS[name].module.replace('.', '/')}.py").exists()

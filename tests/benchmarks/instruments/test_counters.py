@@ -1,0 +1,29 @@
+"""What the workers counted."""
+
+from __future__ import annotations
+
+from benchmarks.instruments.counters import WorkerFigures, describe
+
+
+def test_figures_are_of_what_was_counted_in_between():
+    before = {"Batches": 10, "Rows": 100, "QueueMs": 5000, "Tokens": 7}
+    after = {
+        "Batches": 14,
+        "Rows": 140,
+        "QueueMs": 9000,
+        "ComputeMs": 200,
+        "Tokens": 307,
+        "PaddingTokens": 100,
+    }
+    assert describe(before, after) == WorkerFigures(
+        batches=4,
+        batch_fill=10,
+        queue_ms=100,
+        handler_ms=50,
+        padding_share=0.25,
+        tokens=300,
+    )
+
+
+def test_without_a_batch_there_are_no_figures():
+    assert describe({}, {}) == WorkerFigures()

@@ -1,0 +1,121 @@
+"""The generator of overload against servers that answer, wait, hang up, or are not there."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from benchmarks.instruments.generator import (
+    ask_again,
+    ask_at,
+    ask_within,
+    name_address,
+    read_status,
+    write_messages,
+)
+from benchmarks.instruments.load import Request, Target
+from tests.benchmarks.conftest import Server
+
+REQUESTS = [Request(b'{"number": %d}' % number) for number in range(3)]
+HEAD = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_an_open_loop_asks_once_per_arrival_and_in_order(server: Server):
+    replies = ask_at(Target(server.url, REQUESTS), [0.0, 0.01, 0.02], ask_within(5000))
+    assert [reply.status for reply in replies] == ["200"] * 3
+    assert sorted(reply.number for reply in replies) == [0, 1, 2]
+    assert sorted(body["number"] for _, body in server.asked) == [0, 1, 2]
+    assert all(reply.latency_s >= reply.lag_s >= 0 for reply in replies)
+
+
+def test_an_open_loop_does_not_wait_for_answers(silent: str):
+    replies = ask_at(Target(silent, REQUESTS), [0.0] * 50, ask_within(1))
+    assert Counter(reply.status for reply in replies) == {"timeout": 50}
+    spread_s = max(r.ended_s for r in replies) - min(r.ended_s for r in replies)
+    assert spread_s < 1, "each waited for the one before it"
+
+
+def test_a_closed_loop_asks_again_after_each_answer(server: Server):
+    server.statuses = [429]
+    replies = ask_again(
+        Target(server.url, REQUESTS),
+        ask_within(5000),
+        clients=2,
+        seconds=0.3,
+        pause_s=0.01,
+    )
+    counts = Counter(reply.status for reply in replies)
+    assert len(replies) == len(server.asked) > 2
+    assert counts == {"429": 1, "200": len(replies) - 1}
+
+
+def test_a_server_that_is_not_there_refuses():
+    replies = ask_at(Target("http://127.0.0.1:9", REQUESTS), [0.0], ask_within(500))
+    assert [reply.status for reply in replies] == ["refused"]
+
+
+def test_a_server_that_hangs_up_resets():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            with closing(listening.accept()[0]) as client:
+                client.recv(1)
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        replies = ask_at(Target(url, REQUESTS), [0.0], ask_within(5000))
+        thread.join()
+    assert [reply.status for reply in replies] == ["reset"]
+
+
+def test_clients_come_from_several_addresses():
+    assert [name_address(number) for number in (0, 249, 250)] == [
+        *("127.0.0.1", "127.0.0.250", "127.0.1.1")
+    ]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        target = Target(f"http://127.0.0.1:{port}", REQUESTS)
+        ask_at(target, [0.0] * 3, ask_within(1, addresses=3))
+        accepted = [listening.accept() for _ in range(3)]
+    for connection, _ in accepted:
+        connection.close()
+    assert {address for _, (address, _) in accepted} == {
+        "127.0.0.1",
+        "127.0.0.2",
+        "127.0.0.3",
+    }
+
+
+def test_the_limit_is_told():
+    (message,) = write_messages(Target("http://127.0.0.1:1", REQUESTS[:1]), 500)
+    assert b"\r\nX-Timeout-Ms: 500\r\n" in message
+    assert message.endswith(b'\r\n\r\n{"number": 0}')
+
+
+@pytest.mark.parametrize(
+    ("received", "status"),
+    [
+        pytest.param(HEAD + b"{}", "429", id="complete"),
+        pytest.param(HEAD + b"{", "", id="its body is coming"),
+        pytest.param(HEAD[:-2], "", id="its head is coming"),
+        pytest.param(HEAD.lower() + b"{}", "429", id="small letters"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "200", id="in chunks"
+        ),
+    ],
+)
+def test_an_answer_has_a_status_when_it_is_complete(received: bytes, status: str):
+    assert read_status(received) == status

@@ -1,0 +1,76 @@
+"""The two loops against a server that answers at once. Nothing here asserts a time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.instruments.arrivals import draw_arrivals
+from benchmarks.instruments.load import (
+    Answer,
+    Request,
+    Target,
+    measure_closed,
+    measure_open,
+    summarize,
+)
+from tests.benchmarks.conftest import Server
+
+REQUESTS = [Request(json.dumps({"number": i}).encode()) for i in range(5)]
+
+
+def test_a_closed_loop_counts_every_answer_once(server: Server):
+    load = measure_closed(Target(server.url, REQUESTS), clients=3, seconds=0.3)
+    assert load.answers == len(server.asked) > 0
+    assert load.statuses == {"200": load.answers}
+    assert load.errors == 0
+    assert (load.loop, load.level, load.lag_p99_ms) == ("closed", 3, None)
+
+
+def test_all_bodies_are_sent(server: Server):
+    measure_closed(Target(server.url, REQUESTS), clients=5, seconds=0.2)
+    assert {body["number"] for _, body in server.asked} == set(range(5))
+
+
+def test_an_open_loop_sends_a_request_per_arrival(server: Server):
+    target = Target(server.url, REQUESTS)
+    load = measure_open(target, rate=100, seconds=0.5, connections=4, seed=3)
+    assert load.answers == len(server.asked) == len(draw_arrivals(100, 0.5, 3))
+    assert load.loop == "open"
+    assert load.lag_p99_ms is not None
+
+
+def test_what_is_no_translation_is_an_error(server: Server):
+    server.statuses = [429, 503]
+    target = Target(server.url, REQUESTS)
+    load = measure_open(target, rate=100, seconds=0.3, connections=1)
+    assert load.errors == 2
+    assert load.statuses == {"200": load.answers - 2, "429": 1, "503": 1}
+
+
+def test_a_server_that_is_not_there_is_an_error():
+    target = Target("http://127.0.0.1:9", REQUESTS)  # nobody discards anything any more
+    load = measure_open(target, rate=50, seconds=0.2, connections=2)
+    assert load.errors == load.answers > 0
+    assert set(load.statuses) == {"ConnectionRefusedError"}
+
+
+def test_the_progress_bar_is_told(server: Server):
+    ticks: list[int] = []
+    target = Target(server.url, REQUESTS, lambda: ticks.append(1))
+    measure_closed(target, clients=1, seconds=0.3)
+    assert ticks
+
+
+def test_errors_have_no_part_in_the_latencies():
+    answers = [Answer(1.0, "200"), Answer(0.001, "429"), Answer(60.0, "TimeoutError")]
+    load = summarize("closed", 3, 2.0, answers)
+    assert load.latencies.p50_ms == load.latencies.p99_ms == pytest.approx(1000)
+    assert load.requests_per_s == pytest.approx(0.5)
+    assert load.errors == 2
+
+
+def test_lateness_of_the_client_is_shown():
+    answers = [Answer(1.0, "200", lag_s=0.5)]
+    assert summarize("open", 3, 2.0, answers).lag_p99_ms == pytest.approx(500)

@@ -1,0 +1,41 @@
+"""What the fairness benchmark makes of its rounds."""
+
+from __future__ import annotations
+
+import json
+
+from benchmarks.figures import Spread
+from benchmarks.instruments.load import Answer, summarize
+from benchmarks.measure.fairness import Round, describe, draw_request, judge, tabulate
+
+DOCUMENT = Answer(20.0, "200")
+
+
+def make_round(alone_s: float, loaded_s: float) -> Round:
+    alone = summarize("closed", 1, 1.0, [Answer(alone_s, "200")])
+    loaded = summarize("closed", 1, 1.0, [Answer(loaded_s, "200")])
+    return Round(alone, loaded, [DOCUMENT, Answer(30.0, "200")])
+
+
+def test_rounds_are_judged_by_their_95th_percentiles():
+    ratio = judge([make_round(0.125, 0.25), make_round(0.125, 0.375)])
+    assert ratio == Spread(2.5, 2, 3)
+
+
+def test_the_result_says_whether_the_promise_is_held():
+    assert describe(Spread(2.5, 2, 3.5)).endswith("within 3.")
+    assert describe(Spread(3.5, 3, 4)).endswith("over 3.")
+    assert describe(None) == "No sentence was translated."
+
+
+def test_the_table_says_what_became_of_the_documents():
+    alone, loaded = tabulate([make_round(0.125, 0.25)]).rows
+    assert alone == ("1", "nothing", "1", "125", "125", "125", "0")
+    assert loaded[1] == "documents: 2 x 200 after 25.0 s"
+
+
+def test_a_document_is_in_another_language_than_its_translation():
+    for target, source in (("fr", "en"), ("en", "de")):
+        body = json.loads(draw_request(target, 3000).body)
+        assert (body["src_lang"], body["tgt_lang"]) == (source, target)
+        assert len(body["src_text"].encode()) >= 3000

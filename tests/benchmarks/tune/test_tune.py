@@ -1,0 +1,198 @@
+"""A search on stacks that are a formula: the best is found, confirmed, and gone on with."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.__main__ import app
+from benchmarks.figures import Latencies
+from benchmarks.instruments.counters import WorkerFigures
+from benchmarks.instruments.load import Load
+from benchmarks.tune import command as tune
+from benchmarks.tune.plan import Combination, Plan, SlaEntry
+from benchmarks.tune.search import find_highest
+from benchmarks.tune.trials import Point, Trial, keeps
+
+PLAN = """\
+models:
+  - languages: [fr]
+    batch_size: [8, 64]
+    max_batch_delay: [5, 50]
+load:
+  rates: [10, 20, 40, 80]
+  seconds: 1
+sla:
+  p99_ms: 120
+"""
+
+
+def make_load(level: float, p99_ms: float | None, *, errors: int = 0) -> Load:
+    latencies = Latencies(p99_ms, p99_ms, p99_ms, p99_ms, p99_ms)
+    return Load("open", level, 1.0, 100, level, errors, latencies, {"200": 100})
+
+
+class Stacks:
+    """Stands for `run_trial`: the window, and a millisecond per arrival."""
+
+    def __init__(self) -> None:
+        self.tried: list[tuple[int, str]] = []
+        self.stops_after = 1000
+
+    def __call__(
+        self,
+        run_dir: Path,
+        map_path: Path,
+        combination: Combination,
+        plan: Plan,
+        **options: Any,
+    ) -> Trial:
+        if len(self.tried) == self.stops_after:
+            raise KeyboardInterrupt
+        settings = json.loads(map_path.read_text())["translation"]
+        points: list[Point] = []
+
+        def passes(number: int) -> bool:
+            level = plan.load.levels[number]
+            load = make_load(level, settings["max_batch_delay"] + level)
+            workers = WorkerFigures(10, 5.0, 20.0, 30.0, 0.1, 100)
+            points.append(Point(load, workers, keeps(load, plan.sla)))
+            return points[-1].is_kept
+
+        find_highest(len(plan.load.levels), passes, options["start"])
+        rung = options["rung"]
+        self.tried.append((rung, combination.name))
+        return Trial(combination.name, rung, 1.0, tuple(points))
+
+
+@pytest.fixture
+def stacks(monkeypatch: pytest.MonkeyPatch) -> Stacks:
+    made = Stacks()
+    monkeypatch.setattr(tune, "run_trial", made)
+    return made
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN, "utf-8")
+    return path
+
+
+def run(plan: Path, *options: str) -> Any:
+    arguments = ["tune", str(plan), "--out", str(plan.parent / "out"), *options]
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+
+
+def test_the_best_is_found_confirmed_and_written_down(plan: Path, stacks: Stacks):
+    result = run(plan)
+    assert result.exit_code == 0, result.output
+    out = plan.parent / "out"
+    written = json.loads((out / "setup_config.json").read_text())
+    assert written["translation"]["max_batch_delay"] == 5
+    assert list(written["cuda_id"]) == ["fr"]
+    report = (out / "report.md").read_text()
+    assert "4.00 times as much" in report  # 80/s with 5 ms; with 100 ms 20/s
+    assert "1.00 of what was predicted" in report
+    assert (out / "throughput.svg").exists()
+    assert (out / "batches.svg").exists()
+
+
+def test_a_third_is_measured_again_and_the_default_with_it(plan: Path, stacks: Stacks):
+    run(plan)
+    default = "as it ships"
+    assert [rung for rung, _ in stacks.tried] == [0] * 5 + [1] * 3 + [2]
+    assert (1, default) in stacks.tried
+
+
+def test_every_point_is_a_row(plan: Path, stacks: Stacks):
+    run(plan)
+    with (plan.parent / "out" / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    first = rows[0]
+    assert (first["batch_size"], first["max_batch_delay"]) == ("64", "100")
+    assert (first["rate"], first["p99_ms"], first["is_within_sla"]) == (
+        "40.0",
+        "140.0",
+        "False",
+    )
+    assert len({row["rung"] for row in rows}) == 3
+
+
+def test_a_run_that_is_stopped_goes_on_where_it_was(plan: Path, stacks: Stacks):
+    stacks.stops_after = 3
+    stopped = run(plan)
+    assert stopped.exit_code == 130
+    assert "goes on" in stopped.output
+    assert (plan.parent / "out" / "report.md").exists()
+    stacks.stops_after = 1000
+    assert run(plan).exit_code == 0
+    assert len(stacks.tried) == len(set(stacks.tried)) == 9
+
+
+def test_a_finished_run_tries_nothing_again(plan: Path, stacks: Stacks):
+    run(plan)
+    count = len(stacks.tried)
+    assert run(plan).exit_code == 0
+    assert len(stacks.tried) == count
+    other = plan.parent / "out" / "mine.txt"
+    other.write_text("kept")
+    run(plan, "--fresh")
+    assert len(stacks.tried) == 2 * count
+    assert other.exists()
+
+
+def test_another_plan_needs_another_folder(plan: Path, stacks: Stacks):
+    run(plan)
+    plan.write_text(PLAN.replace("120", "130"))
+    result = run(plan)
+    assert result.exit_code == 1
+    assert "another plan's results" in result.output
+
+
+def test_where_time_is_over_what_is_left_is_counted(plan: Path, stacks: Stacks):
+    plan.write_text(PLAN + "search: {minutes: 0.1}\n")  # six trials of a second
+    result = run(plan)
+    assert "There was no time for 3 combinations." in result.output
+    assert stacks.tried[-1][0] == 2
+    assert len(stacks.tried) <= 6
+
+
+def test_where_nothing_keeps_the_sla_that_is_said(plan: Path, stacks: Stacks):
+    plan.write_text(PLAN.replace("120", "1"))
+    result = run(plan)
+    assert result.exit_code == 0
+    assert "Nothing that was tried keeps the SLA" in result.output
+    assert not (plan.parent / "out" / "setup_config.json").exists()
+
+
+def test_a_combination_that_is_no_map_is_refused_before_the_search(
+    plan: Path, stacks: Stacks
+):
+    plan.write_text(
+        PLAN.replace("[8, 64]", "8\n    engine: transformers\n    compute_type: int8")
+    )
+    result = run(plan)
+    assert result.exit_code == 1
+    assert "compute_type" in result.output
+    assert stacks.tried == []
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "errors", "is_kept"),
+    [
+        (100, 0, True),
+        (101, 0, False),
+        (100, 1, True),
+        (100, 2, False),
+        (None, 0, False),
+    ],
+)
+def test_an_sla_is_kept_or_not(p99_ms: float | None, errors: int, is_kept: bool):
+    sla = SlaEntry(p99_ms=100, error_share=0.01)
+    assert keeps(make_load(10, p99_ms, errors=errors), sla) is is_kept

@@ -1,0 +1,355 @@
+"""The batcher: who is run with whom, what each one gets, and that nobody is lost."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.embedded import microbatcher
+from gateway.embedded.microbatcher import (
+    BatchFailed,
+    Closed,
+    MicroBatcher,
+    QueueFull,
+)
+
+LIMIT_S = 60
+#: Longer than any test may take: a batch that waits so long for others fails its test.
+FOR_EVER_S = 10 * LIMIT_S
+
+Batcher = MicroBatcher[Any, Any]
+
+
+def make_batcher(*works, batch_size=64, wait_s=0.0, queue_size=10_000) -> Batcher:
+    return MicroBatcher(
+        *works, batch_size=batch_size, wait_s=wait_s, queue_size=queue_size
+    )
+
+
+class Gate:
+    """Work that begins and then waits to be let on; remembers every batch."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Any]] = []
+        self.begun = threading.Semaphore(0)
+        self.open = threading.Event()
+
+    def __call__(self, items: Sequence[Any]) -> Sequence[Any]:
+        self.batches.append(list(items))
+        self.begun.release()
+        assert self.open.wait(LIMIT_S)
+        return items
+
+    def wait_for_batch(self) -> None:
+        assert self.begun.acquire(timeout=LIMIT_S)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    """Shut."""
+    return Gate()
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """Whatever a test does, `close` ends the threads."""
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
+
+
+def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
+    return [future.result(LIMIT_S) for future in futures]
+
+
+def test_items_that_come_together_are_one_batch(gate: Gate):
+    gate.open.set()
+    with (
+        make_batcher(gate, batch_size=3, wait_s=FOR_EVER_S) as batcher,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        ask = partial(batcher.ask, timeout_s=LIMIT_S)
+        assert list(pool.map(ask, [1, 2, 3])) == [1, 2, 3]
+    assert [sorted(batch) for batch in gate.batches] == [[1, 2, 3]]
+
+
+def test_a_batch_does_not_wait_for_ever():
+    with make_batcher(tuple, wait_s=0.01) as batcher:
+        assert batcher.ask("a", LIMIT_S) == "a"
+
+
+def test_what_has_come_while_a_batch_ran_leaves_together(gate: Gate):
+    with make_batcher(gate) as batcher:
+        first = batcher.submit(0)
+        gate.wait_for_batch()
+        others = [batcher.submit(n) for n in range(1, 6)]
+        assert batcher.waiting == 5
+        gate.open.set()
+        assert results_of([first, *others]) == list(range(6))
+    assert gate.batches == [[0], [1, 2, 3, 4, 5]]
+
+
+def test_an_item_has_waited_while_another_batch_ran(gate: Gate, monkeypatch):
+    """Its wait counts from when it came, not from when somebody had time for it."""
+    with make_batcher(gate, batch_size=2, wait_s=FOR_EVER_S) as batcher:
+        both = [batcher.submit(n) for n in range(2)]
+        gate.wait_for_batch()
+        late = batcher.submit(2)
+        later = time.monotonic() + FOR_EVER_S
+        clock = SimpleNamespace(monotonic=lambda: later)
+        monkeypatch.setattr(microbatcher, "time", clock)
+        gate.open.set()
+        assert results_of([*both, late]) == [0, 1, 2]
+    assert gate.batches == [[0, 1], [2]]
+
+
+def test_a_queue_that_holds_less_than_a_batch_makes_full_batches_of_its_size():
+    with make_batcher(tuple, batch_size=64, queue_size=2, wait_s=FOR_EVER_S) as batcher:
+        assert results_of([batcher.submit(n) for n in range(2)]) == [0, 1]
+
+
+def test_works_run_at_the_same_time_and_share_the_queue():
+    together = threading.Barrier(3)
+
+    def work(items: Sequence[int]) -> list[int]:
+        together.wait(LIMIT_S)
+        return [threading.get_ident() for _ in items]
+
+    with make_batcher(work, work, work, batch_size=1) as batcher:
+        assert len(set(results_of([batcher.submit(n) for n in range(3)]))) == 3
+
+
+def fail_with(error: BaseException) -> Callable[[Sequence[int]], list[int]]:
+    """Work that breaks on zeros."""
+
+    def work(items: Sequence[int]) -> list[int]:
+        if 0 in items:
+            raise error
+        return list(items)
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("work", "error"),
+    [
+        pytest.param(lambda items: [1 / i for i in items], ZeroDivisionError, id="bug"),
+        pytest.param(lambda items: [1] * sum(items), BatchFailed, id="too few"),
+        pytest.param(
+            lambda items: [1] * (1 if all(items) else 3), BatchFailed, id="too many"
+        ),
+        pytest.param(
+            lambda items: list(items) if all(items) else None, TypeError, id="none"
+        ),
+        pytest.param(
+            lambda items: (1 / item for item in items), ZeroDivisionError, id="lazy"
+        ),
+        pytest.param(fail_with(SystemExit(3)), BatchFailed, id="exit"),
+        pytest.param(fail_with(KeyboardInterrupt()), BatchFailed, id="interrupt"),
+        pytest.param(fail_with(GeneratorExit()), BatchFailed, id="generator exit"),
+        pytest.param(fail_with(CancelledError()), CancelledError, id="cancelled"),
+        pytest.param(fail_with(MemoryError()), MemoryError, id="memory"),
+    ],
+)
+def test_a_batch_that_fails_fails_alone(work, error: type[Exception]):
+    with make_batcher(work, batch_size=2, wait_s=0.001) as batcher:
+        for future in [batcher.submit(0), batcher.submit(0)]:
+            assert isinstance(future.exception(LIMIT_S), error)
+        assert batcher.ask(1, LIMIT_S) == 1
+
+
+def test_more_than_the_queue_holds_is_refused_and_who_has_gone_is_not_run(gate: Gate):
+    with make_batcher(gate, batch_size=1, queue_size=2) as batcher:
+        first = batcher.submit("first")
+        gate.wait_for_batch()
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                batcher.ask("gone", 0)
+        with pytest.raises(QueueFull, match="2 items wait"):
+            batcher.ask("refused", LIMIT_S)
+        gate.open.set()
+        assert first.result(LIMIT_S) == "first"
+        # The other one is in the queue until the thread has passed by.
+        while batcher.waiting:
+            first.result(0)
+        assert batcher.ask("last", LIMIT_S) == "last"
+    assert gate.batches == [["first"], ["last"]]
+
+
+def test_an_item_that_runs_cannot_be_cancelled_any_more(gate: Gate):
+    with make_batcher(gate) as batcher:
+        future = batcher.submit(1)
+        gate.wait_for_batch()
+        assert not future.cancel()
+        gate.open.set()
+        assert future.result(LIMIT_S) == 1
+
+
+def test_close_answers_what_waits_and_refuses_what_comes(gate: Gate):
+    batcher = make_batcher(gate, batch_size=2, wait_s=FOR_EVER_S)
+    futures = [batcher.submit(n) for n in range(5)]
+    gate.wait_for_batch()
+    closing = threading.Thread(target=batcher.close)
+    closing.start()
+
+    def is_closed() -> bool:
+        try:
+            futures.append(batcher.submit(len(futures)))
+        except Closed:
+            return True
+        return False
+
+    while not is_closed():
+        pass
+    gate.open.set()
+    closing.join(LIMIT_S)
+    assert not closing.is_alive()
+    assert [future.result(0) for future in futures] == list(range(len(futures)))
+    batcher.close()
+
+
+def test_who_cannot_be_answered_in_time_is_told_that_it_is_closed(gate: Gate):
+    batcher = make_batcher(gate, batch_size=1)
+    running, waiting, gone = (batcher.submit(n) for n in range(3))
+    gate.wait_for_batch()
+    gone.cancel()
+    batcher.close(limit_s=0)
+    assert isinstance(waiting.exception(LIMIT_S), Closed)
+    gate.open.set()
+    assert running.result(LIMIT_S) == 0
+    batcher.close()
+    assert gate.batches == [[0]]
+
+
+def test_nothing_of_a_batch_is_kept_when_it_is_over():
+    class Large:
+        pass
+
+    with make_batcher(lambda items: [None for _ in items]) as batcher:
+        item = Large()
+        trace = weakref.ref(item)
+        future = batcher.submit(item)
+        del item
+        future.result(LIMIT_S)
+        del future
+        give_up_at = time.monotonic() + LIMIT_S
+        while trace() is not None:
+            assert time.monotonic() < give_up_at
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    items=st.lists(st.tuples(st.integers(), st.sampled_from(["run", "bad", "gone"]))),
+    batch_size=st.integers(1, 9),
+    works=st.integers(1, 3),
+)
+def test_everybody_gets_the_outcome_of_the_own_batch(items, batch_size, works):
+    batches: list[list[int]] = []
+    go_on = threading.Event()
+
+    def work(numbers: Sequence[int]) -> list[int]:
+        assert go_on.wait(LIMIT_S)
+        if numbers == [-1]:
+            return [-1]
+        batches.append(list(numbers))
+        if any(items[number][1] == "bad" for number in numbers):
+            raise LookupError(numbers)
+        return [2 * items[number][0] for number in numbers]
+
+    with make_batcher(*[work] * works, batch_size=batch_size) as batcher:
+        for _ in range(works):  # until they go on nobody else is run
+            batcher.submit(-1)
+            while batcher.waiting:
+                pass
+        futures = [batcher.submit(number) for number in range(len(items))]
+        gone = {n for n, (_, kind) in enumerate(items) if kind == "gone"}
+        assert all(futures[number].cancel() for number in gone)
+        go_on.set()
+        wait(futures, LIMIT_S)
+    outcome = {number: batch for batch in batches for number in batch}
+    assert sum(map(len, batches)) == len(outcome)
+    assert set(outcome) == set(range(len(items))) - gone
+    assert all(0 < len(batch) <= batch_size for batch in batches)
+    for number, batch in outcome.items():
+        if any(items[other][1] == "bad" for other in batch):
+            assert isinstance(futures[number].exception(0), LookupError)
+        else:
+            assert futures[number].result(0) == 2 * items[number][0]
+
+
+def test_under_a_storm_nobody_is_lost_or_answered_twice():
+    """Threads that ask, give up and come back, a small queue, work that sometimes fails."""
+    clients, each = 32, 100
+    ran: Counter[int] = Counter()
+    counting = threading.Lock()
+
+    def work(numbers: Sequence[int]) -> list[int]:
+        with counting:
+            ran.update(numbers)
+        if random.Random(numbers[0]).random() < 0.1:
+            raise LookupError
+        return [-number for number in numbers]
+
+    def ask(number: int, batcher: Batcher) -> str:
+        try:
+            impatient = number % 7 == 0
+            result = batcher.ask(number, 0 if impatient else LIMIT_S)
+        except (QueueFull, TimeoutError, LookupError) as error:
+            return type(error).__name__
+        assert result == -number
+        return "answered"
+
+    def storm(client: int, batcher: Batcher) -> Counter[str]:
+        numbers = range(1 + client * each, 1 + (client + 1) * each)
+        return Counter(ask(number, batcher) for number in numbers)
+
+    with (
+        make_batcher(
+            work, work, work, batch_size=8, wait_s=0.001, queue_size=24
+        ) as batcher,
+        ThreadPoolExecutor(clients) as pool,
+    ):
+        outcomes = sum(
+            pool.map(partial(storm, batcher=batcher), range(clients)), Counter[str]()
+        )
+    assert outcomes.total() == clients * each
+    assert set(ran.values()) == {1}
+    took = outcomes["answered"] + outcomes["LookupError"]
+    assert took <= len(ran) <= took + outcomes["TimeoutError"]
+    assert batcher.waiting == 0
+    assert outcomes["answered"] > 0
+
+
+def test_closing_in_a_storm_answers_everybody_who_was_taken():
+    batcher = make_batcher(tuple, tuple, batch_size=5, wait_s=0.001)
+    taken: list[tuple[int, Future[Any]]] = []
+    begun = threading.Barrier(9)
+
+    def storm(client: int) -> None:
+        begun.wait(LIMIT_S)
+        with suppress(Closed):
+            for number in range(client * 10**6, (client + 1) * 10**6):
+                taken.append((number, batcher.submit(number)))
+
+    with ThreadPoolExecutor(8) as pool:
+        storms = [pool.submit(storm, client) for client in range(8)]
+        begun.wait(LIMIT_S)
+        while len(taken) < 100 and not all(storm.done() for storm in storms):
+            pass
+        batcher.close(LIMIT_S)
+        wait(storms, LIMIT_S)
+    assert all(future.result(0) == number for number, future in taken)
+    assert len(taken) >= 100

@@ -1,0 +1,86 @@
+"""Texts as pieces: what is translated, and that nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.text.documents import Document, divide, read_html, read_text, take_apart
+from gateway.text.placeholders import fill
+
+
+def identity(document: Document) -> str:
+    """What a model makes of it that answers every text with itself."""
+    return document.render(
+        fill(s.text, s.marks, [mark.shown for mark in s.marks], document.format.write)
+        for s in document.sentences
+    )
+
+
+def masked(document: Document) -> list[str]:
+    return [sentence.masked for sentence in document.sentences]
+
+
+@given(st.text(), st.booleans())
+def test_any_text_comes_back_byte_for_byte(text, is_protected):
+    document = read_text(text, "en", is_protected=is_protected)
+    assert identity(document) == text
+    parts = [take_apart(sentence, document.format) for sentence in document.sentences]
+    assert document.render(map(identity, parts)) == text
+    parts = [divide(sentence, 3, document.format) for sentence in document.sentences]
+    assert document.render(map(identity, parts)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello 😀", ["Hello"]),
+        ("😀 Hello. https://a.b", ["Hello."]),
+        ("Meet {name} at 5 km!", ["Meet {0} at {1}!"]),
+        ("{name}, welcome", ["{0}, welcome"]),
+        ("See https://a.b/c for more. Bye.", ["See {0} for more.", "Bye."]),
+        ("`a. B` is code. Yes.", ["{0} is code.", "Yes."]),
+        ("https://a.b", []),
+        ("{name}", []),
+        ("5 km", []),
+    ],
+)
+def test_marks_are_hidden_inside_a_sentence_and_left_out_at_its_edge(text, expected):
+    document = read_text(text, "en", is_protected=True)
+    assert masked(document) == expected
+    assert identity(document) == text
+
+
+def test_without_protection_everything_is_text():
+    assert masked(read_text("Hi {name} 😀", "en", is_protected=False)) == [
+        "Hi {name} 😀"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("<p>Hello <b>world</b>, hi.</p>", ["Hello {0}world{1}, hi."]),
+        ("<b>Hello world</b>", ["Hello world"]),
+        ('<a href="x"><i>Go</i></a>!', ["Go"]),
+        ("One. <i>Two.</i> Three.", ["One.", "Two.", "Three."]),
+        ("hard\nwrapped <b>\ntext</b>", ["hard wrapped {0} text{1}"]),
+        ("Use <code>f</code> &amp; go", ["Use {0} & go"]),
+        ("Hi <b>{name}</b> there", ["Hi {0}{1}{2} there"]),
+        ("<b></b><p> </p>", []),
+    ],
+)
+def test_inline_tags_stay_within_their_sentence(source, expected):
+    document = read_html(source, "en", is_protected=True)
+    assert masked(document) == expected
+    parts = [take_apart(sentence, document.format) for sentence in document.sentences]
+    assert document.render(map(identity, parts)).split() == source.split()
+
+
+def test_a_sentence_says_where_it_is():
+    text = "One. Two is longer."
+    found = read_text(text, "en", is_protected=True).sentences
+    assert [text[s.start : s.start + len(s.text)] for s in found] == masked(
+        read_text(text, "en", is_protected=True)
+    )

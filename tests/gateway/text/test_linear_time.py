@@ -1,0 +1,135 @@
+"""Four times as much text costs about four times as much CPU, whatever is in it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.measure.hostile_texts import SHAPES, Shape
+from gateway.text.documents import HTML, PLAIN, divide, read_text, take_apart
+from gateway.text.langid import Identifier
+from gateway.text.placeholders import find_protected, mask, unmask
+from gateway.text.reading import ReadingJob, scan
+from handlers.engine.translation.guard import find_fault
+
+SIZE, TIMES = 16 << 10, 4
+#: What is linear stays below, what is quadratic reaches TIMES * TIMES.
+MOST = 2.2 * TIMES
+#: Less CPU than that measures nothing.
+NOISE_S = 0.05
+
+
+def measure(work: Callable[[], object]) -> float:
+    """CPU seconds."""
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def assert_linear(work: Callable[[int], object]) -> None:
+    """Compares the cost of `work` at two sizes; a busy machine gets further chances."""
+    ratios = []
+    for _ in range(3):
+        small, large = (
+            measure(partial(work, SIZE)),
+            measure(partial(work, TIMES * SIZE)),
+        )
+        ratios.append(large / max(small, NOISE_S / TIMES))
+        if ratios[-1] <= MOST:
+            return
+    raise AssertionError(f"{TIMES} times the text cost {ratios} times the CPU")
+
+
+def read(shape: Shape, size: int) -> None:
+    text = shape.write(size)
+    for _ in scan(ReadingJob(((text, "en"),), shape.is_html, True, max_rows=size)):
+        pass
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_reading_a_hostile_text_costs_what_it_is_long(shape):
+    assert_linear(lambda size: read(shape, size))
+
+
+@settings(max_examples=40)
+@given(st.text(min_size=1, max_size=6), st.booleans())
+def test_reading_what_is_repeated_costs_what_it_is_long(unit, is_html):
+    assert_linear(lambda size: read(Shape("drawn", unit, is_html), size))
+
+
+@settings(max_examples=40)
+@given(st.text("<>/!-?[]=\"'&#; ab", min_size=1, max_size=6))
+def test_reading_what_looks_like_markup_costs_what_it_is_long(unit):
+    assert_linear(lambda size: read(Shape("drawn", unit, is_html=True), size))
+
+
+@settings(max_examples=40)
+@given(st.text("{}%$()`:@./-+1a0, \n#*>“”。", min_size=1, max_size=6))
+def test_reading_what_looks_protected_costs_what_it_is_long(unit):
+    assert_linear(lambda size: read(Shape("drawn", unit), size))
+
+
+@pytest.mark.parametrize("unit", ["a", "a@", "a://", "1 ", "你"])
+def test_identification_looks_at_a_part_of_a_text(unit):
+    """At four times the size it costs the same."""
+    identifier = Identifier(["en", "fr", "zh"])
+    assert_linear(lambda size: [identifier.rank(unit * size) for _ in range(20)])
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(divide, id="divided"),
+        pytest.param(
+            lambda sentence, _, format: take_apart(sentence, format), id="apart"
+        ),
+    ],
+)
+def test_a_sentence_with_marks_is_cut_in_linear_time(work):
+    (sentence,) = read_text("a b", "en", is_protected=True).sentences
+
+    def cut(size: int) -> None:
+        text = "a{b} " * (size // 5)
+        marks = tuple(find_protected(text))
+        whole = type(sentence)(text, 0, marks)
+        work(whole, 50, PLAIN)
+
+    assert_linear(cut)
+
+
+@pytest.mark.parametrize("unit", ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"])
+def test_masks_are_taken_off_in_linear_time(unit):
+    marks = find_protected("Hi {name}")
+    assert_linear(lambda size: unmask(unit * (size // len(unit)), marks, HTML.write))
+
+
+def test_masks_are_put_on_in_linear_time():
+    def put_on(size: int) -> str:
+        text = "a{b} " * (size // 5)
+        return mask(text, find_protected(text))
+
+    assert_linear(put_on)
+
+
+@pytest.mark.parametrize("unit", ["a", "ab ", "a1", "你", "word. "])
+def test_a_translation_is_judged_in_linear_time(unit):
+    def judge(size: int) -> None:
+        text = unit * (size // 4 // len(unit))
+        find_fault("A text", text, "fr")
+        find_fault(text, re.sub("a", "b", text), "fr")
+
+    assert_linear(judge)
+
+
+def test_a_translation_that_repeats_a_long_stretch_is_judged_in_linear_time():
+    def judge(size: int) -> None:
+        half = "".join(map(chr, range(0x4E00, 0x4E00 + size // 4)))
+        find_fault(half, 3 * half[:-1], "zh")
+
+    assert_linear(judge)

@@ -1,0 +1,94 @@
+"""What is protected, hidden from the model, and put back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.text.placeholders import Mark, Role, fill, find_protected, mask, unmask
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See https://a.b/c?d=1&e=(2).", ["https://a.b/c?d=1&e=(2"]),
+        ("Go to www.example.org, now", ["www.example.org"]),
+        ("Write to first.last+tag@example.co.uk!", ["first.last+tag@example.co.uk"]),
+        ("Hi {{ user.name }} and {name}", ["{{ user.name }}", "{name}"]),
+        ("{0} of {1:d} ${total} {}", ["{0}", "{1:d}", "${total}", "{}"]),
+        (
+            "%s has %d of %1$s, %(n)s, %.2f, %@",
+            ["%s", "%d", "%1$s", "%(n)s", "%.2f", "%@"],
+        ),
+        ("Nice :smile: :+1: at 10:30:45", [":smile:", ":+1:"]),
+        ("Run `make up` or ``a b``", ["`make up`", "``a b``"]),
+        ("```\ncode. More\n```", ["```\ncode. More\n```"]),
+        ("5 km, 3.5GB, 20 °C and 1,000 kg", ["5 km", "3.5GB", "20 °C", "1,000 kg"]),
+        ("Hi 😀 👩‍👩‍👧 🇩🇪 👍🏽 ❤️", ["😀", "👩‍👩‍👧", "🇩🇪", "👍🏽", "❤️"]),
+        ("50% of people, 5 minutes, 3 million", []),
+        ("Room 5 at 10:30, 1:2:3, a/b, A&B", []),
+        (
+            "(https://zh.wikipedia.org/wiki/中文)",
+            ["https://zh.wikipedia.org/wiki/中文"],
+        ),
+        ("", []),
+    ],
+)
+def test_what_must_survive_is_found(text, expected):
+    assert [mark.shown for mark in find_protected(text)] == expected
+
+
+@pytest.mark.parametrize(
+    "frame", ["私の名前は{}です。", "我叫{}。", "제 이름은 {}입니다.", "({})"]
+)
+@pytest.mark.parametrize(
+    "kept",
+    ["https://a.b/c?d=1", "www.example.org", "ann.lee+x@example.co.uk", "{count}", "%s"]
+    + ["%1$s", ":smile:", "`a`", "5 km", "20 °C"],
+)
+def test_letters_without_spaces_are_no_part_of_what_they_touch(frame, kept):
+    text = frame.replace("{}", kept)
+    assert [mark.shown for mark in find_protected(text)] == [kept]
+
+
+@given(st.text())
+def test_marks_are_in_order_and_show_their_own_characters(text):
+    end = 0
+    for mark in find_protected(text):
+        assert end <= mark.start < mark.end
+        assert mark.shown == text[mark.start : mark.end]
+        end = mark.end
+
+
+@given(st.text())
+def test_a_model_that_copies_masks_loses_nothing(text):
+    marks = find_protected(text)
+    assert unmask(mask(text, marks), marks, str) in (text, None)
+    assert fill(text, marks, [mark.shown for mark in marks]) == text
+
+
+@pytest.mark.parametrize(
+    ("translated", "expected"),
+    [
+        ("{0} und {1}", "<b> und </b>"),
+        ("{1} und {0}", None),
+        ("{0} und", None),
+        ("{0} {1} {1}", None),
+        ("{0} {1} {2}", None),
+        ("& {0}{1}", "&amp; <b></b>"),
+    ],
+)
+def test_tags_come_back_once_each_and_in_order(translated, expected):
+    tags = [Mark(0, 0, "<b>", Role.OPENING), Mark(1, 1, "</b>", Role.CLOSING)]
+    escape = lambda text: text.replace("&", "&amp;")  # noqa: E731
+    assert unmask(translated, tags, escape) == expected
+
+
+def test_placeholders_may_change_places():
+    marks = find_protected("{a} {b}")
+    assert unmask("{1} - {0}", marks, str) == "{b} - {a}"
+
+
+def test_without_marks_braces_are_text():
+    assert unmask("{0}", [], str) == "{0}"

@@ -1,0 +1,186 @@
+"""Long texts, read in a process beside the gateway's, and what can happen to it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import gevent
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    NotReady,
+    Overloaded,
+    TooManyRows,
+)
+from gateway.text.readers import Readers
+from gateway.text.reading import ReadingJob, collect, scan
+from gateway.transport.connection import Patience
+
+LONG = "One {name} is here. Two are `there`! 😀\n" * 100
+ENDLESS = "a\n" * 1_000_000
+PATIENT = 60.0
+
+
+def make_job(*texts: str, max_rows: int = 10_000, is_html: bool = False) -> ReadingJob:
+    return ReadingJob(tuple((text, "en") for text in texts), is_html, True, max_rows)
+
+
+def wait(seconds: float = PATIENT) -> Patience:
+    return Patience(time.monotonic() + seconds)
+
+
+def find_processes() -> list[psutil.Process]:
+    """The readers of this process."""
+    return [
+        child
+        for child in psutil.Process().children()
+        if child.status() != psutil.STATUS_ZOMBIE
+        and "gateway.text.reading" in child.cmdline()
+    ]
+
+
+@pytest.fixture
+def readers() -> Iterator[Readers]:
+    """One process, which ends with the test."""
+    assert not find_processes()
+    own = Readers(1)
+    yield own
+    own.close()
+    assert not find_processes()
+
+
+@pytest.mark.parametrize("is_html", [False, True])
+def test_a_process_reads_what_would_be_read_here(readers, is_html):
+    texts = (LONG, "", "<b>a</b> &amp; b <br>" * 200, "b{x}{y}", "ü😀\n" * 3000)
+    job = make_job(*texts, is_html=is_html)
+    for _ in range(2):
+        assert readers.read(job, wait()) == list(collect(job, scan(job)))
+    assert len(find_processes()) == 1
+
+
+def test_short_texts_need_no_process(readers):
+    readers.read(make_job("a. b. c."), wait())
+    assert not find_processes()
+
+
+def test_any_texts_come_back(readers):
+    @settings(max_examples=50)
+    @given(st.lists(st.text(), min_size=1, max_size=3), st.booleans())
+    def check(texts: list[str], is_html: bool) -> None:
+        job = make_job(*texts, "a" * 2001, is_html=is_html)
+        assert readers.read(job, wait()) == list(collect(job, scan(job)))
+
+    check()
+
+
+@pytest.mark.parametrize("text", ["a\n" * 3, "a\n" * 3000], ids=["here", "there"])
+def test_sentences_are_counted(readers, text):
+    rows = text.count("a")
+    readers.read(make_job(text, max_rows=rows), wait())
+    with pytest.raises(TooManyRows, match=f"more than {rows - 1} sentences"):
+        readers.read(make_job(text, max_rows=rows - 1), wait())
+    readers.read(make_job(text, max_rows=rows), wait())
+
+
+def test_what_takes_too_long_ends(readers):
+    with pytest.raises(DeadlineExceeded):
+        readers.read(make_job(ENDLESS, max_rows=1 << 30), wait(0.3))
+    assert readers.read(make_job(LONG), wait())
+
+
+def test_what_is_too_late_from_the_start_costs_no_reader(readers):
+    readers.read(make_job(LONG), wait())
+    (process,) = find_processes()
+    with pytest.raises(DeadlineExceeded):
+        readers.read(make_job(LONG), wait(-1))
+    assert find_processes() == [process]
+
+
+def test_a_client_that_goes_ends_the_reading(readers):
+    looks = iter([False, False])
+    patience = Patience(time.monotonic() + PATIENT, lambda: next(looks, True))
+    with pytest.raises(ClientGone):
+        readers.read(make_job(ENDLESS, max_rows=1 << 30), patience)
+    assert readers.read(make_job(LONG), wait())
+
+
+def test_a_reader_that_is_killed_is_replaced(readers):
+    def kill() -> bool:
+        for process in find_processes():
+            process.kill()
+        return False
+
+    with pytest.raises(NotReady):
+        readers.read(
+            make_job(ENDLESS, max_rows=1 << 30),
+            Patience(time.monotonic() + PATIENT, kill),
+        )
+    assert readers.read(make_job(LONG), wait())
+    (idle,) = find_processes()
+    idle.send_signal(signal.SIGKILL)
+    idle.wait(PATIENT)
+    assert readers.read(make_job(LONG), wait())
+
+
+def test_a_short_text_goes_before_longer_ones(readers):
+    order: list[str] = []
+
+    def read(name: str, text: str) -> None:
+        readers.read(make_job(text, max_rows=1 << 30), wait())
+        order.append(name)
+
+    first = gevent.spawn(read, "first", "a " * 200_000)
+    gevent.sleep(0)
+    long = gevent.spawn(read, "long", "a " * 500_000)
+    gevent.sleep(0)
+    short = gevent.spawn(read, "short", LONG)
+    gevent.joinall([first, long, short], timeout=PATIENT, raise_error=True)
+    assert order == ["first", "short", "long"]
+
+
+def test_who_gives_up_waiting_leaves_the_place_to_others(readers):
+    reading = gevent.spawn(readers.read, make_job("a " * 300_000), wait())
+    gevent.sleep(0)
+    with pytest.raises(DeadlineExceeded):
+        readers.read(make_job(LONG), wait(0.01))
+    assert readers.read(make_job(LONG), wait())
+    reading.get(timeout=PATIENT)
+
+
+def test_only_so_many_wait(readers):
+    reading = [gevent.spawn(readers.read, make_job(LONG), wait()) for _ in range(101)]
+    gevent.sleep(0)
+    with pytest.raises(Overloaded):
+        readers.read(make_job(LONG), wait())
+    gevent.joinall(reading, timeout=PATIENT, raise_error=True)
+
+
+def test_any_thread_may_read(readers):
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: readers.read(make_job(LONG), wait()), range(6)))
+    assert len(found) == 6
+
+
+def test_others_have_their_turn_while_a_text_is_read(readers):
+    reading = gevent.spawn(readers.read, make_job("a " * 500_000), wait())
+    turns = 0
+    while not reading.ready():
+        gevent.sleep(0.001)
+        turns += 1
+    assert turns > 10
+
+
+def test_a_reader_ends_with_its_gateway(readers):
+    readers.read(make_job(LONG), wait())
+    (process,) = find_processes()
+    (reader,) = readers._idle
+    reader._socket.close()
+    process.wait(PATIENT)

@@ -1,0 +1,222 @@
+"""Documents through the whole gateway, with models that copy, shorten, loop or lose."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.tasks import TRANSLATION
+from gateway.admission import Admission
+from gateway.backend import Row
+from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
+from gateway.schemas import TranslationRequest
+from gateway.settings import Settings
+from gateway.telemetry import Telemetry
+from gateway.text.langid import Identifier
+from gateway.text.readers import Readers
+from gateway.text.translator import Translator
+from tests.gateway.callers import make_caller, make_gone
+from torchserve_backend import catalog
+
+MODELS = catalog.Catalog(
+    {
+        (TRANSLATION, "ko"): catalog.Model(
+            "ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
+        )
+    },
+    is_cpu_fallback=False,
+)
+LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
+
+
+class Model:
+    """A backend whose model does what a function says, and takes so many characters."""
+
+    def __init__(
+        self, answer: Callable[[str], str] = str, limit: int = 1 << 30
+    ) -> None:
+        self.rows: list[Mapping[str, Any]] = []
+        self._answer, self._limit = answer, limit
+
+    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+        item = json.loads(row.body)
+        self.rows.append(item)
+        text = item["src_text"]
+        if len(text) > self._limit:
+            counts = {"tokens": len(text), "limit": self._limit}
+            document = {
+                "type": "urn:babelgate:text-too-long",
+                "title": "",
+                "status": 422,
+            }
+            raise RowProblem({**document, "detail": "too long", **counts})
+        count = item.get("alternatives", 0)
+        others = [{"text": f"{text}{i}", "score": -i} for i in range(1, count + 1)]
+        return {"translated": self._answer(text), "score": -0.5, "alternatives": others}
+
+
+def translate(
+    model: Model,
+    *texts: str,
+    has_gone: bool = False,
+    max_rows: int = 10_000,
+    limit_s: float = 60,
+    **options: Any,
+) -> list[Any]:
+    asked: dict[str, Any] = {"source": "en", "target": "ko"} | options
+    wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
+    identifier = Identifier(LANGUAGES)
+    translator = Translator(
+        MODELS,
+        Admission(model, MODELS.models),  # type: ignore[arg-type]
+        identifier,
+        Telemetry(),
+        Readers(1),
+        Settings.model_validate({"sentences_at_once": 4, "max_rows": max_rows}),
+    )
+    caller = make_gone() if has_gone else make_caller(limit_s)
+    return translator.translate(wanted, caller)
+
+
+@given(st.text(), st.booleans(), st.integers(40, 60))
+def test_with_a_model_that_copies_any_text_comes_back_byte_for_byte(
+    text, protect, limit
+):
+    text *= 1 + 100 // (len(text) + 1)
+    (found,) = translate(Model(limit=limit), text, is_protected=protect)
+    assert found.renderings[0].text == text
+
+
+@given(
+    st.lists(st.sampled_from(["Hi {name}. ", "😀", "\n", "a, b ", "<", "https://a.b"]))
+)
+def test_a_model_that_loses_every_mask_loses_nothing(parts):
+    text = "".join(parts)
+    forget = Model(lambda masked: re.sub(r"\{\d+\}", "", masked))
+    (found,) = translate(forget, text)
+    assert found.renderings[0].text == text
+
+
+def test_a_text_without_marks_is_one_row():
+    model = Model()
+    translate(model, "Good morning")
+    assert model.rows == [
+        {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}
+    ]
+
+
+def test_every_sentence_is_a_row_and_separators_stay():
+    model = Model(str.upper)
+    (found,) = translate(model, "# Title\n\n- One. Two.\n  3) {name}\n")
+    assert found.renderings[0].text == "# TITLE\n\n- ONE. TWO.\n  3) {name}\n"
+    assert {row["src_text"] for row in model.rows} == {"Title", "One.", "Two."}
+
+
+def test_a_sentence_that_is_too_long_is_divided_and_says_where():
+    text = "Short one. " + "word " * 20 + "end."
+    (found,) = translate(Model(limit=30), text)
+    assert found.renderings[0].text == text
+    (warning,) = found.warnings
+    assert warning.startswith("characters 11-")
+    assert "more: cut from a sentence that is longer" in warning
+
+
+def test_a_sentence_divided_at_its_clauses_needs_no_warning():
+    (found,) = translate(
+        Model(limit=30), "one two three four, five six seven eight, nine"
+    )
+    assert found.warnings == ()
+
+
+def test_what_cannot_be_divided_is_refused():
+    with pytest.raises(RowProblem):
+        translate(Model(limit=0), "a")
+
+
+def test_a_list_names_the_text_that_has_a_problem():
+    with pytest.raises(RowProblem) as caught:
+        translate(Model(limit=0), "", "a")
+    assert caught.value.detail == "src_text[1]: too long"
+
+
+def test_options_reach_the_model():
+    model = Model()
+    (found,) = translate(model, "One. Two.", beam_size=4, alternatives=2)
+    assert all((row["beam_size"], row["alternatives"]) == (4, 2) for row in model.rows)
+    assert [r.text for r in found.renderings] == [
+        "One. Two.",
+        "One.1 Two.1",
+        "One.2 Two.2",
+    ]
+    assert [r.score for r in found.renderings] == [-0.5, -1, -2]
+
+
+def test_each_text_of_a_list_has_its_own_language():
+    model = Model()
+    texts = (
+        "Where is the station?",
+        "Wo ist der Bahnhof?",
+        "駅はどこですか。",
+        "OK",
+        "",
+    )
+    found = translate(model, *texts, source=None)
+    assert [text.guess.language for text in found] == ["en", "de", "ja", "und", "und"]
+    assert {row["src_lang"] for row in model.rows} == {"en", "de", "ja"}
+    assert [bool(text.warnings) for text in found] == [False, False, False, True, False]
+    assert found[3].renderings[0].text == "OK"
+
+
+def test_a_text_in_the_target_language_is_returned_as_it_is():
+    model = Model(str.upper)
+    (found,) = translate(model, "Hello {name}", source="ko")
+    assert found.renderings[0].text == "Hello {name}"
+    assert model.rows == []
+
+
+def test_nothing_is_sent_for_a_client_that_has_gone():
+    model = Model()
+    with pytest.raises(ClientGone):
+        translate(model, "One. Two. Three.", has_gone=True)
+    assert model.rows == []
+
+
+def test_markup_survives(client, torchserve):
+    torchserve.translate = lambda target, text: text.replace("{1}", "").replace(
+        "{0}", ""
+    )
+    html = '<p>Hi <b>you</b> &amp; <i translate="no">me</i></p><pre>a  b</pre>'
+    body = {"src_lang": "en", "src_text": html, "tgt_lang": "ko", "format": "html"}
+    assert client.post("/translate", data=json.dumps(body)).json["translated"] == html
+
+
+def test_what_a_request_is_divided_into_is_bounded():
+    forget = Model(lambda masked: re.sub(r"\{\d+\}", "", masked))
+    text = "One {a} two {b} three. " * 3
+    assert translate(forget, text, max_rows=9)[0].renderings[0].text == text
+    with pytest.raises(TooManyRows):
+        translate(forget, text, max_rows=8)
+
+
+def test_a_sentence_with_more_marks_than_a_model_keeps_is_taken_apart_at_once():
+    model = Model()
+    (found,) = translate(model, "word {a} " * 101)
+    assert found.renderings[0].text == "word {a} " * 101
+    assert {row["src_text"] for row in model.rows} == {"word"}
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "has_gone", "problem"),
+    [(-1, False, DeadlineExceeded), (60, True, ClientGone)],
+)
+def test_languages_are_identified_in_time_and_for_somebody(limit_s, has_gone, problem):
+    with pytest.raises(problem):
+        translate(
+            Model(), "Hello", "Hi", source=None, limit_s=limit_s, has_gone=has_gone
+        )

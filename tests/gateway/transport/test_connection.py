@@ -1,0 +1,113 @@
+"""How a body is read in time, and whether a client still waits."""
+
+from __future__ import annotations
+
+import io
+import socket
+import time
+
+import gevent
+import pytest
+from gevent.socket import wait_read
+from gunicorn.http.errors import (  # type: ignore[import-untyped]
+    InvalidChunkSize,
+    NoMoreData,
+)
+
+from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest
+from gateway.transport.connection import Patience, has_gone, read_chunk, take_turns
+
+LIMIT_S = 60
+
+
+class Failing:
+    """A body that cannot be read."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def read(self, size: int, /) -> bytes:
+        """Fails."""
+        raise self._error
+
+
+class Silent:
+    """A body of which nothing comes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Waits."""
+        gevent.sleep(3600)
+        return b""
+
+
+def test_a_body_is_read_in_pieces_to_its_end():
+    body = io.BytesIO(bytes(300 << 10))
+    later = time.monotonic() + 60
+    assert len(read_chunk(body, later)) == 256 << 10
+    assert len(read_chunk(body, later)) == 44 << 10
+    assert read_chunk(body, later) == b""
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (NoMoreData(), ClientGone),
+        (ConnectionResetError(), ClientGone),
+        (InvalidChunkSize(b"x"), MalformedRequest),
+    ],
+)
+def test_what_gunicorn_raises_is_a_problem(error, problem):
+    with pytest.raises(problem):
+        read_chunk(Failing(error), time.monotonic() + 60)
+
+
+@pytest.mark.parametrize("limit_s", [-1, 0, 0.01])
+def test_a_body_that_does_not_come_is_a_deadline_that_passed(limit_s):
+    with pytest.raises(DeadlineExceeded):
+        read_chunk(Silent(), time.monotonic() + limit_s)
+
+
+def test_a_client_has_gone_once_it_has_closed_even_where_something_is_unread():
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            assert not has_gone(ours)
+            theirs.sendall(b"unread")
+            assert not has_gone(ours)
+        assert has_gone(ours)
+    assert has_gone(ours), "ours is closed as well"
+
+
+def test_where_there_is_no_connection_nobody_has_gone():
+    assert not has_gone(None)
+
+
+def test_between_items_others_see_what_has_arrived():
+    ours, theirs = socket.socketpair()
+    patience = Patience(time.monotonic() + LIMIT_S)
+    seen_at: list[int] = []
+    done: list[int] = []
+
+    def wait() -> None:
+        wait_read(ours.fileno())
+        seen_at.append(len(done))
+
+    with ours, theirs:
+        others = [
+            gevent.spawn(list, take_turns(range(200), patience)) for _ in range(9)
+        ]
+        waiting = gevent.spawn(wait)
+        for item in take_turns(range(200), patience):
+            done.append(item)
+            if item == 100:
+                theirs.send(b"x")
+        gevent.joinall([waiting, *others], timeout=LIMIT_S, raise_error=True)
+    assert 100 < seen_at[0] <= 103
+
+
+def test_who_takes_turns_looks_at_deadline_and_client():
+    late = Patience(time.monotonic() - 1)
+    gone = Patience(time.monotonic() + LIMIT_S, lambda: True)
+    for patience, problem in ((late, DeadlineExceeded), (gone, ClientGone)):
+        with pytest.raises(problem):
+            list(take_turns([1], patience))

@@ -1,0 +1,192 @@
+"""Requests that are refused before Gunicorn reads them, and those that must not be."""
+
+from __future__ import annotations
+
+import json
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import gevent
+import pytest
+from flask.testing import FlaskClient
+
+from gateway.admission.lane import Lane
+from gateway.errors import Overloaded
+from gateway.transport.refusal import Refusal
+from gateway.transport.sending import Connection
+from gateway.transport.worker import EXTENSION, ProblemWorker
+
+WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
+    """Every lane refuses; each refusal's work and rows."""
+    found: list[tuple[float, int]] = []
+
+    def refuse(self: Lane, flow: Any, cost: float, rows: int, caller: Any) -> None:
+        found.append((cost, rows))
+        raise Overloaded("Too much.", retry_after_s=2.5)
+
+    monkeypatch.setattr(Lane, "check", refuse)
+    return found
+
+
+@pytest.fixture
+def refusal(client: FlaskClient) -> Refusal:
+    found: Refusal = client.application.extensions[EXTENSION]
+    return found
+
+
+def write(*headers: str, line: str = "POST /translate", body: Any = WANTED) -> bytes:
+    """A request, as nginx passes it on."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = "\r\n".join(
+        (f"{line} HTTP/1.1", "Host: a", f"Content-Length: {len(content)}", *headers)
+    )
+    return f"{head}\r\n\r\n".encode() + content
+
+
+def read(answer: bytes) -> tuple[str, dict[str, str], dict[str, Any]]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    line, *headers = head.decode().split("\r\n")
+    document = json.loads(body)
+    assert f"Content-Length: {len(body)}" in headers
+    return line, dict(header.split(": ", 1) for header in headers), document
+
+
+def test_both_ways_say_the_same(client, refused, refusal):
+    routed = client.post("/translate", data=json.dumps(WANTED))
+    line, headers, document = read(refusal.answer(write("X-Request-ID: abc")))
+    assert line == "HTTP/1.1 429 Too Many Requests"
+    assert document == routed.json | {"request_id": "abc"}
+    assert headers["X-Request-ID"] == "abc"
+    for name in ("Retry-After", "Content-Type"):
+        assert headers[name] == routed.headers[name]
+
+
+def test_both_ways_are_counted(client, refused, refusal):
+    client.post("/translate", data=json.dumps(WANTED))
+    refusal.answer(write())
+    metrics = client.get("/metrics").text
+    assert 'requests_total{route="/translate",status="429"} 2.0' in metrics
+    assert 'translation_requests_total{status="429",target="ko"} 2.0' in metrics
+
+
+def test_the_work_of_a_list_is_that_of_its_texts(refused, refusal):
+    refusal.answer(write(body=WANTED | {"src_text": ["Hello", "Good morning"]}))
+    assert refused[-1] == (len("Hello") + len("Good morning") + 40, 2)
+
+
+def test_what_was_refused_makes_the_next_refusal_likely(client, refused, refusal):
+    assert not refusal.is_likely
+    client.post("/", data=json.dumps(WANTED))
+    assert refusal.is_likely
+
+
+CHUNKED = (
+    b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+    % (len(json.dumps(WANTED)), json.dumps(WANTED).encode())
+)
+
+
+def test_a_body_in_chunks_is_read_as_well(refused, refusal):
+    assert refusal.answer(CHUNKED)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(write(body=WANTED | {"tgt_lang": "xx"}), id="language"),
+        pytest.param(write(body=WANTED | {"tgt_lang": 7}), id="no language"),
+        pytest.param(write(body=WANTED | {"src_text": [7]}), id="no text"),
+        pytest.param(write(body=WANTED | {"src_text": {}}), id="object"),
+        pytest.param(write(body=WANTED | {"src_text": []}), id="empty list"),
+        pytest.param(write(body=b"{"), id="no JSON"),
+        pytest.param(write(body=b"[" * 4000), id="brackets"),
+        pytest.param(write(body=WANTED | {"src_text": "a" * 5000}), id="long"),
+        pytest.param(write("X-Timeout-Ms: soon"), id="time"),
+        pytest.param(write("Content-Encoding: gzip"), id="packed"),
+        pytest.param(write("Expect: 100-continue"), id="expects"),
+        pytest.param(write("Connection: close"), id="closes"),
+        pytest.param(write("Transfer-Encoding: chunked"), id="two lengths"),
+        pytest.param(write(line="POST /identify"), id="other route"),
+        pytest.param(write(line="GET /"), id="other method"),
+        pytest.param(write().replace(b"HTTP/1.1", b"HTTP/1.0"), id="old HTTP"),
+        pytest.param(write()[:-1], id="not all"),
+        pytest.param(write() + write(), id="two requests"),
+        pytest.param(b"\0\1\2\r\n\r\n", id="no HTTP"),
+    ],
+)
+def test_what_its_route_must_judge_gets_there(refused, refusal, data):
+    assert refusal.answer(data) is None
+
+
+def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
+    """What a worker answers to pieces of a connection, and what it leaves to Gunicorn."""
+    near, far = socket.socketpair()
+    sock = Connection(fileno=near.detach())
+    worker: Any = SimpleNamespace(
+        alive=True,
+        timeout_ctx=lambda: gevent.Timeout(5, False),
+        wsgi=SimpleNamespace(extensions={EXTENSION: refusal}),
+    )
+    waiter = gevent.spawn(ProblemWorker._refuse_next, worker, sock)
+    with sock, far:
+        for piece in pieces:
+            far.sendall(piece)
+            gevent.sleep(0.001)
+        waiter.join(5)
+        sock.setblocking(False)
+        rest = sock.recv(100_000)
+        sock.close()
+        return far.recv(100_000), rest
+
+
+class Always:
+    """Refuses all requests for a translation."""
+
+    is_likely = True
+
+    def answer(self, data: bytes) -> bytes | None:
+        return b"no" if b"ko" in data else None
+
+
+def split(request: bytes) -> tuple[bytes, bytes]:
+    head, gap, body = request.partition(b"\r\n\r\n")
+    return head + gap, body
+
+
+HEALTH = write(line="GET /healthz", body=b"")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([write(), HEALTH], id="whole"),
+        pytest.param([*split(write()), HEALTH], id="head, then body"),
+    ],
+)
+def test_a_connection_goes_on_after_a_refusal(pieces):
+    assert serve(Always(), *pieces) == (b"no", HEALTH)
+
+
+def test_what_is_not_refused_is_left_as_it_came():
+    quiet = SimpleNamespace(is_likely=False)
+    assert serve(quiet, write()) == (b"", write())
+
+
+def test_a_client_that_closes_ends_its_connection():
+    near, far = socket.socketpair()
+    far.close()
+    worker: Any = SimpleNamespace(
+        alive=True,
+        timeout_ctx=lambda: gevent.Timeout(5, False),
+        wsgi=SimpleNamespace(extensions={EXTENSION: Always()}),
+    )
+    with (
+        Connection(fileno=near.detach()) as sock,
+        pytest.raises(StopIteration),
+    ):
+        ProblemWorker._refuse_next(worker, sock)

@@ -1,0 +1,233 @@
+"""What becomes of an upload's rows: several at a time, answered in their order, and ended
+by the first that fails.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import gevent
+import numpy as np
+import pytest
+from gevent.event import Event
+
+from gateway.admission import Admission
+from gateway.backend import Row
+from gateway.errors import (
+    BodyTooLarge,
+    ClientGone,
+    DeadlineExceeded,
+    InvalidImage,
+    Overloaded,
+    RowProblem,
+    UnsupportedImage,
+)
+from gateway.settings import Settings
+from gateway.transport.connection import Incoming
+from gateway.uploads.answering import ROWS_AT_ONCE, Answer, Upload, Uploads
+from tests.gateway.callers import make_caller
+from torchserve_backend import catalog
+from torchserve_backend.sections import Captioning
+
+FRAMES = 32 * 10
+#: Room for one image.
+SMALL = {"upload_buffer_bytes": 10 << 20, "max_image_bytes": 8 << 20}
+REFUSAL = {"type": "urn:babelgate:x", "title": "t", "status": 422, "detail": "No."}
+
+
+class FakeBackend:
+    """Answers each row when its turn comes, in the order of `turns` if there is one."""
+
+    def __init__(self, answer: Callable[[int, Row], dict[str, Any]]) -> None:
+        self.rows: list[Row] = []
+        self.at_once = self.most_at_once = 0
+        self._answer = answer
+
+    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+        """As `Backend.predict`."""
+        assert (model, row.parameters) == ("captioning", {"a": "b"})
+        self.rows.append(row)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return self._answer(len(self.rows) - 1, row)
+        finally:
+            self.at_once -= 1
+
+    def states(self, models):
+        """Nobody asks."""
+        raise AssertionError
+
+
+class Body:
+    """A body that comes as slowly as `pause` says, and counts what was read."""
+
+    def __init__(self, data: bytes, pause: Callable[[], object] = gevent.sleep) -> None:
+        self._file = io.BytesIO(data)
+        self._pause = pause
+
+    def read(self, size: int, /) -> bytes:
+        """The next piece."""
+        self._pause()
+        return self._file.read(min(size, 4096))
+
+    @property
+    def left(self) -> int:
+        """What was not read."""
+        return len(self._file.getvalue()) - self._file.tell()
+
+
+def make_array(frames: int = FRAMES) -> bytes:
+    """A `.npy` file whose frames' first pixels count up."""
+    array = np.zeros((frames, 8, 8, 3), np.uint8)
+    array[:, 0, 0, 0] = np.arange(frames)
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def see(_: int, row: Row) -> dict[str, Any]:
+    """The first pixels of a row's frames."""
+    return {"seen": np.load(io.BytesIO(row.body))[:, 0, 0, 0].tolist()}
+
+
+def make_uploads(backend: FakeBackend, **given: Any) -> Uploads:
+    """Uploads to a model that takes many rows at once."""
+    settings = Captioning(batch_size=8)
+    model = catalog.Model("captioning", "captioning", (), ("cpu",), settings)
+    return Uploads(Admission(backend, [model]), Settings(**given))
+
+
+def ask(
+    backend: FakeBackend, body: Body, *, limit_s: float = 60, **options: Any
+) -> list[Answer]:
+    """Answers an upload, with settings and a length where they are given."""
+    length = options.pop("length", None)
+    uploads = options.pop("uploads", None) or make_uploads(backend)
+    return uploads.answer(
+        Upload(Incoming(body, length), "", make_caller(limit_s)),
+        "captioning",
+        parameters={"a": "b"},
+        **options,
+    )
+
+
+def test_the_answers_come_in_the_order_of_the_frames():
+    turns = [Event() for _ in range(10)]
+
+    def answer(number: int, row: Row) -> dict[str, Any]:
+        # Of each four the last is answered first.
+        if number % 4 < 3 and number < 8:
+            assert turns[number + 1].wait(60)
+        turns[number].set()
+        return see(number, row)
+
+    backend = FakeBackend(answer)
+    answers = ask(backend, Body(make_array()))
+    assert [one.frames for one in answers] == [32] * 10
+    seen = [pixel for one in answers for pixel in one.content["seen"]]
+    assert seen == [number % 256 for number in range(FRAMES)]
+    assert backend.most_at_once == ROWS_AT_ONCE
+
+
+def test_no_more_is_read_than_the_backend_takes():
+    release = Event()
+
+    def answer(number: int, row: Row) -> dict[str, Any]:
+        assert release.wait(60)
+        return see(number, row)
+
+    body = Body(make_array())
+    backend = FakeBackend(answer)
+    asking = gevent.spawn(ask, backend, body)
+    while len(backend.rows) < ROWS_AT_ONCE:
+        gevent.sleep()
+    gevent.idle()
+    row = 32 * 8 * 8 * 3
+    assert body.left > (10 - ROWS_AT_ONCE - 2) * row
+    release.set()
+    assert len(asking.get(timeout=60)) == 10
+
+
+@pytest.mark.parametrize("failing", [0, 3])
+def test_a_row_that_fails_ends_the_upload_while_it_is_read_and_says_which(failing):
+    def answer(number: int, row: Row) -> dict[str, Any]:
+        if number == failing:
+            raise RowProblem(REFUSAL)
+        return see(number, row)
+
+    body = Body(make_array(32 * 100))
+    with pytest.raises(RowProblem) as caught:
+        ask(FakeBackend(answer), body)
+    first = 32 * failing
+    assert caught.value.detail == f"frames {first}-{first + 31}: No."
+    assert body.left > 32 * 8 * 8 * 3 * 80
+
+
+def test_a_row_that_fails_does_not_wait_for_slower_ones():
+    def answer(number: int, _: Row) -> dict[str, Any]:
+        if number == 0:
+            assert Event().wait(60)
+        raise Overloaded("Full.")
+
+    with pytest.raises(Overloaded) as caught:
+        ask(FakeBackend(answer), Body(make_array(64)))
+    assert caught.value.detail == "frames 32-63: Full."
+
+
+def test_a_fault_in_a_row_is_raised_as_it_is():
+    def answer(number: int, row: Row) -> dict[str, Any]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ask(FakeBackend(answer), Body(make_array()))
+
+
+@pytest.mark.parametrize("pause", [gevent.sleep, lambda: None], ids=["slow", "fast"])
+def test_however_uploads_end_they_hold_nothing_afterwards(pause):
+    def answer(_: int, row: Row) -> dict[str, Any]:
+        if row.body.startswith(b"\xff"):
+            return {}
+        gevent.sleep()
+        raise RowProblem(REFUSAL)
+
+    backend = FakeBackend(answer)
+    uploads = make_uploads(backend, **SMALL)
+    cut_off = make_array(90)[:-1]
+    for data in [make_array(90), cut_off, cut_off[:-100], b"GIF"] * 100:
+        with pytest.raises((RowProblem, InvalidImage, UnsupportedImage)):
+            ask(backend, Body(data, pause), uploads=uploads)
+    image = b"\xff\xd8\xff".ljust(8 << 20)
+    assert ask(backend, Body(image, lambda: None), uploads=uploads) == [Answer(1, {})]
+
+
+def test_uploads_that_do_not_fit_together_come_one_after_another():
+    backend = FakeBackend(lambda number, row: {"seen": len(row.body)})
+    uploads = make_uploads(backend, **SMALL)
+    image = b"\xff\xd8\xff".ljust(6 << 20)
+    asking = [
+        gevent.spawn(ask, backend, Body(image), uploads=uploads) for _ in range(5)
+    ]
+    for greenlet in asking:
+        assert greenlet.get(timeout=60) == [Answer(1, {"seen": 6 << 20})]
+
+
+def test_a_body_that_does_not_come_in_time_is_a_504():
+    body = Body(make_array(), lambda: gevent.sleep(3600))
+    with pytest.raises(DeadlineExceeded, match="before the whole body was there"):
+        ask(FakeBackend(see), body, limit_s=0.05)
+
+
+def test_a_body_that_ends_too_early_is_that_of_a_client_that_has_gone():
+    data = make_array()
+    with pytest.raises(ClientGone):
+        ask(FakeBackend(see), Body(data[:5000]), length=len(data))
+
+
+def test_a_length_over_the_limit_is_refused_before_anything_is_read():
+    body = Body(make_array())
+    with pytest.raises(BodyTooLarge, match="more than 524288000 bytes"):
+        ask(FakeBackend(see), body, length=(500 << 20) + 1)
+    assert body.left == len(make_array())

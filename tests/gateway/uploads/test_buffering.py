@@ -1,0 +1,194 @@
+"""Who waits for whom when uploads want more bytes than a process may hold."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+import gevent
+import pytest
+from gevent import Greenlet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import DeadlineExceeded
+from gateway.uploads.buffering import Buffer, Share
+
+LATER = time.monotonic() + 3600
+
+
+def settle() -> None:
+    """Lets every greenlet run until it waits."""
+    gevent.sleep(0)
+    gevent.idle()
+
+
+@pytest.fixture
+def stack():
+    """Shares that are open until the test ends."""
+    with ExitStack() as shares:
+        yield shares
+
+
+def test_a_row_takes_what_is_free_and_gives_it_back(stack):
+    share = stack.enter_context(Buffer(10, 10).share(LATER))
+    share.grow(2)
+    for _ in range(3):
+        share.grow(8)
+        assert share.send(kept=2) == 8
+        share.release(8)
+
+
+def test_an_upload_that_holds_nothing_is_in_nobodys_way(stack):
+    buffer = Buffer(10, 10)
+    for _ in range(1000):
+        stack.enter_context(buffer.share(LATER))
+    stack.enter_context(buffer.share(LATER)).grow(10)
+
+
+def test_an_upload_waits_until_a_row_of_another_is_answered(stack):
+    buffer = Buffer(10, 8)
+    first, second = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
+    first.grow(6)
+    sent = first.send(kept=0)
+    waiting = gevent.spawn(second.grow, 6)
+    settle()
+    assert not waiting.ready()
+    first.release(sent)
+    waiting.get(timeout=60)
+
+
+def test_an_upload_that_ends_gives_back_what_it_held(stack):
+    buffer = Buffer(10, 8)
+    second = stack.enter_context(buffer.share(LATER))
+    with buffer.share(LATER) as share:
+        share.grow(5)
+        waiting = gevent.spawn(second.grow, 8)
+        settle()
+        assert not waiting.ready()
+    waiting.get(timeout=60)
+
+
+def test_what_the_oldest_upload_needs_is_kept_for_it(stack):
+    buffer = Buffer(20, 10)
+    oldest, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
+    oldest.grow(4)
+    other.grow(10)
+    waiting = gevent.spawn(other.grow, 1)
+    settle()
+    assert not waiting.ready()  # 6 are free, and the oldest may need them
+    oldest.grow(6)
+    assert not waiting.ready()
+    sent = oldest.send(kept=0)
+    assert not waiting.ready()
+    oldest.release(sent)
+    waiting.get(timeout=60)
+
+
+def test_those_who_wait_have_their_turns_in_order(stack):
+    buffer = Buffer(10, 8)
+    turns: list[int] = []
+
+    def upload(number: int) -> None:
+        with buffer.share(LATER) as share:
+            share.grow(8)
+            turns.append(number)
+            share.release(share.send(kept=0))
+
+    first = stack.enter_context(buffer.share(LATER))
+    first.grow(8)
+    sent = first.send(kept=0)
+    waiting = [gevent.spawn(upload, number) for number in range(5)]
+    settle()
+    assert turns == []
+    first.release(sent)
+    for greenlet in waiting:
+        greenlet.get(timeout=60)
+    assert turns == [0, 1, 2, 3, 4]
+
+
+def test_a_small_upload_does_not_pass_a_large_one_that_waits(stack):
+    buffer = Buffer(20, 8)
+    first, *others = (stack.enter_context(buffer.share(LATER)) for _ in range(3))
+    for _ in range(2):
+        first.grow(8)
+        first.send(kept=0)
+    large, small = (
+        gevent.spawn(other.grow, count)
+        for other, count in zip(others, (8, 1), strict=True)
+    )
+    settle()
+    assert not large.ready()
+    assert not small.ready()
+    first.release(8)
+    large.get(timeout=60)
+
+
+def test_who_waits_longer_than_its_deadline_gets_a_504_and_leaves_the_queue(stack):
+    buffer = Buffer(10, 8)
+    share = stack.enter_context(buffer.share(LATER))
+    share.grow(8)
+    late = stack.enter_context(buffer.share(time.monotonic() + 0.01))
+    with pytest.raises(DeadlineExceeded):
+        late.grow(3)
+    share.release(share.send(kept=0))
+    share.grow(8)
+
+
+def test_one_that_is_ended_while_it_waits_leaves_the_queue(stack):
+    buffer = Buffer(10, 8)
+    share, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
+    share.grow(8)
+    waiting = gevent.spawn(other.grow, 5)
+    settle()
+    waiting.kill()
+    share.release(share.send(kept=0))
+    share.grow(8)
+
+
+LARGEST, AHEAD = 12, 3
+
+
+@given(
+    size=st.integers(LARGEST + AHEAD, 3 * LARGEST),
+    uploads=st.lists(
+        st.lists(
+            st.lists(st.integers(1, 6), max_size=5).filter(
+                lambda pieces: sum(pieces) <= LARGEST
+            ),
+            max_size=4,
+        ),
+        max_size=8,
+    ),
+    order=st.randoms(use_true_random=False),
+)
+def test_nobody_waits_for_ever_and_nobody_holds_too_much(size, uploads, order):
+    """Uploads of rows of pieces; rows are answered in any order, some late."""
+    buffer = Buffer(size, LARGEST + AHEAD)
+    held = most = 0
+    answers: list[tuple[Share, int]] = []
+
+    def upload(rows: list[list[int]]) -> None:
+        nonlocal held, most
+        with buffer.share(LATER) as share:
+            for _ in range(AHEAD):
+                share.grow(1)
+                gevent.sleep(0)
+            for row in rows:
+                for piece in row:
+                    share.grow(piece)
+                    held += piece
+                    most = max(most, held)
+                    gevent.sleep(0)
+                answers.append((share, share.send(kept=AHEAD)))
+
+    running: list[Greenlet] = [gevent.spawn(upload, rows) for rows in uploads]
+    while not all(greenlet.ready() for greenlet in running) or answers:
+        settle()
+        assert answers or all(greenlet.ready() for greenlet in running)
+        if answers:
+            share, count = answers.pop(order.randrange(len(answers)))
+            held -= count
+            share.release(count)
+    gevent.joinall(running, raise_error=True)
+    assert most <= size

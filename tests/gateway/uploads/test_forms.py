@@ -1,0 +1,125 @@
+"""How a body is looked at and taken, and how the files of a form come one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import BodyTooLarge, InvalidRequest, MalformedRequest
+from gateway.uploads.forms import Form, Stream, find_boundary
+
+HEAD = b'Content-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
+END = b"--xyz--\r\n"
+#: Nearly the boundary, in many ways.
+TORN = b"\r\n--xy\r\n--xyzz\r\n--xyz -\n\n--\r"
+
+
+def join(*parts: bytes) -> bytes:
+    """A form with a file of each of the parts."""
+    return b"".join(b"--xyz\r\n" + HEAD + part + b"\r\n" for part in parts) + END
+
+
+def chop(data: bytes, *sizes: int) -> Iterator[bytes]:
+    """The data in pieces of these sizes in turn, then the rest."""
+    at = 0
+    for size in sizes:
+        yield data[at : at + size]
+        at += size
+    yield data[at:]
+
+
+def take_rest(stream: Stream) -> bytes:
+    """All that is left."""
+    return b"".join(iter(lambda: stream.take(7), b""))
+
+
+def read(data: bytes, *sizes: int) -> list[bytes]:
+    """The files of a form that comes in pieces of these sizes."""
+    form = Form(Stream(chop(data, *sizes)), b"xyz")
+    return [take_rest(part) for part in form]
+
+
+@given(data=st.binary(max_size=50), sizes=st.lists(st.integers(0, 9), max_size=9))
+def test_what_was_looked_at_is_still_there(data, sizes):
+    stream = Stream(chop(data, *sizes))
+    assert stream.peek(5) == data[:5]
+    assert stream.peek(20) == data[:20]
+    assert stream.take_all(3) == data[:3]
+    assert take_rest(stream) == data[3:]
+    assert stream.peek(1) == stream.take(1) == b""
+
+
+@pytest.mark.parametrize(
+    "parts", [[], [b""], [b"one"], [b"", b"two", b""], [TORN, TORN]]
+)
+def test_the_files_of_a_form_come_as_they_are_in_its_order(parts):
+    assert read(b"what comes before\r\n" + join(*parts) + b"after") == parts
+
+
+@given(sizes=st.lists(st.integers(0, 120), max_size=60))
+def test_they_are_the_same_whatever_the_pieces_are(sizes):
+    parts = [b"one", TORN, b"", b"\r\n" * 30]
+    assert read(join(*parts), *sizes) == parts
+
+
+def test_they_are_the_same_wherever_a_piece_ends():
+    body = join(b"one")
+    assert [at for at in range(len(body)) if read(body, at) != [b"one"]] == []
+
+
+def test_a_part_of_a_form_without_line_feeds_is_read_too():
+    body = b"--xyz\nContent-Disposition: form-data; name=a; filename=b\n\nc\n--xyz--\n"
+    assert read(body) == [b"c"]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem", "detail"),
+    [
+        (b"", MalformedRequest, "ends before its last boundary"),
+        (b"no boundary", MalformedRequest, "ends before its last boundary"),
+        (join(b"a")[: -len(END)], MalformedRequest, "ends before its last boundary"),
+        (b"--xyz\r\na: b\r\n\r\nc\r\n" + END, MalformedRequest, "headers of a part"),
+        (b"--xyz\r\n\xff: b\r\n\r\nc\r\n" + END, MalformedRequest, "headers of a"),
+        (b"\r\n" * 2**19 + join(), BodyTooLarge, "too much before, between"),
+        (join() + b" " * 2**20, BodyTooLarge, "too much before, between or after"),
+        (b"--xyz\r\n" + b"a" * 2**20, BodyTooLarge, "too much before, between"),
+    ],
+)
+def test_what_is_no_form_is_refused(data, problem, detail):
+    with pytest.raises(problem) as caught:
+        read(data)
+    assert detail in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("disposition", "name"),
+    [("form-data; name=top_k", "top_k"), ("form-data", "body")],
+)
+def test_a_field_that_is_no_file_is_refused_and_named(disposition, name):
+    head = f"--xyz\r\nContent-Disposition: {disposition}\r\n\r\n".encode()
+    with pytest.raises(InvalidRequest) as caught:
+        read(head + b"5\r\n" + END)
+    assert caught.value.detail == (
+        f"{name}: found a field that is no file, expected files; options go into the URL"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content_type", "boundary"),
+    [
+        ("multipart/form-data; boundary=xyz", b"xyz"),
+        ('multipart/form-data; charset=utf-8; boundary="x y"', b"x y"),
+        ("multipart/form-data; boundary=" + "y" * 70, b"y" * 70),
+    ],
+)
+def test_the_boundary_is_in_the_content_type(content_type, boundary):
+    assert find_boundary(content_type) == boundary
+
+
+@pytest.mark.parametrize("boundary", ["", "; boundary=", "; boundary=é", "y" * 71])
+def test_a_form_without_a_boundary_is_refused(boundary):
+    with pytest.raises(MalformedRequest, match="needs a boundary of 1 to 70"):
+        find_boundary("multipart/form-data" + boundary)

@@ -1,0 +1,286 @@
+"""What a batch goes through on its way to the engine, on one that answers at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from handlers.engine.errors import DeviceFault, OutOfMemory, TooLate
+from handlers.engine.translation.batching import Answer, Batcher
+from handlers.engine.translation.guard import Fault
+from handlers.engine.translation.m2m100 import Decoding, Sentence, Translation
+from tests.handlers.fakes import FakeEngine
+
+USUAL = Decoding()
+WIDE = Decoding(beam_size=5)
+LOOP = "der Hund der Hund der Hund der Hund der Hund"
+
+
+def sentence(text: str, decoding: Decoding = USUAL) -> Sentence:
+    return Sentence(text, "en", "de", decoding)
+
+
+def words(*counts: int) -> list[Sentence]:
+    """Different texts of so many words."""
+    return [sentence(f"T{i}" + " w" * (n - 1)) for i, n in enumerate(counts)]
+
+
+def texts(answers: Sequence[Answer]) -> list[str]:
+    """The translated texts; where there is none, `too large`."""
+    return [a.text if isinstance(a, Translation) else "too large" for a in answers]
+
+
+def translated(sentences: Sequence[Sentence]) -> list[str]:
+    return [f"[de] {s.text}" for s in sentences]
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1, 30, 4096])
+@pytest.mark.parametrize("translators", [1, 3])
+def test_answers_come_back_in_order(max_tokens: int, translators: int):
+    engine = FakeEngine(translators=translators)
+    sentences = words(*(1 + 7 * i % 11 for i in range(64)))
+    answers, _ = Batcher(engine, max_tokens=max_tokens).translate(sentences)
+    assert texts(answers) == translated(sentences)
+
+
+def test_rows_of_like_length_go_together_within_the_budget():
+    engine = FakeEngine()
+    long, short = "T w w w w w", "S"
+    Batcher(engine, max_tokens=16).translate(
+        [sentence(long), *map(sentence, ("A", "B", short, "C"))]
+    )
+    # Each text has two tokens more than words.
+    assert engine.batches == [[long], ["A", "B", short, "C"]]
+
+
+def test_without_a_budget_a_batch_runs_as_it_came():
+    engine = FakeEngine()
+    sentences = words(1, 9, 2)
+    _, statistics = Batcher(engine, max_tokens=0).translate(sentences)
+    assert engine.batches == [[s.text for s in sentences]]
+    assert (statistics.tokens, statistics.padding_tokens) == (18, 15)
+
+
+def test_translators_work_at_the_same_time():
+    """Each of them waits until the other has its pack, too."""
+    both = threading.Barrier(2, timeout=60)
+
+    class Waiting(FakeEngine):
+        def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
+            both.wait()
+            return super().translate(sentences)
+
+    engine = Waiting(translators=2)
+    sentences = words(*[3] * 64)
+    answers, _ = Batcher(engine, max_tokens=4096).translate(sentences)
+    assert texts(answers) == translated(sentences)
+    assert [len(batch) for batch in engine.batches] == [32, 32]
+
+
+def test_equal_sentences_are_translated_once():
+    engine = FakeEngine()
+    hello, bye = sentence("Hello"), sentence("Bye")
+    answers, statistics = Batcher(engine, max_tokens=4096).translate(
+        [hello, bye, hello, hello]
+    )
+    assert texts(answers) == translated([hello, bye, hello, hello])
+    assert engine.batches == [["Hello", "Bye"]]
+    assert statistics.deduplicated == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(sentence("Hello"), target="fr"),
+        replace(sentence("Hello"), source="nl"),
+        sentence("Hello", WIDE),
+    ],
+    ids=["target", "source", "decoding"],
+)
+def test_equal_texts_are_not_equal_sentences(other: Sentence):
+    engine = FakeEngine()
+    _, statistics = Batcher(engine, max_tokens=4096).translate(
+        [sentence("Hello"), other]
+    )
+    assert statistics.deduplicated == 0
+    assert [text for batch in engine.batches for text in batch] == ["Hello"] * 2
+
+
+def test_each_decoding_has_its_own_packs():
+    engine = FakeEngine()
+    rows = [sentence("A"), sentence("B", WIDE), sentence("C")]
+    answers, _ = Batcher(engine, max_tokens=4096).translate(rows)
+    assert texts(answers) == translated(rows)
+    assert engine.batches == [["A", "C"], ["B"]]
+    assert engine.decodings == [USUAL, WIDE]
+
+
+@pytest.mark.parametrize(
+    ("decoding", "packs"),
+    [(Decoding(1), 1), (USUAL, 1), (Decoding(4), 2), (Decoding(8), 4)],
+    ids=["1", "2", "4", "8"],
+)
+def test_wider_beams_make_smaller_packs(decoding: Decoding, packs: int):
+    engine = FakeEngine()
+    rows = [sentence(word.text, decoding) for word in words(*[4] * 16)]
+    tokens = sum(len(engine.tokenizer.encode(row.text, row.source)) for row in rows)
+    Batcher(engine, max_tokens=tokens).translate(rows)
+    assert len(engine.batches) == packs
+
+
+def test_packs_after_the_deadline_are_not_translated():
+    engine = FakeEngine()
+    answers, _ = Batcher(engine, max_tokens=4096).translate(
+        [sentence("Hello"), sentence("Bye")], deadline=0.0
+    )
+    assert [type(answer) for answer in answers] == [TooLate, TooLate]
+    assert engine.batches == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "fault"),
+    [
+        ("The dog", LOOP, Fault.LOOP),
+        ("The dog", "", Fault.EMPTY),
+        (
+            "The dog",
+            "Das ist der Hund, von dem die Nachbarn gestern alle gesprochen haben.",
+            Fault.RATIO,
+        ),
+        ("The dog", "엄청나게 큰 개", Fault.SCRIPT),
+    ],
+    ids=["loop", "empty", "ratio", "script"],
+)
+def test_a_faulty_answer_is_searched_for_again(text: str, said: str, fault: Fault):
+    engine = FakeEngine(says={text: said})
+    rows = [sentence("Yes"), sentence(text), sentence("No")]
+    answers, statistics = Batcher(engine, max_tokens=4096).translate(rows)
+    assert texts(answers) == translated(rows)
+    assert all(isinstance(a, Translation) and a.fault is None for a in answers)
+    assert engine.batches[1:] == [[text]]
+    assert engine.decodings[1] == Decoding(4, 0, 3, 1.3)
+    assert statistics.redecoded == 1
+    engine.says_carefully = {text: said}
+    (answer,), _ = Batcher(engine, max_tokens=4096).translate([rows[1]])
+    assert answer == Translation(said, -0.1, fault=fault)
+
+
+@pytest.mark.parametrize(
+    ("first_score", "second_score", "kept"),
+    [(-0.5, -0.1, "second"), (-0.1, -0.5, "first")],
+)
+def test_of_two_faulty_answers_the_likelier_is_kept(
+    first_score: float, second_score: float, kept: str
+):
+    class Scoring(FakeEngine):
+        def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
+            is_second = sentences[0].decoding != USUAL
+            return [
+                Translation(f"{LOOP} second", second_score)
+                if is_second
+                else Translation(f"{LOOP} first", first_score)
+            ]
+
+    batcher = Batcher(Scoring(), max_tokens=4096)
+    (answer,), _ = batcher.translate([sentence("The dog")])
+    assert texts([answer]) == [f"{LOOP} {kept}"]
+    assert isinstance(answer, Translation)
+    assert answer.fault is Fault.LOOP
+
+
+@pytest.mark.parametrize(
+    ("asked", "searched"), [(1, 4), (2, 4), (3, 6), (4, 8), (8, 8)]
+)
+def test_the_second_search_is_wider(asked: int, searched: int):
+    engine = FakeEngine(says={"The dog": LOOP})
+    row = sentence("The dog", Decoding(beam_size=asked, alternatives=2))
+    Batcher(engine, max_tokens=4096).translate([row])
+    assert engine.decodings[1] == Decoding(searched, 2, 3, 1.3)
+
+
+def test_a_second_search_that_does_not_fit_leaves_the_first_answer():
+    class Narrow(FakeEngine):
+        def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
+            if sentences[0].decoding.beams > 2:
+                raise OutOfMemory
+            return super().translate(sentences)
+
+    engine = Narrow(says={"The dog": LOOP})
+    (answer,), _ = Batcher(engine, max_tokens=4096).translate([sentence("The dog")])
+    assert answer == Translation(LOOP, -0.1, fault=Fault.LOOP)
+
+
+def test_without_a_guard_no_answer_is_judged():
+    engine = FakeEngine(says={"The dog": LOOP})
+    batcher = Batcher(engine, max_tokens=4096, is_guarded=False)
+    answers, statistics = batcher.translate([sentence("The dog")])
+    assert answers == [Translation(LOOP, -0.1)]
+    assert statistics.redecoded == 0
+
+
+def test_the_same_second_search_is_made_once():
+    engine = FakeEngine(says={"The dog": LOOP})
+    rows = [sentence("The dog", Decoding(beam_size=1)), sentence("The dog")]
+    answers, statistics = Batcher(engine, max_tokens=4096).translate(rows)
+    assert texts(answers) == translated(rows)
+    assert engine.batches == [["The dog"]] * 3
+    assert statistics.redecoded == 2
+
+
+@pytest.mark.parametrize("translators", [1, 2])
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(translators: int):
+    engine = FakeEngine(memory=24, translators=translators)
+    sentences = words(*[3] * 64)
+    answers, statistics = Batcher(engine, max_tokens=4096).translate(sentences)
+    assert texts(answers) == translated(sentences)
+    assert [len(b) for b in engine.batches if len(b) * 3 <= 24] == [8] * 8
+    too_large = [b for b in engine.batches if len(b) * 3 > 24]
+    assert statistics.halved == len(too_large)
+
+
+@pytest.mark.parametrize("place", [0, 31, 63])
+def test_a_row_that_does_not_fit_alone_costs_the_others_nothing(place: int):
+    counts = [3] * 64
+    counts[place] = 9
+    sentences = words(*counts)
+    answers, _ = Batcher(FakeEngine(memory=8), max_tokens=4096).translate(sentences)
+    expected = translated(sentences)
+    expected[place] = "too large"
+    assert texts(answers) == expected
+
+
+@pytest.mark.parametrize("error", [DeviceFault("CUDA error"), ValueError("a bug")])
+@pytest.mark.parametrize("translators", [1, 2])
+def test_other_errors_pass(error: Exception, translators: int):
+    engine = FakeEngine(breaks_on="Hello", error=error, translators=translators)
+    with pytest.raises(type(error)):
+        Batcher(engine, max_tokens=4096).translate([sentence("Hello"), sentence("A")])
+
+
+def test_an_engine_that_loses_a_row_is_noticed():
+    class Forgetful(FakeEngine):
+        def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
+            return super().translate(sentences)[1:]
+
+    with pytest.raises(ValueError, match="shorter"):
+        Batcher(Forgetful(), max_tokens=4096).translate(words(1, 2))
+
+
+def test_the_statistics_count_what_the_model_read():
+    engine = FakeEngine(says={"T1 w w": LOOP})
+    rows = [*words(1, 3), *words(1)]
+    _, statistics = Batcher(engine, max_tokens=4096).translate(rows)
+    # 3 and 5 tokens in one pack, the 5 a second time.
+    assert (statistics.tokens, statistics.padding_tokens) == (13, 2)
+    assert (statistics.deduplicated, statistics.redecoded) == (1, 1)
+
+
+def test_of_no_sentences_there_are_no_answers():
+    engine = FakeEngine()
+    answers, statistics = Batcher(engine, max_tokens=4096).translate([])
+    assert answers == []
+    assert engine.batches == []
+    assert statistics.tokens == 0

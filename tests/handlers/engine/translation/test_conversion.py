@@ -1,0 +1,257 @@
+"""From a Hugging Face directory to CTranslate2's: once, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from contract.languages import LANGUAGES
+from handlers.engine.directories import ModelError
+from handlers.engine.sealing import find_fault
+from handlers.engine.translation import conversion
+from handlers.engine.translation.conversion import convert, converted_path
+from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.m2m100 import Sentence
+from tests.random_m2m100 import PHRASEBOOK
+
+CONVERT = """
+import sys
+from pathlib import Path
+from handlers.engine.translation.conversion import convert
+convert(Path(sys.argv[1]), Path(sys.argv[2]), "int8")
+"""
+WAIT_S = 120
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The phrasebook in int8."""
+    return convert(PHRASEBOOK, tmp_path_factory.mktemp("converted"), "int8")
+
+
+def spoil(path: Path) -> None:
+    """Other content, of the same size and time: whoever reads it notices, and nobody else."""
+    state = path.stat()
+    path.write_bytes(bytes(state.st_size))
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def read_vocabulary(converted: Path) -> Any:
+    return json.loads((converted / "shared_vocabulary.json").read_text("utf-8"))
+
+
+def test_the_second_time_there_is_nothing_to_do(model: Path, tmp_path: Path):
+    first = convert(model, tmp_path / "cache", "int8")
+    spoil(model / "model.safetensors")
+    assert convert(model, tmp_path / "cache", "int8") == first
+    assert first.is_relative_to(tmp_path / "cache")
+    assert [path.name for path in first.parent.iterdir()] == ["int8"]
+
+
+def append_space(path: Path) -> None:
+    path.write_text(path.read_text("utf-8") + " ", "utf-8")
+
+
+def touch_later(path: Path) -> None:
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+
+
+@pytest.mark.parametrize("change", [append_space, touch_later, Path.unlink])
+def test_a_changed_file_means_a_new_path(
+    change: Callable[[Path], object], model: Path, tmp_path: Path
+):
+    before = converted_path(model, tmp_path, "int8")
+    assert converted_path(model, tmp_path, "int8") == before
+    change(model / "tokenizer_config.json")
+    assert converted_path(model, tmp_path, "int8") != before
+
+
+def test_every_precision_and_every_directory_has_a_path_of_its_own(
+    model: Path, tmp_path: Path
+):
+    paths = {
+        converted_path(directory, tmp_path, compute_type)
+        for directory in (model, PHRASEBOOK)
+        for compute_type in ("int8", "float16")
+    }
+    assert len(paths) == 4
+
+
+def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path):
+    ids = json.loads((PHRASEBOOK / "vocab.json").read_text("utf-8"))
+    vocabulary = read_vocabulary(converted)
+    assert vocabulary[: len(ids)] == sorted(ids, key=ids.__getitem__)
+    assert vocabulary[len(ids) :][:100] == [f"__{code}__" for code in LANGUAGES]
+    assert len(vocabulary) == len(ids) + 108
+
+
+def test_a_tokenizer_that_does_not_list_the_languages_changes_nothing(
+    converted: Path, model: Path, tmp_path: Path
+):
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    del settings["additional_special_tokens"]
+    (model / "tokenizer_config.json").write_text(json.dumps(settings))
+    again = convert(model, tmp_path / "cache", "int8")
+    assert read_vocabulary(again) == read_vocabulary(converted)
+    assert (again / "model.bin").read_bytes() == (converted / "model.bin").read_bytes()
+
+
+def pickle_weights(directory: Path) -> None:
+    weights = load_file(directory / "model.safetensors")
+    torch.save(weights, directory / "pytorch_model.bin")
+    (directory / "model.safetensors").unlink()
+
+
+def split_weights(directory: Path) -> None:
+    """In two parts and an index, as large models are stored."""
+    weights = sorted(load_file(directory / "model.safetensors").items())
+    where: dict[str, str] = {}
+    for i, half in enumerate((weights[::2], weights[1::2]), 1):
+        file = f"model-0000{i}-of-00002.safetensors"
+        save_file(dict(half), directory / file, metadata={"format": "pt"})
+        where |= {name: file for name, _ in half}
+    index = json.dumps({"metadata": {}, "weight_map": where})
+    (directory / "model.safetensors.index.json").write_text(index)
+    (directory / "model.safetensors").unlink()
+
+
+@pytest.mark.parametrize("store", [pickle_weights, split_weights])
+def test_however_the_weights_are_stored_the_result_is_the_same(
+    store: Callable[[Path], None], converted: Path, model: Path, tmp_path: Path
+):
+    store(model)
+    again = convert(model, tmp_path / "cache", "int8")
+    assert (again / "model.bin").read_bytes() == (converted / "model.bin").read_bytes()
+
+
+def test_the_result_holds_all_that_the_engine_needs(converted: Path, tmp_path: Path):
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for file in converted.iterdir():
+        (moved / file.name).write_bytes(file.read_bytes())
+    engine = CTranslate2Engine(moved)
+    assert engine.max_tokens == 256
+    assert len(engine.translate([Sentence("1", "en", "de")])) == 1
+
+
+def test_settings_of_our_own_go_with_the_model(model: Path, tmp_path: Path):
+    (model / "babelgate.json").write_text('{"max_tokens": 40, "min_score": -0.3}')
+    again = convert(model, tmp_path / "cache", "int8")
+    settings = json.loads((again / "babelgate.json").read_text())
+    assert settings == {"max_tokens": 40, "min_score": -0.3}
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def write_pointer(path: Path) -> None:
+    """What lies in a clone that was made without Git's large file storage."""
+    path.write_text("version https://git-lfs.github.com/spec/v1\nsize 15227640\n")
+
+
+@pytest.mark.parametrize("damage", [cut_short, write_pointer])
+@pytest.mark.parametrize("file", ["model.safetensors", "sentencepiece.bpe.model"])
+def test_a_damaged_model_is_refused_and_leaves_nothing(
+    damage: Callable[[Path], None], file: str, model: Path, tmp_path: Path
+):
+    damage(model / file)
+    with pytest.raises(ModelError, match=f"{model} cannot be converted: "):
+        convert(model, tmp_path / "cache", "int8")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+def test_a_conversion_that_was_killed_is_made_anew(model: Path, tmp_path: Path):
+    cache = tmp_path / "cache"
+    whole = converted_path(model, cache, "int8")
+    command = [sys.executable, "-c", CONVERT, str(model), str(cache)]
+    with subprocess.Popen(command) as process:
+        give_up_at = time.monotonic() + WAIT_S
+        while not list(cache.glob("*/converting-*")):
+            assert time.monotonic() < give_up_at
+            time.sleep(0.01)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert not whole.exists()
+    assert convert(model, cache, "int8") == whole
+    assert (whole / "model.bin").exists()
+
+
+def test_where_another_process_was_quicker_its_result_is_taken(
+    converted: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    theirs = converted_path(model, tmp_path, "int8")
+
+    def convert_slowly(part: str, quantization: str) -> None:
+        Path(part).mkdir(parents=True)
+        shutil.copytree(converted, theirs)
+
+    slow = SimpleNamespace(convert=convert_slowly)
+    monkeypatch.setattr(conversion, "_make_converter", lambda directory: slow)
+    assert convert(model, tmp_path, "int8") == theirs
+    assert (theirs / "model.bin").exists()
+    assert [path.name for path in theirs.parent.iterdir()] == ["int8"]
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "said"),
+    [
+        pytest.param("model.bin", empty, "model.bin has 0 bytes", id="empty"),
+        pytest.param("model.bin", cut_short, "model.bin has", id="cut short"),
+        pytest.param("model.bin", flip_a_byte, "model.bin has other", id="a byte"),
+        pytest.param("vocab.json", Path.unlink, "vocab.json is missing", id="a file"),
+        pytest.param("complete.json", Path.unlink, "is missing", id="no marker"),
+        pytest.param("complete.json", cut_short, "cannot be read", id="half a marker"),
+    ],
+)
+def test_a_damaged_conversion_is_made_again_and_the_log_says_why(
+    model: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    file: str,
+    damage: Callable[[Path], object],
+    said: str,
+):
+    out = convert(model, tmp_path / "cache", "int8")
+    whole = (out / "model.bin").read_bytes()
+    assert not find_fault(out, is_read=True)
+    damage(out / file)
+    assert convert(model, tmp_path / "cache", "int8", is_read=True) == out
+    assert (out / "model.bin").read_bytes() == whole
+    assert not find_fault(out, is_read=True)
+    assert [path.name for path in out.parent.iterdir()] == ["int8"]
+    assert f"{out} is damaged" in caplog.text
+    assert said in caplog.text
+
+
+def test_without_reading_the_sizes_are_looked_at(converted: Path, tmp_path: Path):
+    copy = shutil.copytree(converted, tmp_path / "copy")
+    flip_a_byte(copy / "model.bin")
+    assert find_fault(copy) == ""
+    cut_short(copy / "model.bin")
+    assert "model.bin has" in find_fault(copy)
+    with pytest.raises(ModelError, match=f"{copy} is damaged .model.bin has"):
+        CTranslate2Engine(copy)

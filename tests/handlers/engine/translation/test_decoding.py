@@ -1,0 +1,231 @@
+"""What a request may ask of the search, on both engines with the model that ships, and that
+neither company nor packing changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from handlers.engine.errors import DeviceFault, OutOfMemory
+from handlers.engine.translation import conversion
+from handlers.engine.translation.batching import Batcher
+from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.m2m100 import (
+    Decoding,
+    Engine,
+    Sentence,
+    Translation,
+    longest_answer,
+    read_beam,
+)
+from handlers.engine.translation.transformers import TransformersEngine
+from tests.handlers.engine.conftest import MakeEngine
+from tests.handlers.fakes import FakeTokenizer
+from tests.random_m2m100 import build_tiny
+
+ENGINES = ("reference", "float32", "int8")
+DECODINGS = [
+    Decoding(beam_size=1),
+    Decoding(beam_size=2),
+    Decoding(beam_size=4),
+    Decoding(beam_size=8),
+    Decoding(alternatives=3),
+    Decoding(beam_size=1, alternatives=5),
+    Decoding().careful(),
+]
+#: Of ten answers; ties change places with the last digit of a sum.
+ALLOWED_DIFFERENCES = 1
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
+    """Each of them."""
+    return make_engine(request.param)
+
+
+@pytest.fixture
+def few(sentences: list[Sentence]) -> list[Sentence]:
+    """As many as the slower engine translates in a moment."""
+    return sentences[:10]
+
+
+def ask_for(decoding: Decoding, sentences: Sequence[Sentence]) -> list[Sentence]:
+    return [replace(sentence, decoding=decoding) for sentence in sentences]
+
+
+def differences(some: Sequence[Any], others: Sequence[Any]) -> int:
+    """How many texts differ."""
+    return sum(a.text != b.text for a, b in zip(some, others, strict=True))
+
+
+@pytest.mark.parametrize("decoding", DECODINGS[:-1], ids=str)
+def test_both_engines_search_alike(
+    decoding: Decoding, make_engine: MakeEngine, few: list[Sentence]
+):
+    rows = ask_for(decoding, few)
+    answers = make_engine("float32").translate(rows)
+    reference = make_engine("reference").translate(rows)
+    assert differences(answers, reference) <= ALLOWED_DIFFERENCES
+    for a, b in zip(answers, reference, strict=True):
+        if a.text == b.text:
+            assert a.score == pytest.approx(b.score, abs=0.001)
+
+
+@pytest.mark.parametrize("decoding", DECODINGS[4:6], ids=str)
+def test_alternatives_are_as_many_as_asked_different_and_the_best_first(
+    decoding: Decoding, engine: Engine, few: list[Sentence]
+):
+    for answer in engine.translate(ask_for(decoding, few)):
+        assert len(answer.alternatives) <= decoding.alternatives
+        # Only a beam of texts that differ in their spaces alone holds fewer.
+        assert len(answer.alternatives) >= decoding.alternatives - 1
+        scores = [answer.score, *(other.score for other in answer.alternatives)]
+        assert scores == sorted(scores, reverse=True)
+        texts = {answer.text, *(other.text for other in answer.alternatives)}
+        assert len(texts) == 1 + len(answer.alternatives)
+
+
+def test_alternatives_do_not_change_the_answer(engine: Engine, few: list[Sentence]):
+    wide = engine.translate(ask_for(Decoding(beam_size=4), few))
+    with_others = engine.translate(ask_for(Decoding(beam_size=4, alternatives=3), few))
+    assert differences(wide, with_others) == 0
+
+
+def test_a_wider_beam_finds_no_less_likely_answers(
+    make_engine: MakeEngine, few: list[Sentence]
+):
+    engine = make_engine("float32")
+    narrow = engine.translate(ask_for(Decoding(beam_size=1), few))
+    wide = engine.translate(ask_for(Decoding(beam_size=8), few))
+    rounding = 1e-4
+    assert sum(a.score for a in wide) > sum(a.score for a in narrow) - rounding
+
+
+@pytest.mark.parametrize("max_tokens", [0, 40])
+def test_packing_does_not_change_an_answer(
+    max_tokens: int, engine: Engine, few: list[Sentence]
+):
+    """Nor do rows that ask for something else."""
+    rows = [
+        replace(sentence, decoding=DECODINGS[i % len(DECODINGS)])
+        for i, sentence in enumerate(few)
+    ]
+    answers, _ = Batcher(engine, max_tokens=max_tokens).translate(rows)
+    alone = [engine.translate([row])[0] for row in rows]
+    assert differences(answers, alone) <= ALLOWED_DIFFERENCES
+
+
+def test_one_batch_has_one_decoding(engine: Engine, few: list[Sentence]):
+    with pytest.raises(ValueError, match="too many values"):
+        engine.translate([few[0], *ask_for(Decoding(beam_size=8), few[1:])])
+
+
+@pytest.fixture(scope="module")
+def rambling(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Engine]:
+    """A model that has learnt nothing: its answers repeat themselves until they are cut."""
+    folder = tmp_path_factory.mktemp("random")
+    directory = build_tiny(folder / "model", positions=256)
+    converted = conversion.convert(directory, folder, "float32")
+    return {
+        "reference": TransformersEngine(directory),
+        "float32": CTranslate2Engine(converted, compute_type="float32"),
+    }
+
+
+@pytest.mark.parametrize("name", ["reference", "float32"])
+@pytest.mark.parametrize("words", [1, 20])
+def test_an_answer_is_bounded_by_its_text(
+    name: str, words: int, rambling: dict[str, Engine], monkeypatch: pytest.MonkeyPatch
+):
+    engine = rambling[name]
+    lengths = []
+
+    def decode(tokens: Sequence[str]) -> str:
+        lengths.append(len(tokens))
+        return "text"
+
+    monkeypatch.setattr(engine.tokenizer, "decode", decode)
+    text = "1 " * words
+    engine.translate([Sentence(text, "en", "de")])
+    tokens = len(engine.tokenizer.encode(text, "en"))
+    # Both of the start tokens may be among them.
+    assert max(lengths) <= longest_answer(tokens, engine.max_tokens) + 1
+
+
+@pytest.mark.parametrize("name", ["reference", "float32"])
+def test_a_model_that_rambles_is_asked_again_and_warned_of(
+    name: str, rambling: dict[str, Engine]
+):
+    batcher = Batcher(rambling[name], max_tokens=4096)
+    row = Sentence("Where is the station?", "en", "ko")
+    (answer,), statistics = batcher.translate([row])
+    assert statistics.redecoded == 1
+    assert isinstance(answer, Translation)
+
+
+HYPOTHESES = [
+    (["b"], -0.5),
+    (["a"], -0.1),
+    (["a"], -0.2),
+    ([], -0.3),
+    (["c"], -0.4),
+    (["d"], -0.9),
+]
+
+
+@pytest.mark.parametrize(
+    ("decoding", "others"),
+    [
+        (Decoding(), []),
+        (Decoding(alternatives=1), []),
+        (Decoding(beam_size=4, alternatives=1), ["c"]),
+        (Decoding(beam_size=5, alternatives=3), ["c", "b"]),
+        (Decoding(beam_size=8, alternatives=2), ["c", "b"]),
+    ],
+    ids=str,
+)
+def test_a_beam_is_read_without_doubles_and_blanks(
+    decoding: Decoding, others: list[str]
+):
+    class Joining(FakeTokenizer):
+        def decode(self, tokens: Sequence[str]) -> str:
+            return "".join(tokens)
+
+    answer = read_beam(HYPOTHESES, Joining(), decoding)
+    assert (answer.text, answer.score) == ("a", -0.1)
+    assert [other.text for other in answer.alternatives] == others
+
+
+@pytest.mark.parametrize("name", ["reference", "float32"])
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), OutOfMemory),
+        (RuntimeError("CUDA failed with error out of memory"), OutOfMemory),
+        (RuntimeError("CUDA error: device-side assert triggered"), DeviceFault),
+        (RuntimeError("No position encodings"), RuntimeError),
+    ],
+    ids=str,
+)
+def test_the_devices_errors_are_ours(
+    *,
+    name: str,
+    error: Exception,
+    expected: type[Exception],
+    make_engine: MakeEngine,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    broken = SimpleNamespace(generate=fail, translate_batch=fail)
+    monkeypatch.setattr(make_engine(name), "_model", broken)
+    with pytest.raises(expected) as caught:
+        make_engine(name).translate([Sentence("1", "en", "de")])
+    assert caught.type is expected

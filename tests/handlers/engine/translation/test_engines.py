@@ -1,0 +1,154 @@
+"""Both engines on the model that ships. It may be an early checkpoint of a training, so
+nothing here looks at what a translation says, only at its form and at who agrees.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import pytest
+
+from handlers.engine.translation.m2m100 import Engine, Sentence, Translation
+from tests.handlers.engine.conftest import MakeEngine
+
+ENGINES = ("reference", "float32", "int8")
+#: Below this a model stammers: answers that nearly tie change places with the last digit
+#: of a sum, and those that do not end are cut at a length that depends on their batch.
+SURE = -0.5
+CONTROL = re.compile(r"__\w+__|</?\w+>")
+SCRIPTS = {
+    "ko": {"HANGUL"},
+    "hi": {"DEVANAGARI"},
+    "ru": {"CYRILLIC"},
+    "ar": {"ARABIC"},
+    "ja": {"HIRAGANA", "KATAKANA", "CJK"},
+}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
+    """Each of them."""
+    return make_engine(request.param)
+
+
+@pytest.fixture
+def few(engine: Engine, sentences: list[Sentence]) -> list[Sentence]:
+    """As many as the slower engine translates in a moment."""
+    return sentences[:20]
+
+
+def share_of_other_texts(
+    some: Sequence[Translation], others: Sequence[Translation]
+) -> float:
+    """How many of all texts differ, those left out where neither is sure of its own."""
+    pairs = [
+        (a, b)
+        for a, b in zip(some, others, strict=True)
+        if max(a.score, b.score) > SURE
+    ]
+    assert pairs, "the model is sure of nothing"
+    return sum(a.text != b.text for a, b in pairs) / len(some)
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("float32", 0.02), ("int8", 0.1)])
+def test_ctranslate2_gives_the_answers_of_transformers(
+    name: str, allowed: float, make_engine: MakeEngine, sentences: list[Sentence]
+):
+    answers = make_engine(name).translate(sentences)
+    reference = make_engine("reference").translate(sentences)
+    assert share_of_other_texts(answers, reference) <= allowed
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("float32", 0.001), ("int8", 0.05)])
+def test_the_same_answer_has_the_same_score(
+    name: str, allowed: float, make_engine: MakeEngine, sentences: list[Sentence]
+):
+    answers = make_engine(name).translate(sentences)
+    reference = make_engine("reference").translate(sentences)
+    same = [(a, b) for a, b in zip(answers, reference, strict=True) if a.text == b.text]
+    assert len(same) > len(sentences) / 2
+    for a, b in same:
+        assert a.score == pytest.approx(b.score, abs=allowed)
+
+
+def test_every_row_has_its_own_source_and_target(sentences: list[Sentence]):
+    assert len({(s.source, s.target) for s in sentences}) > 40
+
+
+def test_alone_and_in_a_batch_the_answer_is_the_same(
+    engine: Engine, few: list[Sentence]
+):
+    together = engine.translate(few)
+    alone = [engine.translate([sentence])[0] for sentence in few]
+    assert share_of_other_texts(together, alone) == 0
+
+
+def test_the_order_is_kept_whatever_the_lengths(engine: Engine, few: list[Sentence]):
+    forwards, backwards = engine.translate(few), engine.translate(few[::-1])
+    assert share_of_other_texts(forwards, backwards[::-1]) == 0
+    assert len({answer.text for answer in forwards}) > len(few) / 2
+
+
+def test_the_target_language_decides_the_answer(
+    engine: Engine, sentences: list[Sentence]
+):
+    text, source = sentences[0].text, sentences[0].source
+    answers = engine.translate([Sentence(text, source, target) for target in SCRIPTS])
+    for answer, scripts in zip(answers, SCRIPTS.values(), strict=True):
+        letters = [c for c in answer.text if c.isalpha()]
+        assert scripts & {unicodedata.name(c).split()[0] for c in letters}
+
+
+def test_an_answer_is_clean_text_with_a_log_probability(
+    engine: Engine, few: list[Sentence]
+):
+    answers = engine.translate(few)
+    assert len(answers) == len(few)
+    for answer in answers:
+        assert not CONTROL.search(answer.text)
+        assert "▁" not in answer.text
+        assert answer.text == answer.text.strip()
+        assert unicodedata.is_normalized("NFC", answer.text)
+        assert math.isfinite(answer.score)
+        assert answer.score <= 0
+
+
+def test_an_answer_ends_at_the_models_limit(
+    engine: Engine, few: list[Sentence], monkeypatch: pytest.MonkeyPatch
+):
+    lengths = []
+
+    def decode(tokens: Sequence[str]) -> str:
+        lengths.append(len([t for t in tokens if not CONTROL.fullmatch(t)]))
+        return ""
+
+    monkeypatch.setattr(engine.tokenizer, "decode", decode)
+    monkeypatch.setattr(engine, "max_tokens", 6)
+    engine.translate(few)
+    # The language token is the first of the six.
+    assert max(lengths) == 5
+
+
+def test_a_text_as_long_as_the_model_takes_is_translated(make_engine: MakeEngine):
+    engine = make_engine("int8")
+    text = "1"
+    while len(engine.tokenizer.encode(text, "en")) < engine.max_tokens:
+        text += "1"
+    (answer,) = engine.translate([Sentence(text, "en", "de")])
+    assert answer.text
+
+
+def test_a_text_that_is_too_long_is_not_cut_in_silence(make_engine: MakeEngine):
+    engine = make_engine("int8")
+    text = "1 " * engine.max_tokens
+    with pytest.raises(RuntimeError, match="position"):
+        engine.translate([Sentence(text, "en", "de")])
+
+
+@pytest.mark.parametrize("text", ["", " ", "😀", "\x00", "ꙮ" * 5, "</s>", "__de__"])
+def test_whatever_the_text_there_is_an_answer(text: str, engine: Engine):
+    (answer,) = engine.translate([Sentence(text, "en", "fr")])
+    assert not CONTROL.search(answer.text)

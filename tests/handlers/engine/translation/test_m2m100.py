@@ -1,0 +1,179 @@
+"""What every engine builds on: the check of a model directory, its settings, the tokenizer."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from transformers import M2M100Tokenizer
+
+from contract.languages import LANGUAGES
+from handlers.engine.directories import ModelError, check_directory, read_settings
+from handlers.engine.translation.m2m100 import (
+    UNKNOWN,
+    Sentence,
+    Tokenizer,
+    longest_answer,
+)
+from tests.random_m2m100 import PHRASEBOOK
+
+Change = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """The phrasebook's."""
+    return Tokenizer(PHRASEBOOK)
+
+
+def remove(*names: str) -> Change:
+    def change(directory: Path) -> None:
+        for name in names:
+            (directory / name).unlink()
+
+    return change
+
+
+def write_config(text: str) -> Change:
+    return lambda directory: (directory / "config.json").write_text(text)
+
+
+def rename_weights(name: str) -> Change:
+    return lambda directory: (directory / "model.safetensors").rename(directory / name)
+
+
+def break_link(directory: Path) -> None:
+    (directory / "vocab.json").unlink()
+    (directory / "vocab.json").symlink_to(directory / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda directory: None,
+        remove("generation_config.json", "tokenizer_config.json"),
+        rename_weights("model.safetensors.index.json"),
+        rename_weights("pytorch_model.bin"),
+    ],
+    ids=["as it ships", "only what is needed", "weights in parts", "pickled weights"],
+)
+def test_a_directory_as_hugging_face_lays_it_out_is_accepted(
+    change: Change, model: Path
+):
+    change(model)
+    check_directory(model, "translation")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (remove("config.json"), "it lacks config.json"),
+        (remove("vocab.json"), "it lacks vocab.json"),
+        (break_link, "it lacks vocab.json"),
+        (
+            remove("sentencepiece.bpe.model", "model.safetensors"),
+            "it lacks sentencepiece.bpe.model, model.safetensors or "
+            "model.safetensors.index.json or pytorch_model.bin",
+        ),
+        (rename_weights("tf_model.h5"), "it lacks model.safetensors or"),
+        (write_config("{"), "config.json is not JSON"),
+        (write_config("[]"), "model_type is None, expected 'm2m_100'"),
+        (write_config("{}"), "model_type is None, expected 'm2m_100'"),
+        (write_config('{"model_type": "mbart"}'), "model_type is 'mbart', expected"),
+    ],
+    ids=[
+        "no configuration",
+        "no vocabulary",
+        "a dead link",
+        "two missing",
+        "weights of another framework",
+        "not JSON",
+        "a list",
+        "no type",
+        "another type",
+    ],
+)
+def test_a_directory_that_is_no_m2m100_is_refused_with_the_reason(
+    change: Change, expected: str, model: Path
+):
+    change(model)
+    with pytest.raises(ModelError) as refusal:
+        check_directory(model, "translation")
+    assert str(model) in str(refusal.value)
+    assert expected in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["nothing", "config.json"])
+def test_what_is_not_a_directory_is_refused(name: str, model: Path):
+    with pytest.raises(ModelError, match=f"{name} is not a directory"):
+        check_directory(model / name, "translation")
+
+
+def test_settings_of_our_own_may_be_missing(tmp_path: Path):
+    assert read_settings(tmp_path) == {}
+    (tmp_path / "babelgate.json").write_text('{"min_score": -0.3}')
+    assert read_settings(tmp_path) == {"min_score": -0.3}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "limit", "expected"),
+    [(1, 256, 19), (80, 256, 256), (81, 256, 256), (200, 1024, 616), (3, 8, 8)],
+)
+def test_an_answer_may_be_some_times_as_long_as_its_text_and_never_over_the_limit(
+    tokens: int, limit: int, expected: int
+):
+    assert longest_answer(tokens, limit) == expected
+
+
+def test_texts_of_all_languages_come_back_from_their_tokens(
+    tokenizer: Tokenizer, sentences: list[Sentence]
+):
+    returned = set()
+    for sentence in sentences:
+        language, *pieces, end = tokenizer.encode(sentence.text, sentence.source)
+        assert (language, end) == (f"__{sentence.source}__", "</s>")
+        if tokenizer.ids.keys() >= set(pieces):
+            assert tokenizer.decode([language, *pieces, end]) == sentence.text
+            returned.add(sentence.source)
+    assert len(returned) == 14
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "a  b", "Ça va ?", "がぎぐ", "한국어", "नमस्ते"]
+)
+def test_however_a_text_is_composed_its_tokens_are_the_same(
+    text: str, tokenizer: Tokenizer
+):
+    composed, decomposed = (unicodedata.normalize(f, text) for f in ("NFC", "NFD"))
+    tokens = tokenizer.encode(decomposed, "fr")
+    assert tokens == tokenizer.encode(composed, "fr")
+    assert tokenizer.decode(tokens) == " ".join(composed.split())
+
+
+def test_tokens_of_no_text_are_not_shown(tokenizer: Tokenizer):
+    pieces = tokenizer.encode("Hello", "en")[1:-1]
+    noise = ["<s>", "__de__", *pieces, "<unk>", "</s>", "<pad>", "madeupword3"]
+    assert tokenizer.decode(noise) == "Hello"
+
+
+def test_ids_are_those_of_the_stock_tokenizer(
+    tokenizer: Tokenizer, sentences: list[Sentence]
+):
+    stock = M2M100Tokenizer.from_pretrained(PHRASEBOOK)
+    for sentence in sentences:
+        stock.src_lang = sentence.source
+        tokens = tokenizer.encode(sentence.text, sentence.source)
+        language, *pieces = stock(sentence.text)["input_ids"]
+        unknown = tokenizer.ids[UNKNOWN]
+        assert pieces == [tokenizer.ids.get(token, unknown) for token in tokens[1:]]
+        assert language == len(tokenizer.ids) + LANGUAGES.index(sentence.source)
+
+
+def test_the_model_that_ships_knows_all_languages_of_m2m100():
+    config = json.loads((PHRASEBOOK / "config.json").read_text())
+    ids = json.loads((PHRASEBOOK / "vocab.json").read_text("utf-8"))
+    assert len(LANGUAGES) == len(set(LANGUAGES)) == 100
+    assert config["vocab_size"] == len(ids) + 100 + 8

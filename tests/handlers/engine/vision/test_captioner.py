@@ -1,0 +1,138 @@
+"""Captions of BLIP-2s with random weights, against Transformers' own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    AutoImageProcessor,
+    AutoTokenizer,
+    Blip2ForConditionalGeneration,
+    Blip2Processor,
+)
+
+from handlers.engine.vision.captioner import CaptioningEngine
+from handlers.engine.vision.decoding import Frame
+from tests.random_vision import build_blip2, draw_frames
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FRAMES = [
+    *draw_frames(8),
+    *draw_frames(2, height=90, width=50, seed=1),
+    *draw_frames(1, height=3, width=3, seed=2),
+]
+TOKENS = 8
+
+
+@pytest.fixture(params=["blip2", "blip2_t5"])
+def directory(request: pytest.FixtureRequest) -> Path:
+    """With each language model."""
+    found: Path = request.getfixturevalue(request.param)
+    return found
+
+
+def caption(engine: CaptioningEngine, frames: Sequence[Frame]) -> list[str]:
+    return engine.caption([engine.prepare(frame) for frame in frames])
+
+
+def edit(directory: Path, name: str, changes: dict[str, Any]) -> None:
+    path = directory / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_captions_are_those_of_transformers(directory: Path):
+    model = Blip2ForConditionalGeneration.from_pretrained(directory).eval()
+    processor = Blip2Processor(
+        AutoImageProcessor.from_pretrained(directory, backend="pil"),
+        AutoTokenizer.from_pretrained(directory),
+        num_query_tokens=model.config.num_query_tokens,
+    )
+    inputs = processor(
+        images=FRAMES, input_data_format="channels_last", return_tensors="pt"
+    )
+    output = model.generate(**inputs, max_new_tokens=TOKENS, do_sample=False)
+    expected = processor.batch_decode(output, skip_special_tokens=True)
+    found = caption(CaptioningEngine(directory, max_tokens=TOKENS), FRAMES)
+    assert found == [text.strip() for text in expected]
+    assert len(set(found)) > 3, "the model says the same of everything"
+
+
+@pytest.mark.parametrize("compute_type", ["float32", "bfloat16", "float16"])
+def test_a_caption_is_the_same_alone_and_in_a_batch(directory: Path, compute_type: str):
+    engine = CaptioningEngine(directory, compute_type=compute_type, max_tokens=TOKENS)
+    together = caption(engine, FRAMES)
+    assert together == [text for frame in FRAMES for text in caption(engine, [frame])]
+    assert together[::-1] == caption(engine, FRAMES[::-1])
+
+
+def test_weights_have_the_precision_that_was_asked_for(blip2: Path):
+    """But for the Q-Former, of which float16 is too small."""
+    model = CaptioningEngine(blip2, compute_type="float16")._model
+    assert model.vision_model.post_layernorm.weight.dtype == torch.float16
+    assert model.language_projection.weight.dtype == torch.float16
+    assert model.qformer.layernorm.weight.dtype == torch.float32
+    assert model.query_tokens.dtype == torch.float32
+
+
+@pytest.mark.parametrize("max_tokens", [1, 3])
+def test_a_caption_has_at_most_so_many_tokens(directory: Path, max_tokens: int):
+    engine = CaptioningEngine(directory, max_tokens=max_tokens)
+    assert max(len(text.split()) for text in caption(engine, FRAMES)) == max_tokens
+
+
+def test_a_caption_has_neither_padding_nor_special_tokens(directory: Path):
+    for text in caption(CaptioningEngine(directory, max_tokens=TOKENS), FRAMES):
+        assert "<" not in text
+        assert text == text.strip()
+
+
+def test_a_model_without_an_image_token_captions_alike(blip2: Path, tmp_path: Path):
+    """As those that an older Transformers has written."""
+    older = shutil.copytree(blip2, tmp_path / "older")
+    edit(older, "config.json", {"image_token_index": None})
+    assert caption(CaptioningEngine(older), FRAMES) == caption(
+        CaptioningEngine(blip2), FRAMES
+    )
+
+
+def test_a_t5_without_a_first_token_captions_alike(blip2_t5: Path, tmp_path: Path):
+    other = shutil.copytree(blip2_t5, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    text = config["text_config"] | {"bos_token_id": None}
+    edit(other, "config.json", {"text_config": text})
+    assert caption(CaptioningEngine(other), FRAMES) == caption(
+        CaptioningEngine(blip2_t5), FRAMES
+    )
+
+
+def test_chance_decides_nothing(blip2: Path, tmp_path: Path):
+    other = shutil.copytree(blip2, tmp_path / "other")
+    chance = {"do_sample": True, "temperature": 9.0, "top_p": 0.9, "max_length": 6}
+    edit(other, "generation_config.json", chance)
+    assert caption(CaptioningEngine(other), FRAMES) == caption(
+        CaptioningEngine(blip2), FRAMES
+    )
+
+
+def test_the_model_says_how_it_searches(blip2: Path, tmp_path: Path):
+    other = shutil.copytree(blip2, tmp_path / "other")
+    edit(other, "generation_config.json", {"no_repeat_ngram_size": 1})
+    found = caption(CaptioningEngine(other, max_tokens=TOKENS), FRAMES)
+    assert any(found)
+    for text in found:
+        assert len(set(text.split())) == len(text.split())
+
+
+def test_pickled_weights_are_not_read(tmp_path: Path):
+    directory = build_blip2(tmp_path)
+    (directory / "model.safetensors").unlink()
+    torch.save({}, directory / "pytorch_model.bin")
+    with pytest.raises(OSError, match="safetensors"):
+        CaptioningEngine(directory)

@@ -1,0 +1,73 @@
+"""Labels of a classifier with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+from handlers.engine.vision.classifier import ClassificationEngine, Label
+from handlers.engine.vision.decoding import Frame
+from tests.random_vision import LABELS, draw_frames
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FRAMES = [
+    *draw_frames(6),
+    *draw_frames(2, height=90, width=50, seed=1),
+    *draw_frames(2, height=3, width=3, seed=2),
+]
+
+
+def classify(
+    engine: ClassificationEngine, frames: Sequence[Frame], top_k: int = 3
+) -> list[list[Label]]:
+    return engine.classify([engine.prepare(frame) for frame in frames], top_k=top_k)
+
+
+def test_scores_are_those_of_transformers(resnet: Path):
+    model = AutoModelForImageClassification.from_pretrained(resnet).eval()
+    processor = AutoImageProcessor.from_pretrained(resnet, backend="pil")
+    inputs = processor(FRAMES, input_data_format="channels_last", return_tensors="pt")
+    with torch.inference_mode():
+        expected = model(**inputs).logits.softmax(dim=1)
+    found = classify(ClassificationEngine(resnet), FRAMES)
+    for labels, scores in zip(found, expected, strict=True):
+        assert [label.score for label in labels] == sorted(
+            (label.score for label in labels), reverse=True
+        )
+        by_name = {label.label: label.score for label in labels}
+        wanted = dict(zip(LABELS, scores.tolist(), strict=True))
+        assert by_name == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize("compute_type", ["float32", "bfloat16", "float16"])
+def test_labels_are_the_same_alone_and_in_a_batch(resnet: Path, compute_type: str):
+    engine = ClassificationEngine(resnet, compute_type=compute_type)
+    together = classify(engine, FRAMES)
+    alone = [labels for frame in FRAMES for labels in classify(engine, [frame])]
+    for labels, expected in zip(together, alone, strict=True):
+        assert [label.label for label in labels] == [label.label for label in expected]
+        scores = [label.score for label in expected]
+        assert [label.score for label in labels] == pytest.approx(scores, abs=1e-5)
+
+
+@pytest.mark.parametrize(("top_k", "labels"), [(1, 1), (3, 3), (100, 3)])
+def test_there_are_as_many_labels_as_are_wanted_and_known(
+    resnet: Path, top_k: int, labels: int
+):
+    (found,) = classify(ClassificationEngine(resnet), FRAMES[:1], top_k)
+    assert len(found) == labels
+
+
+def test_half_precision_says_much_the_same(resnet: Path):
+    exact = classify(ClassificationEngine(resnet), FRAMES)
+    half = classify(ClassificationEngine(resnet, compute_type="bfloat16"), FRAMES)
+    for labels, expected in zip(half, exact, strict=True):
+        scores = {label.label: label.score for label in expected}
+        assert {label.label: label.score for label in labels} == pytest.approx(
+            scores, abs=0.05
+        )

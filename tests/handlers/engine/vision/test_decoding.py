@@ -1,0 +1,310 @@
+"""Bytes become frames, or an error that says what was expected, whatever they are."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from contract import npy
+from handlers.engine.vision.decoding import (
+    MAX_ASPECT,
+    ImageError,
+    UnsupportedImage,
+    read_frames,
+)
+from tests.handlers.encoding import write_image, write_npy
+from tests.random_vision import draw_frames
+
+MAX_PIXELS = 10_000
+(FRAME,) = draw_frames(1, height=20, width=30)
+FRAMES = np.stack(draw_frames(3, height=8, width=6))
+LEFT_TOP, RIGHT_TOP = FRAME[0, 0].tolist(), FRAME[0, -1].tolist()
+
+
+def read(data: bytes, max_pixels: int = MAX_PIXELS) -> list[np.ndarray]:
+    return read_frames(data, max_pixels=max_pixels)
+
+
+def make_exif(orientation: int) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (FRAMES, FRAMES),
+        (FRAMES[0], FRAMES[:1]),
+        (FRAMES[:, ::2], FRAMES[:, ::2]),
+    ],
+    ids=["several", "one", "every other row"],
+)
+def test_an_array_holds_its_frames(array: Any, expected: Any):
+    frames = read(write_npy(array))
+    assert len(frames) == len(expected)
+    for frame, wanted in zip(frames, expected, strict=True):
+        assert frame.shape == wanted.shape
+        assert np.array_equal(frame, wanted)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        pytest.param(write_npy(FRAMES / 255), "found an array of float64", id="floats"),
+        pytest.param(write_npy(FRAMES)[:100], "header is damaged", id="no end"),
+        pytest.param(
+            write_npy(np.zeros((101, 100, 3), np.uint8)),
+            "expected at most 10000 pixels, found 100 x 101, which are 10100",
+            id="too large",
+        ),
+        pytest.param(
+            write_npy(np.zeros((MAX_ASPECT + 1, 1, 3), np.uint8)),
+            "expected no side over 100 times as long as the other, found 1 x 101",
+            id="too narrow",
+        ),
+        pytest.param(
+            write_npy(FRAMES)[:-1],
+            "expected 432 bytes of pixels for the shape (3, 8, 6, 3)",
+            id="a byte missing",
+        ),
+        pytest.param(write_npy(FRAMES) + b"0", "found 433", id="a byte too many"),
+        pytest.param(
+            npy.write_header((10**17, 3, 3, 3)),
+            f"expected {27 * 10**17} bytes of pixels",
+            id="more than any memory has",
+        ),
+    ],
+)
+def test_another_array_is_refused(data: bytes, says: str):
+    with pytest.raises(ImageError) as refusal:
+        read(data)
+    assert says in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("format", "options"),
+    [("PNG", {}), ("WEBP", {"lossless": True}), ("JPEG", {"quality": 95})],
+    ids=["PNG", "WebP", "JPEG"],
+)
+def test_an_image_file_is_one_frame(format: str, options: dict[str, Any]):
+    (frame,) = read(write_image(FRAME, format, **options))
+    assert frame.shape == FRAME.shape
+    assert frame.dtype == np.uint8
+    tolerance = 12 if format == "JPEG" else 0
+    assert abs(frame[2, 2].astype(int) - LEFT_TOP).max() <= tolerance
+    assert abs(frame[2, -2].astype(int) - RIGHT_TOP).max() <= tolerance
+
+
+PICTURE = Image.fromarray(FRAME)
+SHADES = np.array([[0, 255, 256, 65535]], np.uint16).repeat(4, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (PICTURE.convert("L"), PICTURE.convert("L").convert("RGB")),
+        (PICTURE.convert("1"), PICTURE.convert("1").convert("RGB")),
+        (PICTURE.quantize(8), PICTURE.quantize(8).convert("RGB")),
+        (Image.fromarray(SHADES), Image.fromarray((SHADES >> 8).astype(np.uint8))),
+        (Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (4, 4), "white")),
+        (Image.new("LA", (4, 4), (0, 255)), Image.new("RGB", (4, 4), "black")),
+        (
+            Image.new("RGBA", (4, 4), (0, 0, 0, 128)),
+            Image.new("RGB", (4, 4), 3 * (127,)),
+        ),
+    ],
+    ids=[
+        *("grey", "black and white", "palette", "16 bits", "transparent"),
+        *("grey and opaque", "half transparent"),
+    ],
+)
+def test_every_kind_of_picture_becomes_rgb(image: Image.Image, expected: Image.Image):
+    (frame,) = read(write_image(image))
+    assert np.array_equal(frame, np.asarray(expected.convert("RGB")))
+
+
+def test_a_palette_with_a_transparent_colour_becomes_white_there():
+    image = Image.new("P", (4, 4), 0)
+    image.putpalette([255, 0, 0, 0, 255, 0])
+    (frame,) = read(write_image(image, transparency=0))
+    assert (frame == 255).all()
+
+
+def test_four_inks_become_three_colours():
+    (frame,) = read(write_image(Image.new("CMYK", (8, 8), (255, 0, 0, 0)), "JPEG"))
+    assert abs(frame[0, 0].astype(int) - (0, 255, 255)).max() < 12
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP", "JPEG"])
+def test_a_picture_is_turned_upright(format: str):
+    options: dict[str, Any] = {"lossless": True} if format == "WEBP" else {}
+    sent = np.rot90(FRAME, 1)  # 6 says: turn it to the right
+    (frame,) = read(write_image(sent, format, exif=make_exif(6), **options))
+    assert frame.shape == FRAME.shape
+    tolerance = 100 if format == "JPEG" else 0
+    assert abs(frame[2, 2].astype(int) - LEFT_TOP).max() <= tolerance
+
+
+@pytest.mark.parametrize("orientation", [0, 1, 9, 65535])
+def test_an_orientation_that_is_none_turns_nothing(orientation: int):
+    (frame,) = read(write_image(FRAME, exif=make_exif(orientation)))
+    assert np.array_equal(frame, FRAME)
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP"])
+def test_of_a_moving_picture_the_first_frame_is_taken(format: str):
+    others = [Image.new("RGB", PICTURE.size, "red")]
+    data = write_image(
+        PICTURE, format, save_all=True, append_images=others, lossless=True
+    )
+    (frame,) = read(data)
+    assert np.array_equal(frame, FRAME)
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP", "JPEG"])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_a_truncated_file_is_refused(format: str, share: float):
+    noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
+    data = write_image(noise, format)
+    with pytest.raises(
+        ImageError, match=f"expected a whole {format} file, found a dam"
+    ):
+        read(data[: int(len(data) * share)])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"GIF89a",
+        b"BM",
+        b"II*\x00",
+        b"%PDF-1.4",
+        b"hello",
+        b"RIFF1234WAVE",
+        b"\x93",
+    ],
+    ids=["nothing", "GIF", "BMP", "TIFF", "PDF", "text", "sound", "half a magic"],
+)
+def test_another_format_is_unsupported(data: bytes):
+    with pytest.raises(UnsupportedImage) as refusal:
+        read(data)
+    assert "expected an image file (JPEG, PNG or WebP) or a .npy" in str(refusal.value)
+    assert len(str(refusal.value)) < 200
+
+
+def test_a_renamed_format_is_not_read_by_another_reader():
+    """Pillow knows many more formats than are wanted here."""
+    gif = write_image(FRAME, "GIF")
+    with pytest.raises(ImageError):
+        read(b"\xff\xd8\xff" + gif)
+
+
+def make_bomb(width: int, height: int) -> bytes:
+    """A PNG that says to be of this size, in a few hundred bytes."""
+    data = bytearray(write_image(Image.new("1", (8, 8))))
+    data[16:24] = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [(101, 100), (10_000, 10_000), (50_000, 50_000), (2**31 - 1, 1)],
+)
+def test_a_decompression_bomb_is_refused_before_it_goes_off(width: int, height: int):
+    bomb = make_bomb(width, height)
+    read(make_bomb(8, 8))
+    tracemalloc.start()
+    with pytest.raises(ImageError, match="expected at most 10000 pixels, found"):
+        read(bomb)
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
+
+
+def test_a_webp_that_is_a_bomb_is_refused():
+    data = bytearray(write_image(FRAME, "WEBP", exif=make_exif(1)))
+    assert data[12:16] == b"VP8X"
+    data[24:30] = b"\xff\x3f\x00" * 2
+    with pytest.raises(ImageError, match="expected at most 10000 pixels, found"):
+        read(bytes(data))
+
+
+def test_pillows_own_limit_is_no_limit_here(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    assert np.array_equal(read(write_image(FRAME))[0], FRAME)
+
+
+def test_damaged_exif_data_costs_nothing_and_warns_of_nothing():
+    exif = bytearray(make_exif(6))
+    exif[10:14] = b"\xff\xff\xff\xff"
+    data = write_image(FRAME, "JPEG", exif=bytes(exif))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        (frame,) = read(data)
+    assert caught == []
+    assert frame.shape == FRAME.shape
+
+
+FILES = [
+    write_npy(FRAMES),
+    write_image(FRAME),
+    write_image(PICTURE.quantize(8), transparency=0),
+    write_image(FRAME, "JPEG", exif=make_exif(6)),
+    write_image(FRAME, "JPEG", progressive=True),
+    write_image(FRAME, "WEBP", exif=make_exif(6)),
+    write_image(PICTURE, "WEBP", save_all=True, append_images=[PICTURE.rotate(90)]),
+    write_image(PICTURE, save_all=True, append_images=[PICTURE.rotate(90)]),
+]
+
+
+@st.composite
+def damaged_files(draw: st.DrawFn) -> bytes:
+    """A file of which some bytes are others, some are missing and some are there twice."""
+    data = bytearray(draw(st.sampled_from(FILES)))
+    for _ in range(draw(st.integers(0, 6))):
+        place = draw(st.integers(0, len(data) - 1))
+        data[place] = draw(st.integers(0, 255))
+    start = draw(st.integers(0, len(data)))
+    end = draw(st.integers(start, len(data)))
+    change = draw(st.sampled_from(["keep", "cut", "remove", "repeat"]))
+    if change == "cut":
+        del data[end:]
+    elif change == "remove":
+        del data[start:end]
+    elif change == "repeat":
+        data[end:end] = data[start:end]
+    return bytes(data)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(damaged_files())
+def test_a_damaged_file_gives_frames_or_an_image_error(data: bytes):
+    """The tests' filter makes an error of every warning."""
+    try:
+        frames = read(data)
+    except ImageError:
+        return
+    assert frames
+    for frame in frames:
+        assert frame.dtype == np.uint8
+        height, width, colours = frame.shape
+        assert (0 < height * width <= MAX_PIXELS, colours) == (True, 3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("{}'descr|u1:fotan_sape(),0123456789FalseTrue \n-*", max_size=200))
+def test_any_header_gives_frames_or_an_image_error(header: str):
+    length = len(header).to_bytes(2, "little")
+    start = npy.MAGIC + b"\x01\x00" + length + header.encode("latin-1")
+    with pytest.raises(ImageError):
+        read(start + FRAMES.tobytes() + b"!")

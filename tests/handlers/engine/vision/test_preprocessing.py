@@ -1,0 +1,142 @@
+"""What a vision model reads of a frame, against what its image processor makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoImageProcessor
+from transformers.models.efficientnet.image_processing_pil_efficientnet import (
+    EfficientNetImageProcessorPil,
+)
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
+from handlers.engine.vision.decoding import Frame
+from handlers.engine.vision.preprocessing import Preprocessor
+from tests.random_vision import SIDE, draw_frames
+
+#: Of which some look like the channels of a picture.
+SIZES = [
+    (SIDE, SIDE),
+    (48, 100),
+    (100, 48),
+    (3, 3),
+    (1, 1),
+    (3, 100),
+    (100, 3),
+    (1, 64),
+]
+FRAMES = [
+    frame
+    for height, width in SIZES
+    for frame in draw_frames(2, height=height, width=width)
+]
+CPU = torch.device("cpu")
+
+
+def make(directory: Path, dtype: torch.dtype = torch.float32) -> Preprocessor:
+    return Preprocessor(directory, device=CPU, dtype=dtype)
+
+
+def read(preprocessor: Preprocessor, frames: Sequence[Frame]) -> list[torch.Tensor]:
+    """The pixels of each frame as the model gets them."""
+    pictures = [preprocessor.prepare(frame) for frame in frames]
+    return preprocessor.run(pictures, lambda _, pixels: list(pixels))
+
+
+def expect(directory: Path, frame: Frame) -> torch.Tensor:
+    """What Transformers makes of a frame alone."""
+    processor = AutoImageProcessor.from_pretrained(directory, backend="pil")
+    features = processor(frame, input_data_format="channels_last", return_tensors="pt")
+    pixels: torch.Tensor = features["pixel_values"][0]
+    return pixels
+
+
+@pytest.fixture(params=["blip2", "resnet", "rt_detr", "detr"])
+def directory(request: pytest.FixtureRequest) -> Path:
+    """A model of each kind."""
+    found: Path = request.getfixturevalue(request.param)
+    return found
+
+
+def test_pixels_are_those_of_the_image_processor(directory: Path):
+    found = read(make(directory), FRAMES)
+    for frame, pixels in zip(FRAMES, found, strict=True):
+        torch.testing.assert_close(
+            pixels, expect(directory, frame), atol=1e-5, rtol=1e-5
+        )
+
+
+def test_pixels_are_in_the_models_precision(blip2: Path):
+    (pixels,) = read(make(blip2, torch.bfloat16), FRAMES[:1])
+    assert pixels.dtype == torch.bfloat16
+
+
+Save = Callable[[Path], object]
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        EfficientNetImageProcessorPil(size={"height": 32, "width": 40}).save_pretrained,
+        ViTImageProcessorPil(
+            size={"height": 40, "width": 40},
+            crop_size={"height": 32, "width": 32},
+            do_center_crop=True,
+        ).save_pretrained,
+        ViTImageProcessorPil(
+            size={"height": 32, "width": 32}, do_rescale=False, do_normalize=False
+        ).save_pretrained,
+        ViTImageProcessorPil(
+            size={"height": 32, "width": 32}, image_mean=0.3, image_std=0.2
+        ).save_pretrained,
+    ],
+    ids=[
+        "a computation of its own",
+        "cropped",
+        "as it came",
+        "one mean for all colours",
+    ],
+)
+def test_other_processors_are_followed_as_well(save: Save, tmp_path: Path):
+    save(tmp_path)
+    frames = [*FRAMES, *draw_frames(2, height=32, width=32)]
+    for frame, pixels in zip(frames, read(make(tmp_path), frames), strict=True):
+        torch.testing.assert_close(
+            pixels.float(), expect(tmp_path, frame).float(), atol=1e-5, rtol=1e-5
+        )
+
+
+def test_a_frame_of_the_models_size_is_not_touched(blip2: Path):
+    (frame,) = draw_frames(1)
+    assert make(blip2).prepare(frame).pixels is frame
+
+
+def test_a_frame_of_the_models_size_may_be_read_only(blip2: Path):
+    """As one is that a request has brought."""
+    (frame,) = draw_frames(1)
+    frame.flags.writeable = False
+    assert len(read(make(blip2), [frame])) == 1
+
+
+def test_a_large_frame_is_kept_small_and_its_size_is_remembered(rt_detr: Path):
+    picture = make(rt_detr).prepare(np.zeros((500, 400, 3), np.uint8))
+    assert picture.pixels.nbytes == SIDE * SIDE * 3
+    assert (picture.height, picture.width) == (500, 400)
+
+
+def test_pictures_of_one_size_go_to_the_model_together(detr: Path):
+    preprocessor = make(detr)
+    sizes = [(48, 60), (60, 48), (96, 120)]
+    frames = [f for h, w in sizes for f in draw_frames(1, height=h, width=w)]
+    batches: list[tuple[list[int], tuple[int, ...]]] = []
+
+    def compute(places: list[int], pixels: torch.Tensor) -> list[int]:
+        batches.append((places, tuple(pixels.shape)))
+        return places
+
+    assert preprocessor.run([*map(preprocessor.prepare, frames)], compute) == [0, 1, 2]
+    assert batches == [([0, 2], (2, 3, 48, 60)), ([1], (1, 3, 60, 48))]
