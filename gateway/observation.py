@@ -14,6 +14,7 @@ import psutil
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from contract import variables
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import Backend
@@ -26,8 +27,8 @@ _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
 
 def make_collectors(catalog: Catalog, admission: Admission) -> tuple[Collector, ...]:
     """All collectors; that of the processes only where `python -m deploy` has started us."""
-    run = os.environ.get("BABELGATE_RUN")
-    processes = (_Processes(Path(run)),) if run else ()
+    run = variables.find_run()
+    processes = (_Processes(run),) if run else ()
     return (_States(catalog, admission), *processes, _Gpus())
 
 

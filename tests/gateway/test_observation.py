@@ -98,7 +98,7 @@ def test_without_torchserve_no_language_is_ready(make_client):
 def test_memory_is_that_of_a_programs_whole_group(
     make_client, start_group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("BABELGATE_RUN", str(tmp_path))
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     nginx, torchserve = start_group("nginx"), start_group("torchserve")
     (tmp_path / "registrar.group").write_text("")  # it is being written
     (tmp_path / "gateway.group").write_text('{"group": 4194305, "since": 1.5}')
