@@ -4,19 +4,27 @@ limits.
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
+from contract import variables
 from deploy.rotation import rotate_forever
-from torchserve_backend.__main__ import app
+from torchserve_backend import catalog, display, preparation, registrar
+from torchserve_backend.management import Management
 
 
 def main() -> None:
     """Never returns."""
-    logs = Path(os.environ["BABELGATE_RUN"]) / "logs"
-    threading.Thread(target=rotate_forever, args=(logs,), daemon=True).start()
-    app(["register", "--watch"])
+    run = variables.find_run()
+    assert run, f"{variables.RUN_DIR.name} is not set"
+    threading.Thread(target=rotate_forever, args=(run / "logs",), daemon=True).start()
+    models = catalog.load(
+        Path(variables.MAP.read()), gpus=None, model=variables.MODEL.read()
+    )
+    key_file = Path(variables.KEY_FILE.read())
+    management = Management(variables.MANAGEMENT_URL.read(), key_file)
+    desired = preparation.list_desired(models)
+    registrar.heal_forever(desired, management, display.make_console().print)
 
 
 if __name__ == "__main__":
