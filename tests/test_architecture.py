@@ -169,7 +169,9 @@ def test_imports_follow_the_request():
 
 
 def test_nobody_imports_a_command_line():
-    doors = [(file.name, m) for file in SOURCES for m in file.imports if "__main__" in m]
+    doors = [
+        (file.name, m) for file in SOURCES for m in file.imports if "__main__" in m
+    ]
     assert doors == []
 
 

@@ -18,8 +18,8 @@ WEIGHTS = Path("/models/m2m100/int8")
 KO = Model("ko", "translation", ("ko",), ("cpu",), Translation())
 
 
-def with_setting(name: str, value: Any) -> Model:
-    return dataclasses.replace(KO, settings=Translation(**{name: value}))
+def with_setting(**setting: Any) -> Model:
+    return dataclasses.replace(KO, settings=Translation(**setting))
 
 
 def read(path: Path, name: str) -> str:
@@ -130,25 +130,8 @@ def test_norwegian_is_not_false(tmp_path: Path):
             dataclasses.replace(KO, languages=("fr",)), WEIGHTS, id="language"
         ),
         pytest.param(KO, WEIGHTS.with_name("float32"), id="weights"),
-        *(
-            pytest.param(
-                with_setting(name, value),
-                WEIGHTS,
-                id=name,
-            )
-            for name, value in {
-                "engine": "transformers",
-                "compute_type": "float32",
-                "batch_size": 8,
-                "max_batch_delay": 5,
-                "workers": 2,
-                "queue_size": 9,
-                "response_timeout": 33,
-                "max_batch_tokens": 0,
-                "max_beam_size": 4,
-                "max_alternatives": 3,
-            }.items()
-        ),
+        pytest.param(with_setting(queue_size=9), WEIGHTS, id="of TorchServe's"),
+        pytest.param(with_setting(max_beam_size=4), WEIGHTS, id="of the handler's"),
     ],
 )
 def test_the_version_changes_with_the_content(
@@ -161,16 +144,15 @@ def test_the_version_changes_with_the_content(
 
 
 @pytest.mark.parametrize(
-    "settings",
+    "model",
     [
-        pytest.param(Translation(), id="the same again"),
-        pytest.param(Translation(compute_type="int8"), id="a default spelled out"),
-        pytest.param(Translation(model="elsewhere"), id="another name, same weights"),
+        pytest.param(KO, id="the same again"),
+        pytest.param(with_setting(compute_type="int8"), id="a default spelled out"),
+        pytest.param(with_setting(model="elsewhere"), id="another name, same weights"),
     ],
 )
-def test_the_version_stays_where_the_content_stays(tmp_path: Path, settings: Any):
+def test_the_version_stays_where_the_content_stays(tmp_path: Path, model: Model):
     before = archiver.archive(KO, tmp_path / "before", WEIGHTS)
-    model = dataclasses.replace(KO, settings=settings)
     after = archiver.archive(model, tmp_path / "after", WEIGHTS)
     for name in ("MAR-INF/MANIFEST.json", "model-config.yaml"):
         assert read(before, name) == read(after, name)
@@ -182,11 +164,7 @@ def test_the_version_stays_where_the_content_stays(tmp_path: Path, settings: Any
         (archiver.version(KO, WEIGHTS), True),
         ("1.0-7f411872", True),
         ("1.0", False),
-        ("2.0-7f411872", False),
-        ("1x0-7f411872", False),
-        ("1.0-7f41187", False),
         ("1.0-7f4118720", False),
-        ("1.0-7F411872", False),
         ("1.0-7f411872\n", False),
     ],
 )
