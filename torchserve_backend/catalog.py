@@ -49,7 +49,7 @@ class Model:
 
     name: str
     task: str
-    #: Those that it translates into; a model of another task has none.
+    #: The languages that it translates into; a model of another task has none.
     languages: tuple[str, ...]
     #: The CPU, or GPUs that share its work.
     devices: tuple[str, ...]
@@ -94,8 +94,8 @@ class Catalog:
     routes: Mapping[tuple[str, str], Model]
     #: True where the map names GPUs and this host has none.
     is_cpu_fallback: bool
-    #: The map as it was read, with the number of GPUs: it makes this catalog again, whatever
-    #: becomes of the file and however many GPUs are counted then.
+    #: The map as it was read, with the number of GPUs. It makes this catalog again, even if
+    #: the file or the GPUs have changed.
     frozen: str = field(default="", compare=False, repr=False)
 
     @cached_property
@@ -117,7 +117,7 @@ class Catalog:
 
     @cached_property
     def translation(self) -> Translation:
-        """The section that the models of all languages share; its defaults where the map
+        """The section that the models of all languages share, or its defaults if the map
         has no languages."""
         shared = (model.settings for model in self.models)
         return next((s for s in shared if isinstance(s, Translation)), Translation())
@@ -151,7 +151,7 @@ def load(
 
 
 def make_catalog(found: Map, gpus: int) -> Catalog:
-    """The models of a map on a host with so many GPUs; without any, all are on the CPU."""
+    """The models of a map on a host with `gpus` GPUs; without any, all are on the CPU."""
     placed = {
         language: devices if gpus else (CPU,)
         for language, devices in found.cuda_id.items()

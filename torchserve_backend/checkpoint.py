@@ -32,15 +32,15 @@ def default_cache() -> Path:
 
 
 def locate(name: str, cache: Path) -> Path:
-    """Where a model is, or will be once it is downloaded: `name` itself where that is a
-    directory (relative names start at the repository), else a hub's name in the cache."""
+    """Where a model is, or will be after its download: `name` itself if that is a directory
+    (relative names start at the repository), else a hub's name in the cache."""
     directory = ROOT / Path(name).expanduser()
     return directory if directory.exists() else cache / "hub" / name
 
 
 def find_input_size(model: Model) -> Size | None:
-    """The size of the images that a model reads; None where it is not here yet, or does
-    not say."""
+    """The size of the images that a model reads; None if it is not here yet or does not
+    say."""
     with suppress(ModelError, OSError):
         return read_input_size(locate(model.settings.model, default_cache()))
     return None
@@ -55,10 +55,9 @@ def find_sources(models: Catalog) -> Sequence[str]:
 
 
 def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
-    """The directory of a model, with that of a hub's name downloaded, resumed where it broke
-    off.
+    """The directory of a model. A hub's name is downloaded; a broken download continues.
 
-    Raises ModelError where it is neither, or is no model for the task.
+    Raises ModelError if it is neither, or not a model for the task.
     """
     directory = locate(name, cache)
     if not directory.exists():
@@ -70,8 +69,8 @@ def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
 
 
 def prepare(model: Model, cache: Path, *, is_read: bool = False) -> Path:
-    """The directory that the model's engine loads. With `is_read` a conversion is compared
-    with its checksums first, and made again where it is damaged."""
+    """The directory that the model's engine loads. With `is_read` a conversion is checked
+    against its checksums first, and repeated if it is damaged."""
     directory = fetch(model.settings.model, cache, model.task)
     if model.settings.engine != "ctranslate2":
         return directory

@@ -28,9 +28,9 @@ def make_console() -> Console:
 
 
 def load_catalog(map_path: Path, model: str | None, console: Console) -> Catalog:
-    """The catalog for this host; says so where the CPU stands in for the map's GPUs.
+    """The catalog for this host; tells if the CPU stands in for the map's GPUs.
 
-    Raises CatalogError where the map cannot be used.
+    Raises CatalogError if the map cannot be used.
     """
     models = catalog.load(map_path, gpus=None, model=model)
     if models.is_cpu_fallback:
@@ -82,8 +82,7 @@ def show_progress(
 ) -> None:
     """A bar of ready languages and tasks until all are.
 
-    Raises TimeoutError where some are not in time, ManagementError where TorchServe does
-    not answer.
+    Raises TimeoutError if some are late, ManagementError if TorchServe does not answer.
     """
     columns = (
         TextColumn("{task.description}"),

@@ -25,7 +25,7 @@ from pydantic import (
 from contract.languages import LANGUAGES
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, TRANSLATION
 
-#: The tasks, for those who let others choose one.
+#: The tasks, as a type for options.
 Task = Literal["translation", "captioning", "classification", "detection"]
 
 CPU = "cpu"
@@ -41,7 +41,7 @@ ENGINES = {
     "echo": ("auto",),
 }
 
-#: What pydantic's faults expected; a validator of ours says it itself.
+#: What was expected, by the type of pydantic's fault. Our own validators say it themselves.
 _EXPECTED = {
     "dict_type": 'an object such as {{"ko": "0"}}',
     "too_short": 'an object such as {{"ko": "0"}}',

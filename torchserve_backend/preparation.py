@@ -11,10 +11,10 @@ from torchserve_backend.registrar import Desired
 
 
 def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
-    """What the registrar shall reach; fetches and converts what has not been. With `are_read`
-    conversions are compared with their checksums, and damaged ones made again.
+    """The state that the registrar is to reach. Downloads and converts missing models. With
+    `are_read` it checks conversions against their checksums, and repeats damaged ones.
 
-    Raises ModelError where there is no such model.
+    Raises ModelError if there is no such model.
     """
     cache = checkpoint.default_cache()
     paths: dict[tuple[str, ...], Path] = {}

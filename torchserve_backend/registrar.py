@@ -40,7 +40,7 @@ class Desired:
     model: Model
     archive: str
     version: str
-    #: Where its weights lie; only who writes the archive needs it.
+    #: Where its weights lie; needed to write the archive.
     model_path: Path = Path()
 
     @property
@@ -72,9 +72,9 @@ def plan(
     """The actions that make `actual` (by name; None is not registered) what is desired.
 
     What `actual` has beyond that is removed where it is ours, before all else: the others
-    may need its memory. `dead` names models that have had no worker for so long that
-    TorchServe must have given up on them; they are revived, as they are. One that an
-    operator has scaled to nothing is not dead.
+    may need its memory. `dead` names models without a worker on which TorchServe must have
+    given up; they are revived, as they are. A model that an operator has scaled to nothing
+    is not dead.
     """
     given_up = set(dead)
     wanted = {model.name for model in desired}
@@ -258,8 +258,8 @@ def heal_forever(
     every_s: float = EVERY_S,
     patience_s: float = PATIENCE_S,
 ) -> None:
-    """Registers what has gone (TorchServe was restarted) and revives what is dead, and
-    leaves alone what an operator has changed by hand. Never returns."""
+    """Registers models that are gone, for example after a restart of TorchServe, and revives
+    dead ones. It leaves alone what an operator has changed by hand. Never returns."""
     watch = Watch(patience_s)
     while True:
         with _told(say):
