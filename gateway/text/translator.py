@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import gevent
 from gevent.event import AsyncResult
 
+from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import write_row
@@ -32,8 +33,6 @@ from torchserve_backend.catalog import Catalog
 _TEXT_TOO_LONG = "text-too-long"
 #: A row's work beside its characters, in characters.
 _ROW_CHARACTERS = 20
-#: The beam that most requests have.
-_USUAL_BEAMS = 2
 #: A part of a sentence may have more tokens than its share of the characters.
 _MARGIN = 0.8
 #: Places that a warning names; of more it gives the number.
@@ -115,13 +114,13 @@ class _Job:
         self._documents: dict[int, Document] = {}
         self._more_rows = 0
         self._model = translator.catalog.route(TRANSLATION, wanted.target).name
-        self._row: dict[str, Any] = {"tgt_lang": wanted.target}
-        if wanted.beam_size:
-            self._row["beam_size"] = wanted.beam_size
-        if wanted.alternatives:
-            self._row["alternatives"] = wanted.alternatives
-        beams = max(wanted.beam_size or 0, wanted.alternatives + 1, _USUAL_BEAMS)
-        self._cost_factor = beams / _USUAL_BEAMS
+        self._row: dict[str, Any] = {
+            "tgt_lang": wanted.target,
+            "beam_size": wanted.beam_size,
+            "alternatives": wanted.alternatives,
+        }
+        beams = max(wanted.beam_size, wanted.alternatives + 1, BEAM_SIZE.default)
+        self._cost_factor = beams / BEAM_SIZE.default
         self._answers: dict[tuple[str, str], AsyncResult[dict[str, Any]]] = {}
         self._is_blamed = False
 

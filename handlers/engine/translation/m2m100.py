@@ -14,6 +14,7 @@ from typing import Protocol
 
 import sentencepiece
 
+from contract.options import ALTERNATIVES, BEAM_SIZE
 from handlers.engine.translation.guard import Fault
 
 #: An answer may be this many times as long as the longest text of its batch, plus some:
@@ -30,9 +31,9 @@ class Decoding:
     """How a translation is searched for."""
 
     #: Candidates that are followed at the same time; 1 takes the likeliest token each time.
-    beam_size: int = 2
+    beam_size: int = BEAM_SIZE.default
     #: Other translations that are wanted beside the best.
-    alternatives: int = 0
+    alternatives: int = ALTERNATIVES.default
     #: No so many tokens in a row stand twice in an answer; 0 is no rule.
     no_repeat_ngram_size: int = 0
     #: By how much a token that has been used becomes less likely; 1 is no rule.
@@ -49,7 +50,7 @@ class Decoding:
         (arXiv:1909.05858), who use 1.2, and a little more."""
         return replace(
             self,
-            beam_size=min(8, max(4, 2 * self.beam_size)),
+            beam_size=min(BEAM_SIZE.most, max(4, 2 * self.beam_size)),
             no_repeat_ngram_size=3,
             repetition_penalty=1.3,
         )
