@@ -1,5 +1,5 @@
-"""Reads HTML as runs of text with marks. Every character of the input is in exactly one
-run, so untranslated parts are preserved exactly.
+"""Reads HTML as runs of text with placeholders. Every character of the input is in exactly
+one run, so untranslated parts are preserved exactly.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gateway.text.placeholders import Mark, Role
+from gateway.text.placeholders import Placeholder, Role
 
 #: Elements that are part of a sentence (HTML Living Standard, 4.5 and 4.7).
 _INLINE = frozenset(
@@ -43,10 +43,10 @@ _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 
 @dataclass(frozen=True)
 class Run:
-    """A stretch of text with inline tags as marks; a run that `is_markup` stays as it is."""
+    """A stretch of text with inline tags as placeholders. Where it `is_markup` it is kept."""
 
     text: str
-    marks: tuple[Mark, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
     is_markup: bool = False
 
 
@@ -66,11 +66,13 @@ def parse(source: str) -> list[Run]:
         elif token.name not in _INLINE:
             builder.add_markup(raw)
         elif token.is_kept:
-            builder.add_mark(raw, Role.WORD)
+            builder.add_placeholder(raw, Role.WORD)
         elif token.name in _VOID:
-            builder.add_mark(raw, Role.LOOSE)
+            builder.add_placeholder(raw, Role.LOOSE)
         else:
-            builder.add_mark(raw, Role.OPENING if token.is_start else Role.CLOSING)
+            builder.add_placeholder(
+                raw, Role.OPENING if token.is_start else Role.CLOSING
+            )
     return builder.finish()
 
 
@@ -180,7 +182,7 @@ class _Builder:
     _markup: list[str] = field(default_factory=list)
     _texts: list[str] = field(default_factory=list)
     _length: int = 0
-    _marks: list[Mark] = field(default_factory=list)
+    _placeholders: list[Placeholder] = field(default_factory=list)
 
     def add_text(self, raw: str) -> None:
         """Text, as HTML writes it."""
@@ -189,10 +191,10 @@ class _Builder:
         self._texts.append(text)
         self._length += len(text)
 
-    def add_mark(self, shown: str, role: Role) -> None:
+    def add_placeholder(self, shown: str, role: Role) -> None:
         """A tag or an element inside a sentence."""
         self._end_markup()
-        self._marks.append(Mark(self._length, self._length, shown, role))
+        self._placeholders.append(Placeholder(self._length, self._length, shown, role))
 
     def add_markup(self, raw: str) -> None:
         """What stands between sentences."""
@@ -206,9 +208,9 @@ class _Builder:
         return self._runs
 
     def _end_text(self) -> None:
-        if self._texts or self._marks:
-            self._runs.append(Run("".join(self._texts), tuple(self._marks)))
-            self._texts, self._length, self._marks = [], 0, []
+        if self._texts or self._placeholders:
+            self._runs.append(Run("".join(self._texts), tuple(self._placeholders)))
+            self._texts, self._length, self._placeholders = [], 0, []
 
     def _end_markup(self) -> None:
         if self._markup:

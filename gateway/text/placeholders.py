@@ -1,5 +1,5 @@
-"""Finds what a translation must preserve, such as URLs and placeholders, hides it from
-the model behind numbered masks, and restores it.
+"""Finds what a translation must preserve, such as URLs and variables, replaces it with
+numbered placeholders that models keep, and restores it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import regex
 
 
 class Role(Enum):
-    """What a mark is to its sentence."""
+    """What a placeholder is to its sentence."""
 
     #: It belongs into the sentence: a placeholder, a number with its unit.
     WORD = auto()
@@ -23,7 +23,7 @@ class Role(Enum):
     CLOSING = auto()
 
 
-class Mark(NamedTuple):
+class Placeholder(NamedTuple):
     """Characters `start` to `end` of a text, none for a tag, that appear as `shown`. A tuple:
     1 MiB can have 350,000 of them, and a dataclass takes three times as long to make."""
 
@@ -32,9 +32,9 @@ class Mark(NamedTuple):
     shown: str
     role: Role = Role.WORD
 
-    def moved(self, by: int) -> Mark:
-        """The same mark where the text begins `by` characters later."""
-        return Mark(self.start - by, self.end - by, self.shown, self.role)
+    def moved(self, by: int) -> Placeholder:
+        """The same placeholder where the text begins `by` characters later."""
+        return Placeholder(self.start - by, self.end - by, self.shown, self.role)
 
 
 _UNITS = """
@@ -103,57 +103,61 @@ _ROLES = {name: role for name, role, _ in _KINDS}
 #: What ends a sentence or a bracket is no part of an address.
 _AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
 
-#: A number of more digits is no mask's, and may be too long for `int`.
-_MASK = re.compile(r"\{(\d{1,9})\}")
+#: A longer number is not ours, and may be too long for `int`.
+_PLACEHOLDER = re.compile(r"\{(\d{1,9})\}")
 
 
-def find_protected(text: str) -> list[Mark]:
+def find_protected(text: str) -> list[Placeholder]:
     """What stays as it is in plain text, in order."""
-    marks = []
+    placeholders = []
     for match in _ANY.finditer(text):
         found = match[0]
         if match.lastgroup == "url":
             found = found.rstrip(_AFTER_ADDRESS)
         end = match.start() + len(found)
-        marks.append(Mark(match.start(), end, found, _ROLES[match.lastgroup or "code"]))
-    return marks
+        placeholders.append(
+            Placeholder(match.start(), end, found, _ROLES[match.lastgroup or "code"])
+        )
+    return placeholders
 
 
-def mask(text: str, marks: Sequence[Mark]) -> str:
-    """The text with `{0}`, `{1}`, … in place of the marks. Software strings have such
+def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:
+    """The text with `{0}`, `{1}`, … in place of the placeholders. Software strings have such
     placeholders, so translation models have met them."""
-    return fill(text, marks, [f"{{{number}}}" for number in range(len(marks))])
+    return fill(
+        text, placeholders, [f"{{{number}}}" for number in range(len(placeholders))]
+    )
 
 
-def unmask(
-    translated: str, marks: Sequence[Mark], escape: Callable[[str], str]
+def restore(
+    translated: str, placeholders: Sequence[Placeholder], escape: Callable[[str], str]
 ) -> str | None:
-    """The translation with the marks put back, or None where the model has lost one, made
-    one up, or put tags in another order."""
-    if not marks:
+    """The translation with everything put back, or None where the model has lost or invented
+    a placeholder, or changed the order of tags."""
+    if not placeholders:
         return escape(translated)
-    numbers = [int(match[1]) for match in _MASK.finditer(translated)]
-    if sorted(numbers) != list(range(len(marks))):
+    numbers = [int(match[1]) for match in _PLACEHOLDER.finditer(translated)]
+    if sorted(numbers) != list(range(len(placeholders))):
         return None
-    tags = [n for n in numbers if marks[n].role in (Role.OPENING, Role.CLOSING)]
+    tags = [n for n in numbers if placeholders[n].role in (Role.OPENING, Role.CLOSING)]
     if tags != sorted(tags):
         return None
-    pieces = _MASK.split(translated)
+    pieces = _PLACEHOLDER.split(translated)
     pieces[::2] = map(escape, pieces[::2])
-    pieces[1::2] = (marks[int(number)].shown for number in pieces[1::2])
+    pieces[1::2] = (placeholders[int(number)].shown for number in pieces[1::2])
     return "".join(pieces)
 
 
 def fill(
     text: str,
-    marks: Sequence[Mark],
+    placeholders: Sequence[Placeholder],
     shown: Sequence[str],
     escape: Callable[[str], str] = str,
 ) -> str:
-    """The text with each mark's characters replaced."""
+    """The text with each placeholder's characters replaced."""
     pieces: list[str] = []
     end = 0
-    for mark, replacement in zip(marks, shown, strict=True):
-        pieces += (escape(text[end : mark.start]), replacement)
-        end = mark.end
+    for placeholder, replacement in zip(placeholders, shown, strict=True):
+        pieces += (escape(text[end : placeholder.start]), replacement)
+        end = placeholder.end
     return "".join([*pieces, escape(text[end:])])

@@ -23,11 +23,11 @@ from gateway.text.documents import (
     scan_html,
     scan_text,
 )
-from gateway.text.placeholders import Mark, Role
+from gateway.text.placeholders import Placeholder, Role
 
 #: The usual length of a line in characters: whoever reads it does nothing else meanwhile.
 _LINE_CHARACTERS = 32 << 10
-_MARK_CHARACTERS = 32
+_PLACEHOLDER_CHARACTERS = 32
 #: Below the gateway's own: a text that is read keeps no request waiting.
 _NICENESS = 10
 _ROLES = {role.value: role for role in Role}
@@ -127,7 +127,7 @@ def _answer(job: ReadingJob) -> Iterator[bytes]:
 
 def _measure(piece: Piece | None) -> int:
     if isinstance(piece, Sentence):
-        return len(piece.text) + _MARK_CHARACTERS * (1 + len(piece.marks))
+        return len(piece.text) + _PLACEHOLDER_CHARACTERS * (1 + len(piece.placeholders))
     return len(piece or "")
 
 
@@ -136,15 +136,18 @@ def _write_line(content: Any) -> bytes:
 
 
 def _write_piece(sentence: Sentence) -> list[Any]:
-    marks = [
-        (mark.start, mark.end, mark.shown, mark.role.value) for mark in sentence.marks
+    placeholders = [
+        (p.start, p.end, p.shown, p.role.value) for p in sentence.placeholders
     ]
-    return [sentence.text, sentence.start, marks, sentence.is_torn]
+    return [sentence.text, sentence.start, placeholders, sentence.is_torn]
 
 
 def _read_piece(item: list[Any]) -> Sentence:
-    text, start, marks, is_torn = item
-    found = (Mark(start, end, shown, _ROLES[role]) for start, end, shown, role in marks)
+    text, start, placeholders, is_torn = item
+    found = (
+        Placeholder(start, end, shown, _ROLES[role])
+        for start, end, shown, role in placeholders
+    )
     return Sentence(text, start, tuple(found), is_torn)
 
 

@@ -23,7 +23,7 @@ from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.text.documents import Document, Format, Sentence, divide, take_apart
 from gateway.text.langid import UNDETERMINED, Guess, Identifier
-from gateway.text.placeholders import unmask
+from gateway.text.placeholders import restore
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob
 from gateway.transport.caller import Caller
@@ -130,7 +130,7 @@ class _Job:
         self._guesses = self._identify()
         self._documents = self._read()
         rows = {
-            (self._find_source(index), sentence.masked)
+            (self._find_source(index), sentence.prepared)
             for index, document in self._documents.items()
             for sentence in document.sentences
         }
@@ -223,12 +223,12 @@ class _Job:
         self, sentence: Sentence, *, source: str, format: Format
     ) -> Result:
         try:
-            answer = self._predict(sentence.masked, source)
+            answer = self._predict(sentence.prepared, source)
         except RowProblem as problem:
             return self._translate_parts(_divide(sentence, format, problem), source)
         renderings = list(_read_renderings(answer, sentence, format))
-        if sentence.marks:
-            self._translator.telemetry.count_marked(is_kept=bool(renderings))
+        if sentence.placeholders:
+            self._translator.telemetry.count_placeholders(is_kept=bool(renderings))
         if not renderings:
             return self._translate_parts(take_apart(sentence, format), source)
         warnings = [*answer.get("warnings", []), *([_TORN] if sentence.is_torn else [])]
@@ -281,11 +281,11 @@ def _divide(sentence: Sentence, format: Format, problem: RowProblem) -> Document
 def _read_renderings(
     answer: dict[str, Any], sentence: Sentence, format: Format
 ) -> Iterator[Rendering]:
-    """The translation and its alternatives with their marks; none at all where the
+    """The translation and its alternatives with their placeholders; none at all where the
     translation has lost one."""
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        text = unmask(found["text"], sentence.marks, format.write)
+        text = restore(found["text"], sentence.placeholders, format.write)
         if text is not None:
             yield Rendering(text, found["score"])
         elif number == 0:
