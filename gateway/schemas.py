@@ -88,7 +88,7 @@ class DetectionParameters(Schema):
 
 
 @dataclass(frozen=True)
-class Limits:
+class TranslationLimits:
     """What a request may ask for: languages to translate into, and how much at once."""
 
     targets: Sequence[str]
@@ -120,7 +120,7 @@ class IdentificationRequest:
     is_list: bool
 
 
-def parse_translation(body: bytes, limits: Limits) -> TranslationRequest:
+def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequest:
     """The request in `body`.
 
     Raises MalformedRequest, InvalidRequest or UnknownLanguage.

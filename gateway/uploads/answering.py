@@ -20,7 +20,7 @@ from gateway.transport.caller import Caller
 from gateway.transport.connection import Incoming
 from gateway.transport.sending import LeastRate
 from gateway.uploads.buffering import Buffer, Share
-from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES, Cut, Limits, cut
+from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES, Cut, UploadLimits, cut
 
 #: Rows of one upload that are with the backend at the same time: a worker never waits for
 #: the next one to be read, and other clients have their turns.
@@ -51,7 +51,7 @@ class Uploads:
 
     def __init__(self, admission: Admission, settings: Settings) -> None:
         self.admission = admission
-        self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
+        self.limits = UploadLimits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
         self.rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
@@ -87,7 +87,7 @@ class _Job:
     upload: Upload
     ticket: Ticket
     parameters: Mapping[str, str]
-    limits: Limits
+    limits: UploadLimits
     share: Share
     rate: LeastRate
     #: Bytes that it holds of what is read and belongs to no row yet.

@@ -36,7 +36,7 @@ _CONTENT_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/pn
 
 
 @dataclass(frozen=True)
-class Limits:
+class UploadLimits:
     """How many bytes an upload may have, and how many a single image or frame."""
 
     max_upload_bytes: int
@@ -59,7 +59,7 @@ Grow = Callable[[int], None]
 def cut(
     chunks: Iterator[bytes],
     content_type: str,
-    limits: Limits,
+    limits: UploadLimits,
     *,
     is_single: bool = False,
     grow: Grow = lambda _: None,
@@ -113,7 +113,7 @@ def _find_content_type(head: bytes) -> str | None:
 
 @dataclass(frozen=True)
 class _Cutter:
-    limits: Limits
+    limits: UploadLimits
     grow: Grow
 
     def cut_parts(self, form: Form) -> Iterator[Cut]:

@@ -11,7 +11,7 @@ from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.schemas import (
     ClassificationParameters,
     DetectionParameters,
-    Limits,
+    TranslationLimits,
     TranslationRequest,
     normalize_language,
     parse_parameters,
@@ -26,7 +26,7 @@ GOOD = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 def parse(body: bytes | dict[str, Any], *, max_texts: int = 3) -> TranslationRequest:
     if isinstance(body, dict):
         body = json.dumps(body).encode()
-    limits = Limits(SERVED, max_texts, max_beam_size=8, max_alternatives=5)
+    limits = TranslationLimits(SERVED, max_texts, max_beam_size=8, max_alternatives=5)
     return parse_translation(body, limits)
 
 
