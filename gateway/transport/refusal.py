@@ -12,7 +12,7 @@ from typing import Any
 
 import httptools
 
-from contract.problems import CONTENT_TYPE, title
+from contract.problems import write_answer
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
@@ -123,7 +123,11 @@ class Refusal:
             seconds = time.perf_counter() - began
             self.telemetry.count_request(message.route, problem.status, seconds)
             self.telemetry.translations.labels(target, problem.status).inc()
-            return _render(problem, read_request_id(message.environ))
+            request_id = read_request_id(message.environ)
+            return write_answer(
+                problem.to_document(request_id),
+                {"X-Request-ID": request_id, **problem.headers},
+            )
         return None
 
 
@@ -132,15 +136,3 @@ def _weigh_all(given: Any) -> list[float]:
     if not texts or not all(isinstance(text, str) for text in texts):
         raise TypeError(given)
     return [weigh(text) for text in texts]
-
-
-def _render(problem: Problem, request_id: str) -> bytes:
-    body = json.dumps(problem.to_document(request_id))
-    headers = {
-        "Content-Type": CONTENT_TYPE,
-        "Content-Length": len(body),
-        "X-Request-ID": request_id,
-        **problem.headers,
-    }
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {problem.status} {title(problem.status)}\r\n{head}\r\n{body}".encode()

@@ -5,7 +5,6 @@ noticed, and logs never quote an error's message.
 
 from __future__ import annotations
 
-import json
 import uuid
 from contextlib import suppress
 from http import HTTPStatus
@@ -22,7 +21,7 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 )
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
-from contract.problems import CONTENT_TYPE, write_problem
+from contract.problems import write_answer, write_problem
 from gateway.faults import describe, reduce_logs
 from gateway.transport.sending import Connection
 
@@ -181,13 +180,8 @@ def render(
 ) -> bytes:
     """A whole HTTP answer with a problem document; the connection ends with it."""
     request_id = uuid.uuid4().hex
-    body = json.dumps(write_problem(slug, status, detail, request_id=request_id))
-    later = f"Retry-After: {retry_after_s}\r\n" if retry_after_s else ""
-    return (
-        f"HTTP/1.1 {status} {status.phrase}\r\n{later}"
-        "Connection: close\r\n"
-        f"Content-Type: {CONTENT_TYPE}\r\n"
-        f"X-Request-ID: {request_id}\r\n"
-        f"Content-Length: {len(body)}\r\n"
-        f"\r\n{body}"
-    ).encode()
+    headers = {"Connection": "close", "X-Request-ID": request_id}
+    if retry_after_s:
+        headers["Retry-After"] = str(retry_after_s)
+    problem = write_problem(slug, status, detail, request_id=request_id)
+    return write_answer(problem, headers)
