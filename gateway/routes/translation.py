@@ -58,7 +58,7 @@ def _find_limits(catalog: Catalog, settings: Settings) -> TranslationLimits:
 def _join(
     wanted: TranslationRequest, texts: Sequence[TranslatedText]
 ) -> dict[str, Any]:
-    """One answer in the request's shape; in a list, a warning says which text it is about."""
+    """One answer in the request's shape. In a list, a warning names its text."""
     fields: dict[str, list[Any]] = {
         "translated": [text.renderings[0].text for text in texts]
     }

@@ -23,7 +23,7 @@ from gateway.text.segmentation import Part
 
 @dataclass(frozen=True)
 class Format:
-    """How text stands in a document: `read` is for the model, `write` for the client."""
+    """How a document writes text: `read` prepares it for the model, `write` for the client."""
 
     read: Callable[[str], str] = str
     write: Callable[[str], str] = str
@@ -37,10 +37,10 @@ HTML = Format(lambda text: re.sub(r"[\t\n\r\f]", " ", text), markup.escape)
 
 @dataclass(frozen=True)
 class Sentence:
-    """Something to translate, with the placeholders that stay in it.
+    """Text to translate, and the placeholders in it.
 
-    It begins at character `start` of the client's text, of which HTML's tags are no part.
-    `is_torn` where it has been cut out of a sentence that was too long.
+    It begins at character `start` of the client's text, not counting HTML tags. `is_torn` if
+    it was cut out of a sentence that was too long.
     """
 
     text: str
@@ -50,11 +50,11 @@ class Sentence:
 
     @property
     def prepared(self) -> str:
-        """What the model gets."""
+        """The text as the model gets it."""
         return substitute(self.text, self.placeholders)
 
 
-#: A model loses one of more placeholders than that; the sentence is taken apart at once.
+#: With more placeholders a model loses one, so such a sentence is taken apart at once.
 MAX_PLACEHOLDERS = 100
 
 Piece = str | Sentence
@@ -69,7 +69,7 @@ class Document:
 
     @property
     def sentences(self) -> list[Sentence]:
-        """What there is to translate, in order."""
+        """The sentences to translate, in order."""
         return [piece for piece in self.pieces if isinstance(piece, Sentence)]
 
     def render(self, translations: Iterable[str]) -> str:
@@ -116,7 +116,7 @@ def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]
 
 
 def divide(sentence: Sentence, max_characters: int, format: Format) -> Document:
-    """A sentence that is too long for the model, in parts of so many characters."""
+    """A sentence that is too long for the model, in parts of at most `max_characters`."""
     parts = segmentation.split(
         sentence.text, max_characters, _spans(sentence.placeholders)
     )
@@ -226,8 +226,8 @@ class _Core:
 
 
 def _find_core(text: str, placeholders: Sequence[Placeholder]) -> _Core | None:
-    """The sentence without what can stand outside it: tags round the whole of it, and
-    what is loose at an edge. None where only placeholders are left."""
+    """The sentence without what can stay outside: tags around all of it, and loose
+    placeholders at its edges. None if only placeholders are left."""
     ends = [0, *(p.end for p in placeholders)]
     starts = [*(p.start for p in placeholders), len(text)]
     #: Whether there are words before each placeholder, and after the last.

@@ -16,7 +16,7 @@ _INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q
     s samp small span strike strong sub sup time tt u var wbr""".split()
 )
-#: Elements whose content is no text in a language.
+#: Elements whose content is not natural language.
 _OPAQUE = frozenset(
     "code kbd math noscript pre samp script style svg template textarea tt".split()
 )
@@ -24,20 +24,20 @@ _OPAQUE = frozenset(
 _VOID = frozenset(
     """area base br col embed hr img input link meta param source track wbr""".split()
 )
-#: What can begin with its sign: a tag, a comment, a declaration or an instruction.
+#: The start of a tag, a comment, a declaration or an instruction.
 _MARKUP = re.compile(r"<[a-zA-Z/!?]")
 _NAME = re.compile(r"</?([a-zA-Z][^\t\n\r\f />]*+)")
-#: A tag ends at the first `>` that is in no quoted value.
+#: A tag ends at the first `>` outside quoted values.
 _TAG = re.compile(r"""<(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+>""")
 _ATTRIBUTE = re.compile(
     r"""([^\s"'<>/=]++)\s*+(?:=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?+"""
 )
-#: The elements whose content is text whatever is in it, with what ends them.
+#: Elements that contain raw text, and what ends them.
 _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style")
 }
-#: A number that is no character's, however it is completed.
+#: A character number that is too long to be valid.
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 
 
@@ -53,8 +53,8 @@ class Run:
 def parse(source: str) -> list[Run]:
     """The runs of an HTML document or fragment, in order.
 
-    Text is unescaped; `escape` is its reverse. The reader never refuses: what is no
-    proper HTML is kept as markup or taken for text, as a browser does.
+    Text is unescaped; `escape` reverses that. Nothing is refused: like a browser, the reader
+    keeps bad HTML as markup or takes it for text.
     """
     builder = _Builder()
     tokens = scan(source)
@@ -77,7 +77,7 @@ def parse(source: str) -> list[Run]:
 
 
 def escape(text: str) -> str:
-    """Text as HTML writes it."""
+    """Text in the form that HTML needs."""
     return html.escape(text, quote=False).replace("\u00a0", "&nbsp;")
 
 
@@ -93,7 +93,7 @@ class Token:
 
 
 def scan(source: str) -> Iterator[Token]:
-    """The tokens of a document in one pass; put together, they are the document."""
+    """The tokens of a document in one pass. Joined, they are the document."""
     reader, start = _Reader(source), 0
     while found := _MARKUP.search(source, start):
         place = found.start()
@@ -112,9 +112,8 @@ def scan(source: str) -> Iterator[Token]:
 
 
 class _Reader:
-    """Reads one tag, comment or the like. That nothing closes it is known from where the
-    last of each closing sign is, not from a search: that could go to the source's end for
-    each."""
+    """Reads one tag, comment or the like. It knows the last place of each closing sign, so it
+    never searches to the source's end for one that is missing."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -137,15 +136,15 @@ class _Reader:
         return self._read_start(start, named[1].lower())
 
     def _read_start(self, start: int, name: str) -> Token:
-        """Where every `>` that follows is in quoted values, this tag and all later ones end
-        at the first: to find that out for each would take a look at all the rest."""
+        """If every later `>` is inside quotes, this tag and all later ones end at the first
+        `>`: checking that for each tag would mean reading the rest each time."""
         tag = _TAG.match(self._source, start) if self._has_quotes else None
         self._has_quotes = tag is not None
         raw = tag[0] if tag else self._source[start : self._find(">", start)]
         return Token(raw, name, True, is_kept=name in _OPAQUE or _is_kept(raw))
 
     def _find(self, sign: str, start: int) -> int:
-        """Where the next `sign` ends, or the source."""
+        """The end of the next `sign`, or of the source."""
         if start > self._last[sign]:
             return len(self._source)
         return self._source.find(sign, start) + len(sign)
@@ -161,7 +160,7 @@ def _is_kept(tag: str) -> bool:
 
 
 def _take_element(first: Token, rest: Iterator[Token]) -> str:
-    """The element that `first` begins; to the end if it is not closed."""
+    """The element that `first` begins, up to the source's end if nothing closes it."""
     raw, depth = [first.raw], 1
     while depth and (token := next(rest, None)):
         raw.append(token.raw)
@@ -197,7 +196,7 @@ class _Builder:
         self._placeholders.append(Placeholder(self._length, self._length, shown, role))
 
     def add_markup(self, raw: str) -> None:
-        """What stands between sentences."""
+        """Markup between sentences."""
         self._end_text()
         self._markup.append(raw)
 

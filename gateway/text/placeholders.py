@@ -15,17 +15,18 @@ import regex
 class Role(Enum):
     """What a placeholder is to its sentence."""
 
-    #: It belongs into the sentence: a placeholder, a number with its unit.
+    #: Part of the sentence: a variable, or a number with its unit.
     WORD = auto()
-    #: At the sentence's edge it can be left out: an emoji, an address, a line break.
+    #: Can be left out at the sentence's edge: an emoji, an address, a line break.
     LOOSE = auto()
     OPENING = auto()
     CLOSING = auto()
 
 
 class Placeholder(NamedTuple):
-    """Characters `start` to `end` of a text, none for a tag, that appear as `shown`. A tuple:
-    1 MiB can have 350,000 of them, and a dataclass takes three times as long to make."""
+    """Characters `start` to `end` of a text (none for a tag) that appear as `shown`. It is a
+    tuple because 1 MiB can have 350,000 of them, and a dataclass takes three times as long to
+    create."""
 
     start: int
     end: int
@@ -42,16 +43,16 @@ _UNITS = """
     [kMGTP]?i?B/s [kMG]bit/s [kKMGTP]i?B [kMG]?Hz [kMG]?Wh? [kMG]?V mAh mA px dpi fps dB
     kcal kPa hPa
 """.split()
-#: Letters of languages that write no spaces, or put particles behind a word: they are no
-#: part of what they touch, but of an address after a slash or the like.
+#: Letters of languages that write no spaces or attach particles to words. They belong to an
+#: address only after a slash or the like.
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 _URL_CHARACTER = (
     rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}])"
 )
 _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
-#: Each kind with the role that its finds have; of two that begin at the same place the
-#: earlier one wins. A try that fails must not cost more than what lies before the next one:
-#: no repeat gives anything back, and none runs past a place where its own kind begins.
+#: Each kind with its role. If two kinds match at the same place, the first in this list wins.
+#: To keep the search linear, no repeat backtracks, and none runs past a place where its own
+#: kind can begin.
 _KINDS: tuple[tuple[str, Role, str], ...] = (
     ("code", Role.WORD, r"```.+?```|``[^`\n]++``|`[^`\n]++`"),
     (
@@ -100,7 +101,7 @@ _ANY = regex.compile(
     "|".join(f"(?P<{name}>{pattern})" for name, _, pattern in _KINDS), regex.DOTALL
 )
 _ROLES = {name: role for name, role, _ in _KINDS}
-#: What ends a sentence or a bracket is no part of an address.
+#: Signs that end a sentence or a bracket do not belong to an address.
 _AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
 
 #: A longer number is not ours, and may be too long for `int`.
@@ -108,7 +109,7 @@ _PLACEHOLDER = re.compile(r"\{(\d{1,9})\}")
 
 
 def find_protected(text: str) -> list[Placeholder]:
-    """What stays as it is in plain text, in order."""
+    """The parts of a plain text that must stay as they are, in order."""
     placeholders = []
     for match in _ANY.finditer(text):
         found = match[0]
