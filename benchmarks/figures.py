@@ -22,7 +22,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latencies:
-    """The times that half, 95 %, 99 % and 90 % of the requests took at the most, and their
+    """The times within which half, 95 %, 99 % and 90 % of the requests were answered, and their
     average; None where there were no requests."""
 
     p50_ms: float | None
@@ -53,7 +53,7 @@ def summarize_latencies(seconds: Sequence[float]) -> Latencies:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Of one value at least."""
+    """The spread of one value or more."""
     values = list(values)
     return Spread(statistics.median(values), min(values), max(values))
 
@@ -69,7 +69,7 @@ def find_ratio(
 
 
 def find_median(values: Iterable[float | None]) -> float | None:
-    """Of the values that are known; None where none is."""
+    """The median of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 

@@ -52,7 +52,7 @@ _WIDEST = 400
 
 
 class Bar:
-    """A progress bar; all its steps together take so many ticks."""
+    """A progress bar; all its steps together take a number of ticks."""
 
     def __init__(self, progress: Progress, total: float) -> None:
         self._progress = progress
@@ -69,7 +69,7 @@ class Bar:
 
 @contextmanager
 def show_progress(total: float) -> Iterator[Bar]:
-    """A bar on the terminal that is full after so many ticks."""
+    """A bar on the terminal that is full after these ticks."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn()),
         *(TimeElapsedColumn(), TimeRemainingColumn()),

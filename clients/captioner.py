@@ -37,7 +37,7 @@ class Sending:
     mode: Mode = Mode.STREAM_PREBATCH
     prebatch: Prebatch = Prebatch()
     requests_in_flight: int = 8
-    #: Of the frames of one video, where a mode reads it as a whole.
+    #: Bytes of one video's frames, where a mode reads it as a whole.
     memory_limit_bytes: int = 4 << 30
 
 
@@ -77,7 +77,7 @@ class Summary:
     frames: int
     requests: int
     seconds: float
-    #: Of them spent in decoding, scaling and packing; the server is asked meanwhile.
+    #: Seconds of decoding, scaling and packing; the server is asked meanwhile.
     decode_s: float
 
 

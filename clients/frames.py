@@ -33,7 +33,7 @@ _MISSING_S = 1.0
 
 @dataclass(frozen=True)
 class Size:
-    """Of a frame, in pixels."""
+    """The size of a frame, in pixels."""
 
     height: int
     width: int
@@ -41,7 +41,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Every:
-    """Which frames are taken: each so-many-th, or the first one in each so many seconds."""
+    """Which frames are taken: every n-th, or the first one in every stretch of `seconds`."""
 
     frames: int = 1
     seconds: float | None = None
@@ -108,7 +108,7 @@ class FrameReader:
         self._scale = VideoReformatter()
 
     def read(self, skip: int = 0) -> Iterator[Frame]:
-        """The frames that are wanted, but for so many at the beginning. What has been read
+        """The frames that are wanted, without the first `skip`. What has been read
         before a broken place is good."""
         try:
             with av.open(self.video.path) as container:

@@ -177,7 +177,7 @@ class Server:
 
 
 def choose_delay(attempt: int) -> float:
-    """Seconds to wait after so many attempts: twice as long each time, and by chance up to a
+    """Seconds to wait after each attempt: twice as long as before, and by chance up to a
     half shorter, so that clients that failed together do not come back together."""
     longest_s: float = min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** (attempt - 1))
     return longest_s * random.uniform(0.5, 1)

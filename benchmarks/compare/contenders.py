@@ -38,9 +38,9 @@ class Workload:
     clients: tuple[int, ...]
     seconds: float
     warm_s: float
-    #: Of the map; all where none are named.
+    #: The map's languages to serve; all where none are named.
     languages: tuple[str, ...] = ()
-    #: Of the map's translation section, for every contender.
+    #: Keys of the map's translation section, for every contender.
     settings: Mapping[str, Any] | None = None
 
 
@@ -161,8 +161,8 @@ def _measure(
 
 
 def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> Turn:
-    """The engine that the map asks for, in this process, with batches of the same size, on
-    so many `threads`, or on all cores. It has no clients: its figure stands for every
+    """The engine that the map asks for, in this process, with batches of the same size, with
+    `threads` threads, or on all cores. It has no clients: its figure stands for every
     number of them."""
     map_path = _write_map(workload, "engine", {})
     model = _read_models(map_path, workload.model)[0]

@@ -17,7 +17,7 @@ from handlers.engine.translation.m2m100 import Engine, Sentence
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.sections import ENGINES
 
-#: Of a pack; the map's default.
+#: Tokens in a pack; the map's default.
 MAX_TOKENS = catalog.Translation.max_batch_tokens
 RANDOM = "418M"
 _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
@@ -109,7 +109,7 @@ def translate(
     batches: Sequence[Sequence[Sentence]],
     threads: int | None = None,
 ) -> float:
-    """Translates one batch after the other, each in packs of like length on so many
+    """Translates one batch after the other, each in packs of like length on these
     threads, or on all translators; returns seconds."""
     threads = threads or engine.translators
     began = time.perf_counter()

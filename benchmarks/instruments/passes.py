@@ -71,7 +71,7 @@ class Plan:
     batches: tuple[int, ...]
     #: At least as many as the largest batch has.
     items: tuple[Any, ...]
-    #: The first so many of them are a pass; of a larger batch one is a pass.
+    #: A pass takes this many of them, or one batch if that is larger.
     pass_items: int
     #: Passes that count; one before them warms up.
     repetitions: int
@@ -93,13 +93,13 @@ class Measurement:
     items: int
     repetitions: int
     items_per_s: Spread
-    #: Of the texts, without padding.
+    #: Tokens of the texts, without padding.
     tokens_per_s: float
     ms_per_batch: Spread
     ms_per_item: float
     #: The most that the process held while it ran this batch size, model included.
     memory_mb: float
-    #: Of the whole device.
+    #: Memory of the whole device.
     gpu_memory_mb: float | None = None
 
 
@@ -172,7 +172,7 @@ def summarize(
     memory_mb: float,
     gpu_memory_mb: float | None = None,
 ) -> Measurement:
-    """Passes over `batches`, which have so many tokens, in figures."""
+    """The figures of passes over `batches` with this many tokens."""
     items = sum(map(len, batches))
     rates = spread(items / s for s in seconds)
     return Measurement(

@@ -31,9 +31,9 @@ def draw(
     seed: int = 0,
 ) -> tuple[Sentence, ...]:
     """Sentences in random directions into `targets` (or any language), no two alike as
-    long as there are so many: in a batch equal ones are translated once.
+    long as there are enough: in a batch equal ones are translated once.
 
-    With `tokens`, texts of at least and at most about so many, short ones as often as long
+    With `tokens`, texts between about these lengths, short ones as often as long
     ones: phrases with commas between.
     """
     rng = random.Random(seed)
@@ -49,7 +49,7 @@ def draw(
 
 
 def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
-    """A text of at least so many bytes in UTF-8, a phrase a line."""
+    """A text of at least this size in UTF-8, with one phrase per line."""
     rng = random.Random(seed)
     phrases = [p for p in _load_corpus().phrases if p.domain != phrasebook.WORDS]
     lines: list[str] = []

@@ -53,7 +53,7 @@ class Cost:
     format: str
     half_s: float
     whole_s: float
-    #: Of HTTP; of several all.
+    #: HTTP's statuses.
     status: str
 
     @property
@@ -135,7 +135,7 @@ def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cos
 
 
 def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
-    """The shapes that cost most, as often as it takes to have so many."""
+    """The shapes that cost most, repeated until there are enough."""
     order = sorted(costs, key=lambda cost: -cost.whole_s)[:number]
     by_name = {shape.name: shape for shape in SHAPES}
     chosen = [by_name[cost.shape] for cost in order]

@@ -52,7 +52,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Gain:
-    """What batches are worth for so many clients, round by round."""
+    """What batches are worth for a number of clients, round by round."""
 
     clients: int
     throughput: Spread | None

@@ -172,7 +172,7 @@ class LoadEntry(BaseModel):
 
     @property
     def unit(self) -> str:
-        """Of the levels."""
+        """The unit of the levels."""
         return "requests/s" if self.is_open else "clients"
 
     @property

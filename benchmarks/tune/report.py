@@ -208,7 +208,7 @@ def _draw_curves(plan: Plan, trials: Sequence[Trial]) -> Chart:
 
 
 def _draw_front(trials: Sequence[Trial]) -> Chart:
-    """Of two points on the front one is faster and the other one answers more."""
+    """If one point on the front is faster than another, it answers less."""
     points = {
         pair
         for trial in trials

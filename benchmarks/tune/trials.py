@@ -31,9 +31,9 @@ from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
 
 _REQUESTS = 2000
-#: Requests of an open loop that are under way at the most.
+#: The most requests of an open loop that are under way.
 _CONNECTIONS = 512
-#: Of fewer requests the 99th percentile is the slowest one, and a matter of chance.
+#: With fewer requests the 99th percentile is the slowest one, and a matter of chance.
 _LEAST_REQUESTS = 100
 
 
@@ -75,8 +75,8 @@ class Trial:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The larger the better. Of those that keep the SLA nowhere the one is best whose
-        p99 is the least where it was asked least."""
+        """The larger the better. Without a load that keeps the SLA, the p99 at the lowest
+        load decides."""
         if self.best:
             return self.best.rank
         lowest = min(self.points, key=lambda point: point.load.level, default=None)

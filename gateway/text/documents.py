@@ -109,7 +109,7 @@ def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]
 
 
 def divide(sentence: Sentence, max_characters: int, format: Format) -> Document:
-    """A sentence that is too long for the model, in parts of so many characters."""
+    """A sentence that is too long for the model, in parts of at most `max_characters`."""
     parts = segmentation.split(sentence.text, max_characters, _spans(sentence.marks))
     cut = _cut(
         sentence.text, sentence.marks, parts, start=sentence.start, format=format
@@ -181,7 +181,7 @@ def _cut(
 
 
 def _take(rest: deque[Mark], end: int) -> Iterator[Mark]:
-    """The marks up to `end`. Of those between two parts a closing tag belongs to the first,
+    """The marks up to `end`. Between two parts, a closing tag belongs to the first,
     all others to the second."""
     while rest and (
         rest[0].end < end

@@ -108,7 +108,7 @@ def segment(
 def split(
     text: str, max_characters: int, whole: Iterable[tuple[int, int]] = ()
 ) -> list[Part]:
-    """`text` in parts of at most so many characters: cut at a clause's end, or else
+    """`text` in parts of at most `max_characters`: cut at a clause's end, or else
     between two words, or else inside one. What such a cut divides is torn.
 
     One of the `whole` spans is left whole even where it is longer than that.

@@ -49,7 +49,7 @@ class Body(Protocol):
     """A request's body, as Gunicorn gives it."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes, none at the end."""
+        """At most `size` bytes, none at the end."""
 
 
 class WholeBody(io.BytesIO):

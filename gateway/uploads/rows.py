@@ -19,7 +19,7 @@ from gateway.errors import (
 )
 from gateway.uploads.forms import Form, Stream, find_boundary
 
-#: An array is cut into rows of so many frames, or fewer where they would have more bytes.
+#: An array is cut into rows of this many frames, or fewer if these have more bytes.
 ROW_FRAMES = 32
 ROW_BYTES = 8 << 20
 #: What an upload has in memory before it is a part of a row: a chunk or two, and what
@@ -65,8 +65,8 @@ def cut(
     grow: Grow = lambda _: None,
 ) -> Iterator[Cut]:
     """The rows of an upload, which the first bytes of `chunks` tell the kind of; where
-    these are no image, `content_type` may say that they are a form. Of an upload that
-    `is_single` more than one image is refused. `grow` is told how many bytes will be
+    these are no image, `content_type` may say that they are a form. An upload that
+    `is_single` may have only one image. `grow` is told how many bytes will be
     added to a row, and may wait until there is room for them.
 
     Raises UnsupportedImage, InvalidImage, InvalidRequest, MalformedRequest or BodyTooLarge.
@@ -185,7 +185,7 @@ class _Cutter:
             )
 
     def _copy(self, stream: Stream, body: io.BytesIO, count: int) -> int:
-        """How many bytes were there, at most so many."""
+        """How many bytes were there, at most `count`."""
         found = 0
         while found < count and (taken := stream.take(count - found)):
             self.grow(len(taken))

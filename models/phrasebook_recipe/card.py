@@ -24,7 +24,7 @@ domain it writes fluent sentences that are wrong.
 | Files | {megabytes:.1f} MB, float16 safetensors |
 | Data | Generated: CLDR through Babel (Unicode licence) and a phrasebook of our own |
 | Licence | Apache-2.0 |
-| Training | {minutes:.0f} minutes, {steps:,} steps of 2,048 tokens at the most, {machine} |
+| Training | {minutes:.0f} minutes, {steps:,} steps of at most 2,048 tokens, {machine} |
 | Recipe | `python -m models.phrasebook_recipe train`, then `evaluate` |
 
 ## Quality

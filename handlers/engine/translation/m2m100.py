@@ -98,7 +98,7 @@ def read_beam(
     decoding: Decoding,
 ) -> Translation:
     """The best of a beam's hypotheses (tokens and score) and the alternatives that are
-    wanted, as far as the beam holds so many different texts."""
+    wanted, as far as the beam holds enough different texts."""
     ranked = sorted(hypotheses, key=itemgetter(1), reverse=True)
     scores: dict[str, float] = {}
     for tokens, score in ranked[: decoding.beams if decoding.alternatives else 1]:
@@ -120,7 +120,7 @@ def language_token(language: str) -> str:
 
 
 def longest_answer(tokens: int, limit: int) -> int:
-    """How long the answer to a text of so many tokens may become, in tokens, for a model
+    """How long the answer to a text of `tokens` may become, in tokens, for a model
     that knows `limit` positions."""
     return min(limit, _LENGTH_RATIO * tokens + _LENGTH_MARGIN)
 
