@@ -103,7 +103,7 @@ def caption(
         ),
     ] = False,
 ) -> None:
-    """Caption videos. A run that was stopped goes on when the same command is given again."""
+    """Caption videos. To continue a run that was stopped, repeat the command."""
     with (
         _errors(),
         Server(

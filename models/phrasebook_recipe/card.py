@@ -66,7 +66,7 @@ for it, masculine; dates run from 1950 to 2059, numbers up to seven digits.
 
 
 def write_card(report: Report, facts: dict[str, float | str]) -> str:
-    """The card's text; `facts` are what the report does not know: size and training."""
+    """The card's text; `facts` add what the report does not know: size and training."""
     return _CARD.format(
         languages=len(LANGUAGES),
         codes=" ".join(LANGUAGES),
