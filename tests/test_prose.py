@@ -16,7 +16,7 @@ PAGES = [page for folder in ("", "docs/**/") for page in ROOT.glob(f"{folder}*.m
 
 #: Words that a sentence does not begin with, and phrases that have a shorter form.
 AWKWARD = re.compile(
-    r"(?:^|[.!?:;|]\s+|\n\s*[-*]\s|\n\n)(?:Of|Who)\s|so many|at the most"
+    r"(?:^|[.!?:;|]\s+|\n\s*[-*]\s|\n\n)(?:Of|Who)\s|(?i:so many|at the most)"
 )
 CODE = re.compile(r"```.*?```", re.DOTALL)
 FILE = re.compile(rf"`((?:{'|'.join((*ROOMS, 'docs', 'nginx', 'tests'))})/[\w./-]+)`")

@@ -111,8 +111,7 @@ class Client:
 
 
 def measure_closed(target: Target, *, clients: int, seconds: float) -> Load:
-    """Asks with `clients` for `seconds`; requests that are under way then are waited
-    for and count."""
+    """Asks with `clients` for `seconds`. Requests that are then under way still count."""
     began = time.perf_counter()
 
     def ask(number: int, stop: threading.Event) -> Iterable[Answer]:
@@ -133,10 +132,10 @@ def measure_closed(target: Target, *, clients: int, seconds: float) -> Load:
 def measure_open(
     target: Target, *, rate: float, seconds: float, connections: int, seed: int = 0
 ) -> Load:
-    """Lets requests arrive at random for so long, whatever has become of the others.
+    """Lets requests arrive at random for so long, whatever happens to the others.
 
-    Times are from the planned arrival: a request that cannot be sent in time, because all
-    connections wait, would else hide that it had to queue.
+    Times count from the planned arrival. Otherwise a request that waits for a free
+    connection would hide its queueing.
     """
     arrivals = draw_arrivals(rate, seconds, seed)
     numbers = iter(range(len(arrivals)))
@@ -165,7 +164,7 @@ def measure_open(
 def summarize(
     loop: str, level: float, seconds: float, answers: Sequence[Answer]
 ) -> Load:
-    """A loop's answers in figures."""
+    """The figures of a loop's answers."""
     good = [answer.latency_s for answer in answers if answer.is_good]
     lags = [answer.lag_s * 1000 for answer in answers]
     return Load(
@@ -184,8 +183,8 @@ def summarize(
 def _gather(
     ask: Callable[[int, threading.Event], Iterable[Answer]], threads: int, tick: Tick
 ) -> list[Answer]:
-    """The answers that all threads get. They are daemons, so that Ctrl-C does not wait for
-    those whose answer does not come."""
+    """The answers that all threads get. The threads are daemons, so that Ctrl-C does not
+    wait for missing answers."""
     answers: list[Answer] = []
     stop = threading.Event()
 

@@ -112,8 +112,8 @@ class Skipped:
 
 
 def measure_apart(plan: Plan, cache: Path) -> Iterator[Measurement | Skipped]:
-    """What `measure` gives, from a process that ends with it; the model is converted in
-    another. A process that dies has skipped what is missing."""
+    """The results of `measure`, from a process that ends afterwards; another process
+    converts the model. If a process dies, its missing results are skipped."""
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(1, context) as pool:
@@ -140,7 +140,7 @@ def measure_apart(plan: Plan, cache: Path) -> Iterator[Measurement | Skipped]:
 
 
 def measure(plan: Plan, directory: Path) -> Iterator[Measurement | Skipped]:
-    """One measurement per batch size, of what `prepare` gave, until memory ends."""
+    """One measurement per batch size, until memory ends."""
     subject = plan.subject
     runner = subject.load(directory)
     for batch in plan.batches:
@@ -190,8 +190,8 @@ def summarize(
 
 
 def _repeat(runner: Runner, plan: Plan, batch: int) -> list[Pass]:
-    """The passes that count, one at least; one that takes longer than the limit has warmed
-    itself up."""
+    """The passes that count, at least one. A pass that takes longer than the limit has
+    warmed itself up."""
     batches = plan.divide(batch)
     give_up_at = time.monotonic() + plan.limit_s
     warm_up = runner.run(batches[:1])
@@ -204,7 +204,7 @@ def _repeat(runner: Runner, plan: Plan, batch: int) -> list[Pass]:
 
 
 def _send(plan: Plan, directory: Path, pipe: Connection) -> None:
-    """Runs in the process; Ctrl-C is its parent's business."""
+    """Runs in the process, which leaves Ctrl-C to its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for result in measure(plan, directory):
         pipe.send(result)
@@ -212,7 +212,7 @@ def _send(plan: Plan, directory: Path, pipe: Connection) -> None:
 
 
 def _forget_peak() -> None:
-    """Linux only; elsewhere the peak is that of all batch sizes so far."""
+    """Resets the peak, on Linux only. Elsewhere the peak covers all batch sizes so far."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

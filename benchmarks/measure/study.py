@@ -76,8 +76,8 @@ def command(
 ) -> None:
     """Time, throughput and memory of a model's handler, batch size by batch size.
 
-    The handler is loaded as TorchServe loads it, each device in a process of its own. The
-    knee is the smallest batch with nine tenths of the best throughput.
+    The handler is loaded as TorchServe loads it, each device in its own process. The knee
+    is the smallest batch with nine tenths of the best throughput.
     """
     with explain_errors():
         check_plot(plot)
@@ -204,7 +204,7 @@ def _by_device(measured: Sequence[Measurement]) -> list[list[Measurement]]:
 def _find_model(
     task: str, language: str, device: str, settings: Mapping[str, Any]
 ) -> catalog.Model:
-    """As the map would have it."""
+    """The model as the map would have it."""
     with tempfile.TemporaryDirectory() as folder:
         map_path = running.write_map(
             Path(folder) / "map.json",

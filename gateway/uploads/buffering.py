@@ -16,7 +16,7 @@ from gateway.errors import DeadlineExceeded
 
 
 class Buffer:
-    """So many bytes, shared among greenlets.
+    """A number of bytes, shared among greenlets.
 
     An upload waits while it holds some. So that not all wait for each other, what the one
     whose row was begun first may still need, `largest` in all, is kept for it; what is with

@@ -52,7 +52,7 @@ class Stream:
         return taken
 
     def take_all(self, count: int) -> bytes:
-        """So many bytes, fewer only at the end."""
+        """`count` bytes, fewer only at the end."""
         taken = self.peek(count)
         self._at += len(taken)
         return taken
