@@ -58,7 +58,7 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True)
 class Size:
-    """Of a picture, in pixels."""
+    """The size of an image, in pixels."""
 
     height: int
     width: int

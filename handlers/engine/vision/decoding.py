@@ -58,7 +58,7 @@ def read_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
     """The frames of a `.npy` array of one frame (H, W, 3) or several (N, H, W, 3), or the one
     of a JPEG, PNG or WebP file, each of at most `max_pixels` pixels.
 
-    Of a moving picture the first frame is taken. A picture is turned upright as its EXIF data
+    A moving image gives its first frame. An image is turned upright as its EXIF data
     says, and what is transparent becomes white. Raises ImageError.
     """
     if data.startswith(npy.MAGIC):
