@@ -65,10 +65,10 @@ class TranslationBody(Schema):
     src_lang: _Code = AUTO
     src_text: str | list[str]
     tgt_lang: _Code
-    format: Literal["text", "html"] = "text"
-    protect: bool = True
     beam_size: int
     alternatives: int
+    format: Literal["text", "html"] = "text"
+    protect: bool = True
 
 
 class ClassificationParameters(Schema):
