@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 #: Batches whose times say what a row needs at least.
 _RECENT_BATCHES = 16
 #: A row that has waited longer was sent by somebody with another clock.
-_LONGEST_WAIT_MS = 3_600_000
+_LONGEST_WAIT_S = 3600
 #: What TorchServe calls a request's body, and that of a form.
 _BODY = ("body", "data")
 
@@ -66,6 +67,12 @@ class Row:
     #: Bytes, unless TorchServe has decoded it.
     body: Any
     parameters: Mapping[str, str] = field(default_factory=dict)
+    #: When an answer is too late, and when the gateway sent the row where that is known; in
+    #: seconds of the monotonic clock.
+    deadline: float = math.inf
+    sent_at: float | None = None
+    #: Where `Wanted` finds whether somebody still waits for it.
+    number: str | None = None
 
     def read_json(self) -> Any:
         """The body's content. Raises TaskError where it is not JSON."""
@@ -88,6 +95,18 @@ class Row:
     def read_parameters(self, schema: type[Schema]) -> Schema:
         """The parameters as a value. Raises TaskError where they are not of this schema."""
         return _validate(schema, self.parameters, is_strict=False)
+
+
+Result = dict[str, Any] | TaskError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch has come to: a result or error per row, in order, and its counts by the
+    names that `torchserve_backend/metrics.yaml` declares."""
+
+    results: list[Result]
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -128,13 +147,6 @@ class TaskHandler(ABC, Generic[Item]):
     are `load` and `answer`. A module that TorchServe loads must define exactly one class.
     """
 
-    #: The batch's metrics by the names that `torchserve_backend/metrics.yaml` declares;
-    #: `run` adds the task's own.
-    statistics: Counter[str]
-    #: When the last of the batch's rows is too late, in seconds of the monotonic clock;
-    #: `run` need not go on after it.
-    latest: float
-
     @abstractmethod
     def setup(self, config: ModelConfig) -> None:
         """Loads and warms up the model."""
@@ -144,8 +156,9 @@ class TaskHandler(ABC, Generic[Item]):
         """One row as a value. Raises TaskError where it is malformed."""
 
     @abstractmethod
-    def run(self, items: Sequence[Item]) -> list[dict[str, Any] | TaskError]:
-        """One result or error per item, in order."""
+    def run(self, items: Sequence[Item], deadline: float) -> Outcome:
+        """One result or error per item, in order, and the task's own counts. It need not go
+        on after `deadline`, in seconds of the monotonic clock: all items are late then."""
 
     def initialize(self, context: Context) -> None:
         """Called by TorchServe in a new worker; READY when it returns."""
@@ -164,57 +177,47 @@ class TaskHandler(ABC, Generic[Item]):
 
     def load(self, config: ModelConfig) -> None:
         """Makes the handler ready for `answer`."""
-        self.statistics = Counter()
-        self.latest = math.inf
         self._wanted = Wanted()
         self._recent_s: deque[float] = deque(maxlen=_RECENT_BATCHES)
         self.setup(config)
 
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
         """Called by TorchServe with a batch; returns one JSON document per row."""
-        self.statistics = Counter(_count_rows(len(rows), context))
-        deadlines = [_read_deadline(context, i) for i in range(len(rows))]
-        results: list[Any] = [
-            self._drop(
-                deadlines[i], context.get_request_header(i, contract.rows.NUMBER)
-            )
-            for i in range(len(rows))
-        ]
-        waiting = [i for i, error in enumerate(results) if error is None]
-        self.latest = max((deadlines[i] for i in waiting), default=math.inf)
-        answers = self.answer([_read_row(rows[i], context, i) for i in waiting])
-        for i, answer in zip(waiting, answers, strict=True):
-            results[i] = answer
-        _emit(self.statistics, context)
-        return [_encode(result, context, i) for i, result in enumerate(results)]
+        outcome = self.answer(
+            [_read_row(row, context, i) for i, row in enumerate(rows)]
+        )
+        _emit(outcome.counts, context)
+        return [_encode(result, context, i) for i, result in enumerate(outcome.results)]
 
-    def answer(self, rows: Sequence[Row]) -> list[dict[str, Any] | TaskError]:
-        """One result or error per row, in order; whatever is wrong with a row costs that
-        row alone."""
-        results: list[Any] = [self._parse(row) for row in rows]
-        good = [
-            i for i, result in enumerate(results) if not isinstance(result, TaskError)
-        ]
+    def answer(self, rows: Sequence[Row]) -> Outcome:
+        """One result or error per row, in order, and all counts of the batch; whatever is
+        wrong with a row costs that row alone."""
+        counts = Counter(_count_rows(rows))
+        results: list[Any] = [self._drop(row) for row in rows]
+        kept = [i for i, dropped in enumerate(results) if dropped is None]
+        counts["BabelgateDroppedRows"] = len(rows) - len(kept)
+        for i in kept:
+            results[i] = self._parse(rows[i])
+        good = [i for i in kept if not isinstance(results[i], TaskError)]
         if good:
             began = time.perf_counter()
-            answers = self._run([results[i] for i in good])
+            latest = max(rows[i].deadline for i in good)
+            outcome = self._run([results[i] for i in good], latest)
             compute_s = time.perf_counter() - began
-            self.statistics["BabelgateComputeMs"] = round(compute_s * 1000)
             self._recent_s.append(compute_s)
-            for i, answer in zip(good, answers, strict=True):
-                results[i] = answer
-        return results
+            counts.update(outcome.counts, BabelgateComputeMs=round(compute_s * 1000))
+            for i, result in zip(good, outcome.results, strict=True):
+                results[i] = result
+        return Outcome(results, counts)
 
-    def _drop(self, deadline: float, number: str | None) -> TaskError | None:
+    def _drop(self, row: Row) -> TaskError | None:
         """Why a row is not computed: nobody waits for it, or nobody will when even the
         shortest of the last batches would be done."""
-        is_wanted = self._wanted.has(number)
-        needed_s = min(self._recent_s, default=0.0)
-        if is_wanted and time.monotonic() + needed_s <= deadline:
-            return None
-        self.statistics["BabelgateDroppedRows"] += 1
-        if not is_wanted:
+        if not self._wanted.has(row.number):
             return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody waits for the row.")
+        needed_s = min(self._recent_s, default=0.0)
+        if time.monotonic() + needed_s <= row.deadline:
+            return None
         return TaskError(
             HTTPStatus.GATEWAY_TIMEOUT,
             "deadline",
@@ -231,15 +234,15 @@ class TaskHandler(ABC, Generic[Item]):
             log.error("reading a row failed with %s", type(error).__name__)
             return _internal("This row could not be read.")
 
-    def _run(self, items: list[Item]) -> list[dict[str, Any] | TaskError]:
+    def _run(self, items: list[Item], deadline: float) -> Outcome:
         """Runs a batch; where it breaks as a whole, its halves run, and so on, so that only
         the row that breaks it is lost. The error's text may quote the user's and is not
         logged."""
         try:
-            answers = self.run(items)
-            if len(answers) != len(items):
-                raise RuntimeError("not one answer per row")
-            return answers
+            outcome = self.run(items, deadline)
+            if len(outcome.results) != len(items):
+                raise RuntimeError("not one result per row")
+            return outcome
         except DeviceFault as error:
             first_line = str(error).partition("\n")[0]
             log.critical("the device failed, this worker ends: %s", first_line)
@@ -249,9 +252,12 @@ class TaskHandler(ABC, Generic[Item]):
                 "a batch of %d rows failed with %s", len(items), type(error).__name__
             )
         half = len(items) // 2
-        if half:
-            return self._run(items[:half]) + self._run(items[half:])
-        return [_internal("The model failed on this row.")]
+        if not half:
+            return Outcome([_internal("The model failed on this row.")], {})
+        first = self._run(items[:half], deadline)
+        second = self._run(items[half:], deadline)
+        counts = Counter(first.counts) + Counter(second.counts)
+        return Outcome(first.results + second.results, counts)
 
 
 def find_handler(task: str) -> type[TaskHandler[Any]]:
@@ -299,42 +305,24 @@ def _end_worker() -> NoReturn:
     os._exit(1)
 
 
-def _read_ms(header: str | None) -> float | None:
-    """A header that is no number says nothing."""
-    try:
-        value = float(header or "nan")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _read_deadline(context: Context, index: int) -> float:
-    """In seconds of the monotonic clock."""
-    deadline_ms = _read_ms(context.get_request_header(index, contract.rows.DEADLINE))
-    return math.inf if deadline_ms is None else deadline_ms / 1000
-
-
-def _count_rows(rows: int, context: Context) -> dict[str, int]:
+def _count_rows(rows: Sequence[Row]) -> dict[str, int]:
     """The metrics of a batch that are known when it comes."""
-    now = time.monotonic() * 1000
-    sent = [
-        _read_ms(context.get_request_header(i, contract.rows.SENT)) for i in range(rows)
-    ]
-    waits = [now - time_ms for time_ms in sent if time_ms is not None]
+    now = time.monotonic()
+    waits_s = [now - row.sent_at for row in rows if row.sent_at is not None]
+    waited_s = sum(wait for wait in waits_s if 0 < wait < _LONGEST_WAIT_S)
     return {
         "BabelgateBatches": 1,
-        "BabelgateRows": rows,
-        "BabelgateDroppedRows": 0,
-        "BabelgateQueueMs": round(sum(w for w in waits if 0 < w < _LONGEST_WAIT_MS)),
+        "BabelgateRows": len(rows),
+        "BabelgateQueueMs": round(waited_s * 1000),
         "BabelgateComputeMs": 0,
     }
 
 
-def _emit(statistics: Mapping[str, int], context: Context) -> None:
+def _emit(counts: Mapping[str, int], context: Context) -> None:
     """Each metric is a line on stdout, so they are those of a batch, and under the id of
     its first row instead of all 64. None of them is worth the batch."""
     try:
-        for name, value in statistics.items():
+        for name, value in counts.items():
             context.metrics.add_counter(name, value, 0)
     except Exception as error:
         log.error("counting a batch failed with %s", type(error).__name__)
@@ -350,12 +338,27 @@ def _check_device(devices: Sequence[str], gpu: int | None) -> None:
 
 
 def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:
-    found = (row[key] for key in _BODY if row.get(key) is not None)
-    parameters = context.get_request_header(index, contract.rows.PARAMETERS) or ""
-    return Row(next(found, b""), dict(parse_qsl(parameters)))
+    header = partial(context.get_request_header, index)
+    deadline = _read_ms(header(contract.rows.DEADLINE))
+    return Row(
+        next((row[key] for key in _BODY if row.get(key) is not None), b""),
+        dict(parse_qsl(header(contract.rows.PARAMETERS) or "")),
+        math.inf if deadline is None else deadline,
+        _read_ms(header(contract.rows.SENT)),
+        header(contract.rows.NUMBER),
+    )
 
 
-def _encode(result: dict[str, Any] | TaskError, context: Context, index: int) -> bytes:
+def _read_ms(header: str | None) -> float | None:
+    """In seconds; a header that is no number says nothing."""
+    try:
+        value = float(header or "nan")
+    except ValueError:
+        return None
+    return value / 1000 if math.isfinite(value) else None
+
+
+def _encode(result: Result, context: Context, index: int) -> bytes:
     content_type = "application/json; charset=utf-8"
     if isinstance(result, TaskError):
         status = int(result.status)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Any
 
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.captioner import CaptioningEngine
@@ -33,21 +32,23 @@ class CaptioningHandler(TaskHandler[list[Picture]]):
     def parse(self, row: Row) -> list[Picture]:
         return [*map(self.engine.prepare, read_pictures(row, self.max_pixels))]
 
-    def run(self, items: Sequence[list[Picture]]) -> list[dict[str, Any] | TaskError]:
+    def run(self, items: Sequence[list[Picture]], deadline: float) -> Outcome:
         pictures = list(chain(*items))
-        halved: list[int] = []
-        captions: list[str | OutOfMemory] = []
-        for start in range(0, len(pictures), self.max_batch_frames):
-            pack = pictures[start : start + self.max_batch_frames]
-            captions += run_in_halves(self.engine.caption, pack, halved)
-        self.statistics.update(
-            BabelgateFrames=len(pictures), BabelgateHalvedPacks=len(halved)
+        packs = [
+            run_in_halves(
+                self.engine.caption, pictures[start : start + self.max_batch_frames]
+            )
+            for start in range(0, len(pictures), self.max_batch_frames)
+        ]
+        dealt = chain.from_iterable(captions for captions, _ in packs)
+        results = [_answer(list(islice(dealt, len(item)))) for item in items]
+        halved = sum(halved for _, halved in packs)
+        return Outcome(
+            results, {"BabelgateFrames": len(pictures), "BabelgateHalvedPacks": halved}
         )
-        dealt = iter(captions)
-        return [_answer(list(islice(dealt, len(item)))) for item in items]
 
 
-def _answer(captions: list[str | OutOfMemory]) -> dict[str, Any] | TaskError:
+def _answer(captions: list[str | OutOfMemory]) -> Result:
     if any(isinstance(caption, OutOfMemory) for caption in captions):
         return no_memory()
     return {"captions": captions}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.classifier import ClassificationEngine, Label
@@ -35,25 +34,22 @@ class ClassificationHandler(TaskHandler[_Item]):
         top_k = row.read_parameters(ClassificationParameters).top_k
         return self.engine.prepare(read_picture(row, self.max_pixels)), top_k
 
-    def run(self, items: Sequence[_Item]) -> list[dict[str, Any] | TaskError]:
-        halved: list[int] = []
-        answers = run_in_halves(self._classify, items, halved)
-        self.statistics.update(
-            BabelgateFrames=len(items), BabelgateHalvedPacks=len(halved)
-        )
-        return [
+    def run(self, items: Sequence[_Item], deadline: float) -> Outcome:
+        answers, halved = run_in_halves(self._classify, items)
+        results = [
             _answer(answer, top_k)
             for (_, top_k), answer in zip(items, answers, strict=True)
         ]
+        return Outcome(
+            results, {"BabelgateFrames": len(items), "BabelgateHalvedPacks": halved}
+        )
 
     def _classify(self, items: Sequence[_Item]) -> list[list[Label]]:
         pictures = [picture for picture, _ in items]
         return self.engine.classify(pictures, top_k=max(top_k for _, top_k in items))
 
 
-def _answer(
-    labels: list[Label] | OutOfMemory, top_k: int
-) -> dict[str, Any] | TaskError:
+def _answer(labels: list[Label] | OutOfMemory, top_k: int) -> Result:
     if isinstance(labels, OutOfMemory):
         return no_memory()
     return {

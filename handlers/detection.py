@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.detector import DetectionEngine, Object, Question
@@ -35,20 +35,17 @@ class DetectionHandler(TaskHandler[Question]):
         picture = self.engine.prepare(read_picture(row, self.max_pixels))
         return Question(picture, threshold)
 
-    def run(self, items: Sequence[Question]) -> list[dict[str, Any] | TaskError]:
-        halved: list[int] = []
-        answers = run_in_halves(self.engine.detect, items, halved)
-        self.statistics.update(
-            BabelgateFrames=len(items), BabelgateHalvedPacks=len(halved)
-        )
-        return [
+    def run(self, items: Sequence[Question], deadline: float) -> Outcome:
+        answers, halved = run_in_halves(self.engine.detect, items)
+        results = [
             _answer(item, answer) for item, answer in zip(items, answers, strict=True)
         ]
+        return Outcome(
+            results, {"BabelgateFrames": len(items), "BabelgateHalvedPacks": halved}
+        )
 
 
-def _answer(
-    item: Question, objects: list[Object] | OutOfMemory
-) -> dict[str, Any] | TaskError:
+def _answer(item: Question, objects: list[Object] | OutOfMemory) -> Result:
     if isinstance(objects, OutOfMemory):
         return no_memory()
     return {

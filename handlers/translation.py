@@ -4,12 +4,21 @@ beam size and number of alternatives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
 from contract.languages import LANGUAGES
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler, invalid
+from handlers.base import (
+    ModelConfig,
+    Outcome,
+    Result,
+    Row,
+    TaskError,
+    TaskHandler,
+    invalid,
+)
 from handlers.engine.directories import read_settings
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
@@ -49,9 +58,10 @@ class TranslationHandler(TaskHandler[Sentence]):
             max_tokens=options["max_batch_tokens"],
             is_guarded=is_guarded(options["engine"], settings),
         )
-        (answer,) = self.run([Sentence("1", "en", self.languages[0])])
-        if isinstance(answer, TaskError):
-            raise RuntimeError(answer.detail)
+        warm_up = self.run([Sentence("1", "en", self.languages[0])], math.inf)
+        (result,) = warm_up.results
+        if isinstance(result, TaskError):
+            raise RuntimeError(result.detail)
 
     def parse(self, row: Row) -> Sentence:
         wanted = row.read(self.schema)
@@ -60,19 +70,20 @@ class TranslationHandler(TaskHandler[Sentence]):
         decoding = Decoding(wanted.beam_size, wanted.alternatives)
         return Sentence(wanted.src_text, wanted.src_lang, wanted.tgt_lang, decoding)
 
-    def run(self, items: Sequence[Sentence]) -> list[dict[str, Any] | TaskError]:
-        answers, statistics = self.batcher.translate(items, deadline=self.latest)
-        self.statistics.update(
-            BabelgateTokens=statistics.tokens,
-            BabelgatePaddingTokens=statistics.padding_tokens,
-            BabelgateDeduplicatedRows=statistics.deduplicated,
-            BabelgateRedecodedRows=statistics.redecoded,
-            BabelgateHalvedPacks=statistics.halved,
-        )
-        return [
+    def run(self, items: Sequence[Sentence], deadline: float) -> Outcome:
+        answers, statistics = self.batcher.translate(items, deadline=deadline)
+        results = [
             self._answer(item, answer)
             for item, answer in zip(items, answers, strict=True)
         ]
+        counts = {
+            "BabelgateTokens": statistics.tokens,
+            "BabelgatePaddingTokens": statistics.padding_tokens,
+            "BabelgateDeduplicatedRows": statistics.deduplicated,
+            "BabelgateRedecodedRows": statistics.redecoded,
+            "BabelgateHalvedPacks": statistics.halved,
+        }
+        return Outcome(results, counts)
 
     def _check_languages(self, source: str, target: str) -> None:
         if source not in self.sources:
@@ -97,7 +108,7 @@ class TranslationHandler(TaskHandler[Sentence]):
                 limit=limit,
             )
 
-    def _answer(self, item: Sentence, answer: Answer) -> dict[str, Any] | TaskError:
+    def _answer(self, item: Sentence, answer: Answer) -> Result:
         if isinstance(answer, OutOfMemory):
             return TaskError(
                 HTTPStatus.SERVICE_UNAVAILABLE,

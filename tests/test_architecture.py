@@ -28,7 +28,6 @@ ALLOWED = {
         "gateway.embedded",
         "torchserve_backend.catalog",
         "torchserve_backend.checkpoint",
-        "torchserve_backend.devices",
         "torchserve_backend.management",
     },
     "gateway.embedded": {

@@ -9,11 +9,12 @@ from flask import Blueprint
 from contract.tasks import CLASSIFICATION, PATHS
 from gateway.routes.reception import Reception
 from gateway.schemas import ClassificationParameters
+from gateway.transport.bodies import UploadBlueprint
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
     """The classification route."""
-    blueprint = Blueprint(CLASSIFICATION, __name__)
+    blueprint = UploadBlueprint(CLASSIFICATION, __name__)
 
     @blueprint.post(PATHS[CLASSIFICATION])
     def classify() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flask import request
 
-from gateway.errors import TaskNotServed
+from gateway.errors import TaskNotServed, UnsupportedEncoding
 from gateway.schemas import Schema, parse_parameters
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
@@ -36,6 +36,8 @@ class Reception:
     ) -> list[Answer]:
         """One answer per row of the upload; the handler gets the URL's `parameters`. Raises a
         Problem, also where an upload that `is_single` has two images."""
+        if request.headers.get("Content-Encoding", "") not in ("", "identity"):
+            raise UnsupportedEncoding("Expected images as they are.", "identity")
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
         caller = read_caller(request.environ, self.settings.upload_timeout_s)

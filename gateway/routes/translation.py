@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flask import Blueprint, g, request
+from flask import Blueprint, Response, g, request
 
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import TaskNotServed
@@ -17,7 +17,7 @@ from gateway.schemas import (
     parse_translation,
 )
 from gateway.settings import Settings
-from gateway.telemetry import Telemetry
+from gateway.telemetry import NO_TARGET, Telemetry
 from gateway.text.translator import TranslatedText, Translator
 from gateway.transport.caller import read_caller
 from torchserve_backend.catalog import Catalog
@@ -41,6 +41,12 @@ def make_blueprint(
         answers = translator.translate(wanted, caller)
         telemetry.count_texts(wanted.target, wanted.texts)
         return _join(wanted, answers)
+
+    @blueprint.after_request
+    def count_request(response: Response) -> Response:
+        target = g.get("target", NO_TARGET)
+        telemetry.translations.labels(target, response.status_code).inc()
+        return response
 
     return blueprint
 

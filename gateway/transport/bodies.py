@@ -9,19 +9,17 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from flask import Blueprint, Flask, request
+
 from gateway.errors import (
     TOO_LARGE,
     BodyTooLarge,
     MalformedRequest,
-    Problem,
     UnsupportedEncoding,
 )
 from gateway.settings import Settings
 from gateway.transport.connection import Incoming, WholeBody
 from gateway.transport.sending import LeastRate
-
-#: Where the environment keeps the reason why a body could not be read.
-_PROBLEM = "babelgate.problem"
 
 #: `x-gzip` is the old name.
 _GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
@@ -30,23 +28,22 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _BROKEN = "The body is not what its Content-Encoding says: "
 
 
-def take(environ: dict[str, Any], settings: Settings) -> bytes:
-    """Unpacks the body of a WSGI request and leaves it there to be read. Raises what
-    `read_whole` raises, and the same when it is called again.
-    """
-    if _PROBLEM in environ:
-        raise environ[_PROBLEM]
-    if not isinstance(environ["wsgi.input"], WholeBody):
-        try:
-            _replace(environ, settings)
-        except Problem as problem:
-            environ[_PROBLEM] = problem
-            raise
-    body: bytes = environ["wsgi.input"].getvalue()
-    return body
+class UploadBlueprint(Blueprint):
+    """Its routes read their bodies themselves, piece by piece."""
+
+
+def register_bodies(app: Flask, settings: Settings) -> None:
+    """Every other body is read before its route is asked, which finds it unpacked."""
+
+    @app.before_request
+    def read_body() -> None:
+        blueprint = app.blueprints.get(request.blueprint or "")
+        if not isinstance(blueprint, UploadBlueprint):
+            _replace(request.environ, settings)
 
 
 def _replace(environ: dict[str, Any], settings: Settings) -> None:
+    """Puts the whole body, unpacked, where the one still to come was."""
     length = environ.get("CONTENT_LENGTH") or ""
     incoming = Incoming(
         environ["wsgi.input"],
