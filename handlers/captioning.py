@@ -10,18 +10,14 @@ from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.captioner import CaptioningEngine
 from handlers.engine.vision.preprocessing import Picture
-from handlers.images import BLACK, MAX_PIXELS, no_memory, place_engine, read_pictures
-
-#: What an archive's `model-config.yaml` may leave out: frames that the model reads at once,
-#: tokens of a caption, and pixels of a frame.
-_DEFAULTS = {"max_batch_frames": 32, "max_tokens": 30, "max_pixels": MAX_PIXELS}
+from handlers.images import BLACK, no_memory, place_engine, read_pictures
 
 
 class CaptioningHandler(TaskHandler[list[Picture]]):
     """Serves one BLIP-2. The frames of all rows of a batch are captioned together."""
 
     def setup(self, config: ModelConfig) -> None:
-        options = _DEFAULTS | dict(config.options)
+        options = config.options
         self.max_pixels: int = options["max_pixels"]
         self.max_batch_frames: int = options["max_batch_frames"]
         self.engine = place_engine(

@@ -11,7 +11,6 @@ from handlers.engine.vision.classifier import ClassificationEngine, Label
 from handlers.engine.vision.preprocessing import Picture
 from handlers.images import (
     BLACK,
-    MAX_PIXELS,
     no_memory,
     place_engine,
     read_picture,
@@ -26,7 +25,7 @@ class ClassificationHandler(TaskHandler[_Item]):
     """Serves one image classifier. A batch's pictures are classified together."""
 
     def setup(self, config: ModelConfig) -> None:
-        self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
+        self.max_pixels: int = config.options["max_pixels"]
         self.engine = place_engine(ClassificationEngine, config)
         self.engine.classify([self.engine.prepare(BLACK)], top_k=1)
 

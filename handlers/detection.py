@@ -14,7 +14,6 @@ from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.detector import DetectionEngine, Object, Question
 from handlers.images import (
     BLACK,
-    MAX_PIXELS,
     no_memory,
     place_engine,
     read_picture,
@@ -26,7 +25,7 @@ class DetectionHandler(TaskHandler[Question]):
     """Serves one object detector. A batch's pictures may have different sizes."""
 
     def setup(self, config: ModelConfig) -> None:
-        self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
+        self.max_pixels: int = config.options["max_pixels"]
         self.engine = place_engine(DetectionEngine, config)
         self.engine.detect([Question(self.engine.prepare(BLACK), threshold=0.5)])
 

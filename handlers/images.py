@@ -21,15 +21,13 @@ from handlers.engine.vision.engine import VisionEngine
 
 Engine = TypeVar("Engine", bound=VisionEngine)
 
-#: What an archive's `model-config.yaml` may leave out: the pixels that an image may have.
-MAX_PIXELS = 7680 * 4320
 #: Something to warm a model up with.
 BLACK: Frame = np.zeros((64, 64, 3), np.uint8)
 
 
 def place_engine(kind: type[Engine], config: ModelConfig, **options: Any) -> Engine:
     """A task's engine on the device and with the threads that the map gives it."""
-    limit_threads(config.options.get("threads", 0))
+    limit_threads(config.options["threads"])
     return kind(
         config.directory,
         device=config.device,

@@ -26,16 +26,12 @@ from handlers.engine.translation.loading import is_guarded, load_engine
 from handlers.engine.translation.m2m100 import Decoding, Sentence
 from handlers.schemas import limit_row
 
-#: What an archive's `model-config.yaml` may leave out: tokens in a pack, padding counted (0
-#: runs a batch as it came), and the most that a row may ask for.
-_DEFAULTS = {"max_batch_tokens": 4096, "max_beam_size": 8, "max_alternatives": 5}
-
 
 class TranslationHandler(TaskHandler[Sentence]):
     """Serves one M2M100 for the target languages that the map gives it."""
 
     def setup(self, config: ModelConfig) -> None:
-        options = _DEFAULTS | dict(config.options)
+        options = config.options
         self.languages: list[str] = options["languages"]
         self.schema = limit_row(
             self.languages,

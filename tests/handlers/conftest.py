@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import torch
 
+from contract.tasks import TRANSLATION
 from handlers import translation
 from handlers.base import ModelConfig
 from handlers.engine.directories import SETTINGS_FILE
 from handlers.translation import TranslationHandler
 from tests import random_vision
 from tests.handlers.doubling import Doubling
-from tests.handlers.fakes import FakeEngine, make_context
+from tests.handlers.fakes import FakeEngine, make_context, make_options
 
 Start = Callable[..., TranslationHandler]
 
@@ -41,16 +42,10 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -
     ) -> TranslationHandler:
         (tmp_path / SETTINGS_FILE).write_text(json.dumps(settings))
         monkeypatch.setattr(translation, "load_engine", lambda *_, **__: engine)
-        handler_options = {
-            "model_path": str(tmp_path),
-            "languages": ["ko", "no"],
-            "engine": "ctranslate2",
-            "compute_type": "int8",
-            "devices": [device],
-            **(options or {}),
-        }
+        given = {"languages": ["ko", "no"], "devices": [device], **(options or {})}
+        config = make_options(TRANSLATION, tmp_path, **given)
         handler = TranslationHandler()
-        handler.initialize(make_context(config={"handler": handler_options}))
+        handler.initialize(make_context(config={"handler": config}))
         return handler
 
     return start

@@ -41,7 +41,7 @@ def test_a_row_that_could_not_be_done_in_time_does_not_reach_the_model(
 def test_a_row_that_nobody_waits_for_does_not_reach_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("BABELGATE_RUN", str(tmp_path))
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     handler = Doubling()
     handler.load(ModelConfig(Path(), "cpu", 0, {}))
     numbers = {i: {rows.NUMBER: str(i)} for i in range(4)}
