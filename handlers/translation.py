@@ -30,7 +30,7 @@ from handlers.schemas import limit_row
 class TranslationHandler(TaskHandler[Sentence]):
     """Serves one M2M100 for the target languages that the map gives it."""
 
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         options = config.options
         self.languages: list[str] = options["languages"]
         self.schema = limit_row(
@@ -54,19 +54,19 @@ class TranslationHandler(TaskHandler[Sentence]):
             max_tokens=options["max_batch_tokens"],
             is_guarded=is_guarded(options["engine"], settings),
         )
-        warm_up = self.run([Sentence("1", "en", self.languages[0])], math.inf)
+        warm_up = self.infer([Sentence("1", "en", self.languages[0])], math.inf)
         (result,) = warm_up.results
         if isinstance(result, TaskError):
             raise RuntimeError(result.detail)
 
-    def parse(self, row: Row) -> Sentence:
+    def preprocess(self, row: Row) -> Sentence:
         wanted = row.read(self.schema)
         self._check_languages(wanted.src_lang, wanted.tgt_lang)
         self._check_length(wanted.src_text, wanted.src_lang)
         decoding = Decoding(wanted.beam_size, wanted.alternatives)
         return Sentence(wanted.src_text, wanted.src_lang, wanted.tgt_lang, decoding)
 
-    def run(self, items: Sequence[Sentence], deadline: float) -> Outcome:
+    def infer(self, items: Sequence[Sentence], deadline: float) -> Outcome:
         answers, statistics = self.batcher.translate(items, deadline=deadline)
         results = [
             self._answer(item, answer)

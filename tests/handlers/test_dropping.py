@@ -43,7 +43,7 @@ def test_a_row_that_nobody_waits_for_does_not_reach_the_model(
 ):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     handler = Doubling()
-    handler.load(ModelConfig(Path(), "cpu", 0, {}))
+    handler.start(ModelConfig(Path(), "cpu", 0, {}))
     numbers = {i: {rows.NUMBER: str(i)} for i in range(4)}
     assert results(ask(handler, [b"1", b"2"], numbers)) == [2, 4]  # no gateway yet
     (tmp_path / "admission").mkdir()
