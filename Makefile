@@ -38,7 +38,7 @@ check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 
-bench: up  ## measure all of docs/performance.md, three hours; stops the running stack
+bench: up  ## measure what docs/performance.md reports, about three hours; stops the running stack
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json
 	@$(BIN)/python -m deploy down

@@ -43,7 +43,8 @@ for module in (
     captioning,
     microbatching,
 ):
-    app.command(module.__name__.rpartition(".")[2])(module.command)
+    name = module.__name__.removesuffix(".command").rpartition(".")[2]
+    app.command(name)(module.command)
 
 if __name__ == "__main__":
     app()

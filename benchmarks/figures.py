@@ -22,7 +22,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latencies:
-    """The times that half, 95 %, 99 % and 90 % of the requests took at the most, and their
+    """The times within which half, 95 %, 99 % and 90 % of the requests were answered, and their
     average; None where there were no requests."""
 
     p50_ms: float | None
@@ -33,8 +33,8 @@ class Latencies:
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """The smallest of the values that is not exceeded by `share` of them (nearest rank), so
-    one that was measured; None of no values."""
+    """The smallest value that `share` of the values do not exceed (nearest rank), so one
+    that was measured. None without values."""
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
@@ -53,7 +53,7 @@ def summarize_latencies(seconds: Sequence[float]) -> Latencies:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Of one value at least."""
+    """The spread of one value or more."""
     values = list(values)
     return Spread(statistics.median(values), min(values), max(values))
 
@@ -61,21 +61,21 @@ def spread(values: Iterable[float]) -> Spread:
 def find_ratio(
     ours: Sequence[float | None], theirs: Sequence[float | None]
 ) -> Spread | None:
-    """How many times theirs ours is, round by round, so that what slows the machine for a
-    while slows both; None where no round has both."""
+    """Ours divided by theirs, round by round, so that what slows the machine for a while
+    slows both; None if no round has both."""
     pairs = zip(ours, theirs, strict=True)
     ratios = [our / their for our, their in pairs if our is not None and their]
     return spread(ratios) if ratios else None
 
 
 def find_median(values: Iterable[float | None]) -> float | None:
-    """Of the values that are known; None where none is."""
+    """The median of the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
 
 def show(value: float | None) -> str:
-    """Three digits, which is more than a benchmark knows."""
+    """Three digits: more than a benchmark knows."""
     if value is None or not math.isfinite(value):
         return "–"
     size = abs(value)

@@ -53,24 +53,24 @@ _WIDEST = 400
 
 
 class Bar:
-    """A progress bar; all its steps together take so many ticks."""
+    """A progress bar, which is full after a number of ticks."""
 
     def __init__(self, progress: Progress, total: float) -> None:
         self._progress = progress
         self._task = progress.add_task("", total=total)
 
     def tick(self) -> None:
-        """A step further."""
+        """Moves one step."""
         self._progress.advance(self._task)
 
     def say(self, doing: str) -> None:
-        """Names what is being done."""
+        """Names the current step."""
         self._progress.update(self._task, description=doing)
 
 
 @contextmanager
 def show_progress(total: float) -> Iterator[Bar]:
-    """A bar on the terminal that is full after so many ticks."""
+    """A bar on the terminal that is full after these ticks."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn()),
         *(TimeElapsedColumn(), TimeRemainingColumn()),
@@ -81,7 +81,7 @@ def show_progress(total: float) -> Iterator[Bar]:
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Shows what keeps a benchmark from running, without a traceback."""
+    """Shows why a benchmark cannot run, without a traceback."""
     try:
         yield
     except (StackError, ValueError, SubprocessError) as error:
@@ -90,7 +90,7 @@ def explain_errors() -> Iterator[None]:
 
 
 def read_numbers(text: str) -> list[int]:
-    """`1,64,128` as numbers of 1 at least. Raises ValueError."""
+    """Reads `1,64,128` as numbers from 1. Raises ValueError."""
     numbers = [int(number) for number in read_words(text)]
     if not numbers or min(numbers) < 1:
         raise ValueError(
@@ -100,12 +100,12 @@ def read_numbers(text: str) -> list[int]:
 
 
 def read_words(text: str) -> list[str]:
-    """`a,b` as a list; an empty text is an empty list."""
+    """Reads `a,b` as a list; an empty text is an empty list."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def read_range(text: str) -> tuple[int, int] | None:
-    """`3-200` as two numbers; None of an empty text. Raises ValueError."""
+    """Reads `3-200` as two numbers; None if the text is empty. Raises ValueError."""
     if not text:
         return None
     least, dash, most = text.partition("-")
@@ -115,7 +115,8 @@ def read_range(text: str) -> tuple[int, int] | None:
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """`placement=device` and `max_batch_delay=5` as keys with values. Raises ValueError."""
+    """Reads `placement=device` and `max_batch_delay=5` as keys with values. Raises
+    ValueError."""
     settings = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -138,7 +139,7 @@ def measure_all(plans: Sequence[Plan]) -> list[Measurement | Skipped]:
 
 
 def publish(out: Path, table: Table, content: report.Content) -> None:
-    """Shows the table and writes it, as Markdown, beside the figures."""
+    """Shows the table and writes it as Markdown next to the figures."""
     shown = report.to_rich(table)
     wide = Console(width=max(console.width, _WIDEST))
     wide.width = max(console.width, wide.measure(shown).maximum)
@@ -150,7 +151,7 @@ def publish(out: Path, table: Table, content: report.Content) -> None:
 
 
 def publish_plot(path: Path | None, charts: Sequence[Chart]) -> None:
-    """Draws the picture where one is wanted."""
+    """Draws the chart if one is wanted."""
     if path is None:
         return
     plots.draw(charts, path)
@@ -158,6 +159,6 @@ def publish_plot(path: Path | None, charts: Sequence[Chart]) -> None:
 
 
 def check_plot(path: Path | None) -> None:
-    """Raises PlotError where a picture is wanted that could not be drawn in the end."""
+    """Raises PlotError early if a wanted chart could not be drawn."""
     if path is not None:
         plots.load_figure()

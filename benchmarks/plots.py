@@ -24,11 +24,11 @@ class Chart:
 
 
 class PlotError(ValueError):
-    """The picture cannot be drawn; the message says what to do."""
+    """The chart cannot be drawn; the message says what to do."""
 
 
 def load_figure() -> Any:
-    """matplotlib's class. Raises PlotError where matplotlib is missing."""
+    """matplotlib's class. Raises PlotError if matplotlib is missing."""
     try:
         from matplotlib.figure import (  # type: ignore[import-not-found, unused-ignore]
             Figure,
@@ -41,9 +41,9 @@ def load_figure() -> Any:
 
 
 def draw(charts: Sequence[Chart], path: Path) -> None:
-    """Draws the charts beside each other; the path's ending names the format.
+    """Draws the charts side by side; the path's ending names the format.
 
-    Raises PlotError where matplotlib is missing.
+    Raises PlotError if matplotlib is missing.
     """
     width, height = _INCHES
     size = (width * len(charts), height)

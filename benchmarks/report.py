@@ -61,7 +61,7 @@ def save(out: Path, content: Content) -> None:
 
 
 def to_json(value: Any) -> Any:
-    """Dataclasses as objects, paths as text, what is no number as null."""
+    """Dataclasses as objects, paths as text, numbers that are not finite as null."""
     if is_dataclass(value) and not isinstance(value, type):
         return to_json(asdict(value))
     if isinstance(value, Mapping):
@@ -74,7 +74,7 @@ def to_json(value: Any) -> Any:
 
 
 def describe_machine() -> dict[str, Any]:
-    """What figures depend on."""
+    """The machine, on which the figures depend."""
     return {
         "processor": _read_processor(),
         "cores": len(os.sched_getaffinity(0)),

@@ -81,7 +81,7 @@ def caption(
         ),
     ] = False,
     requests_in_flight: Annotated[
-        int, typer.Option(help="Requests under way at the most.", min=1, max=256)
+        int, typer.Option(help="The most requests under way.", min=1, max=256)
     ] = 8,
     attempts: Annotated[
         int, typer.Option(help="How often to send a request before giving up.", min=1)
@@ -93,7 +93,7 @@ def caption(
         int, typer.Option(help="Threads that decode; 0 for one per core.", min=0)
     ] = 2,
     memory_limit_mb: Annotated[
-        int, typer.Option(help="With --mode single: MiB of frames at the most.", min=1)
+        int, typer.Option(help="With --mode single: the most MiB of frames.", min=1)
     ] = 4096,
     overwrite: Annotated[
         bool,
@@ -103,7 +103,7 @@ def caption(
         ),
     ] = False,
 ) -> None:
-    """Caption videos. A run that was stopped goes on when the same command is given again."""
+    """Caption videos. To continue a run that was stopped, repeat the command."""
     with (
         _errors(),
         Server(

@@ -20,7 +20,7 @@ from clients.videos import Video
 
 @dataclass(frozen=True)
 class Job:
-    """What shall be captioned, how, and where to."""
+    """What to caption, how, and where to."""
 
     videos: Sequence[Video]
     plan: Plan
@@ -33,7 +33,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job."""
+    """The result of a job."""
 
     summary: Summary
     #: One sentence for each video that is broken.
@@ -43,7 +43,7 @@ class Outcome:
 def run_job(job: Job, server: Server, report: Report) -> Outcome:
     """Captions what is missing and writes all files.
 
-    Raises ClientError; what has been answered until then is in the journal.
+    Raises ClientError; the journal keeps the answers so far.
     """
     existing = job.plan.find_existing()
     if existing and not job.is_overwrite and not job.plan.journal.exists():
@@ -70,7 +70,7 @@ def run_job(job: Job, server: Server, report: Report) -> Outcome:
 
 
 def _describe(job: Job, reading: Reading, server: Server) -> dict[str, object]:
-    """Everything that makes captions other ones."""
+    """Everything on which captions depend."""
     return {
         "url": server.url,
         "every": asdict(reading.every),

@@ -37,7 +37,7 @@ class Sending:
     mode: Mode = Mode.STREAM_PREBATCH
     prebatch: Prebatch = Prebatch()
     requests_in_flight: int = 8
-    #: Of the frames of one video, where a mode reads it as a whole.
+    #: Bytes of one video's frames, where a mode reads it as a whole.
     memory_limit_bytes: int = 4 << 30
 
 
@@ -53,7 +53,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class End:
-    """A video has been read to its end, or to where it is broken."""
+    """The end of a video, or the place where it is broken."""
 
     video: int
     end_s: float
@@ -62,7 +62,7 @@ class End:
 
 @dataclass(frozen=True)
 class Done:
-    """What an earlier run has got already."""
+    """What an earlier run did."""
 
     #: Captions by video.
     frames: Mapping[int, int] = field(default_factory=dict)
@@ -71,13 +71,13 @@ class Done:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did, without what an earlier one had done."""
+    """What a run did, without earlier ones."""
 
     videos: int
     frames: int
     requests: int
     seconds: float
-    #: Of them spent in decoding, scaling and packing; the server is asked meanwhile.
+    #: Seconds of decoding, scaling and packing; the server is asked meanwhile.
     decode_s: float
 
 
@@ -91,9 +91,9 @@ def caption_video(
     reading: Reading,
     sending: Sending,
 ) -> tuple[list[str], Summary]:
-    """The captions of one video and what they took, without files or a progress bar.
+    """Captions one video, without files or a progress bar.
 
-    Raises VideoError where it is broken.
+    Raises VideoError if it is broken.
     """
     captions: list[str] = []
 
@@ -118,10 +118,10 @@ class Captioner:
     def run(
         self, videos: Sequence[Video], report: Report, done: Done = Done()
     ) -> Summary:
-        """Captions all videos, but for what is done, and reports in the order of frames.
+        """Captions all videos except what is done, and reports in the order of frames.
 
-        A video that is broken ends where it is broken, and the others follow. Raises
-        ServerError and MemoryLimitError, and what `report` raises.
+        A broken video ends where it is broken, and the others follow. Raises ServerError
+        and MemoryLimitError, and what `report` raises.
         """
         began = time.perf_counter()
         frames = requests = 0
@@ -150,7 +150,7 @@ class _Work:
     stopping: threading.Event
 
     def list_events(self) -> Iterator[tuple[Batch | End, float]]:
-        """Each with the share of all videos' bytes that is behind it."""
+        """Batches and ends, each with the share of all videos' bytes before it."""
         total = sum(video.size_bytes for video in self.videos) or 1
         behind = 0
         for number, video in enumerate(self.videos):
@@ -197,7 +197,7 @@ _Ordered = tuple[End | Batch, float, Future[list[str]] | None]
 
 
 class _Pipeline:
-    """A reader that is as many batches ahead as there are slots, and the senders."""
+    """A reader that stays ahead by as many batches as there are slots, and the senders."""
 
     def __init__(
         self,

@@ -8,11 +8,11 @@ class ClientError(Exception):
 
 
 class VideoError(ClientError):
-    """No such video, or one that cannot be read to its end."""
+    """A video does not exist, or cannot be read to its end."""
 
 
 class ServerError(ClientError):
-    """The server refused, or did not answer often enough."""
+    """The server refused, or every attempt failed."""
 
 
 class OutputError(ClientError):
@@ -20,4 +20,4 @@ class OutputError(ClientError):
 
 
 class MemoryLimitError(ClientError):
-    """A video does not fit into the memory that it was given."""
+    """A video does not fit into its memory limit."""

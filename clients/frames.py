@@ -33,7 +33,7 @@ _MISSING_S = 1.0
 
 @dataclass(frozen=True)
 class Size:
-    """Of a frame, in pixels."""
+    """The size of a frame, in pixels."""
 
     height: int
     width: int
@@ -41,7 +41,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Every:
-    """Which frames are taken: each so-many-th, or the first one in each so many seconds."""
+    """Which frames are taken: every n-th, or the first one in every stretch of `seconds`."""
 
     frames: int = 1
     seconds: float | None = None
@@ -78,7 +78,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture of a video."""
+    """One image of a video."""
 
     #: Its number among all frames of the video, from 0.
     index: int
@@ -108,8 +108,8 @@ class FrameReader:
         self._scale = VideoReformatter()
 
     def read(self, skip: int = 0) -> Iterator[Frame]:
-        """The frames that are wanted, but for so many at the beginning. What has been read
-        before a broken place is good."""
+        """The wanted frames, without the first `skip`. Frames before a broken place are
+        good."""
         try:
             with av.open(self.video.path) as container:
                 yield from self._read(container, skip)
@@ -144,7 +144,8 @@ class FrameReader:
         self._check_end(stated_s)
 
     def _follow(self, frame: Any, stream: Any, start_s: float) -> float:
-        """The frame's time; raw streams have none, there one frame follows the other."""
+        """The frame's time. Raw streams have no times; there, each frame follows the last
+        one."""
         time_s = self.end_s
         if frame.pts is not None:
             time_s = max(0.0, float(frame.pts * frame.time_base) - start_s)
@@ -195,7 +196,7 @@ class FrameReader:
 
 @dataclass(frozen=True)
 class Orientation:
-    """How a stored picture becomes upright: first transposed, then mirrored."""
+    """How a stored frame becomes upright: first transposed, then mirrored."""
 
     is_transposed: bool = False
     is_mirrored: bool = False
@@ -203,7 +204,7 @@ class Orientation:
 
     @classmethod
     def of(cls, frame: Any) -> Orientation:
-        """As the frame's display matrix says; a picture without one is upright."""
+        """Reads the frame's display matrix; a frame without one is upright."""
         matrix = frame.side_data.get(SideDataType.DISPLAYMATRIX)
         if matrix is None:
             return cls()
@@ -214,11 +215,11 @@ class Orientation:
         return cls(is_mirrored=a < 0, is_upside_down=d < 0)
 
     def turn(self, size: Size) -> Size:
-        """The upright size of a stored picture, or the other way round."""
+        """The upright size of a stored frame, or the other way round."""
         return Size(size.width, size.height) if self.is_transposed else size
 
     def apply(self, pixels: Pixels) -> Pixels:
-        """The picture upright."""
+        """Turns the frame upright."""
         if self.is_transposed:
             pixels = pixels.swapaxes(0, 1)
         if self.is_mirrored:
@@ -227,11 +228,11 @@ class Orientation:
 
 
 def choose_filter(source: Size, target: Size) -> Interpolation:
-    """What scales best at its price.
+    """The best filter for its cost.
 
-    From twice the size on, averages are as good as a cubic filter, which takes three times as
-    long. Without FULL_CHR_H_INT swscale writes RGB with half the colours across, which can be
-    seen in small pictures.
+    If the source is twice as large or more, averages are as good as a cubic filter, which
+    takes three times as long. Without FULL_CHR_H_INT swscale writes RGB with half the
+    colours across, which shows in small frames.
     """
     is_much_smaller = 2 * target.height <= source.height and (
         2 * target.width <= source.width
@@ -241,7 +242,7 @@ def choose_filter(source: Size, target: Size) -> Interpolation:
 
 
 def _find_stated_length(container: Any, stream: Any) -> float:
-    """Seconds that the file itself says its pictures last; 0 if it does not say."""
+    """How many seconds the video lasts according to the file; 0 if it does not say."""
     if container.format.name.startswith("mov,mp4") and stream.duration:
         return float(stream.duration * stream.time_base)
     # Matroska's are in a tag; other formats' lengths are libav's guess.

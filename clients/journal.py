@@ -24,13 +24,13 @@ Origin = Mapping[str, Any]
 
 
 class Journal:
-    """One line that says what was asked for, then one line for each answer and each end."""
+    """A line with what was asked for, then a line for each answer and each end."""
 
     def __init__(self, path: Path, origin: Origin, *, is_restart: bool = False) -> None:
         """Opens or begins it.
 
-        Raises OutputError where it cannot be written, where another run writes it, and, but
-        for a restart, where it was begun for something else.
+        Raises OutputError if it cannot be written, if another run writes it, or if it was
+        begun for something else, unless this is a restart.
         """
         self.path = path
         self._starts: dict[int, int] = {}
@@ -55,21 +55,21 @@ class Journal:
 
     @property
     def done(self) -> Done:
-        """What need not be asked again."""
+        """What an earlier run has answered."""
         return Done(dict(self._counts), frozenset(self._ended))
 
     @property
     def errors(self) -> list[str]:
-        """What is wrong with the videos that are broken."""
+        """One sentence for each broken video."""
         return [self._errors[video] for video in sorted(self._errors)]
 
     def append(self, event: Answer | End) -> None:
-        """Writes it down before it returns."""
+        """Writes an event before it returns."""
         self._note(event, self._file.seek(0, os.SEEK_END))
         self._write(asdict(event))
 
     def read(self, video: int) -> Iterator[Answer | End]:
-        """What stands there of one video."""
+        """The events of one video."""
         if video not in self._starts:
             return
         with self.path.open("rb") as file:
@@ -81,7 +81,7 @@ class Journal:
                 yield event
 
     def remove(self) -> None:
-        """The captions are where they belong."""
+        """Deletes the journal once the output is complete."""
         self.path.unlink()
 
     def _recover(self, origin: Any, is_restart: bool) -> None:
@@ -144,7 +144,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _read_whole_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
-    """Each line's end and content, up to the first that is not whole."""
+    """Each line's end and content, up to the first incomplete one."""
     file.seek(0)
     end = 0
     for line in file:

@@ -27,11 +27,11 @@ class Plan:
 
 
 def plan_files(videos: Sequence[Video], name: str, kind: Format | None) -> Plan:
-    """One file for all videos as JSON lines; for subtitles one per video, of several in a
-    folder.
+    """JSON lines go into one file for all videos, subtitles into one file per video, in a
+    folder if there are several.
 
-    A name with a slash at its end is a folder, also where there is none yet. Without a kind
-    the suffix says it. Raises OutputError where that cannot be.
+    A name that ends with a slash is a folder, even if it does not exist yet. Without a
+    kind, the suffix decides. Raises OutputError for a contradiction.
     """
     output = Path(name)
     is_folder = name.endswith("/") or output.is_dir()
@@ -59,7 +59,7 @@ def plan_files(videos: Sequence[Video], name: str, kind: Format | None) -> Plan:
 
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
-    """Writes a file beside it and puts it into its place; raises OutputError."""
+    """Writes a file next to its place and moves it there. Raises OutputError."""
     temporary = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

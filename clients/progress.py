@@ -14,7 +14,7 @@ from clients.captioner import Answer, End, Report
 
 @contextmanager
 def show_progress(console: Console) -> Iterator[Report]:
-    """A bar that moves with each answer; nothing where nobody looks."""
+    """A bar that moves with each answer; nothing if this is not a terminal."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn()),
         *(TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()),

@@ -41,11 +41,11 @@ class Patience:
 
 
 class Stopped(Exception):
-    """Nobody waits for the answer any more."""
+    """The run ends, so nobody waits for the answer."""
 
 
 class Server:
-    """Used by several threads, each with a connection of its own that is kept open."""
+    """A stack. Several threads can use it, each with its own open connection."""
 
     def __init__(
         self,
@@ -70,11 +70,12 @@ class Server:
         self._pool.close()
 
     def stop(self) -> None:
-        """Sends nothing any more; what waits for another attempt ends with Stopped."""
+        """Sends nothing more. Attempts that wait raise Stopped."""
         self._stopping.set()
 
     def find_input(self) -> Size:
-        """What the captioning model takes; raises ServerError if it says nothing of that."""
+        """The image size of the captioning model. Raises ServerError if the server does not
+        say."""
         tasks = self._ask("GET", "/tasks", ())
         try:
             inputs = {task["task"]: task.get("input") for task in tasks}
@@ -102,7 +103,7 @@ class Server:
         return [str(caption) for caption in captions]
 
     def _ask(self, method: str, path: str, body: Body) -> Any:
-        """The answer's JSON, of as many attempts as it takes and is allowed."""
+        """The answer's JSON, from the first attempt that succeeds."""
         trouble = ""
         for attempt in range(1, self._patience.attempts + 1):
             if self._stopping.is_set():
@@ -157,7 +158,7 @@ class Server:
         return answer, content
 
     def _read(self, answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-        """The whole content. The timeout of urllib3 is for each piece, the deadline for all."""
+        """The whole content. urllib3's time-out applies to each piece, the deadline to all."""
         content = bytearray()
         while piece := answer.read1(65536):
             content += piece
@@ -177,7 +178,7 @@ class Server:
 
 
 def choose_delay(attempt: int) -> float:
-    """Seconds to wait after so many attempts: twice as long each time, and by chance up to a
+    """Seconds to wait after each attempt: twice as long as before, and by chance up to a
     half shorter, so that clients that failed together do not come back together."""
     longest_s: float = min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** (attempt - 1))
     return longest_s * random.uniform(0.5, 1)
@@ -192,7 +193,7 @@ def _read_retry_after(answer: urllib3.BaseHTTPResponse) -> float:
 
 
 def _read_problem(answer: urllib3.BaseHTTPResponse, content: bytes) -> str:
-    """What the server says of its refusal, else the status alone."""
+    """What the server says about its refusal, or just the status."""
     try:
         problem = json.loads(content)
         detail = problem.get("detail") or problem.get("title")

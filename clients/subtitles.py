@@ -45,7 +45,7 @@ def render(kind: Format, video: str, events: Iterable[Answer | End]) -> Iterator
 
 
 def join_cues(events: Iterable[Answer | End]) -> Iterator[Cue]:
-    """One cue for as long as the caption stays the same; none where it is empty.
+    """One cue for as long as the caption stays the same; none for an empty caption.
 
     A cue lasts until the next frame that has a caption, the last one until the video's end.
     """

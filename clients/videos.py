@@ -18,7 +18,7 @@ SUFFIXES = frozenset(
 
 @dataclass(frozen=True)
 class Video:
-    """A file, and what would tell that it has changed."""
+    """A file, with its size and time of change."""
 
     path: Path
     #: Below the folder that was named; the file's name where it was named itself.
@@ -28,15 +28,15 @@ class Video:
 
     @property
     def name(self) -> str:
-        """As the user sees it."""
+        """The path, as the user wrote it."""
         return self.path.as_posix()
 
 
 def find_videos(arguments: Sequence[str]) -> list[Video]:
-    """The videos of all arguments in their order, those of a folder or pattern sorted, none
-    twice.
+    """The videos of all arguments in their order, each once; those of a folder or pattern
+    are sorted.
 
-    Raises VideoError for an argument that means no video.
+    Raises VideoError for an argument without a video.
     """
     found: dict[Path, Video] = {}
     for argument in arguments:
@@ -48,7 +48,7 @@ def find_videos(arguments: Sequence[str]) -> list[Video]:
 
 
 def _expand(argument: str) -> Iterator[tuple[Path, Path]]:
-    """Path and relative path of each video; raises VideoError where there is none."""
+    """Path and relative path of each video. Raises VideoError if there is none."""
     path = Path(argument)
     if path.is_file():
         return iter([(path, Path(path.name))])

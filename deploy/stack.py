@@ -26,7 +26,8 @@ from deploy import statefiles
 ROOT = Path(__file__).parents[1]
 
 DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS = 7777, 8888, 9999, 8081, 8082
-_PORTS = (DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS, 7070, 7071)
+EXPORTER = 8083
+_PORTS = (DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS, EXPORTER, 7070, 7071)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
 #: What nginx/tls.conf calls the certificate and its key.

@@ -1,13 +1,15 @@
-"""Runs beside the stack: heals TorchServe's models and keeps the logs within their
-limits.
+"""Runs beside the stack: heals TorchServe's models, keeps the logs within their limits
+and serves the metrics of `deploy.exporter`.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from contract import variables
+from deploy import exporter, stack
 from deploy.rotation import rotate_forever
 from torchserve_backend import catalog, display, preparation, registrar
 from torchserve_backend.management import Management
@@ -18,6 +20,10 @@ def main() -> None:
     run = variables.find_run()
     assert run, f"{variables.RUN_DIR.name} is not set"
     threading.Thread(target=rotate_forever, args=(run / "logs",), daemon=True).start()
+    running = stack.read(run)
+    if running:
+        with suppress(OSError):  # models are healed even where the port is taken
+            exporter.serve(run, stack.EXPORTER + running.port_offset)
     models = catalog.load(
         Path(variables.MAP.read()), gpus=None, model=variables.MODEL.read()
     )

@@ -9,8 +9,8 @@ from flask import Flask, Response, g, request
 from contract import variables
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
-from gateway.errors import UnsupportedEncoding, register_error_handlers
-from gateway.observation import make_collectors
+from gateway.errors import register_error_handlers
+from gateway.observation import States
 from gateway.routes import (
     captioning,
     classification,
@@ -27,7 +27,7 @@ from gateway.telemetry import Telemetry, register_telemetry
 from gateway.text.langid import Identifier
 from gateway.text.readers import Readers
 from gateway.text.translator import Translator
-from gateway.transport import bodies
+from gateway.transport.bodies import register_bodies
 from gateway.transport.caller import read_request_id
 from gateway.transport.connection import register_reading
 from gateway.transport.refusal import Refusal
@@ -47,18 +47,17 @@ def create_app(
     """The application that Gunicorn serves; tests pass parts of their own."""
     settings = settings or read_settings()
     models = models or catalog.load(settings.map, gpus=None, model=settings.model)
+    telemetry = Telemetry(models.languages, models.tasks)
     if backend is None and settings.backend == "embedded":
-        models, backend = _embed(models)
+        models, backend = _embed(models, telemetry)
     backend = backend or _connect(settings)
     admission = Admission(backend, models.models, _find_board(settings))
-    collectors = make_collectors(models, admission)
-    telemetry = Telemetry(models.languages, collectors, models.tasks)
     app = _make_flask()
     register_reading(app)
     _register_request_id(app)
-    register_telemetry(app, telemetry)
+    register_telemetry(app, telemetry, States(models, admission))
     register_error_handlers(app)
-    _register_bodies(app, settings)
+    register_bodies(app, settings)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
@@ -100,12 +99,12 @@ def _make_flask() -> Flask:
     return app
 
 
-def _embed(models: Catalog) -> tuple[Catalog, Backend]:
+def _embed(models: Catalog, telemetry: Telemetry) -> tuple[Catalog, Backend]:
     """The models in this process. Nothing else needs the handlers' libraries."""
     from gateway.embedded.backend import EmbeddedBackend, share
 
     shared = share(models)
-    return shared, EmbeddedBackend(shared.models)
+    return shared, EmbeddedBackend(shared.models, telemetry.registry)
 
 
 def _register_request_id(app: Flask) -> None:
@@ -119,17 +118,3 @@ def _register_request_id(app: Flask) -> None:
     def answer_request_id(response: Response) -> Response:
         response.headers["X-Request-ID"] = g.request_id
         return response
-
-
-def _register_bodies(app: Flask, settings: Settings) -> None:
-    """Every body but an upload is read before its route is asked, which finds it unpacked."""
-
-    @app.before_request
-    def read_body() -> None:
-        environ = request.environ
-        encoding = environ.get("HTTP_CONTENT_ENCODING", "")
-        if request.blueprint in catalog.VISION:  # these read it piece by piece
-            if encoding not in ("", "identity"):
-                raise UnsupportedEncoding("Expected images as they are.", "identity")
-            return
-        bodies.take(environ, settings)

@@ -25,7 +25,6 @@ from gateway.transport.sending import is_readable
 from torchserve_backend.management import (
     Management,
     ManagementError,
-    Registered,
     prediction_path,
     read_key,
 )
@@ -62,6 +61,17 @@ def write_row(content: Mapping[str, Any]) -> Row:
     return Row(json.dumps(content).encode(), "application/json")
 
 
+@dataclass(frozen=True)
+class ModelState:
+    """What a backend says of a model that it has."""
+
+    #: Whether somebody answers for it.
+    is_ready: bool
+    batch_size: int
+    #: Rows that wait in the backend, behind the gateway's own queue.
+    queued_rows: int
+
+
 class Backend(Protocol):
     """Where rows are answered; safe to share among greenlets."""
 
@@ -72,7 +82,7 @@ class Backend(Protocol):
         Raises Overloaded, NotReady, DeadlineExceeded or RowProblem.
         """
 
-    def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """What is known of each model; None for one that cannot be asked."""
 
 
@@ -94,7 +104,7 @@ class TorchServeBackend:
         self._key_file = key_file
         self._key = ""
         self._free = threading.BoundedSemaphore(connections)
-        self._states: dict[str, tuple[float, Registered | None]] = {}
+        self._states: dict[str, tuple[float, ModelState | None]] = {}
         self._looking = threading.Lock()
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
@@ -108,7 +118,7 @@ class TorchServeBackend:
         finally:
             self._free.release()
 
-    def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """What TorchServe says of each model, at most a second old; None for one that is
         not registered or when TorchServe does not answer."""
         with self._looking:  # one looks, all others use what it has seen
@@ -119,12 +129,16 @@ class TorchServeBackend:
             self._states |= {name: (until, state) for name, state in seen.items()}
             return {name: self._states[name][1] for name in models}
 
-    def _describe(self, models: Sequence[str]) -> dict[str, Registered | None]:
+    def _describe(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Asks no further once TorchServe has not answered: each time-out is seconds."""
-        states: dict[str, Registered | None] = dict.fromkeys(models)
+        states: dict[str, ModelState | None] = dict.fromkeys(models)
         with suppress(ManagementError):
             for name in models:
-                states[name] = self._management.describe(name)
+                found = self._management.describe(name)
+                if found:
+                    states[name] = ModelState(
+                        found.is_ready, found.batch_size, found.pending_requests
+                    )
         return states
 
     def _predict(self, model: str, row: Row, deadline: float) -> dict[str, Any]:

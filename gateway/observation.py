@@ -1,35 +1,18 @@
 """Prometheus gauges that are read at each scrape: the state of languages, tasks and
-queues, and the memory of the stack's processes and GPUs.
+queues.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 
-import psutil
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from contract import variables
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import Backend
 from torchserve_backend.catalog import Catalog
-from torchserve_backend.devices import measure_gpu_memory
-
-#: TorchServe's children that hold the models are shown apart from it.
-_TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
-
-
-def make_collectors(catalog: Catalog, admission: Admission) -> tuple[Collector, ...]:
-    """All collectors; that of the processes only where `python -m deploy` has started us."""
-    run = variables.find_run()
-    processes = (_Processes(run),) if run else ()
-    return (_States(catalog, admission), *processes, _Gpus())
 
 
 def find_ready(catalog: Catalog, backend: Backend) -> dict[str, bool]:
@@ -54,7 +37,9 @@ def find_ready_tasks(catalog: Catalog, backend: Backend) -> dict[str, bool]:
     }
 
 
-class _States(Collector):
+class States(Collector):
+    """The state of all models, as the backend and the gateway's own queue tell it."""
+
     def __init__(self, catalog: Catalog, admission: Admission) -> None:
         self._catalog = catalog
         self._backend = admission.backend
@@ -96,70 +81,6 @@ class _States(Collector):
         names = [model.name for model in self._catalog.models]
         for name, state in self._backend.states(names).items():
             if state:
-                queued.add_metric([name], state.pending_requests)
+                queued.add_metric([name], state.queued_rows)
                 batch_size.add_metric([name], state.batch_size)
         yield from (queued, batch_size)
-
-
-class _Processes(Collector):
-    """The process groups that `deploy.launch` has recorded in the run directory."""
-
-    def __init__(self, run: Path) -> None:
-        self._run = run
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        memory = GaugeMetricFamily(
-            "babelgate_memory_bytes",
-            "Resident memory of a program's processes; shared pages count in each.",
-            labels=["program"],
-        )
-        started = GaugeMetricFamily(
-            "babelgate_start_time_seconds",
-            "Unix time at which a program was started last.",
-            labels=["program"],
-        )
-        programs: dict[int, str] = {}
-        for record in sorted(self._run.glob("*.group")):
-            with suppress(OSError, ValueError, LookupError, TypeError):  # torn
-                launched = json.loads(record.read_text())
-                group, since = int(launched["group"]), float(launched["since"])
-                programs[group] = record.stem
-                started.add_metric([record.stem], since)
-        for program, size in _measure_memory(programs).items():
-            memory.add_metric([program], size)
-        yield from (memory, started)
-
-
-def _measure_memory(programs: dict[int, str]) -> dict[str, int]:
-    """Resident bytes by program, given the programs' process groups."""
-    sizes: dict[str, int] = {}
-    for process in psutil.process_iter():
-        with suppress(ProcessLookupError, psutil.Error):
-            group = os.getpgid(process.pid)
-            if group not in programs:
-                continue
-            is_worker = (
-                programs[group] == _TORCHSERVE
-                and process.pid != group
-                and process.name() != _JAVA
-            )
-            program = _WORKERS if is_worker else programs[group]
-            size = process.memory_info().rss
-            sizes[program] = sizes.get(program, 0) + size
-    return sizes
-
-
-class _Gpus(Collector):
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        used = GaugeMetricFamily(
-            "babelgate_gpu_memory_used_bytes",
-            "Memory of a GPU that is taken, by whatever program.",
-            labels=["gpu"],
-        )
-        total = GaugeMetricFamily(
-            "babelgate_gpu_memory_bytes", "Memory that a GPU has.", labels=["gpu"]
-        )
-        for gpu in measure_gpu_memory():
-            used.add_metric([gpu.index], gpu.used_bytes)
-            total.add_metric([gpu.index], gpu.total_bytes)
-        yield from (used, total)

@@ -21,8 +21,6 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from contract.tasks import TRANSLATION
-
 #: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
 #: at the most where service levels are promised, from 50 ms to 3 s.
 BUCKETS = (
@@ -38,17 +36,13 @@ _STATUSES = (200, 429, 500, 503, 504)
 
 class Telemetry:
     """The metrics of one process; `render` adds up those of all of them and looks up the
-    collectors' once."""
+    collector's once."""
 
     def __init__(
-        self,
-        languages: Sequence[str] = (),
-        collectors: Sequence[Collector] = (),
-        tasks: Iterable[str] = (),
+        self, languages: Sequence[str] = (), tasks: Iterable[str] = ()
     ) -> None:
-        self._registry = CollectorRegistry()
-        self._collectors = collectors
-        counter = partial(Counter, registry=self._registry)
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, registry=self.registry)
         self.requests = counter(
             "babelgate_requests",
             "Requests answered, by route and status.",
@@ -59,7 +53,7 @@ class Telemetry:
             "Seconds from a request's arrival to its answer, by route.",
             ["route"],
             buckets=BUCKETS,
-            registry=self._registry,
+            registry=self.registry,
         )
         self.translations = counter(
             "babelgate_translation_requests",
@@ -79,7 +73,7 @@ class Telemetry:
             "Images, and frames of arrays, that were answered, by task.",
             ["task"],
         )
-        self.marked = counter(
+        self.placeholders = counter(
             "babelgate_marked_sentences",
             "Sentences with placeholders or tags, by whether the model has kept them all.",
             ["outcome"],
@@ -97,28 +91,27 @@ class Telemetry:
         self.requests.labels(route, status).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def count_marked(self, *, is_kept: bool) -> None:
-        """Counts a sentence with marks in it."""
-        self.marked.labels("kept" if is_kept else "lost").inc()
+    def count_placeholders(self, *, is_kept: bool) -> None:
+        """Counts a sentence with placeholders in it."""
+        self.placeholders.labels("kept" if is_kept else "lost").inc()
 
     def count_texts(self, target: str, texts: tuple[str, ...]) -> None:
         """Counts what has been translated into a served language."""
         self.texts.labels(target).inc(len(texts))
         self.characters.labels(target).inc(sum(map(len, texts)))
 
-    def render(self) -> bytes:
+    def render(self, collector: Collector) -> bytes:
         """The metrics of all worker processes in Prometheus' text format."""
         page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
-            page.register(self._registry)
-        for collector in self._collectors:
-            page.register(collector)
+            page.register(self.registry)
+        page.register(collector)
         return generate_latest(page)
 
 
-def register_telemetry(app: Flask, telemetry: Telemetry) -> None:
+def register_telemetry(app: Flask, telemetry: Telemetry, collector: Collector) -> None:
     """Times and counts every request and serves `GET /metrics`."""
 
     @app.before_request
@@ -130,11 +123,8 @@ def register_telemetry(app: Flask, telemetry: Telemetry) -> None:
         route = request.url_rule.rule if request.url_rule else "none"
         seconds = time.perf_counter() - g.started
         telemetry.count_request(route, response.status_code, seconds)
-        if request.blueprint == TRANSLATION:
-            target = g.get("target", NO_TARGET)
-            telemetry.translations.labels(target, response.status_code).inc()
         return response
 
     @app.get("/metrics")
     def metrics() -> Response:
-        return Response(telemetry.render(), content_type=CONTENT_TYPE_LATEST)
+        return Response(telemetry.render(collector), content_type=CONTENT_TYPE_LATEST)

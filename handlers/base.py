@@ -15,29 +15,36 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
+from pydantic import BaseModel, ValidationError
+
 import contract.rows
+from contract.faults import list_faults
 from contract.problems import CONTENT_TYPE, title, write_problem
 from handlers.engine.errors import DeviceFault
 from handlers.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
-#: Batches whose times say what a row needs at least.
+#: Recent batches, whose shortest time is what a row needs at least.
 _RECENT_BATCHES = 16
 #: A row that has waited longer was sent by somebody with another clock.
-_LONGEST_WAIT_MS = 3_600_000
-#: What TorchServe calls a request's body, and that of a form.
+_LONGEST_WAIT_S = 3600
+#: TorchServe's names for a request's body, and for a form's.
 _BODY = ("body", "data")
 
 
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
 class TaskError(Exception):
-    """Why one row has no result; the row's client gets it as a problem document, in which
-    `members` are further fields."""
+    """Why a row has no result. Its client gets a problem document with `members` as further
+    fields."""
 
     def __init__(
         self, status: HTTPStatus, slug: str, detail: str, **members: int
@@ -49,7 +56,7 @@ class TaskError(Exception):
         self.members = members
 
     def to_document(self) -> dict[str, Any]:
-        """What the row's client gets."""
+        """The problem document."""
         return write_problem(self.slug, self.status, self.detail, **self.members)
 
 
@@ -60,9 +67,15 @@ class Row:
     #: Bytes, unless TorchServe has decoded it.
     body: Any
     parameters: Mapping[str, str] = field(default_factory=dict)
+    #: When an answer is too late, and when the gateway sent the row where that is known; in
+    #: seconds of the monotonic clock.
+    deadline: float = math.inf
+    sent_at: float | None = None
+    #: Where `Wanted` finds whether somebody still waits for it.
+    number: str | None = None
 
     def read_json(self) -> Any:
-        """The body's content. Raises TaskError where it is not JSON."""
+        """The body's content. Raises TaskError if it is not JSON."""
         if not isinstance(self.body, bytes | bytearray | str):
             return self.body
         try:
@@ -71,6 +84,29 @@ class Row:
             raise TaskError(
                 HTTPStatus.BAD_REQUEST, "malformed-json", "The body is not JSON."
             ) from error
+
+    def read(self, schema: type[Schema]) -> Schema:
+        """The body as a value. Raises TaskError if it does not fit the schema."""
+        content = self.read_json()
+        if not isinstance(content, dict):
+            raise invalid("expected a JSON object")
+        return _validate(schema, content, is_strict=True)
+
+    def read_parameters(self, schema: type[Schema]) -> Schema:
+        """The parameters as a value. Raises TaskError if they do not fit the schema."""
+        return _validate(schema, self.parameters, is_strict=False)
+
+
+Result = dict[str, Any] | TaskError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch has come to: a result or error per row, in order, and its counts by the
+    names that `torchserve_backend/metrics.yaml` declares."""
+
+    results: list[Result]
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -105,30 +141,24 @@ Item = TypeVar("Item")
 
 
 class TaskHandler(ABC, Generic[Item]):
-    """A task: `setup` loads the model, `parse` reads a row, `run` answers a batch.
+    """A task: `load_model` loads the model, `preprocess` reads a row, `infer` answers a batch.
 
     TorchServe calls `initialize` once and `handle` for every batch; without TorchServe these
-    are `load` and `answer`. A module that TorchServe loads must define exactly one class.
+    are `start` and `answer`. A module that TorchServe loads must define exactly one class.
     """
 
-    #: The batch's metrics by the names that `torchserve_backend/metrics.yaml` declares;
-    #: `run` adds the task's own.
-    statistics: Counter[str]
-    #: When the last of the batch's rows is too late, in seconds of the monotonic clock;
-    #: `run` need not go on after it.
-    latest: float
-
     @abstractmethod
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         """Loads and warms up the model."""
 
     @abstractmethod
-    def parse(self, row: Row) -> Item:
-        """One row as a value. Raises TaskError where it is malformed."""
+    def preprocess(self, row: Row) -> Item:
+        """One row as a value. Raises TaskError if it is malformed."""
 
     @abstractmethod
-    def run(self, items: Sequence[Item]) -> list[dict[str, Any] | TaskError]:
-        """One result or error per item, in order."""
+    def infer(self, items: Sequence[Item], deadline: float) -> Outcome:
+        """One result or error per item, in order, and the task's own counts. It need not go
+        on after `deadline`, in seconds of the monotonic clock: all items are late then."""
 
     def initialize(self, context: Context) -> None:
         """Called by TorchServe in a new worker; READY when it returns."""
@@ -136,7 +166,7 @@ class TaskHandler(ABC, Generic[Item]):
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
         _check_device(options["devices"], gpu)
-        self.load(
+        self.start(
             ModelConfig(
                 directory=Path(options["model_path"]),
                 device="cpu" if gpu is None else "cuda",
@@ -145,84 +175,74 @@ class TaskHandler(ABC, Generic[Item]):
             )
         )
 
-    def load(self, config: ModelConfig) -> None:
+    def start(self, config: ModelConfig) -> None:
         """Makes the handler ready for `answer`."""
-        self.statistics = Counter()
-        self.latest = math.inf
         self._wanted = Wanted()
         self._recent_s: deque[float] = deque(maxlen=_RECENT_BATCHES)
-        self.setup(config)
+        self.load_model(config)
 
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
         """Called by TorchServe with a batch; returns one JSON document per row."""
-        self.statistics = Counter(_count_rows(len(rows), context))
-        deadlines = [_read_deadline(context, i) for i in range(len(rows))]
-        results: list[Any] = [
-            self._drop(
-                deadlines[i], context.get_request_header(i, contract.rows.NUMBER)
-            )
-            for i in range(len(rows))
-        ]
-        waiting = [i for i, error in enumerate(results) if error is None]
-        self.latest = max((deadlines[i] for i in waiting), default=math.inf)
-        answers = self.answer([_read_row(rows[i], context, i) for i in waiting])
-        for i, answer in zip(waiting, answers, strict=True):
-            results[i] = answer
-        _emit(self.statistics, context)
-        return [_encode(result, context, i) for i, result in enumerate(results)]
+        outcome = self.answer(
+            [_read_row(row, context, i) for i, row in enumerate(rows)]
+        )
+        _emit(outcome.counts, context)
+        return [_encode(result, context, i) for i, result in enumerate(outcome.results)]
 
-    def answer(self, rows: Sequence[Row]) -> list[dict[str, Any] | TaskError]:
-        """One result or error per row, in order; whatever is wrong with a row costs that
-        row alone."""
-        results: list[Any] = [self._parse(row) for row in rows]
-        good = [
-            i for i, result in enumerate(results) if not isinstance(result, TaskError)
-        ]
+    def answer(self, rows: Sequence[Row]) -> Outcome:
+        """One result or error per row, in order, and all counts of the batch; whatever is
+        wrong with a row costs that row alone."""
+        counts = Counter(_count_rows(rows))
+        results: list[Any] = [self._drop(row) for row in rows]
+        kept = [i for i, dropped in enumerate(results) if dropped is None]
+        counts["BabelgateDroppedRows"] = len(rows) - len(kept)
+        for i in kept:
+            results[i] = self._preprocess(rows[i])
+        good = [i for i in kept if not isinstance(results[i], TaskError)]
         if good:
             began = time.perf_counter()
-            answers = self._run([results[i] for i in good])
+            latest = max(rows[i].deadline for i in good)
+            outcome = self._infer_in_halves([results[i] for i in good], latest)
             compute_s = time.perf_counter() - began
-            self.statistics["BabelgateComputeMs"] = round(compute_s * 1000)
             self._recent_s.append(compute_s)
-            for i, answer in zip(good, answers, strict=True):
-                results[i] = answer
-        return results
+            counts.update(outcome.counts, BabelgateComputeMs=round(compute_s * 1000))
+            for i, result in zip(good, outcome.results, strict=True):
+                results[i] = result
+        return Outcome(results, counts)
 
-    def _drop(self, deadline: float, number: str | None) -> TaskError | None:
-        """Why a row is not computed: nobody waits for it, or nobody will when even the
-        shortest of the last batches would be done."""
-        is_wanted = self._wanted.has(number)
-        needed_s = min(self._recent_s, default=0.0)
-        if is_wanted and time.monotonic() + needed_s <= deadline:
-            return None
-        self.statistics["BabelgateDroppedRows"] += 1
-        if not is_wanted:
+    def _drop(self, row: Row) -> TaskError | None:
+        """Why a row is not computed, if nobody waits for it, or nobody will by the end of
+        even the shortest recent batch."""
+        if not self._wanted.has(row.number):
             return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody waits for the row.")
+        needed_s = min(self._recent_s, default=0.0)
+        if time.monotonic() + needed_s <= row.deadline:
+            return None
         return TaskError(
             HTTPStatus.GATEWAY_TIMEOUT,
             "deadline",
             "The deadline passed while the row was queued, or comes too soon.",
         )
 
-    def _parse(self, row: Row) -> Item | TaskError:
-        """An error that left `answer` would fail the whole batch."""
+    def _preprocess(self, row: Row) -> Item | TaskError:
+        """Reads a row. An error must not leave `answer`, because it would fail the whole
+        batch."""
         try:
-            return self.parse(row)
+            return self.preprocess(row)
         except TaskError as error:
             return error
         except Exception as error:
             log.error("reading a row failed with %s", type(error).__name__)
             return _internal("This row could not be read.")
 
-    def _run(self, items: list[Item]) -> list[dict[str, Any] | TaskError]:
-        """Runs a batch; where it breaks as a whole, its halves run, and so on, so that only
-        the row that breaks it is lost. The error's text may quote the user's and is not
-        logged."""
+    def _infer_in_halves(self, items: list[Item], deadline: float) -> Outcome:
+        """Runs a batch. If it fails, its halves run, and so on, so only the row that breaks
+        it is lost. The error's text may quote the user's and is not logged."""
         try:
-            answers = self.run(items)
-            if len(answers) != len(items):
-                raise RuntimeError("not one answer per row")
-            return answers
+            outcome = self.infer(items, deadline)
+            if len(outcome.results) != len(items):
+                raise RuntimeError("not one result per row")
+            return outcome
         except DeviceFault as error:
             first_line = str(error).partition("\n")[0]
             log.critical("the device failed, this worker ends: %s", first_line)
@@ -232,9 +252,12 @@ class TaskHandler(ABC, Generic[Item]):
                 "a batch of %d rows failed with %s", len(items), type(error).__name__
             )
         half = len(items) // 2
-        if half:
-            return self._run(items[:half]) + self._run(items[half:])
-        return [_internal("The model failed on this row.")]
+        if not half:
+            return Outcome([_internal("The model failed on this row.")], {})
+        first = self._infer_in_halves(items[:half], deadline)
+        second = self._infer_in_halves(items[half:], deadline)
+        counts = Counter(first.counts) + Counter(second.counts)
+        return Outcome(first.results + second.results, counts)
 
 
 def find_handler(task: str) -> type[TaskHandler[Any]]:
@@ -248,13 +271,30 @@ def find_handler(task: str) -> type[TaskHandler[Any]]:
     return found
 
 
+def invalid(detail: str) -> TaskError:
+    """For a row that asks for something that the task cannot do."""
+    return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
+
+
+def _validate(
+    schema: type[Schema], content: Mapping[str, Any], *, is_strict: bool
+) -> Schema:
+    try:
+        return schema.model_validate(content, strict=is_strict)
+    except ValidationError as error:
+        faults = list_faults(
+            error.errors(include_url=False), schema.model_json_schema()
+        )
+        said = "; ".join(f"{field}: {fault}" for field, fault in faults.items())
+        raise invalid(said) from error
+
+
 def _internal(detail: str) -> TaskError:
     return TaskError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
 
 
 def _log_to_stderr() -> None:
-    """TorchServe takes what a worker writes to stdout, where it sets the log up, for mere
-    information, and drops it."""
+    """TorchServe logs a worker's stdout as information and drops it, so errors go to stderr."""
     if logging.lastResort:
         logging.getLogger("handlers").addHandler(logging.lastResort)
 
@@ -264,49 +304,31 @@ def _end_worker() -> NoReturn:
     os._exit(1)
 
 
-def _read_ms(header: str | None) -> float | None:
-    """A header that is no number says nothing."""
-    try:
-        value = float(header or "nan")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _read_deadline(context: Context, index: int) -> float:
-    """In seconds of the monotonic clock."""
-    deadline_ms = _read_ms(context.get_request_header(index, contract.rows.DEADLINE))
-    return math.inf if deadline_ms is None else deadline_ms / 1000
-
-
-def _count_rows(rows: int, context: Context) -> dict[str, int]:
+def _count_rows(rows: Sequence[Row]) -> dict[str, int]:
     """The metrics of a batch that are known when it comes."""
-    now = time.monotonic() * 1000
-    sent = [
-        _read_ms(context.get_request_header(i, contract.rows.SENT)) for i in range(rows)
-    ]
-    waits = [now - time_ms for time_ms in sent if time_ms is not None]
+    now = time.monotonic()
+    waits_s = [now - row.sent_at for row in rows if row.sent_at is not None]
+    waited_s = sum(wait for wait in waits_s if 0 < wait < _LONGEST_WAIT_S)
     return {
         "BabelgateBatches": 1,
-        "BabelgateRows": rows,
-        "BabelgateDroppedRows": 0,
-        "BabelgateQueueMs": round(sum(w for w in waits if 0 < w < _LONGEST_WAIT_MS)),
+        "BabelgateRows": len(rows),
+        "BabelgateQueueMs": round(waited_s * 1000),
         "BabelgateComputeMs": 0,
     }
 
 
-def _emit(statistics: Mapping[str, int], context: Context) -> None:
-    """Each metric is a line on stdout, so they are those of a batch, and under the id of
-    its first row instead of all 64. None of them is worth the batch."""
+def _emit(counts: Mapping[str, int], context: Context) -> None:
+    """Each metric is a line on stdout, so there is one per batch, under the id of its first
+    row. A failure here must not cost the batch."""
     try:
-        for name, value in statistics.items():
+        for name, value in counts.items():
             context.metrics.add_counter(name, value, 0)
     except Exception as error:
         log.error("counting a batch failed with %s", type(error).__name__)
 
 
 def _check_device(devices: Sequence[str], gpu: int | None) -> None:
-    """TorchServe falls back to the CPU, or to another GPU, in silence."""
+    """TorchServe silently falls back to the CPU or to another GPU."""
     actual = "cpu" if gpu is None else str(gpu)
     if actual not in devices:
         raise RuntimeError(
@@ -315,12 +337,27 @@ def _check_device(devices: Sequence[str], gpu: int | None) -> None:
 
 
 def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:
-    found = (row[key] for key in _BODY if row.get(key) is not None)
-    parameters = context.get_request_header(index, contract.rows.PARAMETERS) or ""
-    return Row(next(found, b""), dict(parse_qsl(parameters)))
+    header = partial(context.get_request_header, index)
+    deadline = _read_ms(header(contract.rows.DEADLINE))
+    return Row(
+        next((row[key] for key in _BODY if row.get(key) is not None), b""),
+        dict(parse_qsl(header(contract.rows.PARAMETERS) or "")),
+        math.inf if deadline is None else deadline,
+        _read_ms(header(contract.rows.SENT)),
+        header(contract.rows.NUMBER),
+    )
 
 
-def _encode(result: dict[str, Any] | TaskError, context: Context, index: int) -> bytes:
+def _read_ms(header: str | None) -> float | None:
+    """In seconds; a header that is no number says nothing."""
+    try:
+        value = float(header or "nan")
+    except ValueError:
+        return None
+    return value / 1000 if math.isfinite(value) else None
+
+
+def _encode(result: Result, context: Context, index: int) -> bytes:
     content_type = "application/json; charset=utf-8"
     if isinstance(result, TaskError):
         status = int(result.status)

@@ -4,46 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Any
 
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.captioner import CaptioningEngine
-from handlers.engine.vision.preprocessing import Picture
-from handlers.images import BLACK, no_memory, place_engine, read_pictures
+from handlers.engine.vision.preprocessing import Image
+from handlers.images import BLACK, no_memory, place_engine, read_frames
 
 
-class CaptioningHandler(TaskHandler[list[Picture]]):
+class CaptioningHandler(TaskHandler[list[Image]]):
     """Serves one BLIP-2. The frames of all rows of a batch are captioned together."""
 
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         options = config.options
         self.max_pixels: int = options["max_pixels"]
         self.max_batch_frames: int = options["max_batch_frames"]
         self.engine = place_engine(
             CaptioningEngine, config, max_tokens=options["max_tokens"]
         )
-        self.engine.caption([self.engine.prepare(BLACK)])
+        self.engine.caption([self.engine.preprocess(BLACK)])
 
-    def parse(self, row: Row) -> list[Picture]:
-        return [*map(self.engine.prepare, read_pictures(row, self.max_pixels))]
+    def preprocess(self, row: Row) -> list[Image]:
+        return [*map(self.engine.preprocess, read_frames(row, self.max_pixels))]
 
-    def run(self, items: Sequence[list[Picture]]) -> list[dict[str, Any] | TaskError]:
-        pictures = list(chain(*items))
-        halved: list[int] = []
-        captions: list[str | OutOfMemory] = []
-        for start in range(0, len(pictures), self.max_batch_frames):
-            pack = pictures[start : start + self.max_batch_frames]
-            captions += run_in_halves(self.engine.caption, pack, halved)
-        self.statistics.update(
-            BabelgateFrames=len(pictures), BabelgateHalvedPacks=len(halved)
+    def infer(self, items: Sequence[list[Image]], deadline: float) -> Outcome:
+        images = list(chain(*items))
+        packs = [
+            run_in_halves(
+                self.engine.caption, images[start : start + self.max_batch_frames]
+            )
+            for start in range(0, len(images), self.max_batch_frames)
+        ]
+        dealt = chain.from_iterable(captions for captions, _ in packs)
+        results = [_answer(list(islice(dealt, len(item)))) for item in items]
+        halved = sum(halved for _, halved in packs)
+        return Outcome(
+            results, {"BabelgateFrames": len(images), "BabelgateHalvedPacks": halved}
         )
-        dealt = iter(captions)
-        return [_answer(list(islice(dealt, len(item)))) for item in items]
 
 
-def _answer(captions: list[str | OutOfMemory]) -> dict[str, Any] | TaskError:
+def _answer(captions: list[str | OutOfMemory]) -> Result:
     if any(isinstance(caption, OutOfMemory) for caption in captions):
         return no_memory()
     return {"captions": captions}

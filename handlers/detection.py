@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.detector import DetectionEngine, Object, Question
@@ -16,44 +16,41 @@ from handlers.images import (
     BLACK,
     no_memory,
     place_engine,
-    read_picture,
-    read_share,
+    read_frame,
 )
+from handlers.schemas import DetectionParameters
 
 
 class DetectionHandler(TaskHandler[Question]):
-    """Serves one object detector. A batch's pictures may have different sizes."""
+    """Serves one object detector. A batch's images may have different sizes."""
 
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         self.max_pixels: int = config.options["max_pixels"]
         self.engine = place_engine(DetectionEngine, config)
-        self.engine.detect([Question(self.engine.prepare(BLACK), threshold=0.5)])
+        self.engine.detect([Question(self.engine.preprocess(BLACK), threshold=0.5)])
 
-    def parse(self, row: Row) -> Question:
-        threshold = read_share(row.parameters, "threshold", default=0.5)
-        picture = self.engine.prepare(read_picture(row, self.max_pixels))
-        return Question(picture, threshold)
+    def preprocess(self, row: Row) -> Question:
+        threshold = row.read_parameters(DetectionParameters).threshold
+        image = self.engine.preprocess(read_frame(row, self.max_pixels))
+        return Question(image, threshold)
 
-    def run(self, items: Sequence[Question]) -> list[dict[str, Any] | TaskError]:
-        halved: list[int] = []
-        answers = run_in_halves(self.engine.detect, items, halved)
-        self.statistics.update(
-            BabelgateFrames=len(items), BabelgateHalvedPacks=len(halved)
-        )
-        return [
+    def infer(self, items: Sequence[Question], deadline: float) -> Outcome:
+        answers, halved = run_in_halves(self.engine.detect, items)
+        results = [
             _answer(item, answer) for item, answer in zip(items, answers, strict=True)
         ]
+        return Outcome(
+            results, {"BabelgateFrames": len(items), "BabelgateHalvedPacks": halved}
+        )
 
 
-def _answer(
-    item: Question, objects: list[Object] | OutOfMemory
-) -> dict[str, Any] | TaskError:
+def _answer(item: Question, objects: list[Object] | OutOfMemory) -> Result:
     if isinstance(objects, OutOfMemory):
         return no_memory()
     return {
         "objects": [_describe(found) for found in objects],
-        "width": item.picture.width,
-        "height": item.picture.height,
+        "width": item.image.width,
+        "height": item.image.height,
     }
 
 

@@ -4,27 +4,40 @@ beam size and number of alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
 from contract.languages import LANGUAGES
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.base import (
+    ModelConfig,
+    Outcome,
+    Result,
+    Row,
+    TaskError,
+    TaskHandler,
+    invalid,
+)
 from handlers.engine.directories import read_settings
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
 from handlers.engine.translation.loading import is_guarded, load_engine
 from handlers.engine.translation.m2m100 import Decoding, Sentence
+from handlers.schemas import limit_row
 
 
 class TranslationHandler(TaskHandler[Sentence]):
     """Serves one M2M100 for the target languages that the map gives it."""
 
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         options = config.options
         self.languages: list[str] = options["languages"]
-        self.max_beam_size: int = options["max_beam_size"]
-        self.max_alternatives: int = options["max_alternatives"]
+        self.schema = limit_row(
+            self.languages,
+            max_beam_size=options["max_beam_size"],
+            max_alternatives=options["max_alternatives"],
+        )
         settings = read_settings(config.directory)
         self.sources: list[str] = settings.get("languages", LANGUAGES)
         self.min_score: float = settings.get("min_score", float("-inf"))
@@ -41,37 +54,34 @@ class TranslationHandler(TaskHandler[Sentence]):
             max_tokens=options["max_batch_tokens"],
             is_guarded=is_guarded(options["engine"], settings),
         )
-        (answer,) = self.run([Sentence("1", "en", self.languages[0])])
-        if isinstance(answer, TaskError):
-            raise RuntimeError(answer.detail)
+        warm_up = self.infer([Sentence("1", "en", self.languages[0])], math.inf)
+        (result,) = warm_up.results
+        if isinstance(result, TaskError):
+            raise RuntimeError(result.detail)
 
-    def parse(self, row: Row) -> Sentence:
-        return self._read(row.read_json())
+    def preprocess(self, row: Row) -> Sentence:
+        wanted = row.read(self.schema)
+        self._check_languages(wanted.src_lang, wanted.tgt_lang)
+        self._check_length(wanted.src_text, wanted.src_lang)
+        decoding = Decoding(wanted.beam_size, wanted.alternatives)
+        return Sentence(wanted.src_text, wanted.src_lang, wanted.tgt_lang, decoding)
 
-    def run(self, items: Sequence[Sentence]) -> list[dict[str, Any] | TaskError]:
-        answers, statistics = self.batcher.translate(items, deadline=self.latest)
-        self.statistics.update(
-            BabelgateTokens=statistics.tokens,
-            BabelgatePaddingTokens=statistics.padding_tokens,
-            BabelgateDeduplicatedRows=statistics.deduplicated,
-            BabelgateRedecodedRows=statistics.redecoded,
-            BabelgateHalvedPacks=statistics.halved,
-        )
-        return [
+    def infer(self, items: Sequence[Sentence], deadline: float) -> Outcome:
+        answers, statistics = self.batcher.translate(items, deadline=deadline)
+        results = [
             self._answer(item, answer)
             for item, answer in zip(items, answers, strict=True)
         ]
+        counts = {
+            "BabelgateTokens": statistics.tokens,
+            "BabelgatePaddingTokens": statistics.padding_tokens,
+            "BabelgateDeduplicatedRows": statistics.deduplicated,
+            "BabelgateRedecodedRows": statistics.redecoded,
+            "BabelgateHalvedPacks": statistics.halved,
+        }
+        return Outcome(results, counts)
 
-    def _read(self, row: Any) -> Sentence:
-        if not isinstance(row, dict):
-            raise _invalid("expected a JSON object")
-        for field in ("src_lang", "src_text"):
-            if not isinstance(row.get(field), str):
-                raise _invalid(f"{field}: expected a string")
-        if not _is_unicode(row["src_text"]):
-            raise _invalid("src_text: holds half of a surrogate pair")
-        only = self.languages[0] if len(self.languages) == 1 else None
-        source, target = row["src_lang"], row.get("tgt_lang", only)
+    def _check_languages(self, source: str, target: str) -> None:
         if source not in self.sources:
             raise TaskError(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -80,18 +90,7 @@ class TranslationHandler(TaskHandler[Sentence]):
                 f"expected one of {', '.join(self.sources)}",
             )
         if target not in self.languages:
-            raise _invalid(f"tgt_lang: this model serves {', '.join(self.languages)}")
-        decoding = self._read_decoding(row)
-        self._check_length(row["src_text"], source)
-        return Sentence(row["src_text"], source, target, decoding)
-
-    def _read_decoding(self, row: Mapping[str, Any]) -> Decoding:
-        usual = min(Decoding.beam_size, self.max_beam_size)
-        beam_size = row.get("beam_size", usual)
-        alternatives = row.get("alternatives", Decoding.alternatives)
-        _check_number("beam_size", beam_size, 1, self.max_beam_size)
-        _check_number("alternatives", alternatives, 0, self.max_alternatives)
-        return Decoding(beam_size, alternatives)
+            raise invalid(f"tgt_lang: this model serves {', '.join(self.languages)}")
 
     def _check_length(self, text: str, source: str) -> None:
         tokens = len(self.engine.tokenizer.encode(text, source))
@@ -105,7 +104,7 @@ class TranslationHandler(TaskHandler[Sentence]):
                 limit=limit,
             )
 
-    def _answer(self, item: Sentence, answer: Answer) -> dict[str, Any] | TaskError:
+    def _answer(self, item: Sentence, answer: Answer) -> Result:
         if isinstance(answer, OutOfMemory):
             return TaskError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -134,20 +133,3 @@ class TranslationHandler(TaskHandler[Sentence]):
         if warnings:
             result["warnings"] = warnings
         return result
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _invalid(detail: str) -> TaskError:
-    return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
-
-
-def _check_number(field: str, value: Any, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:  # True is an int, too
-        raise _invalid(f"{field}: expected a whole number from {least} to {most}")

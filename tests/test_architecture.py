@@ -28,7 +28,6 @@ ALLOWED = {
         "gateway.embedded",
         "torchserve_backend.catalog",
         "torchserve_backend.checkpoint",
-        "torchserve_backend.devices",
         "torchserve_backend.management",
     },
     "gateway.embedded": {
@@ -49,6 +48,7 @@ ALLOWED = {
         "models",
         "deploy",
         "torchserve_backend",
+        "gateway.embedded.microbatcher",
     },
     "clients": set(),
 }

@@ -247,8 +247,11 @@ def test_make_targets_and_alerts_are_documented():
     assert list_undocumented(OPERATIONS, dict.fromkeys(names, "")) == []
 
 
-def test_metrics_of_the_gateway_are_documented():
-    metrics = list_names(r'"(babelgate_[a-z_]+)"', "gateway/*.py")
+def test_our_metrics_are_documented():
+    pattern = r'"(babelgate_[a-z_]+)"'
+    metrics = [
+        n for room in ("gateway", "deploy") for n in list_names(pattern, f"{room}/*.py")
+    ]
     undocumented = [
         metric
         for metric in metrics

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from contract.languages import LANGUAGES
+from contract.options import ALTERNATIVES, BEAM_SIZE
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, TRANSLATION
 
 #: The tasks, as a type for options.
@@ -126,9 +127,11 @@ class Translation(_Section):
     #: 0 leaves the rows as they came.
     max_batch_tokens: _CountOrNone = 4096
     #: The widest beam that a request may ask for.
-    max_beam_size: int = Field(8, ge=1, le=8)
-    #: Other translations that a request may ask for, beside the best.
-    max_alternatives: int = Field(5, ge=0, le=5)
+    max_beam_size: int = Field(BEAM_SIZE.most, ge=BEAM_SIZE.least, le=BEAM_SIZE.most)
+    #: Other translations that a request may ask for, besides the best.
+    max_alternatives: int = Field(
+        ALTERNATIVES.most, ge=ALTERNATIVES.least, le=ALTERNATIVES.most
+    )
 
     @field_validator("compute_type")
     @classmethod

@@ -44,7 +44,7 @@ _HEADERS = (
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times theirs ours is, round by round; None where one of them has none."""
+    """Ours divided by theirs, round by round; None if one of them has no figure."""
 
     against: str
     clients: int
@@ -147,7 +147,8 @@ def command(
 def alternate(
     contenders: Sequence[Contender], workload: Workload, rounds: int, bar: Bar
 ) -> list[Turns]:
-    """One after the other, so often: what slows the machine for a while slows all."""
+    """One contender after the other, in rounds. What slows the machine for a while slows
+    all."""
     done: list[list[Turn]] = [[] for _ in contenders]
     for _ in range(rounds):
         for contender, turns in zip(contenders, done, strict=True):
@@ -185,8 +186,8 @@ def compare(ours: Turns, theirs: Turns) -> list[Ratio]:
 
 
 def tabulate(ours: Turns, others: Sequence[Turns]) -> Table:
-    """Per number of clients a row of ours, then for each of the others one of its own and
-    how ours compares with it."""
+    """A row of ours per number of clients, then a row for each other one and how ours
+    compares."""
     ratios = [compare(ours, theirs) for theirs in others]
     rows = []
     for index in range(len(_by_clients(ours))):

@@ -38,9 +38,9 @@ class Workload:
     clients: tuple[int, ...]
     seconds: float
     warm_s: float
-    #: Of the map; all where none are named.
+    #: The map's languages to serve; all where none are named.
     languages: tuple[str, ...] = ()
-    #: Of the map's translation section, for every contender.
+    #: Keys of the map's translation section, for every contender.
     settings: Mapping[str, Any] | None = None
 
 
@@ -70,15 +70,15 @@ class Contender:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a name of `--against` stands for: `theirs`, and who it is compared with."""
+    """What a name after `--against` stands for: `theirs`, and the side it is compared with."""
 
     theirs: Contender
     ours: Contender
 
 
 def choose(names: Sequence[str]) -> tuple[Contender, ...]:
-    """Ours, then the others that are named. Raises ValueError for an unknown name, and
-    for names that are not compared with the same."""
+    """Ours, then the others that are named. Raises ValueError for an unknown name, and for
+    names with different counterparts."""
     unknown = [name for name in names if name not in COMPARISONS]
     if unknown or not names:
         raise ValueError(
@@ -96,8 +96,8 @@ def choose(names: Sequence[str]) -> tuple[Contender, ...]:
 
 
 def prepare(contenders: Sequence[Contender], workload: Workload, bar: Bar) -> None:
-    """Packages and the converted model are there before the first turn: no start is to be
-    slower for having been the first. Raises StackError, and ModelError."""
+    """Installs packages and converts the model before the first turn, so that no start is
+    slower for being the first. Raises StackError, and ModelError."""
     for contender in contenders:
         bar.say(f"preparing {contender.name}")
         contender.prepare()
@@ -114,7 +114,7 @@ def _make_stack(
     prepare: Callable[[], object] = _need_nothing,
     **settings: Any,
 ) -> Contender:
-    """A stack that is started with these settings of the map."""
+    """Starts a stack with these settings of the map."""
 
     def take_turn(workload: Workload, bar: Bar) -> Turn:
         map_path = _write_map(workload, name, settings)
@@ -144,7 +144,7 @@ def _make_stack(
 
 
 def _check_answer(name: str, stack: running.Running, request: Request) -> None:
-    """Raises StackError where what has come up does not translate."""
+    """Raises StackError if the new stack does not translate."""
     client = Client(stack.url, stack.headers)
     status = client.ask(request)
     client.close()
@@ -161,9 +161,8 @@ def _measure(
 
 
 def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> Turn:
-    """The engine that the map asks for, in this process, with batches of the same size, on
-    so many `threads`, or on all cores. It has no clients: its figure stands for every
-    number of them."""
+    """Runs the map's engine in this process, with batches of the same size, on `threads`
+    threads or all cores. It has no clients, so its figure stands for every number of them."""
     map_path = _write_map(workload, "engine", {})
     model = _read_models(map_path, workload.model)[0]
     bar.say("loading the engine")
@@ -219,7 +218,7 @@ def _read_models(map_path: Path, model: Path) -> tuple[catalog.Model, ...]:
 
 
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
-    """What a contender is made of wins over what all of them have."""
+    """A contender's own settings win over those of all."""
     return running.write_map(
         workload.folder / f"{name}.json",
         {**(workload.settings or {}), **settings},

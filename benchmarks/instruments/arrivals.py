@@ -6,7 +6,7 @@ import random
 
 
 def draw_arrivals(rate: float, seconds: float, seed: int) -> list[float]:
-    """The times in seconds, in order, of a Poisson process: on average `rate` a second, each
+    """Times in seconds, in order, of a Poisson process: on average `rate` a second, each
     independent of the others, none after `seconds`. The same seed gives the same times."""
     rng = random.Random(seed)
     times: list[float] = []

@@ -17,7 +17,7 @@ from handlers.engine.translation.m2m100 import Engine, Sentence
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.map import ENGINES
 
-#: Of a pack; the map's default.
+#: Tokens in a pack; the map's default.
 MAX_TOKENS = catalog.Translation().max_batch_tokens
 RANDOM = "418M"
 _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
@@ -25,7 +25,7 @@ _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Configuration:
-    """A model, and how it is run: something to measure, whose items are sentences."""
+    """A model and how it runs; its items are sentences."""
 
     model: Path
     engine: str
@@ -61,7 +61,7 @@ class EngineRunner:
 
 def find_model(name: str) -> Path:
     """The directory of a model: a path, a hub name, or `418M` for random weights. Raises
-    ModelError where it is none."""
+    ModelError for anything else."""
     cache = checkpoint.default_cache()
     if name == RANDOM:
         from benchmarks.instruments import random_model
@@ -109,8 +109,8 @@ def translate(
     batches: Sequence[Sequence[Sentence]],
     threads: int | None = None,
 ) -> float:
-    """Translates one batch after the other, each in packs of like length on so many
-    threads, or on all translators; returns seconds."""
+    """Translates one batch after the other, each in packs of like length on these threads
+    or all translators. Returns seconds."""
     threads = threads or engine.translators
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:

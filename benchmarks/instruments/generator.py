@@ -53,7 +53,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True)
 class Manner:
-    """How the requests of a load are asked."""
+    """How to ask the requests of a load."""
 
     #: What the request allows itself, as `X-Timeout-Ms`; none where it is None.
     limit_ms: int | None
@@ -64,7 +64,7 @@ class Manner:
 
 
 def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
-    """A limit that the stack is told, and a client that waits little longer."""
+    """A time limit that the stack is told, and a client that waits a little longer."""
     return Manner(limit_ms, addresses, limit_ms / 1000 + GRACE_S)
 
 
@@ -86,8 +86,8 @@ def ask_at(target: Target, arrivals: Iterable[float], manner: Manner) -> list[Re
 def ask_again(
     target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float
 ) -> list[Reply]:
-    """A closed loop: each client asks again when it has its answer, and after a pause where
-    that was no 200."""
+    """A closed loop: each client asks again when it has its answer, after a pause if that
+    was not 200."""
     replies: list[Reply] = []
 
     def keep(reply: Reply) -> float | None:
@@ -117,7 +117,7 @@ class _Connection:
 
 
 class Generator:
-    """One load: connections are kept and used again, the last used first."""
+    """One load. It keeps connections and reuses them, the last used first."""
 
     def __init__(self, target: Target, manner: Manner) -> None:
         parts = urlsplit(target.url)
@@ -169,7 +169,7 @@ class Generator:
         return time.perf_counter() - self._began
 
     def _find_pause(self) -> float:
-        """Until something is to be done, in seconds."""
+        """Seconds until there is something to do."""
         until = self._now() + _TICK_S
         if self._due:
             until = min(until, self._due[0])
@@ -197,7 +197,7 @@ class Generator:
         self._write(connection)
 
     def _fail(self, planned_s: float, status: str) -> None:
-        """A request that found no connection."""
+        """Reports a request that found no connection."""
         late_s = self._now() - planned_s
         self._number += 1
         self._tell(Reply(self._number - 1, status, self._now(), late_s, late_s))
@@ -220,7 +220,7 @@ class Generator:
         return connection
 
     def _write(self, connection: _Connection) -> None:
-        """What cannot be sent at once is sent when the socket takes it."""
+        """Sends what the socket takes now, and the rest later."""
         try:
             sent = connection.socket.send(connection.unsent)
         except BlockingIOError:
@@ -236,8 +236,8 @@ class Generator:
             self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
 
     def _read(self, connection: _Connection, fault: str = RESET) -> None:
-        """An answer may come, and end the request, before all of it has been sent. Without
-        one the request ends with the fault."""
+        """Reads an answer, which may come before the whole request has been sent. Without
+        an answer, the request ends with the fault."""
         try:
             received = connection.socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -251,7 +251,7 @@ class Generator:
             self._finish(connection, fault)
 
     def _finish(self, connection: _Connection, status: str) -> None:
-        """The request is over; the connection is kept where it may be used again."""
+        """Ends the request, and keeps the connection if it can be reused."""
         was_asked = self._waiting.pop(connection.socket.fileno(), None)
         head = connection.received.partition(b"\r\n\r\n")[0].lower()
         is_over = connection.unsent or b"connection: close" in head
@@ -310,7 +310,7 @@ def write_messages(target: Target, limit_ms: int | None) -> list[bytes]:
 
 
 def read_status(received: bytes) -> str:
-    """The status of an answer that is complete; empty of one that is not."""
+    """The status of a complete answer; empty if the answer is incomplete."""
     head_end = received.find(b"\r\n\r\n")
     if head_end < 0:
         return ""
@@ -327,7 +327,7 @@ def name_address(number: int) -> str:
 
 
 def allow_many_files() -> None:
-    """A connection is a file: as many as the system lets this process have."""
+    """Lets this process open as many files as the system allows: each connection is one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

@@ -22,8 +22,8 @@ _READY = {
 
 
 def serve(client: socket.socket, _: object) -> None:
-    """One connection of the gateway. A server of the shelf takes longer for a request than
-    the gateway does."""
+    """Serves one connection of the gateway. An off-the-shelf server takes longer for a
+    request than the gateway does."""
     stream = client.makefile("rb")
     while request := stream.readline():
         length = 0

@@ -29,7 +29,7 @@ class Answer:
 
     #: From when it was sent; in an open loop from when it was to arrive.
     latency_s: float
-    #: Of HTTP, or the name of an exception.
+    #: HTTP's status, or the name of an exception.
     status: str
     #: How much later than planned it was sent.
     lag_s: float = 0.0
@@ -54,7 +54,7 @@ class Load:
     requests_per_s: float
     #: Answered with anything else, or not at all.
     errors: int
-    #: Of those that were answered with 200.
+    #: Those of requests that were answered with 200.
     latencies: Latencies
     statuses: Mapping[str, int]
     #: How late 1 % of the requests were sent at least: much means that the client, not the
@@ -76,12 +76,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Target:
-    """Who is asked, and what; `tick` is called about ten times a second."""
+    """The server that is asked, and for what; `tick` is called about ten times a second."""
 
     url: str
     requests: Sequence[Request]
     tick: Tick = lambda: None
-    #: Of every request.
+    #: Headers for every request.
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -111,8 +111,7 @@ class Client:
 
 
 def measure_closed(target: Target, *, clients: int, seconds: float) -> Load:
-    """Asks with so many clients for so long; requests that are under way then are waited
-    for and count."""
+    """Asks with `clients` for `seconds`. Requests that are then under way still count."""
     began = time.perf_counter()
 
     def ask(number: int, stop: threading.Event) -> Iterable[Answer]:
@@ -133,10 +132,10 @@ def measure_closed(target: Target, *, clients: int, seconds: float) -> Load:
 def measure_open(
     target: Target, *, rate: float, seconds: float, connections: int, seed: int = 0
 ) -> Load:
-    """Lets requests arrive at random for so long, whatever has become of the others.
+    """Lets requests arrive at random for so long, whatever happens to the others.
 
-    Times are from the planned arrival: a request that cannot be sent in time, because all
-    connections wait, would else hide that it had to queue.
+    Times count from the planned arrival. Otherwise a request that waits for a free
+    connection would hide its queueing.
     """
     arrivals = draw_arrivals(rate, seconds, seed)
     numbers = iter(range(len(arrivals)))
@@ -165,7 +164,7 @@ def measure_open(
 def summarize(
     loop: str, level: float, seconds: float, answers: Sequence[Answer]
 ) -> Load:
-    """A loop's answers in figures."""
+    """The figures of a loop's answers."""
     good = [answer.latency_s for answer in answers if answer.is_good]
     lags = [answer.lag_s * 1000 for answer in answers]
     return Load(
@@ -184,8 +183,8 @@ def summarize(
 def _gather(
     ask: Callable[[int, threading.Event], Iterable[Answer]], threads: int, tick: Tick
 ) -> list[Answer]:
-    """The answers of so many threads that ask. They are daemons, so that Ctrl-C does not
-    wait for those whose answer does not come."""
+    """The answers that all threads get. The threads are daemons, so that Ctrl-C does not
+    wait for missing answers."""
     answers: list[Answer] = []
     stop = threading.Event()
 

@@ -71,7 +71,7 @@ class Plan:
     batches: tuple[int, ...]
     #: At least as many as the largest batch has.
     items: tuple[Any, ...]
-    #: The first so many of them are a pass; of a larger batch one is a pass.
+    #: A pass takes this many of them, or one batch if that is larger.
     pass_items: int
     #: Passes that count; one before them warms up.
     repetitions: int
@@ -93,13 +93,13 @@ class Measurement:
     items: int
     repetitions: int
     items_per_s: Spread
-    #: Of the texts, without padding.
+    #: Tokens of the texts, without padding.
     tokens_per_s: float
     ms_per_batch: Spread
     ms_per_item: float
     #: The most that the process held while it ran this batch size, model included.
     memory_mb: float
-    #: Of the whole device.
+    #: Memory of the whole device.
     gpu_memory_mb: float | None = None
 
 
@@ -112,8 +112,8 @@ class Skipped:
 
 
 def measure_apart(plan: Plan, cache: Path) -> Iterator[Measurement | Skipped]:
-    """What `measure` gives, from a process that ends with it; the model is converted in
-    another. A process that dies has skipped what is missing."""
+    """The results of `measure`, from a process that ends afterwards; another process
+    converts the model. If a process dies, its missing results are skipped."""
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(1, context) as pool:
@@ -140,7 +140,7 @@ def measure_apart(plan: Plan, cache: Path) -> Iterator[Measurement | Skipped]:
 
 
 def measure(plan: Plan, directory: Path) -> Iterator[Measurement | Skipped]:
-    """One measurement per batch size, of what `prepare` gave, until memory ends."""
+    """One measurement per batch size, until memory ends."""
     subject = plan.subject
     runner = subject.load(directory)
     for batch in plan.batches:
@@ -172,7 +172,7 @@ def summarize(
     memory_mb: float,
     gpu_memory_mb: float | None = None,
 ) -> Measurement:
-    """Passes over `batches`, which have so many tokens, in figures."""
+    """The figures of passes over `batches` with this many tokens."""
     items = sum(map(len, batches))
     rates = spread(items / s for s in seconds)
     return Measurement(
@@ -190,8 +190,8 @@ def summarize(
 
 
 def _repeat(runner: Runner, plan: Plan, batch: int) -> list[Pass]:
-    """The passes that count, one at least; one that takes longer than the limit has warmed
-    itself up."""
+    """The passes that count, at least one. A pass that takes longer than the limit has
+    warmed itself up."""
     batches = plan.divide(batch)
     give_up_at = time.monotonic() + plan.limit_s
     warm_up = runner.run(batches[:1])
@@ -204,7 +204,7 @@ def _repeat(runner: Runner, plan: Plan, batch: int) -> list[Pass]:
 
 
 def _send(plan: Plan, directory: Path, pipe: Connection) -> None:
-    """Runs in the process; Ctrl-C is its parent's business."""
+    """Runs in the process, which leaves Ctrl-C to its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for result in measure(plan, directory):
         pipe.send(result)
@@ -212,7 +212,7 @@ def _send(plan: Plan, directory: Path, pipe: Connection) -> None:
 
 
 def _forget_peak() -> None:
-    """Linux only; elsewhere the peak is that of all batch sizes so far."""
+    """Resets the peak, on Linux only. Elsewhere the peak covers all batch sizes so far."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

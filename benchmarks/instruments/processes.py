@@ -26,8 +26,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Holding:
-    """What a program's processes have together. Memory is in megabytes; resident memory
-    counts what several of them share for each, the proportional set size once."""
+    """What a program's processes have together. Memory is in megabytes. Resident memory
+    counts shared memory for each process, the proportional set size counts it once."""
 
     pss_mb: float
     rss_mb: float
@@ -44,7 +44,7 @@ def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
 
 
 def measure_cost(leaders: Leaders, measure: Callable[[], Load]) -> Load:
-    """A load with what it cost each program; CPU also the client that made it."""
+    """A load, and what it cost each program; CPU includes the client that made it."""
     load, spent = measure_cpu(leaders, measure)
     return replace(
         load,
@@ -65,7 +65,7 @@ def measure_cpu(
 @contextmanager
 def deal_cores(leaders: Leaders) -> Iterator[None]:
     """Gives the programs half of the cores, and this process the other half. Raises
-    ValueError where there is one core only."""
+    ValueError if there is only one core."""
     cores = sorted(os.sched_getaffinity(0))
     half = len(cores) // 2
     if not half:
@@ -79,7 +79,7 @@ def deal_cores(leaders: Leaders) -> Iterator[None]:
 
 
 def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
-    """Threads that are there keep their cores unless they are told one by one."""
+    """Binds all threads: existing ones keep their cores unless each is told."""
     for process, cores in places.items():
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             for thread in process.threads():
@@ -96,7 +96,7 @@ def measure_memory(leaders: Leaders) -> dict[str, float]:
 
 
 def measure_holdings(leaders: Leaders) -> dict[str, Holding]:
-    """What each program has, and supervisord, which has started them."""
+    """What each program has, and supervisord, which started them."""
     families = _find_families(leaders)
     supervisors = {leader.parent() for leader in leaders.values()} - {None}
     families["supervisord"] = [process for process in supervisors if process]
@@ -104,7 +104,7 @@ def measure_holdings(leaders: Leaders) -> dict[str, Holding]:
 
 
 def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
-    """A process that ends meanwhile has nothing."""
+    """What a process has; nothing if it ends meanwhile."""
     pss = rss = files = threads = 0
     for process in family:
         with suppress(psutil.Error):
@@ -126,8 +126,8 @@ def sum_memory(load: Load) -> float | None:
 
 
 def subtract(after: Clock, before: Clock) -> dict[str, float]:
-    """CPU seconds between two clocks by program. A process that has come since then began
-    at 0; what one that has gone used since then is not known."""
+    """CPU seconds by program between two clocks. A new process began at 0; what an ended
+    one used is unknown."""
     return {
         program: sum(
             seconds - before.get(program, {}).get(pid, 0.0)

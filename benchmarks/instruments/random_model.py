@@ -27,7 +27,7 @@ from models.phrasebook_recipe import phrasebook
 _UNUSED_ROWS = 8
 #: Uniform in ±0.035 spreads as the normal distribution that training starts from.
 _SPREAD = 0.035
-#: Random weights do not know when to end. So many tokens are a usual sentence's answer.
+#: Random weights do not know when to end. A usual answer has this many tokens.
 _ANSWER_TOKENS = 32
 _GENERATION = {
     "bos_token_id": 0,
@@ -38,9 +38,9 @@ _GENERATION = {
 
 
 def find(cache: Path) -> Path:
-    """The model of M2M100-418M's size in `cache`, built where it is not there yet. Its
-    answers end after 32 tokens, and it takes texts of as many; no guard judges them. It
-    appears whole or not at all."""
+    """The model of M2M100-418M's size in `cache`, built if it is missing. Its answers end
+    after 32 tokens, it takes texts of as many, and no guard judges them. It appears
+    complete or not at all."""
     directory = cache / f"m2m100_418M-random-{_ANSWER_TOKENS}"
     if directory.exists():
         return directory
@@ -56,8 +56,8 @@ def find(cache: Path) -> Path:
 
 
 def find_classifier(cache: Path, side: int) -> Path:
-    """An image classifier of ViT-B/16's size in `cache`, for pictures of `side` pixels, built
-    where it is not there yet. It appears whole or not at all."""
+    """An image classifier of ViT-B/16's size in `cache`, for images of `side` pixels, built
+    if it is missing. It appears complete or not at all."""
     directory = cache / f"vit-b16-{side}-random"
     if directory.exists():
         return directory
@@ -91,7 +91,7 @@ def build(directory: Path, config: M2M100Config | None = None) -> Path:
 
 
 def _write_tokenizer(directory: Path, size: int) -> None:
-    """The phrasebook's pieces, and made-up ones up to `size`."""
+    """The phrasebook's pieces, and invented ones up to `size`."""
     for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
         shutil.copy(phrasebook.MODEL / name, directory / name)
     ids = json.loads((phrasebook.MODEL / "vocab.json").read_text("utf-8"))

@@ -35,7 +35,7 @@ _OFFSETS = range(12_000, 22_000, 500)
 
 @dataclass(frozen=True)
 class Running:
-    """Where a stack is asked, and its processes."""
+    """Where to ask a stack, and its processes."""
 
     url: str
     leaders: Leaders
@@ -50,7 +50,7 @@ class Running:
 def find_running(run: Path) -> Running:
     """The stack that `make up` has started in this directory.
 
-    Raises StackError where there is none.
+    Raises StackError if there is none.
     """
     stack = stacks.read(run.resolve())
     if stack is None or not Supervision(stack).is_running():
@@ -64,10 +64,10 @@ Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
 
 @contextmanager
 def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
-    """Brings a stack up with `python -m deploy`, and down again whatever happens; `model`
-    replaces the one that the map has for translation.
+    """Starts a stack with `python -m deploy`, and always stops it. `model` replaces the
+    map's model for translation.
 
-    Raises StackError with what it said where it does not come up.
+    Raises StackError with its message if it does not start.
     """
     options = ["--map", str(map_path), "--port-offset", str(find_port_offset())]
     if model:
@@ -83,7 +83,8 @@ def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Runn
 
 
 def reload(run: Path) -> None:
-    """`make reload` of the stack in this directory. Raises StackError with what it said."""
+    """Runs `make reload` for the stack in this directory. Raises StackError with its
+    message."""
     _deploy("reload", run, timeout_s=_STOP_S)
 
 
@@ -109,7 +110,7 @@ def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running
 def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
     """A gateway with the map's models in its own process, without nginx and TorchServe.
 
-    Raises StackError where it does not get ready.
+    Raises StackError if it does not get ready.
     """
     settings = {"GATEWAY_BACKEND": "embedded", "BABELGATE_MAP": str(map_path)}
     with _start_gunicorn(run, settings) as running:
@@ -118,8 +119,8 @@ def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
 
 @contextmanager
 def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
-    """One process of the gateway alone: TorchServe's place is taken by a server that
-    answers every row at once with its own text. Raises StackError."""
+    """One process of the gateway alone. A server that answers every row at once with its
+    own text stands for TorchServe. Raises StackError."""
     run.mkdir(parents=True, exist_ok=True)
     key_file = run / "keys.json"
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})
@@ -199,9 +200,9 @@ def write_map(
     device: Any = None,
     task: str = TRANSLATION,
 ) -> Path:
-    """The map as it ships with this task alone and other `settings` for it, only these
-    languages where some are named, and on another `device` where one is. Raises ValueError
-    where a language is not in the map."""
+    """The map as it ships, with this task alone and other `settings`. `languages` and
+    `device` replace the map's own if they are given. Raises ValueError for a language that
+    is not in the map."""
     shipped = json.loads(catalog.MAP.read_text("utf-8"))
     content = {task: shipped.get(task, {}) | dict(settings)}
     if task == TRANSLATION:
@@ -235,8 +236,8 @@ def _is_free(offset: int) -> bool:
 
 
 def _deploy(command: str, run: Path, *options: str, timeout_s: float) -> None:
-    """In a session of its own: Ctrl-C ends the benchmark, which then takes the stack down;
-    the taking down is not to be interrupted."""
+    """Runs in its own session: Ctrl-C ends the benchmark, which must then stop the stack
+    without being interrupted."""
     done = subprocess.run(
         [sys.executable, "-m", "deploy", command, "--run-dir", str(run), *options],
         cwd=ROOT,

@@ -30,11 +30,11 @@ def draw(
     tokens: tuple[int, int] | None = None,
     seed: int = 0,
 ) -> tuple[Sentence, ...]:
-    """Sentences in random directions into `targets` (or any language), no two alike as
-    long as there are so many: in a batch equal ones are translated once.
+    """Sentences in random directions into `targets` (or any language), all different as
+    long as there are enough: a batch translates equal ones once.
 
-    With `tokens`, texts of at least and at most about so many, short ones as often as long
-    ones: phrases with commas between.
+    With `tokens`, texts between about these lengths, short ones as often as long ones:
+    phrases with commas between.
     """
     rng = random.Random(seed)
     if tokens is None:
@@ -49,7 +49,7 @@ def draw(
 
 
 def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
-    """A text of at least so many bytes in UTF-8, a phrase a line."""
+    """A text of at least this size in UTF-8, with one phrase per line."""
     rng = random.Random(seed)
     phrases = [p for p in _load_corpus().phrases if p.domain != phrasebook.WORDS]
     lines: list[str] = []
@@ -62,7 +62,7 @@ def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
 
 
 def write_request(sentence: Sentence, path: str = "/") -> Request:
-    """The request that asks for its translation."""
+    """The request for its translation."""
     body = {
         "src_lang": sentence.source,
         "src_text": sentence.text,
@@ -88,7 +88,7 @@ def _draw_phrases(
 def _join(
     rng: random.Random, pools: Mapping[str, list[Sentence]], tokens: float
 ) -> Sentence:
-    """The text, of several, whose length comes nearest."""
+    """The text with the nearest length, out of several."""
     first = rng.choice(pools[rng.choice(list(pools))])
     texts = (
         _lengthen(rng, first, pools[first.source], tokens) for _ in range(_CANDIDATES)
@@ -109,7 +109,7 @@ def _lengthen(
 
 
 def _draw_sentence(rng: random.Random, targets: Collection[str]) -> Sentence:
-    """The phrasebook's own direction, unless others are wanted."""
+    """A sentence in the phrasebook's own direction, unless others are wanted."""
     pair = _load_corpus().draw(rng)
     target = rng.choice(sorted(targets)) if targets else pair.target_language
     return Sentence(pair.source, pair.source_language, target)

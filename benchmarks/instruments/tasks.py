@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.instruments.passes import MemoryEnds, Pass, Unsupported
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler, find_handler
+from handlers.base import (
+    ModelConfig,
+    Outcome,
+    Row,
+    TaskError,
+    TaskHandler,
+    find_handler,
+)
 from torchserve_backend import archiver, checkpoint
 from torchserve_backend.catalog import CPU, Model
 
@@ -45,7 +52,7 @@ class TaskSubject:
         handler = find_handler(self.model.task)()
         index = int(self.model.devices[0]) if self.model.is_on_gpu else 0
         options = archiver.describe_handler(self.model, directory)
-        handler.load(ModelConfig(directory, self.device, index, options))
+        handler.start(ModelConfig(directory, self.device, index, options))
         return TaskRunner(handler)
 
 
@@ -62,18 +69,19 @@ class TaskRunner:
         tokens = 0
         began = time.perf_counter()
         for batch in items:
-            self.handler.statistics = Counter()
-            _check(self.handler.run(batch), self.handler.statistics)
-            tokens += self.handler.statistics["BabelgateTokens"]
+            outcome = self.handler.infer(batch, math.inf)
+            _check(outcome)
+            tokens += outcome.counts.get("BabelgateTokens", 0)
         return Pass(time.perf_counter() - began, tokens)
 
     def _parse(self, body: bytes) -> Any:
-        return self.handler.parse(Row(body))
+        return self.handler.preprocess(Row(body))
 
 
-def _check(answers: Sequence[Any], statistics: Mapping[str, int]) -> None:
-    errors = [answer for answer in answers if isinstance(answer, TaskError)]
-    if statistics["BabelgateHalvedPacks"] or any(e.slug == _NO_MEMORY for e in errors):
+def _check(outcome: Outcome) -> None:
+    errors = [result for result in outcome.results if isinstance(result, TaskError)]
+    is_halved = outcome.counts["BabelgateHalvedPacks"] > 0
+    if is_halved or any(error.slug == _NO_MEMORY for error in errors):
         raise MemoryEnds("they are run in halves")
     if errors:
         raise RuntimeError(f"a row was answered {errors[0].slug}: {errors[0]}")

@@ -26,8 +26,8 @@ def draw_requests(
     targets: Collection[str] = (),
     tokens: tuple[int, int] | None = None,
 ) -> list[Request]:
-    """So many requests, the same in every run; of pictures at most 200 different ones.
-    `targets` and `tokens` are those of `sentences.draw`."""
+    """`count` requests, the same in every run, with at most 200 different images. `targets`
+    and `tokens` are those of `sentences.draw`."""
     if task == TRANSLATION:
         drawn = sentences.draw(count, targets, tokens=tokens)
         return [sentences.write_request(sentence) for sentence in drawn]

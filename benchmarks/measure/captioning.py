@@ -47,7 +47,7 @@ _MEMORY_LIMIT_BYTES = 8 << 30
 
 @dataclass(frozen=True)
 class Turn:
-    """One video captioned in one way, or only decoded."""
+    """One video captioned in one mode, or only decoded."""
 
     size: str
     way: str
@@ -78,9 +78,9 @@ def command(
         "run/benchmark-captioning.json"
     ),
 ) -> None:
-    """Frames/s of the running stack, way by way and size by size.
+    """Frames/s of the running stack, mode by mode and size by size.
 
-    `single` and `stream-single` send every frame as it is in a request of its own, as the
+    `single` and `stream-single` send every frame unscaled in its own request, as the
     original did; `stream-prebatch` scales frames to the model's size and packs them.
     """
     with explain_errors():
@@ -125,7 +125,7 @@ class _Bench:
     def measure(
         self, path: Path, size: Size, ways: Sequence[Mode], rounds: int
     ) -> list[Turn]:
-        """All ways and the decoding alone, in turns."""
+        """All modes and the decoding alone, in turns."""
         name = f"{size.width}x{size.height}"
         patience = Patience(timeout_s=_TIMEOUT_S)
         turns: list[Turn] = []
@@ -172,8 +172,8 @@ class _Bench:
 
 
 def list_ratios(turns: Sequence[Turn]) -> dict[str, Spread]:
-    """Prebatches against the other ways and against what decoding allows, size by size, and
-    at the last size against the first."""
+    """Prebatches against the other modes and against decoding, size by size, and at the
+    last size against the first."""
     sizes = list(dict.fromkeys(turn.size for turn in turns))
     first, last = sizes[0], sizes[-1]
     ours = Mode.STREAM_PREBATCH
@@ -199,7 +199,7 @@ def _list_speeds(turns: Sequence[Turn], way: str, size: str) -> list[float]:
 
 
 def tabulate(turns: Sequence[Turn]) -> Table:
-    """A row per size and way: medians over the rounds."""
+    """A row per size and mode: medians over the rounds."""
     programs = list(dict.fromkeys(name for turn in turns for name in turn.cpu_ms))
     groups: dict[tuple[str, str], list[Turn]] = {}
     for turn in turns:

@@ -61,7 +61,7 @@ def command(
 ) -> None:
     """Sentences/s, tokens/s, time and memory of the engines alone, batch by batch.
 
-    Each engine in each precision is measured in a process of its own.
+    Each engine in each precision runs in its own process.
     """
     with explain_errors():
         check_plot(plot)

@@ -41,7 +41,7 @@ _BEGIN_S = 1
 
 @dataclass(frozen=True)
 class Round:
-    """One client's sentences without documents beside them, and with."""
+    """One client's sentences, without documents beside them and with."""
 
     alone: Load
     loaded: Load
@@ -97,7 +97,7 @@ def draw_request(target: str, size_bytes: int) -> Request:
 
 
 def judge(rounds: Sequence[Round]) -> Spread | None:
-    """How many times as high the 95th percentile is beside documents."""
+    """The 95th percentile beside documents, divided by that without."""
     return find_ratio(
         [r.loaded.latencies.p95_ms for r in rounds],
         [r.alone.latencies.p95_ms for r in rounds],
@@ -152,8 +152,8 @@ def _write_row(number: int, beside: str, load: Load) -> tuple[str, ...]:
 
 @contextmanager
 def _translate(url: str, document: Request, clients: int) -> Iterator[list[Answer]]:
-    """So many clients have the document translated again and again; at the end the last
-    ones are waited for, so that the next round begins with nothing under way."""
+    """Clients have the document translated again and again. At the end the last ones are
+    awaited, so that the next round begins with nothing under way."""
     stop = threading.Event()
     answers: list[Answer] = []
 

@@ -53,12 +53,12 @@ class Cost:
     format: str
     half_s: float
     whole_s: float
-    #: Of HTTP; of several all.
+    #: HTTP's statuses.
     status: str
 
     @property
     def ratio(self) -> float:
-        """How many times as much the whole costs; 1 where it costs next to nothing."""
+        """The cost of the whole text divided by that of half; 1 if it costs almost nothing."""
         return self.whole_s / self.half_s if self.whole_s > NOISE_S else 1.0
 
 
@@ -91,7 +91,7 @@ def command(
         "run/benchmark-hostile.json"
     ),
 ) -> None:
-    """The gateway's CPU for hostile texts, and what others wait meanwhile."""
+    """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
     with explain_errors(), TemporaryDirectory() as folder:
         with _find(run_dir, Path(folder)) as running:
             _ask(running.url, SHAPES[0], kilobytes * 1000)  # starts the readers
@@ -135,7 +135,7 @@ def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cos
 
 
 def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
-    """The shapes that cost most, as often as it takes to have so many."""
+    """The shapes that cost most, repeated until there are enough."""
     order = sorted(costs, key=lambda cost: -cost.whole_s)[:number]
     by_name = {shape.name: shape for shape in SHAPES}
     chosen = [by_name[cost.shape] for cost in order]
@@ -143,8 +143,8 @@ def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
 
 
 def measure_waits(url: str, shapes: Sequence[Shape], size_bytes: int) -> Waits:
-    """Has all texts answered at once, and asks after the gateway's health and for a sentence
-    until that is done."""
+    """Has all texts answered at once, and meanwhile asks for the gateway's health and for a
+    sentence."""
     bodies = [_write(shape, size_bytes) for shape in shapes]
     began = time.perf_counter()
     health: list[float] = []
@@ -180,7 +180,7 @@ def describe(costs: Sequence[Cost], waits: Waits) -> str:
 
 
 def tabulate(costs: Sequence[Cost]) -> Table:
-    """One row per shape, the dearest first."""
+    """One row per shape, the most expensive first."""
     rows = tuple(
         (
             *(cost.shape, cost.format, cost.status),

@@ -42,7 +42,7 @@ class Piece:
 def draw_medley(
     count: int, languages: Sequence[str] = (), *, seed: int = 0
 ) -> list[Piece]:
-    """So many requests of all kinds in random order, into these languages or any."""
+    """`count` requests of all kinds in random order, into these languages or any."""
     rng = random.Random(seed)
     kinds = rng.choices(list(SHARES), list(SHARES.values()), k=count)
     sentences = iter(draw(count * _LIST_TEXTS, languages, seed=seed))
@@ -90,8 +90,8 @@ def _encode(body: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
-    """Beside the block, one after the other and with a pause between: a client that sends
-    its request slowly, and one that hangs up before it is answered."""
+    """Runs beside the block, one after the other with a pause between: a client that sends
+    its request slowly, and one that hangs up before its answer."""
     stop = threading.Event()
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or 80)

@@ -52,7 +52,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Gain:
-    """What batches are worth for so many clients, round by round."""
+    """What batches are worth for a number of clients, round by round."""
 
     clients: int
     throughput: Spread | None
@@ -73,10 +73,10 @@ def command(
         "run/benchmark-microbatching.json"
     ),
 ) -> None:
-    """A classifier of ViT-B/16's size in the gateway's process, in batches and without.
+    """A classifier of ViT-B/16's size in the gateway's process, with batches and without.
 
-    With --bound-mb there is one load more, of the most clients, in which the process can
-    allocate only so much: batches that do not fit are halved, and no request may be lost.
+    With --bound-mb, one more load runs with the most clients while the process may allocate
+    only this much: batches that do not fit are halved, and no request may be lost.
     """
     with explain_errors():
         model = random_model.find_classifier(
@@ -144,7 +144,7 @@ class _Bench:
 
 
 def bound_memory(stack: Running, megabytes: int) -> None:
-    """Lets each process of the gateway allocate only so much more than it has."""
+    """Limits how much each process of the gateway may allocate beyond what it has."""
     for leader in stack.leaders.values():
         for process in (leader, *leader.children(recursive=True)):
             limit = process.memory_info().vms + megabytes * 1_000_000
@@ -152,7 +152,7 @@ def bound_memory(stack: Running, megabytes: int) -> None:
 
 
 def compare(turns: Sequence[Turn], clients: int) -> Gain:
-    """The larger batches over the smaller ones."""
+    """The larger batches divided by the smaller ones."""
     loads: dict[int, list[Load]] = {}
     for turn in turns:
         if turn.load.level == clients:

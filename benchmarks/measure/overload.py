@@ -106,9 +106,9 @@ def command(
 ) -> None:
     """Goodput, refusals and rows computed in vain, at multiples of the capacity.
 
-    Each limit has a stack of its own. Its peak is found with clients that wait; then
-    requests arrive at random, whatever has become of the others. The capacity is our peak
-    within the longest limit; others get the same load.
+    Each limit has its own stack. Its peak is found with clients that wait; then requests
+    arrive at random, whatever happens to the others. The capacity is our peak within the
+    longest limit; others get the same load.
     """
     with explain_errors():
         check_plot(plot)
@@ -147,7 +147,7 @@ class Session:
     ladder: Ladder
 
     def count_ticks(self) -> float:
-        """For one server and limit."""
+        """Ticks for one server and limit."""
         peaks_s = (len(self.ladder.clients) + 2) * self.ladder.peak_s
         loads_s = len(self.ladder.loads) * self.ladder.seconds
         return (peaks_s + loads_s) * _TICKS_PER_S
@@ -184,7 +184,7 @@ class Session:
 
 
 def choose(names: Sequence[str]) -> tuple[Server, ...]:
-    """Ours, and the peers that are named. Raises ValueError for an unknown one."""
+    """Ours, and the named peers. Raises ValueError for an unknown one."""
     unknown = [name for name in names if name not in PEERS]
     if unknown:
         raise ValueError(f"{', '.join(unknown)!r}: expected some of {', '.join(PEERS)}")
@@ -202,8 +202,8 @@ def draw_requests() -> list[Request]:
 
 
 def find_misses(steps: Sequence[Step], goals: Mapping[float, float]) -> list[str]:
-    """What was not held of what is promised, in words; `goals` are the shares of the peak
-    up to that multiple of the capacity."""
+    """The promises that were not kept, in words; `goals` are the shares of the peak up to
+    that multiple of the capacity."""
     return [
         f"{step.limit_ms} ms, {step.load:g} times: {miss}"
         for step in steps
@@ -227,7 +227,7 @@ def _find_misses(step: Step, goals: Mapping[float, float]) -> Iterator[str]:
 
 
 def describe(pressed: Sequence[Pressed], goals: Mapping[float, float]) -> list[str]:
-    """What a refusal costs, and what was missed of what we promise."""
+    """What a refusal costs, and which promises were not kept."""
     lines = []
     for server in pressed:
         costs = server.refusal_cpu_ms.items()
@@ -251,7 +251,7 @@ def tabulate(pressed: Sequence[Pressed]) -> Table:
 
 
 def chart(pressed: Sequence[Pressed]) -> list[Chart]:
-    """Goodput over what is offered, both per second, a picture per limit."""
+    """Goodput over offered load, both per second, a chart per limit."""
     limits = dict.fromkeys(step.limit_ms for server in pressed for step in server.steps)
     return [
         Chart(

@@ -91,7 +91,7 @@ class Ladder:
 
 @dataclass
 class Bench:
-    """A server that runs, and what it is asked."""
+    """A running server and its requests."""
 
     running: Running
     target: Target
@@ -103,9 +103,11 @@ class Bench:
 
     def press(self, limit_ms: int, capacity: float | None) -> list[Step]:
         """The peak within a limit, then the ladder's multiples of `capacity`, or of that
-        peak. The peak is found again after the loads, because a machine's speed wanders;
-        a load's share is that of the mean of both, or of the best load where that is more.
-        Raises ValueError where neither capacity nor peak is known.
+        peak.
+
+        The peak is measured again after the loads, because a machine's speed varies. A
+        load's share is that of the mean of both peaks, or of the best load if that is more.
+        Raises ValueError if neither capacity nor peak is known.
         """
         first, clients = self.find_peak(limit_ms)
         capacity = capacity or first.good_per_s
@@ -137,7 +139,7 @@ class Bench:
         return max(found, key=lambda step: step[0].good_per_s)
 
     def measure_closed(self, limit_ms: int, clients: int) -> Step:
-        """Clients who wait for their answers."""
+        """Clients that wait for their answers."""
         seconds = self.ladder.peak_s
         return self._measure(
             lambda: ask_again(
@@ -152,7 +154,7 @@ class Bench:
         )
 
     def measure_open(self, limit_ms: int, rate: float) -> Step:
-        """Clients who come by themselves, whatever becomes of the others."""
+        """Clients that come by themselves, whatever happens to the others."""
         seconds = self.ladder.seconds
         manner = ask_within(limit_ms, addresses=self.ladder.addresses)
         arrivals = draw_arrivals(rate, seconds, seed=0)
@@ -176,8 +178,8 @@ class Bench:
         return replace(step, rows=rows, late_rows_share=late_share)
 
     def _settle(self) -> int:
-        """Waits until a request that is alone is answered as soon as ever, so that nothing is
-        left of what queued before it; returns how many were answered meanwhile."""
+        """Waits until a single request is answered as fast as ever, so that nothing is left
+        in a queue. Returns how many were answered meanwhile."""
         give_up_at = time.monotonic() + _SETTLE_S
         answered = 0
         while time.monotonic() < give_up_at:
@@ -190,7 +192,7 @@ class Bench:
         return answered
 
     def _probe(self) -> tuple[bool, float]:
-        """Whether one request is answered with 200, and how long that took."""
+        """Whether one request gets 200, and how long it takes."""
         client = Client(self.target.url, self.target.headers)
         began = time.monotonic()
         is_answered = client.ask(self.target.requests[0]) == ANSWERED
@@ -198,7 +200,7 @@ class Bench:
         return is_answered, time.monotonic() - began
 
     def _count_rows(self) -> int | None:
-        """Rows that the workers have computed; None where they do not count."""
+        """Rows that the workers have computed; None if they do not count."""
         if not self.running.metrics_url:
             return None
         counters = read_counters(self.running.metrics_url)
@@ -207,7 +209,7 @@ class Bench:
 
 
 def summarize(replies: Sequence[Reply], limit_ms: int, seconds: float) -> Step:
-    """The replies to a load that took `seconds`, in figures."""
+    """The figures of the replies to a load that took `seconds`."""
     answered = [reply for reply in replies if reply.status == ANSWERED]
     good = [reply for reply in answered if reply.latency_s * 1000 <= limit_ms]
     refusals = _read_ms(reply for reply in replies if reply.status == REFUSED)
@@ -238,9 +240,9 @@ def _add_share(step: Step, peak: float) -> Step:
 
 
 def find_refusal_cost(steps: Sequence[Step]) -> dict[str, float]:
-    """Milliseconds of CPU per refusal by program, by least squares over the steps: what a
-    program spends is so much per refusal, per other request and per second. Empty where few
-    were refused."""
+    """Milliseconds of CPU per refusal by program, by least squares over the steps: a
+    program spends a fixed amount per refusal, per other request and per second. Empty if
+    few were refused."""
     if sum(step.refused for step in steps) < _FEWEST_REFUSALS:
         return {}
     counts = [

@@ -55,7 +55,7 @@ _HEADERS = ("", "", "first quarter", "last quarter", "change", "per hour", "flat
 
 @dataclass(frozen=True)
 class Sample:
-    """A look at a stack."""
+    """The state of a stack at one moment."""
 
     #: Since the start of the load.
     at_s: float
@@ -67,7 +67,7 @@ class Sample:
 
 @dataclass
 class Diary:
-    """What happens while the load lasts."""
+    """What happens during the load."""
 
     pieces: Sequence[Piece]
     samples: list[Sample] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Diary:
     _recent_ms: list[float] = field(default_factory=list)
 
     def keep(self, reply: Reply) -> None:
-        """Takes a reply down."""
+        """Records a reply."""
         piece = self.pieces[reply.number % len(self.pieces)]
         self.answers += 1
         if reply.status != piece.status:
@@ -86,7 +86,7 @@ class Diary:
             self._recent_ms.append(reply.latency_s * 1000)
 
     def sample(self, at_s: float, holdings: Mapping[str, Holding]) -> None:
-        """Takes a look down."""
+        """Records the state of the stack."""
         recent, self._recent_ms = self._recent_ms, []
         self.samples.append(
             Sample(at_s, holdings, percentile(recent, 0.5), percentile(recent, 0.95))
@@ -116,11 +116,11 @@ def command(
     ),
     plot: Plot = None,
 ) -> None:
-    """Memory, open files, threads and latency of a stack of its own under a steady load.
+    """Memory, open files, threads and latency of a stack under a steady load.
 
-    Sentences, lists, documents, HTML and mistakes arrive at random, beside clients who send
-    slowly or hang up, and a reload now and then. Flat is what has grown by 2 % at most from
-    the first quarter to the last, after a warm-up of a fifth.
+    Sentences, lists, documents, HTML and mistakes arrive at random, beside clients that
+    send slowly or hang up, and a reload now and then. A measure is flat if it grew by at
+    most 2 % from the first quarter to the last, after a warm-up of a fifth.
     """
     with explain_errors():
         check_plot(plot)
@@ -152,13 +152,13 @@ def command(
 
 
 def find_trends(samples: Sequence[Sample]) -> list[Trend]:
-    """Trends of every program's measures and of the latency; none of too few samples."""
+    """Trends of every program's measures and of the latency; none with too few samples."""
     trends = (find_trend(series, SLACK[series.unit]) for series in list_series(samples))
     return [trend for trend in trends if trend]
 
 
 def list_series(samples: Sequence[Sample]) -> list[Series]:
-    """The samples by what they measure."""
+    """The samples, by measure."""
     points: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for sample in samples:
         for part, unit, value in _list_values(sample):
@@ -178,7 +178,7 @@ def _list_values(sample: Sample) -> Iterator[tuple[str, str, float]]:
 
 
 def describe(diary: Diary, trends: Sequence[Trend]) -> list[str]:
-    """What is not flat, and what came that nobody expected."""
+    """What is not flat, and unexpected answers."""
     grown = [
         f"{trend.part}, {trend.unit}: grown by {trend.change:.1%}"
         for trend in trends
@@ -207,7 +207,7 @@ def tabulate(trends: Sequence[Trend]) -> Table:
 
 
 def chart(samples: Sequence[Sample]) -> list[Chart]:
-    """A picture per unit, over minutes."""
+    """A chart per unit, over minutes."""
     lines: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for series in list_series(samples):
         points = [(time_s / 60, value) for time_s, value in series.points]
@@ -216,7 +216,7 @@ def chart(samples: Sequence[Sample]) -> list[Chart]:
 
 
 def _find_capacity(target: Target) -> float:
-    """Requests/s of clients who wait for their answers."""
+    """Requests/s of clients that wait for their answers."""
     manner = Manner(None, _ADDRESSES, _PATIENCE_S)
     replies = ask_again(target, manner, clients=_CLIENTS, seconds=_LOOK_S, pause_s=0.0)
     return len(replies) / max(_LOOK_S, max(reply.ended_s for reply in replies))
@@ -261,7 +261,7 @@ def _reload_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
 
 @contextmanager
 def _repeat(act: Callable[[], None], pause_s: float) -> Iterator[None]:
-    """In a thread, again and again for as long as the block lasts."""
+    """Runs in a thread, again and again while the block lasts."""
     stop = threading.Event()
 
     def run() -> None:

@@ -66,8 +66,8 @@ def command(
 ) -> None:
     """Requests/s, latency, errors, CPU and memory of the running stack.
 
-    In a closed loop each client waits for its answer before it asks again. In an open loop
-    requests arrive at random, whatever has become of the others, and their time is counted
+    In a closed loop, each client waits for its answer before it asks again. In an open
+    loop, requests arrive at random, whatever happens to the others, and their time counts
     from the planned arrival.
     """
     with explain_errors():
@@ -118,7 +118,7 @@ def tabulate(loads: Sequence[Load]) -> Table:
 
 
 def chart(loads: Sequence[Load]) -> list[Chart]:
-    """Latencies over throughput, one picture per kind of loop."""
+    """Latencies over throughput, a chart per kind of loop."""
     return [
         Chart(f"{loop.capitalize()} loop", "requests/s", "ms", _draw_lines(loads, loop))
         for loop in dict.fromkeys(load.loop for load in loads)
@@ -176,7 +176,7 @@ def _measure_open(
 
 
 def _describe(loads: Sequence[Load]) -> str:
-    """What is not in the table."""
+    """Facts that the table leaves out."""
     statuses = [
         f"{load.loop} {load.level:g}: "
         + ", ".join(f"{count} x {status}" for status, count in load.statuses.items())

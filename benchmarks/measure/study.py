@@ -35,7 +35,7 @@ from contract.tasks import TRANSLATION
 from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
 
-#: Of a pass; of a larger batch one is a pass.
+#: Items in a pass; a larger batch is a pass by itself.
 _PASS_ITEMS = 64
 #: The knee is the smallest batch that has so much of the best throughput.
 _KNEE_SHARE = 0.9
@@ -63,7 +63,7 @@ def command(
     ] = 30,
     language: Annotated[str, typer.Option(help="To translate into.")] = "fr",
     tokens: Annotated[
-        str, typer.Option(help="LEAST-MOST: texts of about so many tokens.")
+        str, typer.Option(help="LEAST-MOST: texts with about this many tokens.")
     ] = "",
     setting: Annotated[
         list[str] | None,
@@ -76,8 +76,8 @@ def command(
 ) -> None:
     """Time, throughput and memory of a model's handler, batch size by batch size.
 
-    The handler is loaded as TorchServe loads it, each device in a process of its own. The
-    knee is the smallest batch with nine tenths of the best throughput.
+    The handler is loaded as TorchServe loads it, each device in its own process. The knee
+    is the smallest batch with nine tenths of the best throughput.
     """
     with explain_errors():
         check_plot(plot)
@@ -113,7 +113,7 @@ def command(
 
 
 def find_knee(measured: Sequence[Measurement]) -> Measurement:
-    """Of one device."""
+    """The knee of one device."""
     best = max(m.items_per_s.median for m in measured)
     return next(m for m in measured if m.items_per_s.median >= _KNEE_SHARE * best)
 
@@ -204,7 +204,7 @@ def _by_device(measured: Sequence[Measurement]) -> list[list[Measurement]]:
 def _find_model(
     task: str, language: str, device: str, settings: Mapping[str, Any]
 ) -> catalog.Model:
-    """As the map would have it."""
+    """The model as the map would have it."""
     with tempfile.TemporaryDirectory() as folder:
         map_path = running.write_map(
             Path(folder) / "map.json",

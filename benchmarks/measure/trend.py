@@ -39,13 +39,13 @@ class Trend:
 
     @property
     def change(self) -> float:
-        """The last quarter against the first, as a share of it."""
+        """The last quarter's growth as a share of the first quarter."""
         return (self.last - self.first) / self.first if self.first else 0.0
 
 
 def find_trend(series: Series, slack: float) -> Trend | None:
-    """How a measure went. It is flat where it has grown by 2 % at most, or by no more than
-    `slack` in its own unit. None of too few points."""
+    """The trend of a measure. It is flat if it grew by at most 2 %, or by at most `slack`
+    in its own unit. None with too few points."""
     end_s = max((time for time, _ in series.points), default=0.0)
     points = [point for point in series.points if point[0] >= WARM_UP * end_s]
     if len(points) < _FEWEST:

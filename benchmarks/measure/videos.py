@@ -26,8 +26,8 @@ def find_video(
     height: int,
     tick: Callable[[], None] = lambda: None,
 ) -> Path:
-    """The video of this size in `cache`, drawn where it is not there yet; every size shows
-    the same. It appears whole or not at all; `tick` is called for each frame."""
+    """The video of this size in `cache`, drawn if it is missing; every size shows the same.
+    It appears complete or not at all. `tick` is called for each frame."""
     path = cache / f"shapes-{frames}-{width}x{height}.mp4"
     if path.exists():
         return path
@@ -46,5 +46,5 @@ def find_video(
 
 
 def list_captions(frames: int) -> list[str]:
-    """What the video's frames show."""
+    """The captions of the video's frames."""
     return [scenes.describe(scene) for scene in plan_clip(_SEED, frames)]

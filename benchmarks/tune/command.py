@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """Find the configuration that answers most within an SLA.
 
-    Every combination is started as a stack of its own, warmed up, asked and stopped. Writes
-    results.csv, report.md with pictures, and the winner as setup_config.json.
+    Every combination is started as its own stack, warmed up, asked and stopped. Writes
+    results.csv, report.md with charts, and the winner as setup_config.json.
     """
     with explain_errors():
         check_plot(out)
@@ -57,10 +57,10 @@ def command(
 
 
 def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
-    """The run in a folder, with the trials that it has done already.
+    """The run in a folder, with its earlier trials.
 
-    Raises PlanError where the folder has another plan's results, and ValueError where a
-    combination is no map.
+    Raises PlanError if the folder has another plan's results, and ValueError if a
+    combination does not make a map.
     """
     run = Run(plan, out)
     mark = out / "plan.sha256"
@@ -83,7 +83,7 @@ def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
 
 @dataclass
 class Run:
-    """A search, as far as it has come; each trial is written down as soon as it is done."""
+    """A search so far; each trial is written down as soon as it is done."""
 
     plan: Plan
     out: Path
@@ -91,28 +91,28 @@ class Run:
 
     @property
     def journal(self) -> Path:
-        """A trial a line."""
+        """The file with one trial per line."""
         return self.out / "trials.jsonl"
 
     @property
     def winner_map(self) -> Path:
-        """The winner's."""
+        """The winner's map."""
         return self.out / "setup_config.json"
 
     @property
     def rungs(self) -> list[int]:
-        """How many combinations each rung of the search has, the default not counted in
-        all but the first."""
+        """How many combinations each rung of the search has; only the first counts the
+        default."""
         is_grid = self.plan.search.method == "grid"
         return search.plan_rungs(len(self.plan.combine()), is_grid=is_grid)
 
     def count_trials(self) -> int:
-        """All that a search may take."""
+        """The most trials that a search may take."""
         first, *others = self.rungs
         return first + sum(count + 1 for count in others) + 1
 
     def search(self, bar: Bar) -> None:
-        """Rung by rung, then once more with the winner's map as it was written."""
+        """Goes rung by rung, then once more with the winner's map as it was written."""
         default, limit_s = self.plan.default, self.plan.search.minutes * 60
         combinations = search.shuffle(self.plan.combine())
         for rung, count in enumerate(self.rungs):
@@ -126,7 +126,7 @@ class Run:
         self._confirm(bar)
 
     def outcome(self) -> Outcome:
-        """What is known so far."""
+        """The results so far."""
         last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
         of_last = {t.name: t for t in self.trials if t.rung == last}
         ranked = sorted(of_last.values(), key=lambda trial: trial.rank, reverse=True)
@@ -145,8 +145,8 @@ class Run:
     def _climb(
         self, rung: int, combinations: Sequence[Combination], bar: Bar, limit_s: float
     ) -> None:
-        """One rung, as long as there is time for another trial and for the confirmation; what
-        has been done is not done again."""
+        """One rung, as long as there is time for another trial and for the confirmation;
+        finished trials are not repeated."""
         for combination in combinations:
             spent = [trial.seconds for trial in self.trials]
             if sum(spent) + 2 * max(spent, default=0) > limit_s:
@@ -156,7 +156,7 @@ class Run:
             self._try(rung, combination, map_path, bar, seconds=seconds)
 
     def _confirm(self, bar: Bar) -> None:
-        """As long as the winner was measured."""
+        """Measures the winner's map for as long as the winner."""
         winner = self.outcome().winner
         if winner is None:
             return
@@ -196,7 +196,7 @@ class Run:
         return self.plan.load.seconds * 2.0**rung
 
     def _find_start(self, rung: int, combination: Combination) -> int | None:
-        """The level that was the best one in the rung before; the first after none."""
+        """The best level in the rung before; the lowest if there was none."""
         before = [
             t for t in self.trials if t.name == combination.name and t.rung < rung
         ]

@@ -35,7 +35,7 @@ _ALIKE = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class PlanError(ValueError):
-    """A plan that cannot be followed; the message names the line and what is expected."""
+    """A plan that cannot be followed; the message names the line and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Combination:
 
     @property
     def name(self) -> str:
-        """What tells it from the map as it ships, and so from the others."""
+        """What distinguishes it from the map as it ships, and so from the others."""
         pairs = [
             *(("task", self.task), ("model", self.model), ("device", self.device)),
             *self.settings,
@@ -70,12 +70,12 @@ class Combination:
 
 
 def find_model(task: str) -> str:
-    """The model that a task has where none is named."""
+    """The model of a task if none is named."""
     return str(SECTIONS[task].model_fields["model"].default)
 
 
 def _make_list(value: Any) -> Any:
-    """One value may stand without brackets."""
+    """Makes a list of a single value."""
     values = value if isinstance(value, list) else [value]
     return tuple(tuple(v) if isinstance(v, list) else v for v in values)
 
@@ -86,7 +86,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
 
 
 class ModelEntry(BaseModel):
-    """A model and the values to try; a key that is left out keeps the map's default."""
+    """A model and the values to try; a missing key keeps the map's default."""
 
     model_config = _ALIKE
 
@@ -172,7 +172,7 @@ class LoadEntry(BaseModel):
 
     @property
     def unit(self) -> str:
-        """Of the levels."""
+        """The unit of the levels."""
         return "requests/s" if self.is_open else "clients"
 
     @property
@@ -200,7 +200,7 @@ class SearchEntry(BaseModel):
 
 
 class Plan(BaseModel):
-    """All of a plan."""
+    """A whole plan."""
 
     model_config = _ALIKE
 
@@ -223,13 +223,13 @@ class Plan(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Tells whether results are this plan's. How long to search is not part of it."""
+        """Identifies this plan's results. The search time is not part of it."""
         text = self.model_dump_json(exclude={"search": {"minutes"}})
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_plan(path: Path) -> Plan:
-    """Raises PlanError where the file is no plan."""
+    """Reads a plan from a file. Raises PlanError."""
     try:
         text = path.read_text("utf-8")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -255,7 +255,7 @@ def _describe(path: Path, root: yaml.Node, fault: Any) -> str:
 
 
 def _find_line(node: yaml.Node, place: Sequence[str | int]) -> int:
-    """Where the value at `place` begins, or the last of its parents that is there."""
+    """The line of the value at `place`, or of its nearest existing parent."""
     line = node.start_mark.line + 1
     for part in place:
         found = _find_child(node, part)
@@ -277,7 +277,8 @@ def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node]
 
 
 def _refuse_duplicates(path: Path, node: yaml.Node) -> None:
-    """YAML's reader would keep the last of two and say nothing."""
+    """Raises PlanError for a key that is there twice; YAML's reader would silently keep the
+    last."""
     if isinstance(node, yaml.SequenceNode):
         for child in node.value:
             _refuse_duplicates(path, child)

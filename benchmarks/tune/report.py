@@ -69,7 +69,7 @@ def write(out: Path, plan: Plan, trials: Sequence[Trial], outcome: Outcome) -> N
 
 
 def summarize(plan: Plan, outcome: Outcome) -> str:
-    """What was found, in a few lines."""
+    """The outcome in a few lines."""
     sla = f"p99 ≤ {plan.sla.p99_ms:g} ms, errors ≤ {plan.sla.error_share:.2%}"
     if outcome.winner is None:
         return f"Nothing that was tried keeps the SLA ({sla})."
@@ -99,7 +99,7 @@ def _describe(trial: Trial) -> str:
 
 
 def _divide(dividend: Trial | None, divisor: Trial | None) -> float | None:
-    """How much more the first answers within the SLA."""
+    """How many times as much the first answers within the SLA."""
     best = [trial.best if trial else None for trial in (dividend, divisor)]
     first, second = (point.load.requests_per_s if point else None for point in best)
     return first / second if first and second else None
@@ -112,7 +112,7 @@ def _find_latest(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _join_rungs(name: str, trials: Sequence[Trial]) -> Trial:
-    """All of a combination's points: of every level the last."""
+    """All of a combination's points: the last for each level."""
     own = [trial for trial in trials if trial.name == name]
     points = {point.load.level: point for trial in own for point in trial.points}
     return replace(own[-1], points=tuple(points.values()))
@@ -188,7 +188,7 @@ def _tabulate(trial: Trial) -> tuple[str, ...]:
 def _read_points(
     trial: Trial, read: Callable[[Point], float | None]
 ) -> list[tuple[float, float]]:
-    """Over throughput, where there is a value."""
+    """Values over throughput, where there are any."""
     pairs = ((point.load.requests_per_s, read(point)) for point in trial.points)
     return sorted((x, y) for x, y in pairs if y is not None)
 
@@ -208,7 +208,7 @@ def _draw_curves(plan: Plan, trials: Sequence[Trial]) -> Chart:
 
 
 def _draw_front(trials: Sequence[Trial]) -> Chart:
-    """Of two points on the front one is faster and the other one answers more."""
+    """If one point on the front is faster than another, it answers less."""
     points = {
         pair
         for trial in trials
@@ -225,7 +225,7 @@ def _draw_front(trials: Sequence[Trial]) -> Chart:
 
 
 def _find_front(points: set[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """Those of which no other has more throughput and less latency."""
+    """Points that no other beats in both throughput and latency."""
     least = float("inf")
     for throughput, latency in sorted(points, reverse=True):
         if latency < least:
@@ -239,7 +239,7 @@ def _draw_fill(trials: Sequence[Trial]) -> Chart:
 
 
 def _draw_time(trial: Trial) -> Chart:
-    """Where an average request's time goes: the queue, the batch, and all the rest."""
+    """Where an average request's time goes: the queue, the batch, and the rest."""
 
     def read_rest(point: Point) -> float | None:
         mean_ms, workers = point.load.latencies.mean_ms, point.workers

@@ -19,10 +19,10 @@ T = TypeVar("T")
 def find_highest(
     levels: int, passes: Callable[[int], bool], start: int | None = None
 ) -> int | None:
-    """The highest of `levels` numbers from 0 that passes, where all below one that passes
-    do so too; None where none does.
+    """The highest of `levels` numbers from 0 that passes, if all numbers below one that
+    passes do so too; None if none does.
 
-    By bisection, or where the likely answer is known from there, step by step.
+    Searches by bisection, or step by step from the likely answer if that is known.
     """
     passed, failed = -1, levels
     probe = levels // 2 if start is None else start
@@ -47,8 +47,8 @@ def plan_rungs(combinations: int, *, is_grid: bool = False) -> list[int]:
 
 
 def shuffle(combinations: Sequence[T]) -> list[T]:
-    """The first stays the first, the others come in an order that is always the same: where
-    time does not suffice for all, those that were tried lie everywhere."""
+    """Keeps the first and orders the others at random, the same in every run. If time runs
+    out, the tried ones lie everywhere."""
     first, *others = combinations
     random.Random(0).shuffle(others)
     return [first, *others]

@@ -31,9 +31,9 @@ from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
 
 _REQUESTS = 2000
-#: Requests of an open loop that are under way at the most.
+#: The most requests of an open loop that are under way.
 _CONNECTIONS = 512
-#: Of fewer requests the 99th percentile is the slowest one, and a matter of chance.
+#: With fewer requests the 99th percentile is the slowest one, and a matter of chance.
 _LEAST_REQUESTS = 100
 
 
@@ -75,8 +75,8 @@ class Trial:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The larger the better. Of those that keep the SLA nowhere the one is best whose
-        p99 is the least where it was asked least."""
+        """The larger the better. Without a load that keeps the SLA, the p99 at the lowest
+        load decides."""
         if self.best:
             return self.best.rank
         lowest = min(self.points, key=lambda point: point.load.level, default=None)
@@ -85,8 +85,8 @@ class Trial:
 
 
 def write_map(path: Path, combination: Combination) -> Path:
-    """The combination as a map that `make up CONFIG=…` takes. Raises ValueError where there
-    is no such map."""
+    """Writes the combination as a map for `make up CONFIG=…`. Raises ValueError if it does
+    not make one."""
     running.write_map(
         path,
         {"model": combination.model, **dict(combination.settings)},
@@ -99,15 +99,15 @@ def write_map(path: Path, combination: Combination) -> Path:
 
 
 def keeps(load: Load, sla: SlaEntry) -> bool:
-    """Whether a load keeps what is promised. A load without a good answer does not."""
+    """Whether a load keeps the promise. A load without a good answer does not."""
     p99_ms = load.latencies.p99_ms
     is_fast = p99_ms is not None and p99_ms <= sla.p99_ms
     return is_fast and load.errors <= sla.error_share * load.answers
 
 
 def list_requests(load: LoadEntry, combination: Combination) -> list[Request]:
-    """What a plan asks for: pictures, or texts into the combination's languages, or into
-    the plan's own targets as often as it says."""
+    """A plan's requests: images, or texts into the combination's languages, or into the
+    plan's own targets in its proportions."""
     targets = [target for target, n in load.targets.items() for _ in range(n)]
     return draw_requests(
         combination.task,
@@ -129,8 +129,8 @@ def run_trial(
     say: Callable[[str], None] = lambda _: None,
 ) -> Trial:
     """Looks for the highest level of load that keeps the SLA, `seconds` at each; `start` is
-    the number of the level at which it is expected. A stack that does not come up is a trial
-    with a fault."""
+    the number of the expected level. A stack that does not start gives a trial with a
+    fault."""
     began = time.monotonic()
     points: list[Point] = []
     fault = ""
@@ -165,7 +165,7 @@ class _Measure:
         self._target = Target(stack.url, requests)
 
     def warm_up(self) -> None:
-        """With the most load."""
+        """Asks with the highest load."""
         self._ask(self._plan.load.levels[-1], self._plan.load.warm_up_seconds)
 
     def __call__(self, level: float, seconds: float) -> Point:

@@ -18,24 +18,21 @@ from typing import Any
 
 from gevent import get_hub
 from gevent.event import Event
+from prometheus_client import CollectorRegistry
 
-from gateway.backend import Row
+from gateway.backend import ModelState, Row
+from gateway.embedded.counting import BatchCounters
 from gateway.embedded.microbatcher import MicroBatcher, QueueFull, Refused
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
-from handlers.base import ModelConfig, TaskError, TaskHandler, find_handler
+from handlers.base import ModelConfig, Result, TaskError, TaskHandler, find_handler
 from torchserve_backend import archiver, checkpoint
 from torchserve_backend.catalog import CPU, Catalog, Model
-from torchserve_backend.management import Registered
 
 log = logging.getLogger(__name__)
 
-Answer = dict[str, Any] | TaskError
-
 #: How long the end of the process waits for what runs.
 _CLOSE_S = 10.0
-#: There is no archive that could have one.
-_VERSION = "embedded"
 
 
 class LoadError(RuntimeError):
@@ -59,8 +56,14 @@ class EmbeddedBackend:
     Safe to share among greenlets, of any thread: only the one that asks waits.
     """
 
-    def __init__(self, models: Sequence[Model], cache: Path | None = None) -> None:
-        self._served = {model.name: _Served(model) for model in models}
+    def __init__(
+        self,
+        models: Sequence[Model],
+        registry: CollectorRegistry,
+        cache: Path | None = None,
+    ) -> None:
+        self._counters = BatchCounters(registry)
+        self._served = {model.name: _Served(model, self._counters) for model in models}
         self._loader = threading.Thread(
             target=self._load, args=(cache or checkpoint.default_cache(),), daemon=True
         )
@@ -82,7 +85,7 @@ class EmbeddedBackend:
             raise RowProblem(answer.to_document())
         return answer
 
-    def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """As `Backend.states`."""
         return {name: self._served[name].describe() for name in models}
 
@@ -101,28 +104,33 @@ class EmbeddedBackend:
         for served in self._served.values():
             served.load(cache)
 
-    def _ask(self, model: str, row: Row, deadline: float) -> Answer:
-        future = self._served[model].batcher.submit(base.Row(row.body, row.parameters))
+    def _ask(self, model: str, row: Row, deadline: float) -> Result:
+        sent_at = time.monotonic()
+        future = self._served[model].batcher.submit(
+            base.Row(row.body, row.parameters, deadline, sent_at)
+        )
         try:
-            if _wait(future, max(0.0, deadline - time.monotonic())):
+            if _wait(future, max(0.0, deadline - sent_at)):
                 return future.result()
         finally:
-            future.cancel()
+            if future.cancel():
+                self._counters.add(model, {"BabelgateDroppedRows": 1})
         raise DeadlineExceeded("The deadline passed before the model answered.")
 
 
 class _Served:
     """A model of the map: a handler for each of its workers, and the queue they share."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, counters: BatchCounters) -> None:
         self.handlers: Future[list[TaskHandler[Any]]] = Future()
-        self.batcher: MicroBatcher[base.Row, Answer] = MicroBatcher(
+        self.batcher: MicroBatcher[base.Row, Result] = MicroBatcher(
             *(partial(self._answer, number) for number in range(model.workers)),
             batch_size=model.settings.batch_size,
             wait_s=model.settings.max_batch_delay / 1000,
             queue_size=model.settings.queue_size,
         )
         self._model = model
+        self._counters = counters
 
     def load(self, cache: Path) -> None:
         """Loads the handlers, unless that has been cancelled."""
@@ -142,23 +150,17 @@ class _Served:
             )
             self.handlers.set_exception(LoadError(self._model.name))
 
-    def describe(self) -> Registered:
-        """Its state in TorchServe's words."""
-        model = self._model
+    def describe(self) -> ModelState:
+        """Its state."""
         is_ready = self.handlers.done() and self.handlers.exception() is None
-        return Registered(
-            name=model.name,
-            version=_VERSION,
-            batch_size=model.settings.batch_size,
-            max_batch_delay=model.settings.max_batch_delay,
-            min_workers=model.workers,
-            ready_workers=model.workers if is_ready else 0,
-            pending_requests=self.batcher.waiting,
-        )
+        batch_size = self._model.settings.batch_size
+        return ModelState(is_ready, batch_size, self.batcher.waiting)
 
-    def _answer(self, number: int, rows: Sequence[base.Row]) -> list[Answer]:
+    def _answer(self, number: int, rows: Sequence[base.Row]) -> list[Result]:
         """Waits while the handlers are loaded."""
-        return self.handlers.result()[number].answer(rows)
+        outcome = self.handlers.result()[number].answer(rows)
+        self._counters.add(self._model.name, outcome.counts)
+        return outcome.results
 
 
 def _join(models: Sequence[Model]) -> Model:
@@ -174,7 +176,7 @@ def _load_handler(model: Model, directory: Path, number: int) -> TaskHandler[Any
     """The workers are dealt out to the devices in turn."""
     device = model.devices[number % len(model.devices)]
     handler = find_handler(model.task)()
-    handler.load(
+    handler.start(
         ModelConfig(
             directory,
             device="cuda" if model.is_on_gpu else CPU,
@@ -185,7 +187,7 @@ def _load_handler(model: Model, directory: Path, number: int) -> TaskHandler[Any
     return handler
 
 
-def _wait(future: Future[Answer], limit_s: float) -> bool:
+def _wait(future: Future[Result], limit_s: float) -> bool:
     """Whether `future` is done in time. Other greenlets go on meanwhile: a thread must not
     touch a hub that is not its own, save for a watcher of this kind."""
     done = Event()

@@ -46,7 +46,7 @@ class _Entry(Generic[Item, Result]):
 class MicroBatcher(Generic[Item, Result]):
     """Runs up to `batch_size` items at once, a batch for each of `works` at the same time;
     whichever is free takes the next. A batch leaves when it is full, or `wait_s` after its
-    first item came. Of more than `queue_size` waiting items the last are refused.
+    first item came. With `queue_size` items waiting, further ones are refused.
 
     What a work raises, each item of its batch gets and no other. An item whose Future is
     cancelled before its batch leaves is not run. Needs nothing but Python.

@@ -8,11 +8,12 @@ from flask import Blueprint
 
 from contract.tasks import CAPTIONING, PATHS
 from gateway.routes.reception import Reception
+from gateway.transport.bodies import UploadBlueprint
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
     """The captioning route."""
-    blueprint = Blueprint(CAPTIONING, __name__)
+    blueprint = UploadBlueprint(CAPTIONING, __name__)
 
     @blueprint.post(PATHS[CAPTIONING])
     def caption() -> dict[str, Any]:

@@ -8,17 +8,18 @@ from flask import Blueprint
 
 from contract.tasks import CLASSIFICATION, PATHS
 from gateway.routes.reception import Reception
-from gateway.schemas import parse_classification
+from gateway.schemas import ClassificationParameters
+from gateway.transport.bodies import UploadBlueprint
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
     """The classification route."""
-    blueprint = Blueprint(CLASSIFICATION, __name__)
+    blueprint = UploadBlueprint(CLASSIFICATION, __name__)
 
     @blueprint.post(PATHS[CLASSIFICATION])
     def classify() -> dict[str, Any]:
         (answer,) = reception.answer(
-            CLASSIFICATION, parse_classification, is_single=True
+            CLASSIFICATION, ClassificationParameters, is_single=True
         )
         return answer.content
 

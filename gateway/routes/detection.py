@@ -8,16 +8,17 @@ from flask import Blueprint
 
 from contract.tasks import DETECTION, PATHS
 from gateway.routes.reception import Reception
-from gateway.schemas import parse_detection
+from gateway.schemas import DetectionParameters
+from gateway.transport.bodies import UploadBlueprint
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
     """The detection route."""
-    blueprint = Blueprint(DETECTION, __name__)
+    blueprint = UploadBlueprint(DETECTION, __name__)
 
     @blueprint.post(PATHS[DETECTION])
     def detect_objects() -> dict[str, Any]:
-        (answer,) = reception.answer(DETECTION, parse_detection, is_single=True)
+        (answer,) = reception.answer(DETECTION, DetectionParameters, is_single=True)
         return answer.content
 
     return blueprint

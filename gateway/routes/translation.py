@@ -7,22 +7,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flask import Blueprint, g, request
+from flask import Blueprint, Response, g, request
 
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import TaskNotServed
 from gateway.schemas import (
-    Limits,
+    TranslationLimits,
     TranslationRequest,
     parse_translation,
 )
 from gateway.settings import Settings
-from gateway.telemetry import Telemetry
+from gateway.telemetry import NO_TARGET, Telemetry
 from gateway.text.translator import TranslatedText, Translator
 from gateway.transport.caller import read_caller
 from torchserve_backend.catalog import Catalog
-
-Answer = dict[str, Any]
 
 
 def make_blueprint(
@@ -34,7 +32,7 @@ def make_blueprint(
 
     @blueprint.post("/")
     @blueprint.post(PATHS[TRANSLATION])
-    def translate() -> Answer:
+    def translate() -> dict[str, Any]:
         if not limits.targets:
             raise TaskNotServed(TRANSLATION)
         caller = read_caller(request.environ, settings.timeout_s)
@@ -44,12 +42,18 @@ def make_blueprint(
         telemetry.count_texts(wanted.target, wanted.texts)
         return _join(wanted, answers)
 
+    @blueprint.after_request
+    def count_request(response: Response) -> Response:
+        target = g.get("target", NO_TARGET)
+        telemetry.translations.labels(target, response.status_code).inc()
+        return response
+
     return blueprint
 
 
-def _find_limits(catalog: Catalog, settings: Settings) -> Limits:
+def _find_limits(catalog: Catalog, settings: Settings) -> TranslationLimits:
     section = catalog.translation
-    return Limits(
+    return TranslationLimits(
         targets=catalog.languages,
         max_texts=settings.max_texts,
         max_beam_size=section.max_beam_size,
@@ -57,8 +61,10 @@ def _find_limits(catalog: Catalog, settings: Settings) -> Limits:
     )
 
 
-def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Answer:
-    """One answer in the request's shape; in a list, a warning says which text it is about."""
+def _join(
+    wanted: TranslationRequest, texts: Sequence[TranslatedText]
+) -> dict[str, Any]:
+    """One answer in the request's shape. In a list, a warning names its text."""
     fields: dict[str, list[Any]] = {
         "translated": [text.renderings[0].text for text in texts]
     }
@@ -69,7 +75,7 @@ def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Answer
     if wanted.alternatives:
         fields["alternatives"] = [_list_alternatives(text) for text in texts]
     if wanted.is_list:
-        answer: Answer = dict(fields)
+        answer: dict[str, Any] = dict(fields)
         warnings = [
             f"src_text[{i}]: {w}" for i, text in enumerate(texts) for w in text.warnings
         ]
@@ -79,7 +85,7 @@ def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Answer
     return answer | ({"warnings": warnings} if warnings else {})
 
 
-def _list_alternatives(text: TranslatedText) -> list[Answer]:
+def _list_alternatives(text: TranslatedText) -> list[dict[str, Any]]:
     return [
         {"text": rendering.text, "score": round(rendering.score or 0.0, 4)}
         for rendering in text.renderings[1:]

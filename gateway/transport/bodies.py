@@ -9,19 +9,17 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from flask import Blueprint, Flask, request
+
 from gateway.errors import (
     TOO_LARGE,
     BodyTooLarge,
     MalformedRequest,
-    Problem,
     UnsupportedEncoding,
 )
 from gateway.settings import Settings
 from gateway.transport.connection import Incoming, WholeBody
 from gateway.transport.sending import LeastRate
-
-#: Where a request keeps why its body could not be read.
-_PROBLEM = "babelgate.problem"
 
 #: `x-gzip` is the old name.
 _GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
@@ -30,24 +28,22 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _BROKEN = "The body is not what its Content-Encoding says: "
 
 
-def take(environ: dict[str, Any], settings: Settings) -> bytes:
-    """The unpacked body of a WSGI request, which stays there to be read again.
+class UploadBlueprint(Blueprint):
+    """Its routes read their bodies themselves, piece by piece."""
 
-    Raises as `read_whole`, the same again where it is asked again.
-    """
-    if _PROBLEM in environ:
-        raise environ[_PROBLEM]
-    if not isinstance(environ["wsgi.input"], WholeBody):
-        try:
-            _replace(environ, settings)
-        except Problem as problem:
-            environ[_PROBLEM] = problem
-            raise
-    body: bytes = environ["wsgi.input"].getvalue()
-    return body
+
+def register_bodies(app: Flask, settings: Settings) -> None:
+    """Every other body is read before its route is asked, which finds it unpacked."""
+
+    @app.before_request
+    def read_body() -> None:
+        blueprint = app.blueprints.get(request.blueprint or "")
+        if not isinstance(blueprint, UploadBlueprint):
+            _replace(request.environ, settings)
 
 
 def _replace(environ: dict[str, Any], settings: Settings) -> None:
+    """Puts the whole body, unpacked, where the one still to come was."""
     length = environ.get("CONTENT_LENGTH") or ""
     incoming = Incoming(
         environ["wsgi.input"],
@@ -74,9 +70,8 @@ def read_whole(
     deadline: float,
     rate: LeastRate,
 ) -> bytes:
-    """All of it, unpacked; `most_bytes` is how many it may have, packed and unpacked.
-
-    Raises BodyTooLarge, UnsupportedEncoding, MalformedRequest, and as `Incoming.read`.
+    """The unpacked body, of at most `most_bytes` both packed and unpacked. Raises
+    BodyTooLarge, UnsupportedEncoding, MalformedRequest, and what `Incoming.read` raises.
     """
     name = encoding.strip().lower()
     if name not in _GZIP_NAMES | _PLAIN_NAMES:
@@ -99,8 +94,8 @@ def _limit(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
 
 
 def _unpack(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """No more than `most` bytes and one of each piece, however much is in it. A body of
-    nothing stays one."""
+    """Unpacks at most `most` + 1 bytes of each piece, however much is in it. An empty body
+    stays empty."""
     unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), True
     try:
         for piece in pieces:

@@ -58,7 +58,7 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True)
 class Size:
-    """Of a picture, in pixels."""
+    """The size of an image, in pixels."""
 
     height: int
     width: int
@@ -98,8 +98,8 @@ def read_settings(directory: Path) -> dict[str, Any]:
 
 
 def read_input_size(directory: Path) -> Size:
-    """The size of the pictures that a model reads, so that one of this size is not scaled.
-    A model that takes pictures of several sizes has the largest.
+    """The size of the images that a model reads, so that one of this size is not scaled.
+    A model that takes images of several sizes has the largest.
 
     Raises ModelError where its `preprocessor_config.json` does not say.
     """

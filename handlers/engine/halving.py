@@ -14,21 +14,17 @@ Answer = TypeVar("Answer")
 
 
 def run_in_halves(
-    run: Callable[[Sequence[Item]], Sequence[Answer]],
-    items: Sequence[Item],
-    halved: list[int],
-) -> list[Answer | OutOfMemory]:
-    """What `run` answers, in order. A batch that does not fit into memory is halved, and its
-    size appended to `halved`; an item that does not fit alone is answered with the error."""
+    run: Callable[[Sequence[Item]], Sequence[Answer]], items: Sequence[Item]
+) -> tuple[list[Answer | OutOfMemory], int]:
+    """The answers of `run`, in order, and how many batches were halved because they did not
+    fit into memory. An item that does not fit alone is answered with the error."""
     try:
-        return list(run(items))
+        return list(run(items)), 0
     except OutOfMemory as error:
         if len(items) == 1:
-            return [OutOfMemory(str(error))]
+            return [OutOfMemory(str(error))], 0
     # Here the error no longer keeps alive what the engine had in memory.
-    halved.append(len(items))
     half = len(items) // 2
-    return [
-        *run_in_halves(run, items[:half], halved),
-        *run_in_halves(run, items[half:], halved),
-    ]
+    first, halved_first = run_in_halves(run, items[:half])
+    second, halved_second = run_in_halves(run, items[half:])
+    return first + second, 1 + halved_first + halved_second

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def limit_threads(count: int) -> None:
-    """Lets PyTorch compute with so many threads in this process; 0 leaves it the cores."""
+    """Lets PyTorch compute with `count` threads in this process; 0 is one per core."""
     if count:
         torch.set_num_threads(count)
 

@@ -44,9 +44,9 @@ def train(
         Path | None, typer.Option(help="With no checkpoint yet: begin with this model.")
     ] = None,
 ) -> None:
-    """Train, or go on where the last run stopped, then export the model.
+    """Train, or continue the last run, then export the model.
 
-    Ctrl-C loses at most five minutes; the same command goes on from there.
+    Ctrl-C loses at most five minutes; the same command continues.
     """
     is_fresh = not (work / training.CHECKPOINT).exists()
     if start and is_fresh:
@@ -71,7 +71,7 @@ def evaluate(
     items: Annotated[int, typer.Option(help="Held-out items to judge.")] = 4000,
     machine: Annotated[str, typer.Option(help="What trained it, for the card.")] = "",
 ) -> None:
-    """Judge the exported model, set its warning's threshold and write its card."""
+    """Evaluate the exported model, set its warning's threshold and write its card."""
     texts = corpus.Corpus(phrasebook.load())
     with tempfile.TemporaryDirectory() as cache:
         engine = CTranslate2Engine(conversion.convert(out, Path(cache), "int8"))

@@ -24,7 +24,7 @@ domain it writes fluent sentences that are wrong.
 | Files | {megabytes:.1f} MB, float16 safetensors |
 | Data | Generated: CLDR through Babel (Unicode licence) and a phrasebook of our own |
 | Licence | Apache-2.0 |
-| Training | {minutes:.0f} minutes, {steps:,} steps of 2,048 tokens at the most, {machine} |
+| Training | {minutes:.0f} minutes, {steps:,} steps of at most 2,048 tokens, {machine} |
 | Recipe | `python -m models.phrasebook_recipe train`, then `evaluate` |
 
 ## Quality
@@ -66,7 +66,7 @@ for it, masculine; dates run from 1950 to 2059, numbers up to seven digits.
 
 
 def write_card(report: Report, facts: dict[str, float | str]) -> str:
-    """The card's text; `facts` are what the report does not know: size and training."""
+    """The card's text; `facts` add what the report does not know: size and training."""
     return _CARD.format(
         languages=len(LANGUAGES),
         codes=" ".join(LANGUAGES),

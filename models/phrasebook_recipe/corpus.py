@@ -136,8 +136,8 @@ class Corpus:
 
 
 def _weigh(phrase: phrasebook.Phrase) -> int:
-    """A fixed sentence is learnt long before one with a slot and its dozen values; the
-    greetings are what everybody tries first; of words there are hundreds."""
+    """How often an item is drawn. A fixed sentence is learnt long before one with a slot
+    and its dozen values; everybody tries greetings first; there are hundreds of words."""
     if phrase.domain == phrasebook.WORDS:
         return 50 if phrase.slots else 1
     if phrase.values or phrase.domain == "greetings":
@@ -146,8 +146,8 @@ def _weigh(phrase: phrasebook.Phrase) -> int:
 
 
 def vary(text: str, rng: random.Random) -> str:
-    """The text as somebody in a hurry types it: without its final mark, without
-    capitals, or with a mark that the phrasebook's own wording has not."""
+    """The text as somebody in a hurry types it: without its final mark, without capitals,
+    or with another final mark."""
     chance = rng.random()
     if chance < 0.5:
         return text

@@ -29,7 +29,7 @@ _MAX_TOKENS = 4096
 
 @dataclass(frozen=True)
 class Judgement:
-    """A pair, what the model made of it, and whether that is the reference exactly."""
+    """A pair, the model's translation, and whether that is exactly the reference."""
 
     pair: Pair
     translation: Translation
@@ -41,7 +41,7 @@ class Judgement:
 
     @property
     def is_right(self) -> bool:
-        """Exact match."""
+        """Whether the translation matches exactly."""
         return self.text == self.pair.target
 
 
@@ -95,7 +95,7 @@ def judge(engine: Engine, pairs: list[Pair]) -> list[Judgement]:
 
 
 def translate(engine: Engine, sentences: list[Sentence]) -> list[Translation]:
-    """All of them, in batches."""
+    """All pairs, in batches."""
     batcher = Batcher(engine, max_tokens=_MAX_TOKENS)
     return [
         answer
@@ -106,7 +106,7 @@ def translate(engine: Engine, sentences: list[Sentence]) -> list[Translation]:
 
 
 def _draw_outside() -> list[Sentence]:
-    """Every sentence into three languages."""
+    """Every outside sentence into three languages."""
     rng = random.Random(3)
     texts: dict[str, list[str]] = yaml.safe_load(OUTSIDE.read_text("utf-8"))
     return [
@@ -118,7 +118,7 @@ def _draw_outside() -> list[Sentence]:
 
 
 def _is_phrase(judgement: Judgement) -> bool:
-    """Sentences about words are there to teach and would flatter."""
+    """Whether to count a phrase. Sentences about words only teach, and would flatter."""
     category = judgement.pair.category
     return category.startswith(PHRASES) and category != f"{PHRASES}{phrasebook.WORDS}"
 

@@ -73,7 +73,7 @@ class Phrase:
         return replace(self.fill(values), category=MASKS)
 
     def all_items(self, rng: random.Random, most: int) -> Iterator[Item]:
-        """Every filling of the finite slots, `most` at the most, in random order."""
+        """The fillings of the finite slots, at most `most`, in random order."""
         choices = [
             self.values.get(slot) or self._draws(slot, rng, most) for slot in self.slots
         ]

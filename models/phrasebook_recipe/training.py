@@ -94,8 +94,8 @@ class Trainer:
             self._restore()
 
     def run(self, progress: Progress) -> None:
-        """Trains until the minutes are spent; stopped before, it goes on from the last
-        checkpoint the next time."""
+        """Trains until the minutes are spent. A run that was stopped continues from the
+        last checkpoint."""
         budget_s = self.recipe.minutes * 60
         bar = progress.add_task(
             "training", total=budget_s, completed=int(self.elapsed_s), loss=""
@@ -135,7 +135,7 @@ class Trainer:
         self.model.half().save_pretrained(folder)
 
     def load_weights(self, folder: Path) -> None:
-        """Begins with the weights of an exported model."""
+        """Starts from the weights of an exported model."""
         start = M2M100ForConditionalGeneration.from_pretrained(
             folder, dtype=torch.float32
         )
@@ -192,8 +192,8 @@ class Trainer:
         )
 
     def _learning_rate(self, done: float) -> float:
-        """Warm-up, constant, then linearly to nothing: what is rare is learnt only as long
-        as the rate is high, and all of it becomes exact in the last part."""
+        """Warm-up, constant, then linearly to zero. Rare things are learnt only while the
+        rate is high, and everything becomes exact in the last part."""
         warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
         return self.recipe.learning_rate * min(warmup, (1 - done) / _DECAY_SHARE)
 

@@ -28,9 +28,9 @@ Out = Annotated[Path, typer.Option(help="Where the model directories are.")]
 
 @app.command()
 def train(task: Task, work: Work = WORK, out: Out = SHAPES) -> None:
-    """Train, or go on where the last run stopped, then export the model.
+    """Train, or continue the last run, then export the model.
 
-    Ctrl-C loses what was learnt since the last check; the same command goes on from there.
+    Ctrl-C loses what was learnt since the last check; the same command continues.
     """
     trainer = Trainer(LEARNERS[task].make(), work / task)
     trainer.run(typer.echo)
@@ -52,7 +52,7 @@ def evaluate(
     items: Annotated[int, typer.Option(help="Held-out pictures of each task.")] = 2000,
     machine: Annotated[str, typer.Option(help="What trained it, for the card.")] = "",
 ) -> None:
-    """Judge the three models and write their card."""
+    """Evaluate the three models and write their card."""
     report = evaluation.evaluate(out, items)
     facts = [_read_facts(out / task) for task in Task]
     machine = machine or f"{os.cpu_count()} CPU cores"
@@ -73,7 +73,7 @@ def draw(
         bool, typer.Option(help="The first frames of a film, 480 x 270.")
     ] = False,
 ) -> None:
-    """Write held-out pictures, or the frames of a film, as PNG files."""
+    """Write held-out images, or the frames of a film, as PNG files."""
     out.mkdir(parents=True, exist_ok=True)
     frames = (
         (frame for _, frame in clips.draw_clip(0, count, width=480, height=270))

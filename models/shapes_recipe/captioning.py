@@ -132,7 +132,7 @@ class CaptioningLearner:
 
     @classmethod
     def make(cls) -> CaptioningLearner:
-        """One that has learnt nothing yet."""
+        """An untrained learner."""
         torch.manual_seed(0)
         tokenizer = make_tokenizer()
         images = BlipImageProcessorPil(size={"height": _SIDE, "width": _SIDE})
@@ -150,7 +150,7 @@ class CaptioningLearner:
 
     @classmethod
     def load(cls, folder: Path) -> CaptioningLearner:
-        """One that was exported."""
+        """A learner with an exported model."""
         model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
         return cls(model.eval(), AutoProcessor.from_pretrained(folder))
 
@@ -173,11 +173,11 @@ class CaptioningLearner:
         return loss
 
     def _measure_hint(self, outputs: Any, samples: Sequence[Sample]) -> torch.Tensor:
-        """Cross-entropy of how the figures lie, told from what the vision transformer and
-        the Q-Former give on average.
+        """Cross-entropy of the figures' relation, told from the average of what the vision
+        transformer and the Q-Former give.
 
-        How they lie is one word of the caption and needs both figures' places: without the
-        hint it stays a guess long after all else is learnt.
+        The relation is one word of the caption and needs both figures' places. Without the
+        hint it stays a guess long after everything else is learnt.
         """
         kinds = torch.tensor([_kind(sample) for sample in samples])
         states = (outputs.vision_outputs[0], outputs.qformer_outputs[0])
@@ -190,7 +190,7 @@ class CaptioningLearner:
         )
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """Exact match."""
+        """The share of exact matches."""
         captions = self.caption(samples)
         right = sum(
             caption == describe(sample.scene)
@@ -199,7 +199,7 @@ class CaptioningLearner:
         return right / len(samples)
 
     def caption(self, samples: Sequence[Sample]) -> list[str]:
-        """What the model says to each."""
+        """The model's caption of each image."""
         captions: list[str] = []
         for start in range(0, len(samples), _JUDGED_AT_ONCE):
             pixels = read_pixels(

@@ -74,9 +74,9 @@ pictures each, scaled by the models' own image processors. float32 on a CPU.
 | classification | accuracy | {classification} |
 | detection | AP50 | {detection} |
 
-Of the 901 frames of a film (480 x 270, shots of 90 frames; figures turn round each other, so
-that "left of" becomes "above") {clip_all:.1%} have exactly the caption that is right, and of
-those that are not near a diagonal {clip_clear:.1%}.
+A film has 901 frames (480 x 270, shots of 90 frames; figures turn round each other, so that
+"left of" becomes "above"). {clip_all:.1%} have exactly the right caption, and
+{clip_clear:.1%} where no figure is near a diagonal.
 
 AP50 is the average precision at an overlap of 0.5 with all points interpolated, the mean
 over the labels: {by_label}.

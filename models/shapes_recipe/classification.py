@@ -51,7 +51,7 @@ class ClassificationLearner:
 
     @classmethod
     def make(cls) -> ClassificationLearner:
-        """One that has learnt nothing yet."""
+        """An untrained learner."""
         torch.manual_seed(0)
         model = ResNetForImageClassification(make_config())
         size = {"shortest_edge": _SIDE}
@@ -59,7 +59,7 @@ class ClassificationLearner:
 
     @classmethod
     def load(cls, folder: Path) -> ClassificationLearner:
-        """One that was exported."""
+        """A learner with an exported model."""
         model = AutoModelForImageClassification.from_pretrained(
             folder, dtype=torch.float32
         )
@@ -74,7 +74,7 @@ class ClassificationLearner:
         return loss
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """Accuracy."""
+        """The accuracy."""
         labels = self.label(samples)
         right = sum(
             label == classify(sample.scene)
@@ -83,7 +83,7 @@ class ClassificationLearner:
         return right / len(samples)
 
     def label(self, samples: Sequence[Sample]) -> list[str]:
-        """The best label of each."""
+        """The best label of each image."""
         labels: list[str] = []
         for start in range(0, len(samples), _JUDGED_AT_ONCE):
             pixels = read_pixels(

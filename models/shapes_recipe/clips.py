@@ -26,7 +26,7 @@ _Motion = Callable[[float], tuple[Figure, ...]]
 def draw_clip(
     seed: int, frames: int, *, width: int, height: int
 ) -> Iterator[tuple[Scene, Frame]]:
-    """So many frames with what they show; any size shows the same scenes."""
+    """The first frames, each with its caption; every size shows the same scenes."""
     return ((scene, render(scene, width, height)) for scene in plan_clip(seed, frames))
 
 
@@ -55,8 +55,8 @@ def _draw_wanderer(rng: random.Random) -> _Motion:
 
 
 def _draw_pair(rng: random.Random) -> _Motion:
-    """Two that stay near one relation, then turn quickly to the next: in between, on the
-    diagonal, neither caption is quite right."""
+    """Two figures that stay near one relation, then turn quickly to the next. On the
+    diagonal between, neither caption is quite right."""
     one, other = scenes.draw_figure(rng), scenes.draw_figure(rng)
     distance = scenes.draw_distance(rng, one, other)
     reach = distance / 2 + max(one.size, other.size)

@@ -73,7 +73,7 @@ class DetectionLearner:
 
     @classmethod
     def make(cls) -> DetectionLearner:
-        """One that has learnt nothing yet."""
+        """An untrained learner."""
         torch.manual_seed(0)
         model = RTDetrForObjectDetection(make_config())
         for module in model.modules():
@@ -86,7 +86,7 @@ class DetectionLearner:
 
     @classmethod
     def load(cls, folder: Path) -> DetectionLearner:
-        """One that was exported."""
+        """A learner with an exported model."""
         model = AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32)
         processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
         return cls(model.eval(), processor)
@@ -100,7 +100,7 @@ class DetectionLearner:
         return loss
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """AP50, the mean over the labels."""
+        """AP50, averaged over the labels."""
         return statistics.mean(self.measure(samples).values())
 
     def measure(self, samples: Sequence[Sample]) -> dict[str, float]:
@@ -108,7 +108,7 @@ class DetectionLearner:
         return measure_ap50([find_boxes(s) for s in samples], self.detect(samples))
 
     def detect(self, samples: Sequence[Sample]) -> list[list[Detected]]:
-        """All that the model sees in each, the unlikely included."""
+        """All boxes that the model sees in each image, unlikely ones included."""
         found: list[list[Detected]] = []
         for start in range(0, len(samples), _JUDGED_AT_ONCE):
             batch = samples[start : start + _JUDGED_AT_ONCE]
@@ -130,13 +130,13 @@ class DetectionLearner:
 
 
 def find_boxes(sample: Sample) -> list[Box]:
-    """What is to be found, in pixels of the sample's picture."""
+    """The boxes to find, in pixels of the sample's image."""
     height, width, _ = sample.picture.shape
     return boxes(sample.scene, width, height)
 
 
 def _label(sample: Sample) -> dict[str, torch.Tensor]:
-    """Labels, and boxes as centre and extent in shares of the picture."""
+    """Labels, and boxes as centre and extent in shares of the image."""
     found = find_boxes(sample)
     height, width, _ = sample.picture.shape
     corners = torch.tensor([(b.left, b.top, b.right, b.bottom) for b in found])

@@ -23,8 +23,8 @@ _SIZED_ITEMS = 200
 
 @dataclass(frozen=True)
 class Judgement:
-    """How right a model is, as a share: of the held-out pictures, of undisturbed ones of a
-    size, and of what else is worth telling."""
+    """Shares of right answers: on held-out images, on undisturbed ones of a size, and on
+    what else is worth telling."""
 
     held_out: float
     by_size: Mapping[tuple[int, int], float]
@@ -59,7 +59,7 @@ def evaluate(folder: Path, items: int) -> Report:
 
 
 def judge_clip(learner: CaptioningLearner) -> dict[str, float]:
-    """Exact match on the frames of a clip: all, and those whose caption is clear."""
+    """Exact match on the frames of a clip: all frames, and those whose caption is clear."""
     frames = [
         Sample(scene, frame)
         for scene, frame in draw_clip(_CLIP_SEED, _CLIP_FRAMES, width=480, height=270)

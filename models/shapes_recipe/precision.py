@@ -31,8 +31,8 @@ def measure_overlap(one: Box, other: Box) -> float:
 def measure_ap50(
     truth: Sequence[Sequence[Box]], found: Sequence[Sequence[Detected]]
 ) -> dict[str, float]:
-    """Average precision of each label that the truth has, at an overlap of 0.5, with all
-    points interpolated as PASCAL VOC has done since 2010; one item per picture."""
+    """Average precision of each true label at an overlap of 0.5, with all points
+    interpolated as PASCAL VOC has done since 2010; one item per image."""
     labels = sorted({box.label for boxes in truth for box in boxes})
     return {label: _measure_label(label, truth, found) for label in labels}
 
@@ -58,7 +58,7 @@ def _measure_label(
 
 
 def _take(left: list[Box], box: Box) -> bool:
-    """Whether the box meets one that nothing surer has met; that one is then taken."""
+    """Whether the box meets a true one that no surer box has met. That one is then taken."""
     best = max(left, key=lambda other: measure_overlap(box, other), default=None)
     if best is None or measure_overlap(box, best) < _MIN_OVERLAP:
         return False
@@ -67,7 +67,7 @@ def _take(left: list[Box], box: Box) -> bool:
 
 
 def _integrate(hits: np.ndarray[tuple[int], np.dtype[np.bool_]], wanted: int) -> float:
-    """The area under precision over recall; precision at a recall is the best one at that
+    """The area under precision over recall. Precision at a recall is the best at that
     recall or a higher one."""
     if not len(hits):
         return 0.0

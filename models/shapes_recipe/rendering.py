@@ -22,7 +22,7 @@ _NOISE_TILE = 512
 
 @dataclass(frozen=True)
 class Disc:
-    """A filled circle, or with a hole (share of the radius) a ring."""
+    """A filled circle, or a ring if it has a hole (a share of the radius)."""
 
     centre: Point
     radius: float
@@ -60,7 +60,7 @@ class Box:
 
 
 def render(scene: Scene, width: int, height: int) -> Frame:
-    """The picture, (height, width, 3)."""
+    """The image, (height, width, 3)."""
     frame = _paint_background(scene, width, height)
     for figure in scene.figures:
         _paint(frame, figure)
@@ -81,7 +81,7 @@ def _measure(figure: Figure, width: int, height: int) -> Box:
 
 
 def place(figure: Figure, width: int, height: int) -> list[Part]:
-    """The figure's parts in pixels of a picture of that size."""
+    """The figure's parts in pixels of an image of that size."""
     scale = figure.size * min(width, height)
     centre = (figure.centre[0] * width, figure.centre[1] * height)
     sine, cosine = math.sin(figure.tilt), math.cos(figure.tilt)

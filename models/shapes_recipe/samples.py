@@ -21,7 +21,7 @@ _WIDEST = 16 / 9
 
 
 class Task(StrEnum):
-    """What can be learnt from the pictures."""
+    """What a model can learn from the images."""
 
     CAPTIONING = "captioning"
     CLASSIFICATION = "classification"
@@ -38,14 +38,14 @@ _SIDES = {
 
 @dataclass(frozen=True)
 class Sample:
-    """A picture and what it shows."""
+    """An image and what it shows."""
 
     scene: Scene
     picture: Frame
 
 
 def draw_sample(task: Task, rng: random.Random) -> Sample:
-    """A picture of random size, from 9:16 to 16:9; many are 16:9, as films are."""
+    """An image of random size, from 9:16 to 16:9; many are 16:9, as films are."""
     is_film = rng.random() < 0.4
     aspect = _WIDEST if is_film else _WIDEST ** rng.uniform(-1, 1)
     side = rng.randint(*_SIDES[task])
@@ -55,7 +55,7 @@ def draw_sample(task: Task, rng: random.Random) -> Sample:
 
 
 def draw_scene(task: Task, rng: random.Random, aspect: float) -> Scene:
-    """A scene for the task, in a picture that is `aspect` times as wide as high."""
+    """A scene for the task, in an image that is `aspect` times as wide as high."""
     match task:
         case Task.CAPTIONING:
             return scenes.draw_scene(rng)
@@ -66,7 +66,7 @@ def draw_scene(task: Task, rng: random.Random, aspect: float) -> Scene:
 
 
 def draw_batch(task: Task, step: int, size: int) -> list[Sample]:
-    """What training sees in that step; the same each time it is asked."""
+    """The samples of a training step; the same for every call."""
     rng = random.Random(f"training {task} {step}")
     return [draw_sample(task, rng) for _ in range(size)]
 

@@ -52,8 +52,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that a picture shows. The background goes from the first colour at the top to the
-    second at the bottom; noise adds up to so much to each channel."""
+    """All that an image shows. The background goes from the first colour at the top to the
+    second at the bottom. Noise adds at most this much to each channel."""
 
     background: tuple[Colour, Colour]
     figures: tuple[Figure, ...]
@@ -80,7 +80,7 @@ def classify(scene: Scene) -> str:
 
 
 def is_clear(scene: Scene) -> bool:
-    """Whether no caption but one can be meant: the figures are not on a diagonal."""
+    """Whether only one caption can be meant: the figures are not on a diagonal."""
     if len(scene.figures) == 1:
         return True
     shorter, longer = sorted(map(abs, _way(*scene.figures)))
@@ -100,25 +100,25 @@ def draw_scene(rng: random.Random) -> Scene:
 
 
 def draw_distance(rng: random.Random, one: Figure, other: Figure) -> float:
-    """From centre to centre, a share of the picture's sides, so that they do not meet."""
+    """From centre to centre, a share of the image's sides, so that the figures do not meet."""
     return one.size + other.size + _GAP + rng.uniform(0, 0.05)
 
 
 def draw_middle(rng: random.Random, reach: float) -> Point:
-    """A place near the picture's middle that has room for so much on each side."""
+    """A place near the image's middle with room on each side."""
     room = min(_DRIFT, 0.5 - _EDGE - reach)
     return 0.5 + rng.uniform(-room, room), 0.5 + rng.uniform(-room, room)
 
 
 def turn(angle: float, distance: float) -> Point:
-    """How far that is, rightwards and downwards."""
+    """How far that is to the right and down."""
     return math.cos(angle) * distance, math.sin(angle) * distance
 
 
 def place_pair(
     one: Figure, other: Figure, middle: Point, way: Point
 ) -> tuple[Figure, Figure]:
-    """Both, so far from each other and about that middle."""
+    """Both figures, at that distance and around that middle."""
     (x, y), (across, down) = middle, way
     return (
         replace(one, centre=(x - across / 2, y - down / 2)),
@@ -127,7 +127,7 @@ def place_pair(
 
 
 def draw_single(rng: random.Random, aspect: float) -> Scene:
-    """One figure near the middle of a picture that is `aspect` times as wide as high."""
+    """One figure near the middle of an image that is `aspect` times as wide as high."""
     figure = _make_figure(rng, rng.choice(SHAPES), rng.uniform(0.15, 0.28))
     shift_x, shift_y = rng.uniform(-0.1, 0.1), rng.uniform(-0.1, 0.1)
     centre = (0.5 + shift_x / max(aspect, 1), 0.5 + shift_y * min(aspect, 1))
@@ -135,7 +135,7 @@ def draw_single(rng: random.Random, aspect: float) -> Scene:
 
 
 def draw_crowd(rng: random.Random, aspect: float) -> Scene:
-    """One to six figures, people among them, whose boxes do not meet in a picture that is
+    """One to six figures, some of them people, whose boxes do not meet in an image that is
     `aspect` times as wide as high."""
     wanted = rng.randint(1, 6)
     figures: list[Figure] = []
@@ -186,7 +186,7 @@ def _make_figure(rng: random.Random, shape: str, size: float) -> Figure:
 
 
 def draw_place(rng: random.Random, size: float, aspect: float = 1.0) -> Point:
-    """Where a figure of that size is whole inside a picture that is `aspect` times as wide
+    """Where a figure of that size is whole inside an image that is `aspect` times as wide
     as high; with an aspect of 1, inside any."""
     margin_x = size / max(aspect, 1) + _EDGE
     margin_y = size * min(aspect, 1) + _EDGE
@@ -200,7 +200,7 @@ def _are_apart(one: Figure, other: Figure, aspect: float) -> bool:
 
 
 def _way(one: Figure, other: Figure) -> Point:
-    """How far it is from one to the other, rightwards and downwards."""
+    """The distance from one to the other, to the right and down."""
     return other.centre[0] - one.centre[0], other.centre[1] - one.centre[1]
 
 
@@ -209,6 +209,6 @@ def _name(figure: Figure) -> str:
 
 
 def size_of(figure: Figure) -> str:
-    """The word for its size: the one whose range is nearer."""
+    """The word for its size: the one with the nearer range."""
     (_, small), (large, _) = (SIZES[word] for word in ("small", "large"))
     return "small" if figure.size < (small + large) / 2 else "large"

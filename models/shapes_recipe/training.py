@@ -21,7 +21,7 @@ _LOG_EVERY = 50
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long and how fast is learnt."""
+    """How long and how fast to learn."""
 
     steps: int
     batch_size: int = 64
@@ -33,32 +33,31 @@ class Recipe:
 
 
 class Learner(Protocol):
-    """A model for a task, and what it needs to learn and to be judged."""
+    """A model for a task, with its loss and its measure."""
 
     task: Task
     recipe: Recipe
     model: Any
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """How wrong the model is on these."""
+        """How wrong the model is on these samples."""
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """The share that is right, by the task's own measure."""
+        """The share of right answers, by the task's own measure."""
 
     def export(self, folder: Path) -> None:
         """Writes a model directory."""
 
 
 def read_pixels(processor: Any, samples: Sequence[Sample]) -> torch.Tensor:
-    """The pictures as a model reads them."""
+    """The images as a model reads them."""
     pictures = [sample.picture for sample in samples]
     pixels: torch.Tensor = processor(pictures, return_tensors="pt")["pixel_values"]
     return pixels
 
 
 class Trainer:
-    """A learner, its optimiser and what they have taken: steps, and time of processors,
-    however many."""
+    """A learner, its optimiser, and the steps and processor time they have taken."""
 
     def __init__(self, learner: Learner, folder: Path) -> None:
         self.learner = learner
@@ -76,8 +75,7 @@ class Trainer:
             self._restore()
 
     def run(self, say: Callable[[str], None]) -> None:
-        """Trains to the last step; stopped before, it goes on from the last check the next
-        time."""
+        """Trains to the last step. A run that was stopped continues from the last check."""
         losses: list[float] = []
         while self.step < self.recipe.steps:
             started = time.process_time()

@@ -16,7 +16,7 @@ import yaml
 
 from deploy import prometheus
 from deploy.prometheus import MONITORING
-from deploy.stack import DOOR, METRICS, Stack, StackError
+from deploy.stack import DOOR, EXPORTER, METRICS, Stack, StackError
 
 DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
 
@@ -67,6 +67,7 @@ def test_every_alert_has_a_unit_test_in_which_it_fires():
 def test_the_files_are_for_the_usual_ports():
     assert read_targets(MONITORING / "prometheus.yml") == {
         "gateway": f"127.0.0.1:{DOOR}",
+        "registrar": f"127.0.0.1:{EXPORTER}",
         "torchserve": f"127.0.0.1:{METRICS}",
     }
 
@@ -79,6 +80,7 @@ def test_a_moved_stack_is_scraped_where_it_is(tmp_path: Path, promtool: Path):
     assert "--web.listen-address=127.0.0.1:11090" in command
     assert read_targets(configuration) == {
         "gateway": "127.0.0.1:9777",
+        "registrar": "127.0.0.1:10083",
         "torchserve": "127.0.0.1:10082",
     }
     done = subprocess.run(

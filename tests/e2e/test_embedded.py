@@ -193,6 +193,11 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     metrics = requests.get(f"{gateway.url}/metrics", timeout=LIMIT_S).text
     queues = re.findall(r"^babelgate_queued_rows{(.*)}", metrics, re.MULTILINE)
     assert queues == ['model="translation-cpu"']
+    counted = re.findall(r"^(Babelgate\w+){(.*)} [1-9]", metrics, re.MULTILINE)
+    wanted = ("Batches", "Rows", "QueueMs", "ComputeMs", "Tokens")
+    assert {(f"Babelgate{name}", 'ModelName="translation-cpu"') for name in wanted} <= {
+        *counted
+    }
 
 
 def test_alternatives_and_beams_reach_the_model(gateway: Gateway):

@@ -121,9 +121,9 @@ def scraped(prometheus: Prometheus, url: str) -> Prometheus:
     return prometheus
 
 
-def test_it_scrapes_the_gateway_and_torchserve(scraped: Prometheus):
+def test_it_scrapes_all_that_have_metrics(scraped: Prometheus):
     up = {dict(labels)["job"]: value for labels, value in scraped.query("up").items()}
-    assert up == {"gateway": 1, "torchserve": 1}
+    assert up == {"gateway": 1, "registrar": 1, "torchserve": 1}
 
 
 @pytest.mark.parametrize("expression", list_expressions())

@@ -34,10 +34,10 @@ def test_the_readmes_curl_gets_the_readmes_answer(stack: Stack):
     assert ask(stack, command, ROOT) == json.loads(answer)
 
 
-def test_the_readmes_picture_gets_the_readmes_caption(vision: Stack, tmp_path: Path):
+def test_the_readmes_image_gets_the_readmes_caption(vision: Stack, tmp_path: Path):
     _, (others, command, answer) = EXAMPLES
     up, draw = others.strip().splitlines()
     assert up == f"make up CONFIG={vision.map.relative_to(ROOT)}"
-    moved = draw.replace("run/pictures", str(tmp_path / "run/pictures"))
+    moved = draw.replace("run/images", str(tmp_path / "run/images"))
     subprocess.run(["bash", "-c", moved], cwd=ROOT, check=True, timeout=60)
     assert ask(vision, command, tmp_path) == json.loads(answer)

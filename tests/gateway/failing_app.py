@@ -13,8 +13,7 @@ import gevent
 from flask import Flask
 
 from gateway.app import create_app as create
-from gateway.backend import Row
-from torchserve_backend.management import Registered
+from gateway.backend import ModelState, Row
 
 
 class FailingBackend:
@@ -28,7 +27,7 @@ class FailingBackend:
         except KeyError as error:
             raise ValueError(row.body) from error
 
-    def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Nothing is known."""
         return dict.fromkeys(models)
 

@@ -89,13 +89,13 @@ def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def rt_detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector that brings every picture to one size."""
+    """A detector that brings every image to one size."""
     return random_vision.build_rt_detr(tmp_path_factory.mktemp("rt-detr"))
 
 
 @pytest.fixture(scope="session")
 def detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector that keeps the proportions of pictures."""
+    """A detector that keeps the proportions of images."""
     return random_vision.build_detr(tmp_path_factory.mktemp("detr"))
 
 
@@ -103,6 +103,6 @@ def detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def doubling() -> Doubling:
     """A loaded one, which does not know its configuration."""
     handler = Doubling()
-    handler.load(ModelConfig(Path(), "cpu", 0, {}))
+    handler.start(ModelConfig(Path(), "cpu", 0, {}))
     handler.config = None
     return handler

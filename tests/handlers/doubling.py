@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
 
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.base import ModelConfig, Outcome, Result, Row, TaskError, TaskHandler
 from handlers.engine.errors import DeviceFault
 from tests.handlers.fakes import Answer
 
@@ -19,11 +18,12 @@ class Doubling(TaskHandler[int]):
     def __init__(self) -> None:
         self.config: ModelConfig | None = None
         self.batches: list[list[int]] = []
+        self.deadlines: list[float] = []
 
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         self.config = config
 
-    def parse(self, row: Row) -> int:
+    def preprocess(self, row: Row) -> int:
         number = row.read_json()
         if number == 13:
             raise KeyError("a bug, about 13")
@@ -33,16 +33,19 @@ class Doubling(TaskHandler[int]):
             )
         return number + int(row.parameters.get("plus", 0))
 
-    def run(self, items: Sequence[int]) -> list[dict[str, Any] | TaskError]:
+    def infer(self, items: Sequence[int], deadline: float) -> Outcome:
         self.batches.append(list(items))
+        self.deadlines.append(deadline)
         if 666 in items:
             raise RuntimeError("an error about 666")
         if 999 in items:
             raise DeviceFault("CUDA error: an illegal address\nabout 999")
-        self.statistics["BabelgateTokens"] += sum(items)
         busy = TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "not now")
-        answers = [busy if item == 5 else {"doubled": 2 * item} for item in items]
-        return answers[1:] if 404 in items else answers
+        doubled: list[Result] = [
+            busy if item == 5 else {"doubled": 2 * item} for item in items
+        ]
+        given = doubled[1:] if 404 in items else doubled
+        return Outcome(given, {"BabelgateTokens": sum(items)})
 
 
 def results(answers: Sequence[Answer]) -> list[int]:

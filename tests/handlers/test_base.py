@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -74,10 +75,17 @@ def test_parameters_come_beside_the_body(doubling: Doubling):
 
 
 def test_a_batch_is_answered_without_torchserve(doubling: Doubling):
-    doubling.load(ModelConfig(Path(), "cpu", 0, {}))
-    refused, doubled = doubling.answer([Row(b"-1"), Row(b"21")])
+    doubling.start(ModelConfig(Path(), "cpu", 0, {}))
+    now = time.monotonic()
+    late, asked = Row(b"3", deadline=now - 1), Row(b"21", sent_at=now - 20)
+    outcome = doubling.answer([Row(b"-1"), late, asked])
+    refused, dropped, doubled = outcome.results
     assert isinstance(refused, TaskError)
+    assert isinstance(dropped, TaskError)
     assert doubled == {"doubled": 42}
+    assert outcome.counts["BabelgateRows"] == 3
+    assert outcome.counts["BabelgateDroppedRows"] == 1
+    assert outcome.counts["BabelgateQueueMs"] >= 20_000
 
 
 @pytest.mark.parametrize("falsy", [0, False])

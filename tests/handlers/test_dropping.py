@@ -43,7 +43,7 @@ def test_a_row_that_nobody_waits_for_does_not_reach_the_model(
 ):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     handler = Doubling()
-    handler.load(ModelConfig(Path(), "cpu", 0, {}))
+    handler.start(ModelConfig(Path(), "cpu", 0, {}))
     numbers = {i: {rows.NUMBER: str(i)} for i in range(4)}
     assert results(ask(handler, [b"1", b"2"], numbers)) == [2, 4]  # no gateway yet
     (tmp_path / "admission").mkdir()
@@ -54,9 +54,8 @@ def test_a_row_that_nobody_waits_for_does_not_reach_the_model(
 
 def test_a_batch_knows_when_its_last_row_is_late(doubling: Doubling):
     ask(doubling, [b"1"], {0: {rows.DEADLINE: "9000000000"}})
-    assert doubling.latest == 9_000_000
     ask(doubling, [b"1", b"2"], {0: {rows.DEADLINE: "9000000000"}})
-    assert doubling.latest == math.inf
+    assert doubling.deadlines == [9_000_000, math.inf]
 
 
 def test_a_batch_that_is_late_as_a_whole_does_not_reach_the_model(doubling: Doubling):

@@ -94,16 +94,16 @@ def handler(task: str, directory: Path) -> TaskHandler[Any]:
 
 
 def limit_memory(
-    monkeypatch: pytest.MonkeyPatch, handler: Any, task: str, pictures: int
+    monkeypatch: pytest.MonkeyPatch, handler: Any, task: str, images: int
 ) -> list[int]:
-    """Lets the model have room for so many pictures; returns the sizes of its batches."""
+    """Lets the model have room for so many images; returns the sizes of its batches."""
     batches: list[int] = []
     name = TASKS[task][1]
     run = getattr(handler.engine, name)
 
     def run_if_it_fits(items: Sequence[Any], **options: Any) -> Any:
         batches.append(len(items))
-        if len(items) > pictures:
+        if len(items) > images:
             raise OutOfMemory("out of memory")
         return run(items, **options)
 

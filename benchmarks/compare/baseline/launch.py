@@ -48,10 +48,9 @@ _GATEWAY = "benchmarks.compare.baseline.gateway:create_app"
 
 @contextmanager
 def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
-    """Brings the baseline up for the languages and devices of a map, and down again
-    whatever happens.
+    """Starts the baseline for the languages and devices of a map, and always stops it.
 
-    Raises StackError where it does not come up.
+    Raises StackError if it does not start.
     """
     offset = find_port_offset()
     placed = place(map_path)
@@ -74,8 +73,8 @@ def place(map_path: Path) -> dict[str, str]:
 
 
 def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> None:
-    """Writes the configuration, with the ports moved, and an archive per language. The
-    weights stay where they are: copies of them cost time at the start only."""
+    """Writes the configuration with moved ports, and an archive per language. The weights
+    stay where they are: copies would only slow the start."""
     shutil.rmtree(run, ignore_errors=True)
     for folder in ("logs", "temp", "torchserve/store", "torchserve/tmp"):
         (run / folder).mkdir(parents=True)
@@ -169,7 +168,7 @@ def _run(name: str, command: list[str], run: Path) -> Iterator[psutil.Process]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Asks the group to end, then kills what is left of it: our own, by its number."""
+    """Asks the group to end, then kills the rest of it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -196,7 +195,7 @@ def _register(languages: Iterable[str], url: str, leaders: Leaders) -> None:
 
 
 def _wait(is_done: Callable[[], bool], what: str, leaders: Leaders) -> None:
-    """Raises StackError where it does not come, or a program has ended."""
+    """Raises StackError on a time-out, or if a program has ended."""
     give_up_at = time.monotonic() + START_S
     while not is_done():
         ended = [name for name, leader in leaders.items() if not _is_alive(leader)]
@@ -229,7 +228,7 @@ def _is_ready(management: Management, language: str) -> bool:
 
 
 def _is_open(url: str) -> bool:
-    """Whether nginx and the gateway answer: there is nothing to GET, which both know."""
+    """Whether nginx and the gateway answer: both know that there is nothing to GET."""
     try:
         return (
             requests.get(url, timeout=_LOOK_S).status_code

@@ -16,10 +16,10 @@ _TAIL_LINES = 20
 
 
 def prepare(requirements: Path, directory: Path) -> Path:
-    """The Python of the environment in `directory`. It is made anew where it is not there,
-    or was made of other versions.
+    """The Python of the environment in `directory`, made anew if it is missing or has other
+    versions.
 
-    Raises StackError with what pip said where it cannot be made.
+    Raises StackError with pip's message on failure.
     """
     python = directory / "bin" / "python"
     mark = directory / "made-of"

@@ -65,7 +65,7 @@ PEERS = {
 
 
 def make_start(peer: Peer) -> Start:
-    """What starts this peer for a map and a model, as others start our stack."""
+    """A function that starts this peer for a map and a model, as others start our stack."""
 
     def start(
         run: Path, map_path: Path, model: Path
@@ -77,7 +77,7 @@ def make_start(peer: Peer) -> Start:
 
 def choose(map_path: Path, model: Path) -> Options:
     """The model and the batches of a map, on a free port. Raises StackError for what the
-    peers' environments do not have."""
+    peers cannot run."""
     models = catalog.load(map_path, gpus=count_gpus(), model=str(model))
     served, settings = models.models[0], models.translation
     if settings.engine == "transformers" or served.is_on_gpu:
@@ -99,9 +99,9 @@ def choose(map_path: Path, model: Path) -> Options:
 
 @contextmanager
 def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Running]:
-    """The peer's server, from its first translation on, for as long as the block lasts.
+    """Runs the peer's server while the block lasts, from its first translation on.
 
-    Raises StackError with the end of its log where it does not come up.
+    Raises StackError with the end of its log if it does not start.
     """
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
@@ -119,7 +119,7 @@ def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Run
 
 
 def find_free_port() -> int:
-    """On the loopback interface."""
+    """A free port on the loopback interface."""
     with socket.create_server((HOST, 0)) as server:
         return int(server.getsockname()[1])
 
@@ -145,7 +145,7 @@ def _run(
 
 
 def _end(leader: psutil.Popen) -> None:
-    """Asks the leader to end, then kills what is left of its session."""
+    """Asks the leader to end, then kills the rest of its session."""
     family = _find_session(leader.pid)
     with suppress(psutil.NoSuchProcess):
         leader.terminate()
@@ -159,7 +159,8 @@ def _end(leader: psutil.Popen) -> None:
 
 
 def _find_session(number: int) -> list[psutil.Process]:
-    """All that a session's leader has started, also what has lost its parent."""
+    """All processes that a session's leader has started, even those that have lost their
+    parent."""
     return [p for p in psutil.process_iter() if _read_session(p.pid) == number]
 
 
@@ -170,7 +171,7 @@ def _read_session(pid: int) -> int | None:
 
 
 def _wait(url: str, sentence: Sentence, leader: psutil.Popen, log: Path) -> None:
-    """Until it translates. Raises StackError where it does not, or has ended."""
+    """Returns when it translates. Raises StackError if it does not, or has ended."""
     give_up_at = time.monotonic() + _START_S
     while answer := _find_fault(url, sentence):
         if leader.poll() is not None or time.monotonic() > give_up_at:
@@ -182,7 +183,7 @@ def _wait(url: str, sentence: Sentence, leader: psutil.Popen, log: Path) -> None
 
 
 def _find_fault(url: str, sentence: Sentence) -> str:
-    """Why it does not translate; empty where it does."""
+    """Why it does not translate; empty if it does."""
     body = write_request(sentence).body
     headers = {"Content-Type": "application/json"}
     try:
@@ -194,6 +195,6 @@ def _find_fault(url: str, sentence: Sentence) -> str:
 
 
 def _choose_sentence(options: Options) -> Sentence:
-    """One of any kind, in languages that the model knows."""
+    """Any sentence in languages that the model knows."""
     source, target, *_ = read_settings(options.model).get("languages", LANGUAGES)
     return Sentence("1", source, target)

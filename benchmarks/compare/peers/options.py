@@ -17,12 +17,12 @@ class Options:
     model: Path
     host: str
     port: int
-    #: Requests of a batch at the most, and how long it waits for them.
+    #: The most requests in a batch, and how long it waits for them.
     batch_size: int
     wait_ms: int
     engine: str = "ctranslate2"
     compute_type: str = "int8"
-    #: Of a part of a batch that is translated at once, as in our map.
+    #: The most tokens that are translated at once, as in our map.
     max_batch_tokens: int = 4096
 
     @property
@@ -38,7 +38,7 @@ def write_options(options: Options) -> list[str]:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> Options:
-    """Of the command line. Ends the program where an option is unknown or missing."""
+    """Reads the command line. Ends the program where an option is unknown or missing."""
     parser = argparse.ArgumentParser()
     for name, kind in get_type_hints(Options).items():
         default = getattr(Options, name, None)

@@ -48,14 +48,14 @@ def create_app(options: Options) -> Flask:
 
 
 class Server(BaseApplication):  # type: ignore[misc]
-    """Gunicorn, configured by the program instead of by a file."""
+    """Gunicorn, configured by this program instead of a file."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         super().__init__()
 
     def load_config(self) -> None:
-        """One process, because the model is to be there once."""
+        """One process, so that the model is loaded once."""
         settings: dict[str, Any] = {
             "bind": f"{self._options.host}:{self._options.port}",
             "workers": 1,

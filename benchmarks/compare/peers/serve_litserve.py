@@ -38,14 +38,14 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
     # LitServe makes FastAPI's model of a body of this annotation, and of an answer of the
     # other's: without them it takes JSON as it is, as in its examples.
     def decode_request(self, request):  # type: ignore[no-untyped-def]
-        """A body as the sentence that it asks for."""
+        """The sentence in a request's body."""
         try:
             return self._translator.parse(request)
         except Refused as error:
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
 
     def batch(self, inputs: Sequence[Sentence]) -> Sequence[Sentence]:
-        """As they are: the engine takes a list."""
+        """Returns the requests unchanged: the engine takes a list."""
         return inputs
 
     def predict(self, x: Sequence[Sentence]) -> list[str]:
@@ -53,7 +53,7 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
         return self._translator.translate(x)
 
     def unbatch(self, output: list[str]) -> list[str]:
-        """As they are."""
+        """Returns the answers unchanged."""
         return output
 
     def encode_response(self, output):  # type: ignore[no-untyped-def]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.halving import run_in_halves
@@ -63,9 +63,6 @@ class Batcher:
         self._max_tokens = max_tokens
         self._is_guarded = is_guarded
         self._pool = ThreadPoolExecutor(engine.translators)
-        #: The sizes of this batch's packs that were halved; threads append to it.
-        self._halved: list[int] = []
-        self._deadline = math.inf
 
     def translate(
         self, sentences: Sequence[Sentence], *, deadline: float = math.inf
@@ -73,18 +70,16 @@ class Batcher:
         """One answer per sentence, in order. Packs whose turn comes after `deadline`, in
         seconds of the monotonic clock, are not translated. Raises DeviceFault, and what
         the engine raises beside OutOfMemory."""
-        self._halved.clear()
-        self._deadline = deadline
         unique = list(dict.fromkeys(sentences))
         packs = self._pack(unique)
-        answers = self._run(packs)
+        answers, halved = self._run(packs, deadline)
         second = {
             sentence: replace(sentence, decoding=sentence.decoding.careful())
             for sentence, answer in answers.items()
             if isinstance(answer, Translation) and answer.fault
         }
         second_packs = self._pack(list(dict.fromkeys(second.values())))
-        second_answers = self._run(second_packs)
+        second_answers, second_halved = self._run(second_packs, deadline)
         for sentence, careful in second.items():
             answers[sentence] = _choose(answers[sentence], second_answers[careful])
         packs += second_packs
@@ -93,7 +88,7 @@ class Batcher:
             padding_tokens=sum(pack.padding_tokens for pack in packs),
             deduplicated=len(sentences) - len(unique),
             redecoded=len(second),
-            halved=len(self._halved),
+            halved=halved + second_halved,
         )
 
     def _pack(self, sentences: Sequence[Sentence]) -> list[_Pack]:
@@ -126,19 +121,26 @@ class Batcher:
                 len(rows) * longest - tokens,
             )
 
-    def _run(self, packs: Sequence[_Pack]) -> dict[Sentence, Answer]:
-        """The answers to all sentences, with the faults that they have."""
+    def _run(
+        self, packs: Sequence[_Pack], deadline: float
+    ) -> tuple[dict[Sentence, Answer], int]:
+        """The answers to all sentences, with the faults that they have, and how many packs
+        were halved."""
         batches = [pack.sentences for pack in packs]
-        results = list(self._pool.map(self._translate, batches))
-        pairs = zip(chain(*batches), chain(*results), strict=True)
+        results = list(self._pool.map(self._translate, batches, repeat(deadline)))
+        answers = chain.from_iterable(found for found, _ in results)
+        pairs = zip(chain(*batches), answers, strict=True)
+        halved = sum(halved for _, halved in results)
         if not self._is_guarded:
-            return dict(pairs)
-        return {sentence: _judge(sentence, answer) for sentence, answer in pairs}
+            return dict(pairs), halved
+        return {s: _judge(s, answer) for s, answer in pairs}, halved
 
-    def _translate(self, sentences: Sequence[Sentence]) -> Sequence[Answer]:
-        if time.monotonic() > self._deadline:
-            return [TooLate()] * len(sentences)
-        return run_in_halves(self._engine.translate, sentences, self._halved)
+    def _translate(
+        self, sentences: Sequence[Sentence], deadline: float
+    ) -> tuple[Sequence[Answer], int]:
+        if time.monotonic() > deadline:
+            return [TooLate()] * len(sentences), 0
+        return run_in_halves(self._engine.translate, sentences)
 
 
 def _judge(sentence: Sentence, answer: Answer) -> Answer:

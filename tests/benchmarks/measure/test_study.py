@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections import Counter
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -19,7 +18,7 @@ from benchmarks.instruments import passes
 from benchmarks.instruments.passes import Measurement, MemoryEnds, Pass, Plan, Skipped
 from benchmarks.instruments.tasks import TaskRunner
 from benchmarks.measure.study import chart, find_knee, tabulate
-from handlers.base import TaskError
+from handlers.base import Outcome, TaskError
 from handlers.engine.directories import SETTINGS_FILE
 from tests.random_m2m100 import PHRASEBOOK
 
@@ -130,14 +129,13 @@ class Handler:
 
     answer: Any
     halved: int = 0
-    statistics: Any = None
 
     def parse(self, row: Any) -> Any:
         return row
 
-    def run(self, items: Any) -> list[Any]:
-        self.statistics = Counter(BabelgateHalvedPacks=self.halved, BabelgateTokens=3)
-        return [self.answer for _ in items]
+    def run(self, items: Any, deadline: float) -> Outcome:
+        counts = {"BabelgateHalvedPacks": self.halved, "BabelgateTokens": 3}
+        return Outcome([self.answer for _ in items], counts)
 
 
 def test_tokens_are_what_the_handler_counts():

@@ -12,11 +12,10 @@ from gevent.event import Event
 
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
-from gateway.backend import Row, write_row
+from gateway.backend import ModelState, Row, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.callers import make_caller
 from torchserve_backend import catalog
-from torchserve_backend.management import Registered
 
 KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation())
 ROWS, LIMIT_S = 10, 30
@@ -37,7 +36,7 @@ class Slow:
             raise DeadlineExceeded("Too late.")
         return {}
 
-    def states(self, models: Sequence[str]) -> dict[str, Registered | None]:
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Nobody asks."""
         return {}
 

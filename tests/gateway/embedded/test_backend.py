@@ -19,6 +19,7 @@ from typing import Any
 
 import gevent
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from contract.tasks import TRANSLATION
 from gateway.backend import write_row
@@ -26,7 +27,8 @@ from gateway.embedded import backend as embedded
 from gateway.embedded.backend import EmbeddedBackend, share
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, Problem, RowProblem
 from handlers import base
-from handlers.base import ModelConfig, TaskError, TaskHandler
+from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
+from tests.gateway.test_telemetry import read
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Model, Translation
 
@@ -60,11 +62,12 @@ class Slow(TaskHandler[str]):
             raise TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad", "No.", limit=3)
         return text + "".join(row.parameters.values())
 
-    def run(self, items: Sequence[str]) -> list[dict[str, Any] | TaskError]:
+    def run(self, items: Sequence[str], deadline: float) -> Outcome:
         self.batches.append(list(items))
         self.begun.release()
         assert self.may_run.wait(LIMIT_S)
-        return [{"said": item, "index": self.index} for item in items]
+        said: list[Result] = [{"said": item, "index": self.index} for item in items]
+        return Outcome(said, {"BabelgateFrames": len(items), "BabelgateUndeclared": 1})
 
 
 @pytest.fixture
@@ -100,9 +103,12 @@ def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) ->
 
 
 @contextmanager
-def serve(slow: type[Slow], *models: Model) -> Iterator[tuple[EmbeddedBackend, Ask]]:
+def serve(
+    slow: type[Slow], *models: Model, registry: CollectorRegistry | None = None
+) -> Iterator[tuple[EmbeddedBackend, Ask]]:
     """A backend, and a function that asks it."""
-    backend = EmbeddedBackend(models or [make_model()], Path("/cache"))
+    registry = registry or CollectorRegistry()
+    backend = EmbeddedBackend(models or [make_model()], registry, Path("/cache"))
 
     def ask(
         text: str = "a", *, model: str = "all", limit_s: float = LIMIT_S, **parameters
@@ -135,7 +141,7 @@ def is_ready(backend: EmbeddedBackend, model: str = "all") -> bool:
 def count_waiting(backend: EmbeddedBackend) -> int:
     state = backend.states(["all"])["all"]
     assert state
-    return state.pending_requests
+    return state.queued_rows
 
 
 def test_a_row_is_answered_with_its_parameters(slow):
@@ -229,6 +235,42 @@ def test_of_a_greenlet_that_is_killed_nothing_is_run(slow):
     assert slow.batches == [["running"], ["next"]]
 
 
+def test_batches_are_counted_as_on_torchserves_metrics_page(slow):
+    registry = CollectorRegistry()
+    slow.may_run.clear()
+    with serve(slow, make_model(batch_size=2), registry=registry) as (backend, ask):
+        asking = [gevent.spawn(ask, "first")]
+        wait_until(lambda: slow.begun.acquire(blocking=False))
+        asking += [gevent.spawn(ask, text) for text in ("a", "b")]
+        wait_until(lambda: count_waiting(backend) == 2)
+        with pytest.raises(DeadlineExceeded):
+            ask("late", limit_s=0.01)
+        slow.may_run.set()
+        gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
+    counted = read(generate_latest(registry).decode())
+    assert counted.pop(("BabelgateQueueMs", "all")) >= 10
+    assert counted.pop(("BabelgateComputeMs", "all")) >= 10
+    assert counted == {
+        ("BabelgateBatches", "all"): 2,
+        ("BabelgateRows", "all"): 3,
+        ("BabelgateFrames", "all"): 3,
+        ("BabelgateDroppedRows", "all"): 1,
+    }
+
+
+def test_a_row_that_cannot_be_done_in_time_does_not_reach_the_model(slow):
+    slow.may_load.clear()
+    pair = make_model(batch_size=2, max_batch_delay=FOR_EVER_MS)
+    with serve(slow, pair) as (backend, ask):
+        late, patient = gevent.spawn(ask, "late", limit_s=0.3), gevent.spawn(ask)
+        wait_until(lambda: count_waiting(backend) == 0)  # they wait for the model
+        with pytest.raises(DeadlineExceeded):
+            late.get(timeout=LIMIT_S)
+        slow.may_load.set()
+        assert patient.get(timeout=LIMIT_S)["said"] == "a"
+    assert slow.batches == [["a"]]
+
+
 def test_rows_wait_while_the_model_is_loaded(slow):
     slow.may_load.clear()
     with serve(slow) as (backend, ask):
@@ -266,14 +308,13 @@ def test_every_gpu_of_a_model_gets_its_workers_and_one_queue(slow):
         wait_until(lambda: len(slow.batches) == 4)
         slow.may_run.set()
         gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
-        state = backend.states(["all"])["all"]
+        assert is_ready(backend)
     assert sorted(greenlet.value["index"] for greenlet in asking) == [0, 0, 2, 2]
     assert {(config.device, config.device_index) for config in slow.loaded} == {
         ("cuda", 0),
         ("cuda", 2),
     }
-    assert state
-    assert (state.min_workers, state.ready_workers) == (4, 4)
+    assert len(slow.loaded) == 4
 
 
 def test_close_answers_what_it_has_taken_and_refuses_the_rest(slow):

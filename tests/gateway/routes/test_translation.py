@@ -30,7 +30,8 @@ def test_the_target_language_chooses_the_model(post, torchserve):
 
 def test_the_model_gets_normalised_languages(post, torchserve):
     post(src_lang="EN_us", tgt_lang="zh-Hant")
-    assert torchserve.calls[0].row == WANTED | {"tgt_lang": "zh"}
+    options = {"beam_size": 2, "alternatives": 0}
+    assert torchserve.calls[0].row == WANTED | {"tgt_lang": "zh"} | options
 
 
 @pytest.mark.parametrize("path", ["/", "/translate", "/?beam=5"])

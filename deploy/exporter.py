@@ -1,0 +1,95 @@
+"""Serves to Prometheus what only `deploy` knows: the memory and start times of the
+stack's programs, and beside them the memory of the GPUs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from wsgiref.simple_server import WSGIServer
+
+import psutil
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from deploy import statefiles
+from torchserve_backend.devices import measure_gpu_memory
+
+#: TorchServe's children that hold the models are shown apart from it.
+_TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
+
+
+def serve(run: Path, port: int) -> WSGIServer:
+    """Answers on loopback, in threads, for the stack of this run directory. Raises OSError
+    where the port is taken."""
+    registry = CollectorRegistry()
+    registry.register(_Programs(run))
+    registry.register(_Gpus())
+    server, _ = start_http_server(port, "127.0.0.1", registry)
+    return server
+
+
+class _Programs(Collector):
+    """The process groups that `deploy.launch` has recorded in the run directory."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        memory = GaugeMetricFamily(
+            "babelgate_memory_bytes",
+            "Resident memory of a program's processes; shared pages count in each.",
+            labels=["program"],
+        )
+        started = GaugeMetricFamily(
+            "babelgate_start_time_seconds",
+            "Unix time at which a program was started last.",
+            labels=["program"],
+        )
+        programs: dict[int, str] = {}
+        for record in self._run.glob("*.group"):
+            match statefiles.read(record):
+                case {"group": int(group), "since": float(since)}:
+                    programs[group] = record.stem
+                    started.add_metric([record.stem], since)
+        for program, size in _measure_memory(programs).items():
+            memory.add_metric([program], size)
+        yield from (memory, started)
+
+
+def _measure_memory(programs: Mapping[int, str]) -> dict[str, int]:
+    """Resident bytes by program, given the programs' process groups."""
+    sizes: dict[str, int] = {}
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError, psutil.Error):
+            group = os.getpgid(process.pid)
+            if group not in programs:
+                continue
+            is_worker = (
+                programs[group] == _TORCHSERVE
+                and process.pid != group
+                and process.name() != _JAVA
+            )
+            program = _WORKERS if is_worker else programs[group]
+            size = process.memory_info().rss
+            sizes[program] = sizes.get(program, 0) + size
+    return sizes
+
+
+class _Gpus(Collector):
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        used = GaugeMetricFamily(
+            "babelgate_gpu_memory_used_bytes",
+            "Memory of a GPU that is taken, by whatever program.",
+            labels=["gpu"],
+        )
+        total = GaugeMetricFamily(
+            "babelgate_gpu_memory_bytes", "Memory that a GPU has.", labels=["gpu"]
+        )
+        for gpu in measure_gpu_memory():
+            used.add_metric([gpu.index], gpu.used_bytes)
+            total.add_metric([gpu.index], gpu.total_bytes)
+        yield from (used, total)

@@ -1,0 +1,51 @@
+"""Pages and docstrings are plain English, and pages name files that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROOMS = (
+    *("contract", "gateway", "torchserve_backend", "handlers", "models", "deploy"),
+    *("benchmarks", "clients"),
+)
+PAGES = [page for folder in ("", "docs/**/") for page in ROOT.glob(f"{folder}*.md")]
+
+#: Words that a sentence does not begin with, and phrases that have a shorter form.
+AWKWARD = re.compile(
+    r"(?:^|[.!?:;|]\s+|\n\s*[-*]\s|\n\n)(?:Of|Who)\s|(?i:so many|at the most)"
+)
+CODE = re.compile(r"```.*?```", re.DOTALL)
+FILE = re.compile(rf"`((?:{'|'.join((*ROOMS, 'docs', 'nginx', 'tests'))})/[\w./-]+)`")
+
+
+def list_texts() -> Iterator[tuple[str, str]]:
+    """Every page without its code, and every docstring, each with its file."""
+    for page in PAGES:
+        yield page.name, CODE.sub("", page.read_text("utf-8"))
+    for path in (path for room in ROOMS for path in ROOT.glob(f"{room}/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                yield str(path.relative_to(ROOT)), ast.get_docstring(node) or ""
+
+
+def test_sentences_are_plain():
+    offenders = [
+        (name, text[match.start() : match.end() + 40])
+        for name, text in list_texts()
+        for match in AWKWARD.finditer(text)
+    ]
+    assert offenders == []
+
+
+def test_files_that_pages_name_exist():
+    missing = [
+        (page.name, name)
+        for page in PAGES
+        for name in FILE.findall(page.read_text("utf-8"))
+        if not (ROOT / name).exists()
+    ]
+    assert missing == []
