@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from contract.faults import expect
 from contract.languages import LANGUAGES
 from contract.options import ALTERNATIVES, BEAM_SIZE
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, TRANSLATION
@@ -42,18 +43,10 @@ ENGINES = {
     "echo": ("auto",),
 }
 
-#: What was expected, by the type of pydantic's fault. Our own validators say it themselves.
-_EXPECTED = {
-    "dict_type": 'an object such as {{"ko": "0"}}',
-    "too_short": 'an object such as {{"ko": "0"}}',
-    "greater_than_equal": "a whole number of at least {ge}",
-    "int_type": "a whole number",
-    "less_than_equal": "a whole number of at most {le}",
-    "literal_error": "{expected}",
+#: What was expected by a fault of this type; for the others the key's schema says it.
+_OBJECTS = {
     "model_type": "an object",
-    "string_too_short": "a non-empty string",
-    "string_type": "a non-empty string",
-    "value_error": "{error}",
+    **dict.fromkeys(("dict_type", "too_short"), 'an object such as {"ko": "0"}'),
 }
 
 
@@ -85,7 +78,9 @@ def _check_language(code: str) -> str:
     return code
 
 
-_Text = Annotated[str, Field(min_length=1)]
+_Text = Annotated[
+    str, Field(min_length=1, json_schema_extra={"format": "non-empty string"})
+]
 _Count = Annotated[int, Field(ge=1)]
 _CountOrNone = Annotated[int, Field(ge=0)]
 _Devices = Annotated[tuple[str, ...], BeforeValidator(_read_devices)]
@@ -254,13 +249,17 @@ def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape
 def _describe(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
     """The place of a fault, and the sentence about it."""
     place = [str(part) for part in fault["loc"] if part != "[key]"]
+    owner = SECTIONS[place[0]] if len(place) == 2 and place[0] in SECTIONS else shape
     if fault["type"] == "extra_forbidden":
-        owner = SECTIONS[place[0]] if len(place) > 1 else shape
         sentence = f"unknown key, expected one of {', '.join(owner.model_fields)}"
+        return ".".join(place), sentence
+    if fault["type"] == "value_error":
+        expected = str(fault["ctx"]["error"])
+    elif fault["type"] in _OBJECTS:
+        expected = _OBJECTS[fault["type"]]
     else:
-        expected = _EXPECTED[fault["type"]].format(**fault.get("ctx", {}))
-        sentence = f"expected {expected}, found {fault['input']!r}"
-    return ".".join(place), sentence
+        expected = expect(owner.model_json_schema()["properties"][place[-1]])
+    return ".".join(place), f"expected {expected}, found {fault['input']!r}"
 
 
 def read_file(path: Path) -> Any:

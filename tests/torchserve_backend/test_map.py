@@ -20,7 +20,7 @@ A_DEVICE = (
     'expected "cpu", a GPU number such as "0", or a list of different GPU numbers such '
     'as ["0", "1"]'
 )
-ENGINES = "'ctranslate2', 'transformers' or 'echo'"
+ENGINES = '"ctranslate2" or "transformers" or "echo"'
 FLOATS = "auto, float32, float16, bfloat16"
 
 
@@ -92,13 +92,13 @@ def test_every_setting_can_be_written():
         ),
         pytest.param(
             {"captioning": {"compute_type": "int8"}},
-            "captioning.compute_type: expected 'auto', 'float32', 'float16' or "
-            "'bfloat16', found 'int8'",
+            'captioning.compute_type: expected "auto" or "float32" or "float16" or '
+            "\"bfloat16\", found 'int8'",
             id="precision of a task",
         ),
         pytest.param(
             {"detection": {}, "gpus": None},
-            "gpus: expected a whole number, found None",
+            "gpus: expected a whole number of at least 0, found None",
             id="GPUs",
         ),
     ],
@@ -113,13 +113,13 @@ def test_a_malformed_map_is_refused(content: Any, says: str):
         ("model", "", "a non-empty string"),
         ("model", 3, "a non-empty string"),
         ("engine", "onnx", ENGINES),
-        ("placement", ["device"], "'language' or 'device'"),
+        ("placement", ["device"], '"language" or "device"'),
         ("batch_size", 0, "a whole number of at least 1"),
-        ("batch_size", 6.0, "a whole number"),
-        ("batch_size", "6", "a whole number"),
-        ("workers", True, "a whole number"),
+        ("batch_size", 6.0, "a whole number of at least 1"),
+        ("batch_size", "6", "a whole number of at least 1"),
+        ("workers", True, "a whole number of at least 1"),
         ("max_batch_delay", -1, "a whole number of at least 0"),
-        ("max_beam_size", 9, "a whole number of at most 8"),
+        ("max_beam_size", 9, "a whole number from 1 to 8"),
     ],
 )
 def test_a_bad_value_is_refused(setting: str, value: Any, expected: str):
