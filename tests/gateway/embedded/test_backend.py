@@ -49,20 +49,20 @@ class Slow(TaskHandler[str]):
     may_run: threading.Event
     begun: threading.Semaphore
 
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         assert self.may_load.wait(LIMIT_S)
         if "broken" in config.directory.name:
             raise RuntimeError("no such weights")
         self.index = config.device_index
         self.loaded.append(config)
 
-    def parse(self, row: base.Row) -> str:
+    def preprocess(self, row: base.Row) -> str:
         text = str(row.read_json())
         if text == "bad":
             raise TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad", "No.", limit=3)
         return text + "".join(row.parameters.values())
 
-    def run(self, items: Sequence[str], deadline: float) -> Outcome:
+    def infer(self, items: Sequence[str], deadline: float) -> Outcome:
         self.batches.append(list(items))
         self.begun.release()
         assert self.may_run.wait(LIMIT_S)
