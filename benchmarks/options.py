@@ -24,7 +24,8 @@ from benchmarks.instruments.passes import Measurement, Plan, Skipped
 from benchmarks.plots import Chart
 from benchmarks.report import Table
 from deploy.stack import ROOT, StackError
-from torchserve_backend import checkpoint, sections
+from torchserve_backend import checkpoint
+from torchserve_backend.map import Task as AnyTask
 
 console = Console(highlight=False)
 
@@ -37,7 +38,7 @@ Model = Annotated[
         help="A model directory, or 418M: random weights in M2M100-418M's size."
     ),
 ]
-Task = Annotated[sections.Task, typer.Option(help="What is asked for.")]
+Task = Annotated[AnyTask, typer.Option(help="What is asked for.")]
 Setting = Annotated[
     list[str] | None,
     typer.Option("--set", help="KEY=VALUE in the map's translation section."),

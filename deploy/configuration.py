@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from contract import variables
 from deploy.programs import find_java_home
 from deploy.stack import ROOT, Stack, StackError
 
@@ -29,7 +30,7 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
         ],
     }
     environment = stack.environment(find_java_home(), nginx) | {
-        "BABELGATE_MAP": str(map_path)
+        variables.MAP.name: str(map_path)
     }
     for file, command in checks.items():
         done = subprocess.run(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from contract import variables
 from deploy import statefiles
 
 _WAIT_S = 5
@@ -27,7 +28,8 @@ _START_FIELD = 19
 
 def main(name: str, command: list[str]) -> None:
     """Never returns."""
-    run = Path(os.environ["BABELGATE_RUN"])
+    run = variables.find_run()
+    assert run, f"{variables.RUN_DIR.name} is not set"
     record = run / f"{name}.group"
     end_recorded(record)
     with suppress(OSError):  # a full disk keeps no program from starting
@@ -77,7 +79,8 @@ def is_ours(pid: int, run: Path) -> bool:
         environment = (process / "environ").read_bytes()
         if b"\0\0" in environment:
             return (process / "cwd").readlink().is_relative_to(run)
-        return f"BABELGATE_RUN={run}".encode() in environment.split(b"\0")
+        marks = {f"{name}={run}".encode() for name in variables.RUN_NAMES}
+        return not marks.isdisjoint(environment.split(b"\0"))
     except OSError:
         return False
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import psutil
 
+from contract import variables
+from contract.variables import Variable
 from deploy import statefiles
 
 ROOT = Path(__file__).parents[1]
@@ -57,12 +59,12 @@ class Stack:
     @property
     def inference_url(self) -> str:
         """TorchServe's inference API."""
-        return f"http://127.0.0.1:{INFERENCE + self.port_offset}"
+        return move_ports(variables.INFERENCE_URL.default, self.port_offset)
 
     @property
     def management_url(self) -> str:
         """TorchServe's management API."""
-        return f"http://127.0.0.1:{MANAGEMENT + self.port_offset}"
+        return move_ports(variables.MANAGEMENT_URL.default, self.port_offset)
 
     @property
     def metrics_url(self) -> str:
@@ -137,7 +139,7 @@ class Stack:
         except OSError as error:
             raise StackError(
                 f"{self.run} cannot be written: {error.strerror}. Mend that, or choose "
-                "another directory with --run-dir or BABELGATE_RUN_DIR."
+                f"another directory with --run-dir or {variables.RUN_DIR.name}."
             ) from error
 
     def write_configuration(self) -> None:
@@ -175,24 +177,27 @@ class Stack:
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
         """What the programs find in their environment."""
         python = Path(sys.executable)
-        added = {
-            "BABELGATE_ROOT": str(ROOT),
-            "BABELGATE_RUN": str(self.run),
-            "BABELGATE_PYTHON": str(python),
-            "BABELGATE_BIN": str(python.parent),
-            "BABELGATE_NGINX": str(nginx),
-            "BABELGATE_MAP": str(self.frozen_map),
-            "BABELGATE_KEY_FILE": str(self.key_file),
-            "BABELGATE_INFERENCE_URL": self.inference_url,
-            "BABELGATE_MANAGEMENT_URL": self.management_url,
-            "BABELGATE_GATEWAY_BIND": f"127.0.0.1:{GATEWAY + self.port_offset}",
+        bind = move_ports(variables.GATEWAY_BIND.default, self.port_offset)
+        ours: dict[Variable, object] = {
+            variables.ROOT: ROOT,
+            variables.RUN_DIR: self.run,
+            variables.PYTHON: python,
+            variables.BIN: python.parent,
+            variables.NGINX: nginx,
+            variables.MAP: self.frozen_map,
+            variables.KEY_FILE: self.key_file,
+            variables.INFERENCE_URL: self.inference_url,
+            variables.MANAGEMENT_URL: self.management_url,
+            variables.GATEWAY_BIND: bind,
+        }
+        if self.model:
+            ours[variables.MODEL] = self.model
+        return dict(os.environ) | {
+            **{variable.name: str(value) for variable, value in ours.items()},
             "PROMETHEUS_MULTIPROC_DIR": str(self.metrics),
             "JAVA_HOME": str(java_home),
             "PYTHONUNBUFFERED": "1",
         }
-        if self.model:
-            added["BABELGATE_MODEL"] = self.model
-        return dict(os.environ) | added
 
     def find_leader(self, program: str) -> psutil.Process:
         """A running program's main process, as `deploy.launch` has recorded it."""

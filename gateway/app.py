@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from flask import Flask, Response, g, request
 
+from contract import variables
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
@@ -33,7 +33,7 @@ from gateway.transport.connection import register_reading
 from gateway.transport.refusal import Refusal
 from gateway.transport.worker import EXTENSION
 from gateway.uploads.answering import Uploads
-from torchserve_backend import catalog
+from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management
 
@@ -51,14 +51,15 @@ def create_app(
     if backend is None and settings.backend == "embedded":
         models, backend = _embed(models, telemetry)
     backend = backend or _connect(settings)
-    admission = Admission(backend, models.models, _find_board())
+    admission = Admission(backend, models.models, _find_board(settings))
     app = _make_flask()
     register_reading(app)
     _register_request_id(app)
     register_telemetry(app, telemetry, States(models, admission))
     register_error_handlers(app)
     register_bodies(app, settings)
-    identifier = Identifier(models.sources, library=settings.identifier)
+    sources = checkpoint.find_sources(models)
+    identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
     translator = Translator(models, admission, identifier, telemetry, readers, settings)
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
@@ -82,10 +83,11 @@ def _connect(settings: Settings) -> Backend:
     )
 
 
-def _find_board() -> Path | None:
-    """Where the gateway's processes and the workers share figures; None without a stack."""
-    run = os.environ.get("BABELGATE_RUN")
-    return Path(run, "admission") if run else None
+def _find_board(settings: Settings) -> Path | None:
+    """Where the gateway's processes and TorchServe's workers share figures; None without a
+    stack."""
+    run = variables.find_run() if settings.backend == "torchserve" else None
+    return run / "admission" if run else None
 
 
 def _make_flask() -> Flask:

@@ -8,10 +8,11 @@ from typing import Any
 
 from prometheus_client import multiprocess
 
+from contract import variables
 from gateway.text.langid import load_model
 
 # Loopback only: nginx is the door.
-bind = os.environ.get("BABELGATE_GATEWAY_BIND", "127.0.0.1:8888")
+bind = variables.GATEWAY_BIND.read()
 
 # Whether the models are in the gateway's own process.
 _IS_EMBEDDED = os.environ.get("GATEWAY_BACKEND") == "embedded"

@@ -1,34 +1,49 @@
-"""The gateway's settings, each declared once. The environment variable
-`BABELGATE_<NAME>` sets one, unless the setting names its own variable. They are read at
-the start and never change.
+"""The gateway's settings, each declared once with its sentence in `docs/configuration.md`.
+The environment variable `BABELGATE_<NAME>` sets one, unless the setting names its own
+variable. They are read at the start and never change.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib.util
+import logging
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from contract import variables
+from contract.variables import OLD_RUN, Variable
 from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES
 from torchserve_backend import catalog
 
+log = logging.getLogger(__name__)
+
 PREFIX = "BABELGATE_"
 
-#: Variables with our prefix that others read: gunicorn.conf.py, deploy, torchserve_backend.
-READ_ELSEWHERE = frozenset(
-    "BIN CACHE GATEWAY_BIND NGINX PYTHON ROOT RUN RUN_DIR STORE".split()
-)
-
-_URL = r"^http://[^/\s]+$"
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class SettingsError(ValueError):
     """A variable that is unknown or cannot be read; the message names it."""
+
+
+def _share(variable: Variable, default: Any, **bounds: Any) -> Any:
+    """A setting that other programs read as well."""
+    return Field(default, description=variable.meaning, **bounds)
+
+
+def _url(variable: Variable) -> Any:
+    return _share(variable, variable.default, pattern=r"^http://[^/\s]+$")
 
 
 class Settings(BaseSettings):
@@ -41,90 +56,76 @@ class Settings(BaseSettings):
     backend: Literal["torchserve", "embedded"] = Field(
         "torchserve",
         validation_alias="GATEWAY_BACKEND",
-        description="Where the models are: in TorchServe, or in the gateway's own process.",
+        description="Where the models run. `embedded`: in the gateway's own process, "
+        "[without TorchServe](embedded.md).",
     )
-    map: Path = Field(
-        catalog.MAP, description="The map of languages, models and devices."
-    )
-    model: str | None = Field(None, description="Use this model instead of the map's.")
-    inference_url: str = Field(
-        "http://127.0.0.1:9999", pattern=_URL, description="TorchServe's inference API."
-    )
-    management_url: str = Field(
-        "http://127.0.0.1:8081",
-        pattern=_URL,
-        description="TorchServe's management API.",
-    )
-    key_file: Path = Field(
-        Path("run/torchserve/key_file.json"),
-        description="Where TorchServe writes its keys.",
-    )
-    timeout_s: float = Field(
+    map: Path = _share(variables.MAP, catalog.MAP)
+    model: str | None = _share(variables.MODEL, None)
+    inference_url: str = _url(variables.INFERENCE_URL)
+    management_url: str = _url(variables.MANAGEMENT_URL)
+    key_file: Path = _share(variables.KEY_FILE, Path(variables.KEY_FILE.default))
+    timeout_s: _Positive = Field(
         30,
-        gt=0,
-        allow_inf_nan=False,
-        description="Longest time for a request; the header X-Timeout-Ms lowers it.",
+        description="Longest time for a request, in seconds. `X-Timeout-Ms` lowers it.",
     )
-    max_body_bytes: int = Field(
+    max_body_bytes: PositiveInt = Field(
         1 << 20,
-        gt=0,
-        description="Largest request body; nginx has the same limit in nginx.conf.",
+        description="Largest request body. nginx has its own limit in nginx.conf; change "
+        "both.",
     )
-    max_upload_bytes: int = Field(
+    max_upload_bytes: PositiveInt = Field(
         500 << 20,
-        gt=0,
-        description="Largest upload of images or arrays; nginx has the same limit.",
+        description="Largest upload of images or arrays. nginx has its own limit in "
+        "nginx.conf; change both.",
     )
-    max_image_bytes: int = Field(
+    max_image_bytes: PositiveInt = Field(
         32 << 20,
-        gt=0,
-        description="Largest image file, and largest frame of an array.",
+        description="Largest image file, and largest frame of an array. TorchServe has "
+        "its own limit in config.properties; change both.",
     )
-    upload_timeout_s: float = Field(
+    upload_timeout_s: _Positive = Field(
         120,
-        gt=0,
-        allow_inf_nan=False,
-        description="Longest time for an upload; the header X-Timeout-Ms lowers it.",
+        description="Longest time for an upload, in seconds. `X-Timeout-Ms` lowers it. "
+        "nginx has its own limits in nginx.conf; change all.",
     )
-    body_bytes_per_s: float = Field(
+    body_bytes_per_s: _Positive = Field(
         1024,
-        gt=0,
-        allow_inf_nan=False,
-        description="A body that comes more slowly is refused, after the grace.",
+        description="The lowest rate of a body over a longer time; a slower one gets 408.",
     )
-    body_grace_s: float = Field(
+    body_grace_s: _Positive = Field(
         10,
-        gt=0,
-        allow_inf_nan=False,
-        description="How long nothing of a body needs to come.",
+        description="How long a body may pause, in seconds.",
     )
-    upload_buffer_bytes: int = Field(
+    upload_buffer_bytes: PositiveInt = Field(
         72 << 20,
         validate_default=True,
-        description="Bytes of uploads that a process holds; more uploads wait.",
+        description="How many bytes of uploads a gateway process holds; further uploads "
+        "wait. It must fit the largest image and 2 MiB. With room for two images, a slow "
+        "upload delays nobody.",
     )
-    max_texts: int = Field(1000, gt=0, description="Most texts in one request.")
-    max_rows: int = Field(
-        10_000, gt=0, description="Most sentences in all texts of one request."
+    max_texts: PositiveInt = Field(1000, description="The most texts in a request.")
+    max_rows: PositiveInt = Field(
+        10_000, description="The most sentences in a request."
     )
-    readers: int = Field(
+    readers: PositiveInt = Field(
         1,
-        gt=0,
-        description="Processes beside each gateway process that read long texts.",
+        description="Processes that read long texts, per gateway process. They start with "
+        "the first such text.",
     )
-    sentences_at_once: int = Field(
+    sentences_at_once: PositiveInt = Field(
         64,
-        gt=0,
-        description="Sentences of one request that are with TorchServe at the same time.",
+        description="How many sentences of a request are translated at once.",
     )
     identifier: Literal["py3langid", "lingua"] = Field(
         "py3langid",
-        description="Which library identifies languages; lingua is an optional extra.",
+        description="The library that identifies languages. `lingua` is better with "
+        "single words, but needs more memory and time, and "
+        "`pip install 'babelgate[lingua]'`.",
     )
-    connections: int = Field(
+    connections: PositiveInt = Field(
         1024,
-        gt=0,
-        description="Connections to TorchServe per process; more requests wait.",
+        description="Connections to TorchServe per gateway process; further requests "
+        "wait.",
     )
 
     @field_validator("upload_buffer_bytes")
@@ -148,7 +149,10 @@ def read_settings() -> Settings:
 
     Raises SettingsError where a variable with our prefix is unknown or cannot be read.
     """
-    faults = [_describe_unknown(name) for name in sorted(_find_unknown())]
+    if OLD_RUN in os.environ:
+        log.warning("%s is called %s now", OLD_RUN, variables.RUN_DIR.name)
+    unknown = _find_given() - {OLD_RUN, *_find_known().values()}
+    faults = [_describe_unknown(name) for name in sorted(unknown)]
     try:
         settings = Settings()
     except ValidationError as error:
@@ -171,14 +175,13 @@ def name_variable(setting: str) -> str:
 def _find_known() -> dict[str, str]:
     """Every variable that somebody reads, by its name without our prefix."""
     ours = map(name_variable, Settings.model_fields)
-    known = [*ours, *(PREFIX + name for name in READ_ELSEWHERE)]
-    return {variable.removeprefix(PREFIX): variable for variable in known}
+    shared = (entry.name for entry in variables.SETTINGS + variables.INTERNAL)
+    return {name.removeprefix(PREFIX): name for name in (*ours, *shared)}
 
 
-def _find_unknown() -> set[str]:
-    given = {name.upper() for name in os.environ}
-    ours = {name for name in given if name.startswith(PREFIX)}
-    return ours - set(_find_known().values())
+def _find_given() -> set[str]:
+    """The variables with our prefix that are set."""
+    return {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
 
 
 def _describe_unknown(variable: str) -> str:

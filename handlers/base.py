@@ -31,11 +31,11 @@ from handlers.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
-#: Batches whose times say what a row needs at least.
+#: Recent batches, whose shortest time is what a row needs at least.
 _RECENT_BATCHES = 16
 #: A row that has waited longer was sent by somebody with another clock.
 _LONGEST_WAIT_S = 3600
-#: What TorchServe calls a request's body, and that of a form.
+#: TorchServe's names for a request's body, and for a form's.
 _BODY = ("body", "data")
 
 
@@ -43,8 +43,8 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 
 class TaskError(Exception):
-    """Why one row has no result; the row's client gets it as a problem document, in which
-    `members` are further fields."""
+    """Why a row has no result. Its client gets a problem document with `members` as further
+    fields."""
 
     def __init__(
         self, status: HTTPStatus, slug: str, detail: str, **members: int
@@ -56,7 +56,7 @@ class TaskError(Exception):
         self.members = members
 
     def to_document(self) -> dict[str, Any]:
-        """What the row's client gets."""
+        """The problem document."""
         return write_problem(self.slug, self.status, self.detail, **self.members)
 
 
@@ -75,7 +75,7 @@ class Row:
     number: str | None = None
 
     def read_json(self) -> Any:
-        """The body's content. Raises TaskError where it is not JSON."""
+        """The body's content. Raises TaskError if it is not JSON."""
         if not isinstance(self.body, bytes | bytearray | str):
             return self.body
         try:
@@ -86,14 +86,14 @@ class Row:
             ) from error
 
     def read(self, schema: type[Schema]) -> Schema:
-        """The body as a value. Raises TaskError where it is not one of this schema."""
+        """The body as a value. Raises TaskError if it does not fit the schema."""
         content = self.read_json()
         if not isinstance(content, dict):
             raise invalid("expected a JSON object")
         return _validate(schema, content, is_strict=True)
 
     def read_parameters(self, schema: type[Schema]) -> Schema:
-        """The parameters as a value. Raises TaskError where they are not of this schema."""
+        """The parameters as a value. Raises TaskError if they do not fit the schema."""
         return _validate(schema, self.parameters, is_strict=False)
 
 
@@ -141,22 +141,22 @@ Item = TypeVar("Item")
 
 
 class TaskHandler(ABC, Generic[Item]):
-    """A task: `setup` loads the model, `parse` reads a row, `run` answers a batch.
+    """A task: `load_model` loads the model, `preprocess` reads a row, `infer` answers a batch.
 
     TorchServe calls `initialize` once and `handle` for every batch; without TorchServe these
-    are `load` and `answer`. A module that TorchServe loads must define exactly one class.
+    are `start` and `answer`. A module that TorchServe loads must define exactly one class.
     """
 
     @abstractmethod
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         """Loads and warms up the model."""
 
     @abstractmethod
-    def parse(self, row: Row) -> Item:
-        """One row as a value. Raises TaskError where it is malformed."""
+    def preprocess(self, row: Row) -> Item:
+        """One row as a value. Raises TaskError if it is malformed."""
 
     @abstractmethod
-    def run(self, items: Sequence[Item], deadline: float) -> Outcome:
+    def infer(self, items: Sequence[Item], deadline: float) -> Outcome:
         """One result or error per item, in order, and the task's own counts. It need not go
         on after `deadline`, in seconds of the monotonic clock: all items are late then."""
 
@@ -166,7 +166,7 @@ class TaskHandler(ABC, Generic[Item]):
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
         _check_device(options["devices"], gpu)
-        self.load(
+        self.start(
             ModelConfig(
                 directory=Path(options["model_path"]),
                 device="cpu" if gpu is None else "cuda",
@@ -175,11 +175,11 @@ class TaskHandler(ABC, Generic[Item]):
             )
         )
 
-    def load(self, config: ModelConfig) -> None:
+    def start(self, config: ModelConfig) -> None:
         """Makes the handler ready for `answer`."""
         self._wanted = Wanted()
         self._recent_s: deque[float] = deque(maxlen=_RECENT_BATCHES)
-        self.setup(config)
+        self.load_model(config)
 
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
         """Called by TorchServe with a batch; returns one JSON document per row."""
@@ -197,12 +197,12 @@ class TaskHandler(ABC, Generic[Item]):
         kept = [i for i, dropped in enumerate(results) if dropped is None]
         counts["BabelgateDroppedRows"] = len(rows) - len(kept)
         for i in kept:
-            results[i] = self._parse(rows[i])
+            results[i] = self._preprocess(rows[i])
         good = [i for i in kept if not isinstance(results[i], TaskError)]
         if good:
             began = time.perf_counter()
             latest = max(rows[i].deadline for i in good)
-            outcome = self._run([results[i] for i in good], latest)
+            outcome = self._infer_in_halves([results[i] for i in good], latest)
             compute_s = time.perf_counter() - began
             self._recent_s.append(compute_s)
             counts.update(outcome.counts, BabelgateComputeMs=round(compute_s * 1000))
@@ -211,8 +211,8 @@ class TaskHandler(ABC, Generic[Item]):
         return Outcome(results, counts)
 
     def _drop(self, row: Row) -> TaskError | None:
-        """Why a row is not computed: nobody waits for it, or nobody will when even the
-        shortest of the last batches would be done."""
+        """Why a row is not computed, if nobody waits for it, or nobody will by the end of
+        even the shortest recent batch."""
         if not self._wanted.has(row.number):
             return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody waits for the row.")
         needed_s = min(self._recent_s, default=0.0)
@@ -224,22 +224,22 @@ class TaskHandler(ABC, Generic[Item]):
             "The deadline passed while the row was queued, or comes too soon.",
         )
 
-    def _parse(self, row: Row) -> Item | TaskError:
-        """An error that left `answer` would fail the whole batch."""
+    def _preprocess(self, row: Row) -> Item | TaskError:
+        """Reads a row. An error must not leave `answer`, because it would fail the whole
+        batch."""
         try:
-            return self.parse(row)
+            return self.preprocess(row)
         except TaskError as error:
             return error
         except Exception as error:
             log.error("reading a row failed with %s", type(error).__name__)
             return _internal("This row could not be read.")
 
-    def _run(self, items: list[Item], deadline: float) -> Outcome:
-        """Runs a batch; where it breaks as a whole, its halves run, and so on, so that only
-        the row that breaks it is lost. The error's text may quote the user's and is not
-        logged."""
+    def _infer_in_halves(self, items: list[Item], deadline: float) -> Outcome:
+        """Runs a batch. If it fails, its halves run, and so on, so only the row that breaks
+        it is lost. The error's text may quote the user's and is not logged."""
         try:
-            outcome = self.run(items, deadline)
+            outcome = self.infer(items, deadline)
             if len(outcome.results) != len(items):
                 raise RuntimeError("not one result per row")
             return outcome
@@ -254,8 +254,8 @@ class TaskHandler(ABC, Generic[Item]):
         half = len(items) // 2
         if not half:
             return Outcome([_internal("The model failed on this row.")], {})
-        first = self._run(items[:half], deadline)
-        second = self._run(items[half:], deadline)
+        first = self._infer_in_halves(items[:half], deadline)
+        second = self._infer_in_halves(items[half:], deadline)
         counts = Counter(first.counts) + Counter(second.counts)
         return Outcome(first.results + second.results, counts)
 
@@ -272,7 +272,7 @@ def find_handler(task: str) -> type[TaskHandler[Any]]:
 
 
 def invalid(detail: str) -> TaskError:
-    """For a row that asks for something else than the task can do."""
+    """For a row that asks for something that the task cannot do."""
     return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
 
 
@@ -294,8 +294,7 @@ def _internal(detail: str) -> TaskError:
 
 
 def _log_to_stderr() -> None:
-    """TorchServe takes what a worker writes to stdout, where it sets the log up, for mere
-    information, and drops it."""
+    """TorchServe logs a worker's stdout as information and drops it, so errors go to stderr."""
     if logging.lastResort:
         logging.getLogger("handlers").addHandler(logging.lastResort)
 
@@ -319,8 +318,8 @@ def _count_rows(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _emit(counts: Mapping[str, int], context: Context) -> None:
-    """Each metric is a line on stdout, so they are those of a batch, and under the id of
-    its first row instead of all 64. None of them is worth the batch."""
+    """Each metric is a line on stdout, so there is one per batch, under the id of its first
+    row. A failure here must not cost the batch."""
     try:
         for name, value in counts.items():
             context.metrics.add_counter(name, value, 0)
@@ -329,7 +328,7 @@ def _emit(counts: Mapping[str, int], context: Context) -> None:
 
 
 def _check_device(devices: Sequence[str], gpu: int | None) -> None:
-    """TorchServe falls back to the CPU, or to another GPU, in silence."""
+    """TorchServe silently falls back to the CPU or to another GPU."""
     actual = "cpu" if gpu is None else str(gpu)
     if actual not in devices:
         raise RuntimeError(

@@ -9,42 +9,38 @@ from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.captioner import CaptioningEngine
-from handlers.engine.vision.preprocessing import Picture
-from handlers.images import BLACK, MAX_PIXELS, no_memory, place_engine, read_pictures
-
-#: What an archive's `model-config.yaml` may leave out: frames that the model reads at once,
-#: tokens of a caption, and pixels of a frame.
-_DEFAULTS = {"max_batch_frames": 32, "max_tokens": 30, "max_pixels": MAX_PIXELS}
+from handlers.engine.vision.preprocessing import Image
+from handlers.images import BLACK, no_memory, place_engine, read_frames
 
 
-class CaptioningHandler(TaskHandler[list[Picture]]):
+class CaptioningHandler(TaskHandler[list[Image]]):
     """Serves one BLIP-2. The frames of all rows of a batch are captioned together."""
 
-    def setup(self, config: ModelConfig) -> None:
-        options = _DEFAULTS | dict(config.options)
+    def load_model(self, config: ModelConfig) -> None:
+        options = config.options
         self.max_pixels: int = options["max_pixels"]
         self.max_batch_frames: int = options["max_batch_frames"]
         self.engine = place_engine(
             CaptioningEngine, config, max_tokens=options["max_tokens"]
         )
-        self.engine.caption([self.engine.prepare(BLACK)])
+        self.engine.caption([self.engine.preprocess(BLACK)])
 
-    def parse(self, row: Row) -> list[Picture]:
-        return [*map(self.engine.prepare, read_pictures(row, self.max_pixels))]
+    def preprocess(self, row: Row) -> list[Image]:
+        return [*map(self.engine.preprocess, read_frames(row, self.max_pixels))]
 
-    def run(self, items: Sequence[list[Picture]], deadline: float) -> Outcome:
-        pictures = list(chain(*items))
+    def infer(self, items: Sequence[list[Image]], deadline: float) -> Outcome:
+        images = list(chain(*items))
         packs = [
             run_in_halves(
-                self.engine.caption, pictures[start : start + self.max_batch_frames]
+                self.engine.caption, images[start : start + self.max_batch_frames]
             )
-            for start in range(0, len(pictures), self.max_batch_frames)
+            for start in range(0, len(images), self.max_batch_frames)
         ]
         dealt = chain.from_iterable(captions for captions, _ in packs)
         results = [_answer(list(islice(dealt, len(item)))) for item in items]
         halved = sum(halved for _, halved in packs)
         return Outcome(
-            results, {"BabelgateFrames": len(pictures), "BabelgateHalvedPacks": halved}
+            results, {"BabelgateFrames": len(images), "BabelgateHalvedPacks": halved}
         )
 
 

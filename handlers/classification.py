@@ -8,33 +8,32 @@ from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.classifier import ClassificationEngine, Label
-from handlers.engine.vision.preprocessing import Picture
+from handlers.engine.vision.preprocessing import Image
 from handlers.images import (
     BLACK,
-    MAX_PIXELS,
     no_memory,
     place_engine,
-    read_picture,
+    read_frame,
 )
 from handlers.schemas import ClassificationParameters
 
-#: A picture, and how many labels it is to have.
-_Item = tuple[Picture, int]
+#: An image, and how many labels it is to have.
+_Item = tuple[Image, int]
 
 
 class ClassificationHandler(TaskHandler[_Item]):
-    """Serves one image classifier. A batch's pictures are classified together."""
+    """Serves one image classifier. A batch's images are classified together."""
 
-    def setup(self, config: ModelConfig) -> None:
-        self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
+    def load_model(self, config: ModelConfig) -> None:
+        self.max_pixels: int = config.options["max_pixels"]
         self.engine = place_engine(ClassificationEngine, config)
-        self.engine.classify([self.engine.prepare(BLACK)], top_k=1)
+        self.engine.classify([self.engine.preprocess(BLACK)], top_k=1)
 
-    def parse(self, row: Row) -> _Item:
+    def preprocess(self, row: Row) -> _Item:
         top_k = row.read_parameters(ClassificationParameters).top_k
-        return self.engine.prepare(read_picture(row, self.max_pixels)), top_k
+        return self.engine.preprocess(read_frame(row, self.max_pixels)), top_k
 
-    def run(self, items: Sequence[_Item], deadline: float) -> Outcome:
+    def infer(self, items: Sequence[_Item], deadline: float) -> Outcome:
         answers, halved = run_in_halves(self._classify, items)
         results = [
             _answer(answer, top_k)
@@ -45,8 +44,8 @@ class ClassificationHandler(TaskHandler[_Item]):
         )
 
     def _classify(self, items: Sequence[_Item]) -> list[list[Label]]:
-        pictures = [picture for picture, _ in items]
-        return self.engine.classify(pictures, top_k=max(top_k for _, top_k in items))
+        images = [image for image, _ in items]
+        return self.engine.classify(images, top_k=max(top_k for _, top_k in items))
 
 
 def _answer(labels: list[Label] | OutOfMemory, top_k: int) -> Result:

@@ -14,28 +14,27 @@ from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.detector import DetectionEngine, Object, Question
 from handlers.images import (
     BLACK,
-    MAX_PIXELS,
     no_memory,
     place_engine,
-    read_picture,
+    read_frame,
 )
 from handlers.schemas import DetectionParameters
 
 
 class DetectionHandler(TaskHandler[Question]):
-    """Serves one object detector. A batch's pictures may have different sizes."""
+    """Serves one object detector. A batch's images may have different sizes."""
 
-    def setup(self, config: ModelConfig) -> None:
-        self.max_pixels: int = config.options.get("max_pixels", MAX_PIXELS)
+    def load_model(self, config: ModelConfig) -> None:
+        self.max_pixels: int = config.options["max_pixels"]
         self.engine = place_engine(DetectionEngine, config)
-        self.engine.detect([Question(self.engine.prepare(BLACK), threshold=0.5)])
+        self.engine.detect([Question(self.engine.preprocess(BLACK), threshold=0.5)])
 
-    def parse(self, row: Row) -> Question:
+    def preprocess(self, row: Row) -> Question:
         threshold = row.read_parameters(DetectionParameters).threshold
-        picture = self.engine.prepare(read_picture(row, self.max_pixels))
-        return Question(picture, threshold)
+        image = self.engine.preprocess(read_frame(row, self.max_pixels))
+        return Question(image, threshold)
 
-    def run(self, items: Sequence[Question], deadline: float) -> Outcome:
+    def infer(self, items: Sequence[Question], deadline: float) -> Outcome:
         answers, halved = run_in_halves(self.engine.detect, items)
         results = [
             _answer(item, answer) for item, answer in zip(items, answers, strict=True)
@@ -50,8 +49,8 @@ def _answer(item: Question, objects: list[Object] | OutOfMemory) -> Result:
         return no_memory()
     return {
         "objects": [_describe(found) for found in objects],
-        "width": item.picture.width,
-        "height": item.picture.height,
+        "width": item.image.width,
+        "height": item.image.height,
     }
 
 

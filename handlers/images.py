@@ -15,21 +15,19 @@ from handlers.engine.vision.decoding import (
     Frame,
     ImageError,
     UnsupportedImage,
-    read_frames,
+    decode_frames,
 )
 from handlers.engine.vision.engine import VisionEngine
 
 Engine = TypeVar("Engine", bound=VisionEngine)
 
-#: What an archive's `model-config.yaml` may leave out: the pixels that an image may have.
-MAX_PIXELS = 7680 * 4320
-#: Something to warm a model up with.
+#: Warms a model up.
 BLACK: Frame = np.zeros((64, 64, 3), np.uint8)
 
 
 def place_engine(kind: type[Engine], config: ModelConfig, **options: Any) -> Engine:
-    """A task's engine on the device and with the threads that the map gives it."""
-    limit_threads(config.options.get("threads", 0))
+    """A task's engine, with the device and threads that the map gives it."""
+    limit_threads(config.options["threads"])
     return kind(
         config.directory,
         device=config.device,
@@ -39,11 +37,11 @@ def place_engine(kind: type[Engine], config: ModelConfig, **options: Any) -> Eng
     )
 
 
-def read_pictures(row: Row, max_pixels: int) -> list[Frame]:
+def read_frames(row: Row, max_pixels: int) -> list[Frame]:
     """The frames of a row, at least one. Raises TaskError."""
     body = row.body if isinstance(row.body, bytes | bytearray) else b""
     try:
-        return read_frames(body, max_pixels=max_pixels)
+        return decode_frames(body, max_pixels=max_pixels)
     except UnsupportedImage as error:
         raise TaskError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-image", _sentence(error)
@@ -52,11 +50,11 @@ def read_pictures(row: Row, max_pixels: int) -> list[Frame]:
         raise _invalid_image(_sentence(error)) from error
 
 
-def read_picture(row: Row, max_pixels: int) -> Frame:
+def read_frame(row: Row, max_pixels: int) -> Frame:
     """The one frame of a row. Raises TaskError."""
-    frames = read_pictures(row, max_pixels)
+    frames = read_frames(row, max_pixels)
     if len(frames) > 1:
-        raise _invalid_image(f"Expected one picture, found {len(frames)} frames.")
+        raise _invalid_image(f"Expected one image, found {len(frames)} frames.")
     return frames[0]
 
 

@@ -26,16 +26,12 @@ from handlers.engine.translation.loading import is_guarded, load_engine
 from handlers.engine.translation.m2m100 import Decoding, Sentence
 from handlers.schemas import limit_row
 
-#: What an archive's `model-config.yaml` may leave out: tokens in a pack, padding counted (0
-#: runs a batch as it came), and the most that a row may ask for.
-_DEFAULTS = {"max_batch_tokens": 4096, "max_beam_size": 8, "max_alternatives": 5}
-
 
 class TranslationHandler(TaskHandler[Sentence]):
     """Serves one M2M100 for the target languages that the map gives it."""
 
-    def setup(self, config: ModelConfig) -> None:
-        options = _DEFAULTS | dict(config.options)
+    def load_model(self, config: ModelConfig) -> None:
+        options = config.options
         self.languages: list[str] = options["languages"]
         self.schema = limit_row(
             self.languages,
@@ -58,19 +54,19 @@ class TranslationHandler(TaskHandler[Sentence]):
             max_tokens=options["max_batch_tokens"],
             is_guarded=is_guarded(options["engine"], settings),
         )
-        warm_up = self.run([Sentence("1", "en", self.languages[0])], math.inf)
+        warm_up = self.infer([Sentence("1", "en", self.languages[0])], math.inf)
         (result,) = warm_up.results
         if isinstance(result, TaskError):
             raise RuntimeError(result.detail)
 
-    def parse(self, row: Row) -> Sentence:
+    def preprocess(self, row: Row) -> Sentence:
         wanted = row.read(self.schema)
         self._check_languages(wanted.src_lang, wanted.tgt_lang)
         self._check_length(wanted.src_text, wanted.src_lang)
         decoding = Decoding(wanted.beam_size, wanted.alternatives)
         return Sentence(wanted.src_text, wanted.src_lang, wanted.tgt_lang, decoding)
 
-    def run(self, items: Sequence[Sentence], deadline: float) -> Outcome:
+    def infer(self, items: Sequence[Sentence], deadline: float) -> Outcome:
         answers, statistics = self.batcher.translate(items, deadline=deadline)
         results = [
             self._answer(item, answer)

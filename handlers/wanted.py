@@ -5,32 +5,33 @@ the workers on its machine.
 from __future__ import annotations
 
 import mmap
-import os
 from pathlib import Path
+
+from contract import variables
 
 #: In the stack's run directory; `gateway/admission/board.py` writes it.
 FILE = Path("admission", "rows")
 
 
 class Wanted:
-    """A byte per row, 0 once nobody waits for it. Where there is no such file every row is
-    wanted."""
+    """One byte per row, which is 0 once nobody waits for the row. Without the file every row
+    is wanted."""
 
     def __init__(self) -> None:
-        self._run = os.environ.get("BABELGATE_RUN", "")
+        self._run = variables.find_run()
         self._bytes: mmap.mmap | None = None
 
     def has(self, number: str | None) -> bool:
-        """Whether somebody waits for the row of this number, as its header has it."""
+        """Whether somebody waits for the row with this number, which its header names."""
         if not self._run or number is None or not number.isdecimal():
             return True
-        rows = self._bytes = self._bytes or self._open()
+        rows = self._bytes = self._bytes or self._open(self._run)
         return rows is None or int(number) >= len(rows) or bool(rows[int(number)])
 
-    def _open(self) -> mmap.mmap | None:
-        """The gateway may have been started later than this worker."""
+    def _open(self, run: Path) -> mmap.mmap | None:
+        """Opens the file later if the gateway starts after this worker."""
         try:
-            with Path(self._run, FILE).open("rb") as file:
+            with (run / FILE).open("rb") as file:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError):
             return None

@@ -168,6 +168,13 @@ def test_imports_follow_the_request():
     assert offenders == []
 
 
+def test_nobody_imports_a_command_line():
+    doors = [
+        (file.name, m) for file in SOURCES for m in file.imports if "__main__" in m
+    ]
+    assert doors == []
+
+
 def test_the_ground_floor_needs_the_standard_library_only():
     files = [file for file in SOURCES if file.module.startswith("contract")]
     needed = {module.split(".")[0] for file in files for module in file.imports}

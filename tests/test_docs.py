@@ -22,12 +22,13 @@ from benchmarks.tune.plan import (
     SlaEntry,
     read_plan,
 )
+from contract import variables
 from contract.problems import write_problem
 from gateway.app import create_app
 from gateway.errors import Problem
-from gateway.settings import PREFIX, READ_ELSEWHERE, Settings, name_variable
+from gateway.settings import PREFIX, Settings, name_variable
 from torchserve_backend import catalog
-from torchserve_backend.sections import ENGINES
+from torchserve_backend.map import ENGINES
 
 ROOT = Path(__file__).parents[1]
 ROOMS = "benchmarks clients deploy docs gateway handlers models nginx tests".split()
@@ -68,16 +69,6 @@ def list_commands() -> list[tuple[str, str]]:
         if isinstance(node, ast.FunctionDef)
         and any(ast.unparse(mark) == "app.command()" for mark in node.decorator_list)
     ]
-
-
-def list_variables() -> list[str]:
-    """The environment variables that stand for an option of a command."""
-    return sorted(
-        ast.literal_eval(node.value)
-        for tree in COMMAND_LINES.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.keyword) and node.arg == "envvar"
-    )
 
 
 def list_names(pattern: str, files: str) -> list[str]:
@@ -139,6 +130,8 @@ def show(default: object) -> str:
     """A default as the documentation writes it."""
     if isinstance(default, Path) and default.is_relative_to(ROOT):
         default = default.relative_to(ROOT)
+    if isinstance(default, tuple):
+        default = ",".join(default)
     return f"| `{default}` |"
 
 
@@ -184,30 +177,36 @@ def default_of(setting: str) -> float:
     return float(Settings.model_fields[setting].default)
 
 
-def test_gateway_settings_are_documented_with_their_defaults():
-    fields = Settings.model_fields
-    cells = {name_variable(name): show(field.default) for name, field in fields.items()}
-    assert list_undocumented(CONFIGURATION, cells) == []
-
-
-def test_variables_of_other_programs_and_of_options_are_documented():
-    names = [
-        *("WEB_CONCURRENCY", "HF_ENDPOINT", "CUDA_VISIBLE_DEVICES", "XDG_CACHE_HOME"),
-        *list_variables(),
+def test_the_table_of_settings_is_what_is_declared():
+    section = CONFIGURATION.partition("## The gateway's settings\n")[2]
+    rows = re.findall(r"(?m)^\| `.*", section.partition("\n## ")[0])
+    assert rows == [
+        f"| `{name_variable(name)}` {show(field.default)} {field.description} |"
+        for name, field in Settings.model_fields.items()
     ]
-    assert list_undocumented(CONFIGURATION, dict.fromkeys(names, "")) == []
 
 
-def test_variables_that_others_read_are_documented():
-    names = {f"`{PREFIX}{name}`" for name in READ_ELSEWHERE}
-    assert {name for name in names if name not in CONFIGURATION} == set()
+def test_variables_of_other_programs_are_documented():
+    section = CONFIGURATION.partition("## Other variables\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"(?m)^\| `(\w+)` \|.* \| (.*) \|$", section))
+    assert {"WEB_CONCURRENCY", "HF_ENDPOINT", "CUDA_VISIBLE_DEVICES"} <= rows.keys()
+    gateways = set(map(name_variable, Settings.model_fields))
+    assert {name: row for name, row in rows.items() if name.startswith(PREFIX)} == {
+        shared.name: f"{shared.meaning} Default: `{shared.default}`."
+        if shared.default
+        else shared.meaning
+        for shared in variables.SETTINGS
+        if shared.name not in gateways
+    }
+    internal = re.findall(r"(?m)^\| `(BABELGATE_\w+)` \| ([^|]*) \|$", section)
+    assert internal == [(each.name, each.meaning) for each in variables.INTERNAL]
 
 
 def test_the_map_is_documented_with_its_defaults():
     keys = {
         f"{task}.{key}": show(field.default)
         for task, section in catalog.SECTIONS.items()
-        for key, field in section.__dataclass_fields__.items()
+        for key, field in section.model_fields.items()
     }
     sections = dict.fromkeys(["cuda_id", *catalog.SECTIONS], "")
     assert list_undocumented(CONFIGURATION, keys | sections) == []

@@ -122,7 +122,7 @@ def test_one_request_does_not_wait_for_its_own_connections(limits):
 
 @pytest.mark.parametrize("task", catalog.SECTIONS)
 def test_a_queue_holds_the_next_batch(task):
-    fields = catalog.SECTIONS[task].__dataclass_fields__
+    fields = catalog.SECTIONS[task].model_fields
     queue, batch = (int(str(fields[f"{n}_size"].default)) for n in ("queue", "batch"))
     assert queue >= 2 * batch, (
         f"{task}.queue_size in the map: the next batch fills while one is computed"

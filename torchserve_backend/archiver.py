@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 import zipfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ _RETRY_S = 86_400
 _STARTUP_S = 600
 
 #: What is TorchServe's business, or decides which models there are, and no handler's.
-_OURS = (
+_OURS = {
     *("model", "placement", "workers", "batch_size", "max_batch_delay"),
     *("queue_size", "response_timeout"),
-)
+}
 
 _VERSION = re.compile("1[.]0-[0-9a-f]{8}")
 
@@ -63,10 +62,7 @@ def archive(model: Model, store: Path, model_path: Path) -> Path:
 
 def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
     """What the handler is told of the map."""
-    options = {
-        key: value for key, value in asdict(model.settings).items() if key not in _OURS
-    }
-    return options | {
+    return model.settings.model_dump(exclude=_OURS) | {
         "model_path": str(model_path),
         "languages": list(model.languages),
         "compute_type": model.compute_type,

@@ -1,33 +1,29 @@
-"""Reads `setup_config.json`, the map, into a frozen catalog of models. Every error
-names the place in the file, the value found and what was expected.
+"""Which model serves which language or task, on which devices: the catalog that the map
+`setup_config.json` asks for on this host.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from contract.languages import LANGUAGES
+from contract import variables
 from contract.tasks import TRANSLATION
-from handlers.engine.directories import read_settings
 from torchserve_backend.devices import count_gpus
-from torchserve_backend.sections import (
+from torchserve_backend.map import (
     CPU,
     SECTIONS,
     VISION,
     CatalogError,
+    Map,
     Section,
     Translation,
-    Vision,
-    check_keys,
-    read_devices,
-    read_section,
+    check,
+    read_file,
 )
 
 __all__ = [
@@ -39,19 +35,12 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "Model",
-    "Section",
     "Translation",
-    "Vision",
     "load",
 ]
 
 ROOT = Path(__file__).parents[1]
-MAP = Path(__file__).with_name("setup_config.json")
-
-_CUDA_ID = "cuda_id"
-#: How many GPUs there are; `make up` writes it into the copy that it freezes.
-_GPUS = "gpus"
-_LANGUAGE = re.compile("[a-z]{2,3}")
+MAP = ROOT / variables.MAP.default
 
 
 @dataclass(frozen=True)
@@ -68,7 +57,7 @@ class Model:
 
     @property
     def serves(self) -> tuple[str, ...]:
-        """What people call that which it does: its languages, or its task."""
+        """Its languages, or its task."""
         return self.languages or (self.task,)
 
     @property
@@ -93,7 +82,7 @@ class Model:
             return self.settings.compute_type
         if self.is_on_gpu:
             return "float16"
-        return "int8" if "int8" in self.settings.precisions else "float32"
+        return "int8" if self.settings.engine == "ctranslate2" else "float32"
 
 
 @dataclass(frozen=True)
@@ -133,13 +122,6 @@ class Catalog:
         shared = (model.settings for model in self.models)
         return next((s for s in shared if isinstance(s, Translation)), Translation())
 
-    @cached_property
-    def sources(self) -> tuple[str, ...]:
-        """The languages that can be translated from: those that the model lists in its
-        `babelgate.json`, or all of M2M100's."""
-        directory = ROOT / Path(self.translation.model).expanduser()
-        return tuple(read_settings(directory).get("languages", LANGUAGES))
-
     def route(self, task: str, target: str = "") -> Model:
         """The model that does `task` for `target`. Raises KeyError where none does."""
         return self.routes[task, target]
@@ -153,41 +135,44 @@ def load(
 
     Raises CatalogError where the map is malformed or names a GPU that the host lacks.
     """
-    content = _read_object(path)
-    check_keys(f"{path}: ", content, (_CUDA_ID, *SECTIONS, _GPUS))
-    gpus = _read_gpus(path, content, gpus)
-    vision = _read_vision(path, content)
-    named = _read_languages(path, content, is_needed=not vision)
-    translation = _read_translation(path, content.get(TRANSLATION, {}), model)
+    content = read_file(path)
+    found = check(Map, content, str(path))
+    if "gpus" in found.model_fields_set:
+        gpus = found.gpus
+    elif gpus is None:
+        gpus = count_gpus()
+    if model:
+        translation = found.translation.model_copy(update={"model": model})
+        found = found.model_copy(update={"translation": translation})
+    for place, devices in found.asked.items():
+        _check_devices(f"{path}: {place}", devices, gpus)
+    frozen = json.dumps(content | {"gpus": gpus}, ensure_ascii=False, indent=2)
+    return replace(make_catalog(found, gpus), frozen=frozen + "\n")
+
+
+def make_catalog(found: Map, gpus: int) -> Catalog:
+    """The models of a map on a host with so many GPUs; without any, all are on the CPU."""
     placed = {
-        language: _place(f"{path}: {_CUDA_ID}.{language}", devices, gpus)
-        for language, devices in named.items()
+        language: devices if gpus else (CPU,)
+        for language, devices in found.cuda_id.items()
     }
     tasks = {
-        (task, ""): Model(
-            *(task, task, ()),
-            _place(f"{path}: {task}.devices", section.named_devices, gpus),
-            section,
-        )
-        for task, section in vision.items()
+        (task, ""): Model(task, task, (), section.devices if gpus else (CPU,), section)
+        for task, section in found.vision.items()
     }
-    asked = {*named.values(), *(section.named_devices for section in vision.values())}
     return Catalog(
-        MappingProxyType(_make_routes(placed, translation) | tasks),
-        is_cpu_fallback=gpus == 0 and asked != {(CPU,)},
-        frozen=json.dumps(content | {_GPUS: gpus}, ensure_ascii=False, indent=2) + "\n",
+        MappingProxyType(_make_routes(placed, found.translation) | tasks),
+        is_cpu_fallback=gpus == 0 and {*found.asked.values()} != {(CPU,)},
     )
 
 
-def _read_gpus(path: Path, content: Mapping[str, Any], given: int | None) -> int:
-    if _GPUS not in content:
-        return count_gpus() if given is None else given
-    gpus = content[_GPUS]
-    if type(gpus) is not int or gpus < 0:
-        raise CatalogError(
-            f"{path}: {_GPUS}: expected a whole number of at least 0, found {gpus!r}"
-        )
-    return gpus
+def _check_devices(where: str, devices: tuple[str, ...], gpus: int) -> None:
+    for device in devices:
+        if gpus and device != CPU and int(device) >= gpus:
+            raise CatalogError(
+                f"{where}: GPU {device} does not exist, this host has "
+                f'{gpus} (0 to {gpus - 1}). Name one of them or "cpu".'
+            )
 
 
 def _make_routes(
@@ -207,84 +192,3 @@ def _make_routes(
         for name, languages in served.items()
     }
     return {(TRANSLATION, language): models[name] for language, name in names.items()}
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(
-            path.read_text("utf-8"), object_pairs_hook=_refuse_duplicates
-        )
-    except (OSError, ValueError) as error:
-        raise CatalogError(f"{path}: {error}") from error
-    if not isinstance(content, dict):
-        raise CatalogError(
-            f'{path}: expected an object such as {{"cuda_id": {{"ko": "0"}}}}, '
-            f"found {content!r}"
-        )
-    return content
-
-
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """JSON's reader would keep the last of two and say nothing."""
-    content: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in content:
-            raise ValueError(
-                f'"{key}" is there twice, as {content[key]!r} and as {value!r}; '
-                "expected every key once"
-            )
-        content[key] = value
-    return content
-
-
-def _read_translation(path: Path, content: Any, model: str | None) -> Translation:
-    section = read_section(f"{path}: {TRANSLATION}", TRANSLATION, content)
-    assert isinstance(section, Translation)
-    return replace(section, model=model) if model else section
-
-
-def _read_vision(path: Path, content: Mapping[str, Any]) -> dict[str, Vision]:
-    """The sections that are there."""
-    sections = {}
-    for task in VISION:
-        if task in content:
-            section = read_section(f"{path}: {task}", task, content[task])
-            assert isinstance(section, Vision)
-            sections[task] = section
-    return sections
-
-
-def _read_languages(
-    path: Path, content: Mapping[str, Any], *, is_needed: bool
-) -> dict[str, tuple[str, ...]]:
-    """The devices of each language. Without `cuda_id` nothing is translated."""
-    if not is_needed and _CUDA_ID not in content and TRANSLATION not in content:
-        return {}
-    languages = content.get(_CUDA_ID)
-    if not isinstance(languages, dict) or not languages:
-        raise CatalogError(
-            f'{path}: cuda_id: expected an object such as {{"ko": "0"}}, '
-            f"found {languages!r}"
-        )
-    for language in languages:
-        if not _LANGUAGE.fullmatch(language):
-            raise CatalogError(
-                f"{path}: cuda_id.{language}: expected an ISO 639 code in lower case as "
-                "the key"
-            )
-    return {
-        language: read_devices(f"{path}: cuda_id.{language}", value)
-        for language, value in languages.items()
-    }
-
-
-def _place(where: str, devices: tuple[str, ...], gpus: int) -> tuple[str, ...]:
-    if gpus == 0:
-        return (CPU,)
-    for device in devices:
-        if device != CPU and int(device) >= gpus:
-            raise CatalogError(
-                f"{where}: GPU {device} does not exist, this host has "
-                f'{gpus} (0 to {gpus - 1}). Name one of them or "cpu".'
-            )
-    return devices

@@ -1,30 +1,34 @@
-"""Prepares the model that the map or `MODEL=` names: downloads it if necessary, checks
-it and converts it once.
+"""Finds the model that the map or `MODEL=` names, or makes it ready: downloads it if
+necessary, checks it and converts it once.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from contract import variables
+from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION
 from handlers.engine.directories import (
     ModelError,
     Size,
     check_directory,
     read_input_size,
+    read_settings,
 )
-from torchserve_backend.catalog import ROOT, Model
+from torchserve_backend.catalog import ROOT, Catalog, Model
 
 
 def default_cache() -> Path:
     """Where downloads and conversions are kept: `BABELGATE_CACHE`, else the user's cache."""
-    default = (
-        Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "babelgate"
+    default = Path(
+        os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "babelgate"
     )
     # TorchServe's workers run in another directory and get paths in here to load.
-    return Path(os.environ.get("BABELGATE_CACHE", default)).absolute()
+    return Path(variables.CACHE.read() or default).absolute()
 
 
 def locate(name: str, cache: Path) -> Path:
@@ -40,6 +44,14 @@ def find_input_size(model: Model) -> Size | None:
     with suppress(ModelError, OSError):
         return read_input_size(locate(model.settings.model, default_cache()))
     return None
+
+
+def find_sources(models: Catalog) -> Sequence[str]:
+    """The languages that can be translated from: those that the model's `babelgate.json`
+    lists, or all of M2M100's where it lists none or is not here yet."""
+    directory = locate(models.translation.model, default_cache())
+    sources: Sequence[str] = read_settings(directory).get("languages", LANGUAGES)
+    return sources
 
 
 def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:

@@ -11,8 +11,6 @@ from typing import Any
 
 import requests
 
-DEFAULT_URL = "http://127.0.0.1:8081"
-
 _TIMEOUT_S = 10
 #: Names in one answer; TorchServe gives no more, whatever it is asked for.
 _PAGE = 100

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,13 @@ from pathlib import Path
 from torchserve_backend import archiver
 from torchserve_backend.catalog import Model
 from torchserve_backend.management import Management, ManagementError, Registered
+
+#: Seconds between two looks of the watch.
+EVERY_S = 3.0
+#: Seconds without a worker before the watch revives a model; a start must not take longer.
+PATIENCE_S = 900.0
+
+Say = Callable[[str], object]
 
 
 class Step(StrEnum):
@@ -240,3 +248,38 @@ def plan_healing(
         for action in plan(desired, actual, dead=dead)
         if action.step in (Step.REGISTER, Step.REVIVE)
     ]
+
+
+def heal_forever(
+    desired: Sequence[Desired],
+    management: Management,
+    say: Say,
+    *,
+    every_s: float = EVERY_S,
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Registers what has gone (TorchServe was restarted) and revives what is dead, and
+    leaves alone what an operator has changed by hand. Never returns."""
+    watch = Watch(patience_s)
+    while True:
+        with _told(say):
+            for action in plan_healing(desired, management, watch):
+                _heal(action, management, say)
+        time.sleep(every_s)
+
+
+def _heal(action: Action, management: Management, say: Say) -> None:
+    """One model that TorchServe refuses does not keep the others from being healed."""
+    with suppress(OSError):  # a log that is on a full disk does not end the watch
+        say(str(action))
+    with _told(say):
+        apply([action], management)
+
+
+@contextmanager
+def _told(say: Say) -> Iterator[None]:
+    try:
+        yield
+    except ManagementError as error:
+        with suppress(OSError):
+            say(str(error))

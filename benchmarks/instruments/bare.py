@@ -15,10 +15,10 @@ from handlers.engine.translation import packing
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Engine, Sentence
 from torchserve_backend import catalog, checkpoint
-from torchserve_backend.sections import ENGINES
+from torchserve_backend.map import ENGINES
 
 #: Tokens in a pack; the map's default.
-MAX_TOKENS = catalog.Translation.max_batch_tokens
+MAX_TOKENS = catalog.Translation().max_batch_tokens
 RANDOM = "418M"
 _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 

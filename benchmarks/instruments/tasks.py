@@ -52,7 +52,7 @@ class TaskSubject:
         handler = find_handler(self.model.task)()
         index = int(self.model.devices[0]) if self.model.is_on_gpu else 0
         options = archiver.describe_handler(self.model, directory)
-        handler.load(ModelConfig(directory, self.device, index, options))
+        handler.start(ModelConfig(directory, self.device, index, options))
         return TaskRunner(handler)
 
 
@@ -69,13 +69,13 @@ class TaskRunner:
         tokens = 0
         began = time.perf_counter()
         for batch in items:
-            outcome = self.handler.run(batch, math.inf)
+            outcome = self.handler.infer(batch, math.inf)
             _check(outcome)
             tokens += outcome.counts.get("BabelgateTokens", 0)
         return Pass(time.perf_counter() - began, tokens)
 
     def _parse(self, body: bytes) -> Any:
-        return self.handler.parse(Row(body))
+        return self.handler.preprocess(Row(body))
 
 
 def _check(outcome: Outcome) -> None:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from contract.tasks import TRANSLATION
-from torchserve_backend.sections import SECTIONS, Task, check_value
+from torchserve_backend.map import SECTIONS, Task, check
 
 #: The keys of a model's entry that are tried in every combination; the map has the same
 #: ones in the task's section, if not all in each.
@@ -71,7 +71,7 @@ class Combination:
 
 def find_model(task: str) -> str:
     """The model of a task if none is named."""
-    return str(SECTIONS[task].__dataclass_fields__["model"].default)
+    return str(SECTIONS[task].model_fields["model"].default)
 
 
 def _make_list(value: Any) -> Any:
@@ -111,10 +111,10 @@ class ModelEntry(BaseModel):
     @classmethod
     def _check_values(cls, values: Sequence[Any], info: ValidationInfo) -> Any:
         task, key = info.data.get("task", TRANSLATION), str(info.field_name)
-        if values and key not in SECTIONS[task].__dataclass_fields__:
+        if values and key not in SECTIONS[task].model_fields:
             raise ValueError(f"the map's {task} section has no such key")
         for value in values:
-            check_value("", task, key, value)
+            check(SECTIONS[task], {key: value})
         return values
 
     @field_validator("languages")
@@ -248,7 +248,8 @@ def read_plan(path: Path) -> Plan:
 
 def _describe(path: Path, root: yaml.Node, fault: Any) -> str:
     place = fault["loc"]
-    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix(": ")
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    message = message.removeprefix(f"{place[-1]}: ")
     name = ".".join(map(str, place))
     return f"{path}:{_find_line(root, place)}: {name}: {message}"
 

@@ -15,7 +15,7 @@ from benchmarks.plots import Chart
 from benchmarks.report import Table, describe_machine, to_markdown
 from benchmarks.tune.plan import KNOBS, Combination, Plan
 from benchmarks.tune.trials import Point, Trial
-from torchserve_backend.sections import SECTIONS
+from torchserve_backend.map import SECTIONS
 
 #: Lines of a picture that can be told apart.
 _MOST_LINES = 6
@@ -120,7 +120,7 @@ def _join_rungs(name: str, trials: Sequence[Trial]) -> Trial:
 
 def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str, Any]:
     load, workers = point.load, point.workers
-    section = SECTIONS[combination.task].__dataclass_fields__
+    section = SECTIONS[combination.task].model_fields
     settings = {key: section[key].default for key in KNOBS if key in section}
     return {
         "rung": trial.rung,

@@ -176,7 +176,7 @@ def _load_handler(model: Model, directory: Path, number: int) -> TaskHandler[Any
     """The workers are dealt out to the devices in turn."""
     device = model.devices[number % len(model.devices)]
     handler = find_handler(model.task)()
-    handler.load(
+    handler.start(
         ModelConfig(
             directory,
             device="cuda" if model.is_on_gpu else CPU,

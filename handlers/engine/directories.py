@@ -98,8 +98,8 @@ def read_settings(directory: Path) -> dict[str, Any]:
 
 
 def read_input_size(directory: Path) -> Size:
-    """The size of the pictures that a model reads, so that one of this size is not scaled.
-    A model that takes pictures of several sizes has the largest.
+    """The size of the images that a model reads, so that one of this size is not scaled.
+    A model that takes images of several sizes has the largest.
 
     Raises ModelError where its `preprocessor_config.json` does not say.
     """

@@ -38,7 +38,7 @@ def start_leader() -> Iterator[StartLeader]:
     with ExitStack() as running:
 
         def start(run: Path | None) -> Leader:
-            mark = {"BABELGATE_RUN": str(run)} if run else {}
+            mark = {"BABELGATE_RUN_DIR": str(run)} if run else {}
             leader = running.enter_context(
                 psutil.Popen(
                     [sys.executable, "-c", LEADER],
@@ -112,7 +112,8 @@ def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
     command = [str(nginx), "-p", f"{folder}/", "-c", "nginx.conf"]
     with psutil.Popen(
         [sys.executable, "-m", "deploy.launch", "nginx", *command, "-g", "daemon off;"],
-        env=os.environ | {"BABELGATE_RUN": str(tmp_path), "PYTHONPATH": os.getcwd()},
+        env=os.environ
+        | {"BABELGATE_RUN_DIR": str(tmp_path), "PYTHONPATH": os.getcwd()},
         cwd=folder,
         start_new_session=True,
     ) as master:
@@ -129,7 +130,7 @@ def test_a_programs_output_goes_to_its_own_log(tmp_path: Path):
     said = "echo one; echo two >&2"
     subprocess.run(
         [sys.executable, "-m", "deploy.launch", "gateway", "/bin/sh", "-c", said],
-        env=os.environ | {"BABELGATE_RUN": str(tmp_path)},
+        env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         check=True,
     )

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from contract import variables
 from gateway.app import create_app
 from gateway.settings import (
-    PREFIX,
-    READ_ELSEWHERE,
     Settings,
     SettingsError,
     name_variable,
@@ -19,7 +18,7 @@ from gateway.settings import (
 )
 
 ROOT = Path(__file__).parents[2]
-ROOMS = "benchmarks clients deploy gateway handlers models nginx torchserve_backend"
+ROOMS = "benchmarks clients contract deploy gateway handlers models nginx torchserve_backend"
 
 
 def test_nothing_needs_to_be_set():
@@ -162,24 +161,34 @@ def test_the_backends_variable_has_one_name(monkeypatch):
         read_settings()
 
 
-@pytest.mark.parametrize("name", sorted(READ_ELSEWHERE))
-def test_a_variable_of_another_room_is_left_alone(monkeypatch, name):
-    monkeypatch.setenv(PREFIX + name, "anything")
+def test_variables_of_other_programs_are_left_alone(monkeypatch):
+    for shared in variables.SETTINGS + variables.INTERNAL:
+        if shared.name not in map(name_variable, Settings.model_fields):
+            monkeypatch.setenv(shared.name, "anything")
     assert read_settings() == Settings()
 
 
 def test_every_variable_that_a_room_names_is_known():
     """Else the gateway refuses to start beside a room that has a new one."""
-    known = {name.upper() for name in Settings.model_fields} | READ_ELSEWHERE
+    known = {each.name for each in variables.SETTINGS + variables.INTERNAL}
+    known |= {variables.OLD_RUN, *map(name_variable, Settings.model_fields)}
     named = {
         name
         for room in ROOMS.split()
         for path in (ROOT / room).rglob("*")
         if path.suffix in (".py", ".conf", ".properties")
-        for name in re.findall(r"\bBABELGATE_([A-Z_]+)\b", path.read_text("utf-8"))
+        for name in re.findall(r"\bBABELGATE_[A-Z_]+\b", path.read_text("utf-8"))
     }
     assert named - known == set()
-    assert named >= READ_ELSEWHERE, "nobody reads these any more"
+
+
+def test_the_old_name_of_the_run_directory_works_with_a_warning(monkeypatch, caplog):
+    monkeypatch.setenv("BABELGATE_RUN", "/srv/old")
+    assert read_settings() == Settings()
+    assert variables.find_run() == Path("/srv/old")
+    assert caplog.messages == ["BABELGATE_RUN is called BABELGATE_RUN_DIR now"]
+    monkeypatch.setenv("BABELGATE_RUN_DIR", "/srv/new")
+    assert variables.find_run() == Path("/srv/new")
 
 
 def test_every_setting_has_a_description():

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import torch
 
+from contract.tasks import TRANSLATION
 from handlers import translation
 from handlers.base import ModelConfig
 from handlers.engine.directories import SETTINGS_FILE
 from handlers.translation import TranslationHandler
 from tests import random_vision
 from tests.handlers.doubling import Doubling
-from tests.handlers.fakes import FakeEngine, make_context
+from tests.handlers.fakes import FakeEngine, make_context, make_options
 
 Start = Callable[..., TranslationHandler]
 
@@ -41,16 +42,10 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -
     ) -> TranslationHandler:
         (tmp_path / SETTINGS_FILE).write_text(json.dumps(settings))
         monkeypatch.setattr(translation, "load_engine", lambda *_, **__: engine)
-        handler_options = {
-            "model_path": str(tmp_path),
-            "languages": ["ko", "no"],
-            "engine": "ctranslate2",
-            "compute_type": "int8",
-            "devices": [device],
-            **(options or {}),
-        }
+        given = {"languages": ["ko", "no"], "devices": [device], **(options or {})}
+        config = make_options(TRANSLATION, tmp_path, **given)
         handler = TranslationHandler()
-        handler.initialize(make_context(config={"handler": handler_options}))
+        handler.initialize(make_context(config={"handler": config}))
         return handler
 
     return start
@@ -94,13 +89,13 @@ def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def rt_detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector that brings every picture to one size."""
+    """A detector that brings every image to one size."""
     return random_vision.build_rt_detr(tmp_path_factory.mktemp("rt-detr"))
 
 
 @pytest.fixture(scope="session")
 def detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector that keeps the proportions of pictures."""
+    """A detector that keeps the proportions of images."""
     return random_vision.build_detr(tmp_path_factory.mktemp("detr"))
 
 
@@ -108,6 +103,6 @@ def detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def doubling() -> Doubling:
     """A loaded one, which does not know its configuration."""
     handler = Doubling()
-    handler.load(ModelConfig(Path(), "cpu", 0, {}))
+    handler.start(ModelConfig(Path(), "cpu", 0, {}))
     handler.config = None
     return handler

@@ -20,10 +20,10 @@ class Doubling(TaskHandler[int]):
         self.batches: list[list[int]] = []
         self.deadlines: list[float] = []
 
-    def setup(self, config: ModelConfig) -> None:
+    def load_model(self, config: ModelConfig) -> None:
         self.config = config
 
-    def parse(self, row: Row) -> int:
+    def preprocess(self, row: Row) -> int:
         number = row.read_json()
         if number == 13:
             raise KeyError("a bug, about 13")
@@ -33,7 +33,7 @@ class Doubling(TaskHandler[int]):
             )
         return number + int(row.parameters.get("plus", 0))
 
-    def run(self, items: Sequence[int], deadline: float) -> Outcome:
+    def infer(self, items: Sequence[int], deadline: float) -> Outcome:
         self.batches.append(list(items))
         self.deadlines.append(deadline)
         if 666 in items:

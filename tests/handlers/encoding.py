@@ -18,7 +18,7 @@ def write_npy(array: Any) -> bytes:
 
 def write_image(image: Any, format: str = "PNG", **options: Any) -> bytes:
     """An image file of a Pillow image, or of a frame."""
-    picture = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    image = image if isinstance(image, Image.Image) else Image.fromarray(image)
     target = io.BytesIO()
-    picture.save(target, format, **options)
+    image.save(target, format, **options)
     return target.getvalue()

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,6 +25,9 @@ from handlers.engine.translation.m2m100 import (
     Translation,
     language_token,
 )
+from torchserve_backend.archiver import describe_handler
+from torchserve_backend.catalog import SECTIONS, Model
+from torchserve_backend.map import check
 
 
 class FakeTokenizer(Tokenizer):
@@ -126,6 +130,13 @@ def make_context(
         RequestProcessor(dict((headers or {}).get(i, {}))) for i in range(rows)
     ]
     return context
+
+
+def make_options(task: str, directory: Path, **changes: Any) -> dict[str, Any]:
+    """What an archive tells a handler on the CPU where the map keeps its defaults, with these
+    changes."""
+    model = Model(task, task, (), ("cpu",), check(SECTIONS[task], {}))
+    return describe_handler(model, directory) | changes
 
 
 def ask(

@@ -75,7 +75,7 @@ def test_parameters_come_beside_the_body(doubling: Doubling):
 
 
 def test_a_batch_is_answered_without_torchserve(doubling: Doubling):
-    doubling.load(ModelConfig(Path(), "cpu", 0, {}))
+    doubling.start(ModelConfig(Path(), "cpu", 0, {}))
     now = time.monotonic()
     late, asked = Row(b"3", deadline=now - 1), Row(b"21", sent_at=now - 20)
     outcome = doubling.answer([Row(b"-1"), late, asked])

@@ -12,7 +12,7 @@ import pytest
 from handlers.captioning import CaptioningHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.vision.decoding import Frame
-from handlers.engine.vision.preprocessing import Picture
+from handlers.engine.vision.preprocessing import Image
 from tests.handlers.encoding import write_image, write_npy
 from tests.handlers.fakes import FakeMetrics, ask, ask_one
 from tests.handlers.test_vision import start
@@ -44,9 +44,9 @@ def watch(monkeypatch: pytest.MonkeyPatch, handler: Any) -> list[int]:
     packs: list[int] = []
     caption = handler.engine.caption
 
-    def record(pictures: Sequence[Picture]) -> list[str]:
-        packs.append(len(pictures))
-        captions: list[str] = caption(pictures)
+    def record(images: Sequence[Image]) -> list[str]:
+        packs.append(len(images))
+        captions: list[str] = caption(images)
         return captions
 
     monkeypatch.setattr(handler.engine, "caption", record)
@@ -95,10 +95,10 @@ def test_a_frame_that_does_not_fit_costs_its_own_row(
     expected = ask(handler, write(ROWS))
     caption = handler.engine.caption
 
-    def caption_small(pictures: Sequence[Picture]) -> list[str]:
-        if any(picture.height == 30 for picture in pictures):
+    def caption_small(images: Sequence[Image]) -> list[str]:
+        if any(image.height == 30 for image in images):
             raise OutOfMemory("out of memory")
-        return caption(pictures)
+        return caption(images)
 
     monkeypatch.setattr(handler.engine, "caption", caption_small)
     answers = ask(handler, write(ROWS))
@@ -116,9 +116,9 @@ def test_a_caption_is_as_long_as_the_map_allows(blip2: Path):
 def test_a_model_is_warm_when_it_is_ready(blip2: Path, monkeypatch: pytest.MonkeyPatch):
     calls: list[int] = []
 
-    def caption(self: object, pictures: Sequence[Picture]) -> list[str]:
-        calls.append(len(pictures))
-        return [""] * len(pictures)
+    def caption(self: object, images: Sequence[Image]) -> list[str]:
+        calls.append(len(images))
+        return [""] * len(images)
 
     monkeypatch.setattr(
         "handlers.engine.vision.captioner.CaptioningEngine.caption", caption

@@ -61,4 +61,4 @@ def test_an_array_of_several_frames_is_refused(handler: ClassificationHandler):
         422,
         "urn:babelgate:invalid-image",
     )
-    assert refused.content["detail"] == "Expected one picture, found 2 frames."
+    assert refused.content["detail"] == "Expected one image, found 2 frames."

@@ -41,9 +41,9 @@ def test_a_row_that_could_not_be_done_in_time_does_not_reach_the_model(
 def test_a_row_that_nobody_waits_for_does_not_reach_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("BABELGATE_RUN", str(tmp_path))
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     handler = Doubling()
-    handler.load(ModelConfig(Path(), "cpu", 0, {}))
+    handler.start(ModelConfig(Path(), "cpu", 0, {}))
     numbers = {i: {rows.NUMBER: str(i)} for i in range(4)}
     assert results(ask(handler, [b"1", b"2"], numbers)) == [2, 4]  # no gateway yet
     (tmp_path / "admission").mkdir()

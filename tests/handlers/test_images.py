@@ -1,4 +1,4 @@
-"""The pictures that the tasks which take images read of a row."""
+"""The images that the tasks which take images read of a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from handlers.base import Row, TaskError
-from handlers.images import read_picture, read_pictures
+from handlers.images import read_frame, read_frames
 from tests.handlers.encoding import write_npy
 from tests.random_vision import draw_frames
 
@@ -36,15 +36,15 @@ from tests.random_vision import draw_frames
 )
 def test_what_is_no_picture_is_refused(body: object, status: int, slug: str, says: str):
     with pytest.raises(TaskError) as refusal:
-        read_pictures(Row(body), 64)
+        read_frames(Row(body), 64)
     assert (refusal.value.status, refusal.value.slug) == (status, slug)
     assert says in refusal.value.detail
 
 
 def test_where_one_picture_is_wanted_several_are_refused():
     frames = np.stack(draw_frames(2, height=8, width=8))
-    (frame,) = read_pictures(Row(write_npy(frames[0])), 64)
+    (frame,) = read_frames(Row(write_npy(frames[0])), 64)
     assert np.array_equal(frame, frames[0])
-    assert np.array_equal(read_picture(Row(write_npy(frames[:1])), 64), frames[0])
-    with pytest.raises(TaskError, match=r"Expected one picture, found 2 frames\."):
-        read_picture(Row(write_npy(frames)), 64)
+    assert np.array_equal(read_frame(Row(write_npy(frames[:1])), 64), frames[0])
+    with pytest.raises(TaskError, match=r"Expected one image, found 2 frames\."):
+        read_frame(Row(write_npy(frames)), 64)

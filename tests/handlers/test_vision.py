@@ -17,7 +17,14 @@ from contract import rows
 from handlers.base import TaskHandler, find_handler
 from handlers.engine.errors import OutOfMemory
 from tests.handlers.encoding import write_image, write_npy
-from tests.handlers.fakes import Answer, FakeMetrics, ask, ask_one, make_context
+from tests.handlers.fakes import (
+    Answer,
+    FakeMetrics,
+    ask,
+    ask_one,
+    make_context,
+    make_options,
+)
 from tests.random_vision import draw_frames
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -59,15 +66,9 @@ def start(
 ) -> TaskHandler[Any]:
     """A handler, started as TorchServe starts it."""
     handler = find_handler(task)()
-    config = {
-        "model_path": str(directory),
-        "languages": [],
-        "engine": "transformers",
-        "compute_type": "float32",
-        "devices": ["cpu"],
-        "max_pixels": 10_000,
-        **(options or {}),
-    }
+    config = make_options(
+        task, directory, **{"max_pixels": 10_000} | dict(options or {})
+    )
     handler.initialize(make_context(config={"handler": config}))
     return handler
 
@@ -93,16 +94,16 @@ def handler(task: str, directory: Path) -> TaskHandler[Any]:
 
 
 def limit_memory(
-    monkeypatch: pytest.MonkeyPatch, handler: Any, task: str, pictures: int
+    monkeypatch: pytest.MonkeyPatch, handler: Any, task: str, images: int
 ) -> list[int]:
-    """Lets the model have room for so many pictures; returns the sizes of its batches."""
+    """Lets the model have room for so many images; returns the sizes of its batches."""
     batches: list[int] = []
     name = TASKS[task][1]
     run = getattr(handler.engine, name)
 
     def run_if_it_fits(items: Sequence[Any], **options: Any) -> Any:
         batches.append(len(items))
-        if len(items) > pictures:
+        if len(items) > images:
             raise OutOfMemory("out of memory")
         return run(items, **options)
 
@@ -215,15 +216,3 @@ def test_a_worker_on_the_wrong_device_is_not_started(task: str, directory: Path)
 def test_half_precision_answers_as_well(task: str, directory: Path):
     handler = start(task, directory, {"compute_type": "bfloat16"})
     assert {answer.status for answer in ask(handler, BODIES)} == {200}
-
-
-def test_options_have_defaults(task: str, directory: Path):
-    handler = find_handler(task)()
-    options = {
-        "model_path": str(directory),
-        "compute_type": "float32",
-        "devices": ["cpu"],
-    }
-    handler.initialize(make_context(config={"handler": options}))
-    large = write_npy(np.zeros((200, 200, 3), np.uint8))
-    assert ask_one(handler, large).status == 200

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from handlers.engine.directories import ModelError
+from contract.languages import LANGUAGES
+from handlers.engine.directories import SETTINGS_FILE, ModelError
 from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
 from torchserve_backend import catalog, checkpoint
 
@@ -274,7 +275,29 @@ def test_what_is_neither_a_directory_nor_a_hub_name_is_refused(
         checkpoint.fetch(name, tmp_path)
 
 
+def test_a_relative_cache_is_found_from_torchserves_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BABELGATE_CACHE", "here")
+    assert checkpoint.default_cache() == tmp_path / "here"
+
+
 def test_a_directory_is_taken_as_it_is(tmp_path: Path):
     assert checkpoint.fetch("models/phrasebook", tmp_path) == PHRASEBOOK
     assert checkpoint.fetch(str(PHRASEBOOK), tmp_path) == PHRASEBOOK
     assert not list(tmp_path.iterdir())
+
+
+def test_a_models_languages_are_found_wherever_it_lies(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_map: Callable[..., Path]
+):
+    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path))
+    models = catalog.load(write_map(model=NAME))
+    assert checkpoint.find_sources(models) == LANGUAGES
+    downloaded = tmp_path / "hub" / NAME
+    downloaded.mkdir(parents=True)
+    (downloaded / SETTINGS_FILE).write_text('{"languages": ["en", "fr"]}')
+    assert checkpoint.find_sources(models) == ["en", "fr"]
+    here = catalog.load(write_map(model="models/phrasebook"))
+    assert set(checkpoint.find_sources(here)) < set(LANGUAGES)

@@ -16,12 +16,12 @@ from transformers import (
 )
 
 from handlers.engine.vision.engine import VisionEngine
-from handlers.engine.vision.preprocessing import Picture
+from handlers.engine.vision.preprocessing import Image
 
 
 class CaptioningEngine(VisionEngine):
-    """Captions with a Hugging Face directory, without a prompt, so that all pictures of a
-    batch begin alike and a picture's caption is the same in any batch."""
+    """Captions with a Hugging Face directory, without a prompt, so that all images of a
+    batch begin alike and an image's caption is the same in any batch."""
 
     kind = Blip2ForConditionalGeneration
 
@@ -35,9 +35,9 @@ class CaptioningEngine(VisionEngine):
         self._prompt = _make_prompt(self._model.config).to(self._model.device)
         self._generation = _make_generation(self._model, max_tokens)
 
-    def caption(self, pictures: Sequence[Picture]) -> list[str]:
-        """One caption per picture, in order. Raises OutOfMemory or DeviceFault."""
-        return self._infer(pictures, self._generate)
+    def caption(self, images: Sequence[Image]) -> list[str]:
+        """One caption per image, in order. Raises OutOfMemory or DeviceFault."""
+        return self._infer(images, self._generate)
 
     def _generate(self, places: list[int], pixels: torch.Tensor) -> list[str]:
         prompts = self._prompt.expand(len(places), -1)
@@ -54,11 +54,12 @@ class CaptioningEngine(VisionEngine):
 
 
 def _make_prompt(config: Any) -> torch.Tensor:
-    """What the checkpoint's processor makes of an empty text: the places of the picture, then
-    the token with which a text begins. T5 has none and reads its end token there."""
+    """The processor's tokens for an empty text: the places of the image, then the token that
+    begins a text. T5 has none and reads its end token there."""
     text = config.text_config
     if config.image_token_index is None:
-        # Written by an older Transformers. The token is replaced: any that is not text will do.
+        # An older Transformers wrote the checkpoint. The token is replaced, so any that is not
+        # text will do.
         config.image_token_index = text.vocab_size - 1
     begin = text.eos_token_id if text.bos_token_id is None else text.bos_token_id
     places = [config.image_token_index] * config.num_query_tokens
@@ -66,8 +67,8 @@ def _make_prompt(config: Any) -> torch.Tensor:
 
 
 def _make_generation(model: Any, max_tokens: int) -> GenerationConfig:
-    """As `generation_config.json` says, and where it says nothing, the language model's own
-    configuration; but always the likeliest caption, never one by chance."""
+    """Follows `generation_config.json`, else the language model's configuration, but always
+    takes the likeliest caption, never a sample."""
     own = model.language_model.generation_config.to_dict()
     said = {
         key: value

@@ -9,12 +9,12 @@ import torch
 from transformers import AutoModelForImageClassification
 
 from handlers.engine.vision.engine import VisionEngine
-from handlers.engine.vision.preprocessing import Picture
+from handlers.engine.vision.preprocessing import Image
 
 
 @dataclass(frozen=True)
 class Label:
-    """What a picture may show, and how probable that is, from 0 to 1."""
+    """A possible label of an image, and its probability from 0 to 1."""
 
     label: str
     score: float
@@ -25,14 +25,14 @@ class ClassificationEngine(VisionEngine):
 
     kind = AutoModelForImageClassification
 
-    def classify(self, pictures: Sequence[Picture], *, top_k: int) -> list[list[Label]]:
-        """The `top_k` likeliest labels of each picture, or all that there are, the best
+    def classify(self, images: Sequence[Image], *, top_k: int) -> list[list[Label]]:
+        """The `top_k` likeliest labels of each image, or all labels if there are fewer, best
         first. Raises OutOfMemory or DeviceFault."""
 
         def rank(places: list[int], pixels: torch.Tensor) -> list[list[Label]]:
             return self._rank(pixels, top_k)
 
-        return self._infer(pictures, rank)
+        return self._infer(images, rank)
 
     def _rank(self, pixels: torch.Tensor, top_k: int) -> list[list[Label]]:
         logits = self._model(pixels).logits.float()

@@ -22,19 +22,19 @@ from contract import npy
 #: Height, width, and red, green and blue from 0 to 255.
 Frame = NDArray[np.uint8]
 
-#: One side of a picture may be so many times as long as the other. Image processors scale the
-#: shorter side, so the longer one of a line of pixels would not fit into any memory.
+#: The most that one side of an image may be longer than the other. Image processors scale the
+#: shorter side, so a line of pixels would grow beyond any memory.
 MAX_ASPECT = 100
 
-#: How files begin, and what reads them. `Image.open` would tell the format itself, and has a
-#: limit of its own for the size.
+#: The first bytes of files, and their readers. `Image.open` would detect the format itself,
+#: but it has a size limit of its own.
 _FORMATS: tuple[tuple[re.Pattern[bytes], type[ImageFile]], ...] = (
     (re.compile(rb"\xff\xd8\xff"), JpegImageFile),
     (re.compile(rb"\x89PNG\r\n\x1a\n"), PngImageFile),
     (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), WebPImageFile),
 )
 _PILLOW = re.compile(r"PIL\.")
-#: How a camera was held, and what turns its picture upright.
+#: EXIF orientations, and the transposition that turns each upright.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -54,7 +54,7 @@ class UnsupportedImage(ImageError):
     """The bytes are of none of the formats."""
 
 
-def read_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
+def decode_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
     """The frames of a `.npy` array of one frame (H, W, 3) or several (N, H, W, 3), or the one
     of a JPEG, PNG or WebP file, each of at most `max_pixels` pixels.
 
@@ -73,7 +73,7 @@ def read_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
 
 
 def _describe_beginning(data: bytes | bytearray) -> str:
-    """Enough to see what was sent by mistake, and no more."""
+    """Describes just enough of bytes to see what was sent by mistake."""
     return f"bytes that begin with {data[:4].hex(' ')}" if data else "nothing"
 
 
@@ -101,25 +101,26 @@ def _read_file(
         with reader(io.BytesIO(data)) as image:
             _check_size(*image.size, max_pixels)
             turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-            picture = _convert(image)
-            return np.asarray(picture.transpose(turn) if turn is not None else picture)
+            rgb = _convert(image)
+            return np.asarray(rgb.transpose(turn) if turn is not None else rgb)
     except (ImageError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
         raise ImageError(
-            f"expected at most {max_pixels} pixels, found a picture of many more"
+            f"expected at most {max_pixels} pixels, found an image of many more"
         ) from error
     except Exception as error:
-        # Its readers raise whatever comes of the bytes: OSError, SyntaxError, KeyError, …
+        # Pillow's readers raise all kinds of errors on bad bytes: OSError, SyntaxError,
+        # KeyError, …
         raise ImageError(
             f"expected a whole {reader.format} file, found a damaged one"
         ) from error
 
 
 def _convert(image: Image.Image) -> Image.Image:
-    """The picture in RGB."""
+    """The image in RGB."""
     if image.mode.startswith("I"):
-        # 16 bits of grey, of which Pillow would cut off what is over 255.
+        # Pillow would clip 16 bits of grey at 255.
         grey = np.asarray(image).astype(np.int64).clip(0, 0xFFFF) >> 8
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
@@ -143,8 +144,8 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
 
 
 def _silence_pillow() -> None:
-    """Pillow warns of large pictures, which are refused here, and of EXIF data, of which one
-    number is read. A filter for the process, as those that end with a block are no use where
-    several threads read pictures."""
+    """Pillow warns about large images, which are refused here, and about EXIF data, of which
+    only one number is read. The filter is for the whole process, because a context manager's
+    would not work with several threads."""
     if ("ignore", None, Warning, _PILLOW, 0) not in warnings.filters:
         warnings.filterwarnings("ignore", module=_PILLOW.pattern)

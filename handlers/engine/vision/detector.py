@@ -9,20 +9,20 @@ import torch
 from transformers import AutoModelForObjectDetection
 
 from handlers.engine.vision.engine import VisionEngine
-from handlers.engine.vision.preprocessing import Picture
+from handlers.engine.vision.preprocessing import Image
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A picture, and over which score its objects are wanted."""
+    """An image, and the score above which its objects are wanted."""
 
-    picture: Picture
+    image: Image
     threshold: float
 
 
 @dataclass(frozen=True)
 class Box:
-    """In pixels of the picture, from its upper left corner."""
+    """A box in pixels of the image, from its upper left corner."""
 
     left: float
     top: float
@@ -32,7 +32,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Object:
-    """What is on a picture, how sure that is, from 0 to 1, and where."""
+    """An object in an image: its label, its score from 0 to 1, and its place."""
 
     label: str
     score: float
@@ -45,26 +45,26 @@ class DetectionEngine(VisionEngine):
     kind = AutoModelForObjectDetection
 
     def detect(self, questions: Sequence[Question]) -> list[list[Object]]:
-        """The objects on each picture, the surest first. Raises OutOfMemory or
+        """The objects in each image, best score first. Raises OutOfMemory or
         DeviceFault."""
-        pictures = [question.picture for question in questions]
+        images = [question.image for question in questions]
 
         def find(places: list[int], pixels: torch.Tensor) -> list[list[Object]]:
             return self._find([questions[place] for place in places], pixels)
 
-        return self._infer(pictures, find)
+        return self._infer(images, find)
 
     def _find(
         self, questions: Sequence[Question], pixels: torch.Tensor
     ) -> list[list[Object]]:
         output = self._model(pixels)
-        # Boxes of half precision would be off by pixels on a large picture.
+        # Boxes in half precision would be off by pixels in a large image.
         output.logits = output.logits.float()
         output.pred_boxes = output.pred_boxes.float()
         found = self._preprocessor.processor.post_process_object_detection(
             output,
             threshold=min(question.threshold for question in questions),
-            target_sizes=[(q.picture.height, q.picture.width) for q in questions],
+            target_sizes=[(q.image.height, q.image.width) for q in questions],
         )
         return [
             self._read(question, objects)
@@ -74,7 +74,7 @@ class DetectionEngine(VisionEngine):
     def _read(
         self, question: Question, found: Mapping[str, torch.Tensor]
     ) -> list[Object]:
-        size = (question.picture.width, question.picture.height)
+        size = (question.image.width, question.image.height)
         scores, order = found["scores"].sort(descending=True, stable=True)
         kept = order[scores > question.threshold]
         limits = torch.tensor(2 * size, device=kept.device)

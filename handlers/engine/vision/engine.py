@@ -12,7 +12,7 @@ import torch
 
 from handlers.engine.inference import choose_device, infer, load_model
 from handlers.engine.vision.decoding import Frame
-from handlers.engine.vision.preprocessing import Picture, Preprocessor
+from handlers.engine.vision.preprocessing import Image, Preprocessor
 
 Answer = TypeVar("Answer")
 
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 class VisionEngine:
     """Loads a Hugging Face directory: float32 on a CPU, float16 or bfloat16 on a GPU."""
 
-    #: The class of Transformers that reads the directory.
+    #: The Transformers class that reads the directory.
     kind: ClassVar[Any]
 
     def __init__(
@@ -36,14 +36,14 @@ class VisionEngine:
         self._model = load_model(self.kind, directory, device=place, dtype=dtype)
         self._preprocessor = Preprocessor(directory, device=place, dtype=dtype)
 
-    def prepare(self, frame: Frame) -> Picture:
-        """A frame as the engine takes it: scaled to what the model reads."""
-        return self._preprocessor.prepare(frame)
+    def preprocess(self, frame: Frame) -> Image:
+        """A frame scaled to the size that the model reads."""
+        return self._preprocessor.preprocess(frame)
 
     def _infer(
         self,
-        pictures: Sequence[Picture],
+        images: Sequence[Image],
         compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],
     ) -> list[Answer]:
-        """One answer per picture, as `Preprocessor.run`. Raises OutOfMemory or DeviceFault."""
-        return infer(lambda: self._preprocessor.run(pictures, compute))
+        """One answer per image, in order. Raises OutOfMemory or DeviceFault."""
+        return infer(lambda: self._preprocessor.map_batches(images, compute))

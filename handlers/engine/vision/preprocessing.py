@@ -20,13 +20,12 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
-    """A frame that is scaled to what a model reads, so that a batch of them is small."""
+class Image:
+    """A frame scaled to the size that a model reads, so that batches are small."""
 
-    #: Colours in (height, width, channel), or what the model reads in (channel, height,
-    #: width).
+    #: Colours in (height, width, channel), or the model's input in (channel, height, width).
     pixels: NDArray[np.uint8] | NDArray[np.float32]
-    #: As the frame came.
+    #: The size of the original frame.
     height: int
     width: int
 
@@ -34,9 +33,9 @@ class Picture:
 class Preprocessor:
     """Does what a model directory's image processor says.
 
-    The processor itself scales and crops, frame by frame. What it does with each pixel after
-    that, if it is the usual, is done for all pictures at once on the device, and a frame that
-    has the right size already is not given to it at all.
+    The processor scales and crops each frame. If it then only multiplies and shifts each
+    pixel, as usual, that is done for all images at once on the device, and a frame that
+    already has the right size skips the processor.
     """
 
     def __init__(
@@ -58,41 +57,41 @@ class Preprocessor:
             part.to(device) for part in _read_colours(self.processor)
         )
 
-    def prepare(self, frame: Frame) -> Picture:
-        """The frame as the model reads it, still on the CPU."""
+    def preprocess(self, frame: Frame) -> Image:
+        """The frame scaled to the model's size, on the CPU."""
         height, width, _ = frame.shape
         if frame.shape == self._shape:
-            return Picture(frame, height, width)
-        # Pictures are not padded to the size of others: see `run`.
+            return Image(frame, height, width)
+        # Images are not padded to other images' sizes: see `map_batches`.
         options = {"input_data_format": "channels_last", "do_pad": False}
         if self._is_usual:
             options |= {"do_rescale": False, "do_normalize": False}
         pixels = np.asarray(self.processor(frame, **options)["pixel_values"][0])
         if self._is_usual:
             pixels = np.moveaxis(pixels, 0, -1)
-        return Picture(pixels, height, width)
+        return Image(pixels, height, width)
 
-    def run(
+    def map_batches(
         self,
-        pictures: Sequence[Picture],
+        images: Sequence[Image],
         compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],
     ) -> list[Answer]:
-        """One answer per picture, in order. `compute` gets the places of some pictures, and
-        their pixels on the device.
+        """One answer per image, in order. `compute` gets the places of images of one size and
+        their pixels on the device, and answers each.
 
-        Those are all pictures, unless the model keeps their proportions: then they are those
-        of one size. If they were padded, the padding would change the answers.
+        A model that keeps the proportions of images gets a batch for each size, because
+        padding would change the answers.
         """
         sizes: dict[tuple[int, ...], list[int]] = {}
-        for place, picture in enumerate(pictures):
-            sizes.setdefault(picture.pixels.shape, []).append(place)
+        for place, image in enumerate(images):
+            sizes.setdefault(image.pixels.shape, []).append(place)
         answers: dict[int, Answer] = {}
         for places in sizes.values():
-            pixels = np.stack([pictures[place].pixels for place in places])
+            pixels = np.stack([images[place].pixels for place in places])
             answers.update(
                 zip(places, compute(places, self._read(pixels)), strict=True)
             )
-        return [answers[place] for place in range(len(pictures))]
+        return [answers[place] for place in range(len(images))]
 
     def _read(self, pixels: NDArray[Any]) -> torch.Tensor:
         values = torch.from_numpy(pixels).to(self._device)
@@ -103,19 +102,19 @@ class Preprocessor:
 
 
 def _is_usual(processor: Any) -> bool:
-    """Whether each pixel is only multiplied and shifted."""
+    """Whether the processor only multiplies and shifts each pixel."""
     kind = type(processor)
     return kind.rescale is PilBackend.rescale and kind.normalize is PilBackend.normalize
 
 
 def _only_scales(processor: Any) -> bool:
-    """Whether every picture is brought to one height and width, and not cropped."""
+    """Whether the processor scales every image to one size and does not crop."""
     size = processor.size
     return bool(size and size.get("height") and not processor.do_center_crop)
 
 
 def _read_colours(processor: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """By what a colour is multiplied, and what is added to it."""
+    """The factor of each colour, and what is added to it."""
     factor = processor.rescale_factor if processor.do_rescale else 1.0
     mean, deviation = 0.0, 1.0
     if processor.do_normalize:

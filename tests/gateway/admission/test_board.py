@@ -101,7 +101,7 @@ def test_there_are_places_for_so_many(folder: Path):
 def test_workers_see_which_rows_are_wanted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("BABELGATE_RUN", str(folder.parent))
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(folder.parent))
     wanted, board = Wanted(), Board(folder)
     first, second = board.take_number(), board.take_number()
     assert first is not None

@@ -39,7 +39,7 @@ def directory(request: pytest.FixtureRequest) -> Path:
 
 
 def caption(engine: CaptioningEngine, frames: Sequence[Frame]) -> list[str]:
-    return engine.caption([engine.prepare(frame) for frame in frames])
+    return engine.caption([engine.preprocess(frame) for frame in frames])
 
 
 def edit(directory: Path, name: str, changes: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ FRAMES = [
 def classify(
     engine: ClassificationEngine, frames: Sequence[Frame], top_k: int = 3
 ) -> list[list[Label]]:
-    return engine.classify([engine.prepare(frame) for frame in frames], top_k=top_k)
+    return engine.classify([engine.preprocess(frame) for frame in frames], top_k=top_k)
 
 
 def test_scores_are_those_of_transformers(resnet: Path):

@@ -18,7 +18,7 @@ from handlers.engine.vision.decoding import (
     MAX_ASPECT,
     ImageError,
     UnsupportedImage,
-    read_frames,
+    decode_frames,
 )
 from tests.handlers.encoding import write_image, write_npy
 from tests.random_vision import draw_frames
@@ -30,7 +30,7 @@ LEFT_TOP, RIGHT_TOP = FRAME[0, 0].tolist(), FRAME[0, -1].tolist()
 
 
 def read(data: bytes, max_pixels: int = MAX_PIXELS) -> list[np.ndarray]:
-    return read_frames(data, max_pixels=max_pixels)
+    return decode_frames(data, max_pixels=max_pixels)
 
 
 def make_exif(orientation: int) -> bytes:

@@ -36,7 +36,7 @@ def directory(request: pytest.FixtureRequest) -> Path:
 def detect(
     engine: DetectionEngine, frames: Sequence[Frame], threshold: float = THRESHOLD
 ) -> list[list[Object]]:
-    return engine.detect([Question(engine.prepare(f), threshold) for f in frames])
+    return engine.detect([Question(engine.preprocess(f), threshold) for f in frames])
 
 
 def check_alike(
@@ -72,7 +72,7 @@ def test_objects_are_those_of_transformers(directory: Path):
 
 
 def test_objects_are_the_same_alone_and_in_a_batch(directory: Path):
-    """Also where pictures of other sizes are in it."""
+    """Also where images of other sizes are in it."""
     engine = DetectionEngine(directory)
     for frame, found in zip(FRAMES, detect(engine, FRAMES), strict=True):
         (alone,) = detect(engine, [frame])
@@ -80,7 +80,7 @@ def test_objects_are_the_same_alone_and_in_a_batch(directory: Path):
 
 
 def test_boxes_are_in_pixels_of_the_picture_as_it_came(rt_detr: Path):
-    """The model sees the same of a plain picture and of one twice as large."""
+    """The model sees the same of a plain image and of one twice as large."""
     engine = DetectionEngine(rt_detr)
     small, large = (np.full((s, 2 * s, 3), (9, 99, 200), np.uint8) for s in (64, 128))
     before, after = detect(engine, [small, large])
@@ -107,9 +107,9 @@ def test_the_threshold_is_each_pictures_own(directory: Path):
     scores = [thing.score for thing in all_of_it]
     assert scores == sorted(scores, reverse=True)
     middle = scores[len(scores) // 2]
-    picture = engine.prepare(FRAMES[0])
+    image = engine.preprocess(FRAMES[0])
     thresholds = (0.0, middle, 1.0)
-    answers = engine.detect([Question(picture, each) for each in thresholds])
+    answers = engine.detect([Question(image, each) for each in thresholds])
     for threshold, found in zip(thresholds, answers, strict=True):
         expected = [score for score in scores if score > threshold + 1e-5]
         assert [thing.score for thing in found][: len(expected)] == pytest.approx(

@@ -18,7 +18,7 @@ from handlers.engine.vision.decoding import Frame
 from handlers.engine.vision.preprocessing import Preprocessor
 from tests.random_vision import SIDE, draw_frames
 
-#: Of which some look like the channels of a picture.
+#: Of which some look like the channels of an image.
 SIZES = [
     (SIDE, SIDE),
     (48, 100),
@@ -43,8 +43,8 @@ def make(directory: Path, dtype: torch.dtype = torch.float32) -> Preprocessor:
 
 def read(preprocessor: Preprocessor, frames: Sequence[Frame]) -> list[torch.Tensor]:
     """The pixels of each frame as the model gets them."""
-    pictures = [preprocessor.prepare(frame) for frame in frames]
-    return preprocessor.run(pictures, lambda _, pixels: list(pixels))
+    images = [preprocessor.preprocess(frame) for frame in frames]
+    return preprocessor.map_batches(images, lambda _, pixels: list(pixels))
 
 
 def expect(directory: Path, frame: Frame) -> torch.Tensor:
@@ -112,7 +112,7 @@ def test_other_processors_are_followed_as_well(save: Save, tmp_path: Path):
 
 def test_a_frame_of_the_models_size_is_not_touched(blip2: Path):
     (frame,) = draw_frames(1)
-    assert make(blip2).prepare(frame).pixels is frame
+    assert make(blip2).preprocess(frame).pixels is frame
 
 
 def test_a_frame_of_the_models_size_may_be_read_only(blip2: Path):
@@ -123,9 +123,9 @@ def test_a_frame_of_the_models_size_may_be_read_only(blip2: Path):
 
 
 def test_a_large_frame_is_kept_small_and_its_size_is_remembered(rt_detr: Path):
-    picture = make(rt_detr).prepare(np.zeros((500, 400, 3), np.uint8))
-    assert picture.pixels.nbytes == SIDE * SIDE * 3
-    assert (picture.height, picture.width) == (500, 400)
+    image = make(rt_detr).preprocess(np.zeros((500, 400, 3), np.uint8))
+    assert image.pixels.nbytes == SIDE * SIDE * 3
+    assert (image.height, image.width) == (500, 400)
 
 
 def test_pictures_of_one_size_go_to_the_model_together(detr: Path):
@@ -138,5 +138,11 @@ def test_pictures_of_one_size_go_to_the_model_together(detr: Path):
         batches.append((places, tuple(pixels.shape)))
         return places
 
-    assert preprocessor.run([*map(preprocessor.prepare, frames)], compute) == [0, 1, 2]
+    assert preprocessor.map_batches(
+        [*map(preprocessor.preprocess, frames)], compute
+    ) == [
+        0,
+        1,
+        2,
+    ]
     assert batches == [([0, 2], (2, 3, 48, 60)), ([1], (1, 3, 60, 48))]

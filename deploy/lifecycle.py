@@ -1,0 +1,216 @@
+"""Brings a stack up: decides what is kept, ended and started, and waits until it translates."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+
+import urllib3
+from rich.console import Console
+
+from deploy import configuration, programs, stack, tls
+from deploy.programs import NGINX, Program
+from deploy.stack import Stack, StackError
+from deploy.supervision import Supervision, end
+from torchserve_backend import catalog, display, preparation, registrar
+from torchserve_backend.catalog import Catalog
+from torchserve_backend.management import Management, ManagementError
+from torchserve_backend.registrar import Desired
+
+_START_S = 90
+#: All tasks and a worker per language need more than 4 GB together.
+_MORE_TASKS = (
+    "Captions for videos, labels and boxes for images as well: "
+    "make up CONFIG=torchserve_backend/all_tasks.json"
+)
+
+
+def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
+    """Starts what is not running yet, waits until every model is ready, shows a translation.
+
+    Raises StackError, CatalogError, ModelError, ManagementError or TimeoutError with what to
+    do about it, and KeyboardInterrupt after what it has started is stopped again.
+    """
+    nginx = ensure(NGINX, console)
+    wanted.check_writable()
+    supervision = Supervision(wanted)
+    running = find_running(wanted, supervision)
+    wanted = complete(wanted, running)
+    models = display.load_catalog(wanted.map, wanted.model, console)
+    with console.status("Preparing the models …"):
+        desired = preparation.list_desired(models, are_read=True)
+    is_new = make_way(wanted, running, console)
+    if not is_new:
+        configuration.check_edited(wanted, nginx, wanted.map)
+    with _undone_by_interrupt(wanted, console) if is_new else nullcontext():
+        wanted.write(models.frozen)
+        with wanted.writing():
+            preparation.write_archives(desired, wanted.store)
+        start(wanted, supervision, nginx, console)
+        management = Management(wanted.management_url, wanted.key_file)
+        with console.status("Waiting for TorchServe …"):
+            wait_for_torchserve(supervision, management)
+        mend(desired, management, console)
+        display.show_progress(desired, management, console, timeout_s=timeout_s)
+        if models.languages:
+            show_translation(wanted, models, console)
+    if not models.tasks:
+        console.print(_MORE_TASKS)
+
+
+def ensure(program: Program, console: Console) -> Path:
+    """A program's file; installs it where it is missing. Raises StackError."""
+    found = programs.find(program)
+    if found is None:
+        console.print(f"Installing {program.package} …")
+        found = programs.install(program)
+    return found
+
+
+def find_running(wanted: Stack, supervision: Supervision) -> Stack | None:
+    """What runs in the same run directory. Where its state cannot be read any more it is
+    something else than what is wanted, whatever that is."""
+    if not supervision.is_running():
+        return None
+    return stack.read(wanted.run) or replace(wanted, map=Path())
+
+
+def find(run: Path) -> Stack:
+    """The stack that runs in a run directory. Raises StackError where none does."""
+    if not Supervision(Stack(run, catalog.MAP)).is_running():
+        raise StackError("The stack is not running; `make up` starts it.")
+    running = stack.read(run)
+    if running is None:
+        raise StackError(
+            f"What runs in {run} is not known any more: `make up` starts it anew."
+        )
+    return running
+
+
+def complete(wanted: Stack, running: Stack | None) -> Stack:
+    """What is wanted, with what runs for all that was not said: an `up` without options
+    changes nothing."""
+    if running is None:
+        return wanted
+    return replace(
+        wanted,
+        model=wanted.model or running.model,
+        port_offset=running.port_offset,
+        tls=wanted.tls or running.tls,
+    )
+
+
+def make_way(wanted: Stack, running: Stack | None, console: Console) -> bool:
+    """Whether a stack is to be started: ends whatever else runs in the run directory.
+
+    Raises StackError where that cannot be ended, or another program has a port.
+    """
+    if running == wanted:
+        console.print("The stack is running already.")
+        return False
+    if running:
+        console.print(
+            "The stack is running with another map, model or certificate: starting it anew."
+        )
+    end(wanted)
+    wanted.check_ports()
+    return True
+
+
+def start(
+    wanted: Stack, supervision: Supervision, nginx: Path, console: Console
+) -> None:
+    """Starts supervisord, or what it has given up; those that run read their files again."""
+    if not supervision.is_running():
+        with wanted.writing():
+            wanted.key_file.unlink(missing_ok=True)
+        supervision.start(wanted.environment(programs.find_java_home(), nginx))
+        console.print("Started TorchServe, Gunicorn and nginx.")
+        return
+    started = supervision.start_stopped()
+    if started:
+        console.print(f"Started what was not running: {', '.join(started)}.")
+    if "registrar" not in started:
+        supervision.restart("registrar")
+    if "gateway" not in started:
+        supervision.signal("gateway", "HUP")
+
+
+def wait_for_torchserve(supervision: Supervision, management: Management) -> None:
+    """Returns when TorchServe answers. Raises TimeoutError where it does not start."""
+    for _ in _attempts():
+        with suppress(ManagementError):
+            management.names()
+            return
+        if supervision.states()["torchserve"] == "FATAL":
+            break
+    raise TimeoutError("TorchServe did not start.")
+
+
+def mend(desired: Sequence[Desired], management: Management, console: Console) -> None:
+    """Brings TorchServe to what the map says; names the models that go."""
+    actions = registrar.plan_change(desired, management)
+    gone = [action for action in actions if action.desired is None]
+    kept = len(desired) + len(gone) - len(actions)
+    said = f"{kept} of {len(desired)} models already registered"
+    console.print(said, *map(str, gone), sep="\n")
+    registrar.apply(actions, management)
+
+
+def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
+    """The curl command that a newcomer may repeat, with the answer it gets."""
+    body = json.dumps(choose_sample(models.languages), ensure_ascii=False)
+    for _ in _attempts():
+        with suppress(urllib3.exceptions.HTTPError):
+            response = tls.post(wanted, body.encode())
+            if response.status == HTTPStatus.OK:
+                console.print(f"{tls.write_curl(wanted)} -d '{body}'")
+                console.print(response.data.decode().strip(), style="green")
+                return
+    raise StackError(f"{wanted.url} does not translate.")
+
+
+def choose_sample(languages: Sequence[str]) -> dict[str, str]:
+    """A greeting, into French where that is served."""
+    target = "fr" if "fr" in languages else languages[0]
+    if target == "en":
+        return {"src_lang": "fr", "src_text": "Bonjour", "tgt_lang": "en"}
+    return {"src_lang": "en", "src_text": "Hello, how are you?", "tgt_lang": target}
+
+
+def reload(running: Stack, nginx: Path) -> None:
+    """Takes over edited files of nginx and the gateway. Raises StackError where these would
+    not accept them."""
+    configuration.check_edited(running, nginx, running.frozen_map)
+    running.write_configuration()
+    supervision = Supervision(running)
+    for program in ("gateway", "nginx"):
+        supervision.signal(program, "HUP")
+
+
+def restart(running: Stack) -> None:
+    """Starts TorchServe anew, with its edited files. Raises StackError."""
+    running.write_configuration()
+    Supervision(running).restart("torchserve")
+
+
+@contextmanager
+def _undone_by_interrupt(started: Stack, console: Console) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("\nInterrupted: stopping what has been started …")
+        end(started)
+        raise
+
+
+def _attempts() -> Iterator[None]:
+    give_up_at = time.monotonic() + _START_S
+    while time.monotonic() < give_up_at:
+        yield
+        time.sleep(0.3)

@@ -1,0 +1,300 @@
+"""What `up` decides: what is kept, ended, started, mended and shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from rich.console import Console
+
+from deploy import lifecycle
+from deploy.stack import Stack, StackError
+from deploy.supervision import Supervision
+from tests.e2e.real_stack import find_port_offset
+from tests.torchserve_backend.fakes import FakeManagement
+from torchserve_backend.catalog import Catalog, Model, Translation
+from torchserve_backend.management import ManagementError, Registered
+from torchserve_backend.registrar import Desired
+
+NGINX = Path("/usr/sbin/nginx")
+
+
+class FakeSupervision(Supervision):
+    """Writes calls down; `stopped` are the programs that do not run."""
+
+    def __init__(
+        self, *, is_up: bool, stopped: Sequence[str] = (), torchserve: str = "RUNNING"
+    ) -> None:
+        self.is_up = is_up
+        self.stopped = list(stopped)
+        self.torchserve = torchserve
+        self.calls: list[str] = []
+
+    def is_running(self) -> bool:
+        return self.is_up
+
+    def states(self) -> dict[str, str]:
+        return {"torchserve": self.torchserve}
+
+    def start(self, environment: dict[str, str]) -> None:
+        self.calls.append(f"start with {environment['BABELGATE_NGINX']}")
+
+    def start_stopped(self) -> list[str]:
+        return self.stopped
+
+    def restart(self, program: str) -> None:
+        self.calls.append(f"restart {program}")
+
+    def signal(self, program: str, name: str) -> None:
+        self.calls.append(f"{name} {program}")
+
+
+@dataclass
+class Told:
+    """A console, and what it was told."""
+
+    console: Console
+
+    @property
+    def lines(self) -> list[str]:
+        assert isinstance(self.console.file, StringIO)
+        return self.console.file.getvalue().splitlines()
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told(Console(file=StringIO(), markup=False, soft_wrap=True))
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> Stack:
+    """A stack whose ports are free and whose run directory is laid out."""
+    stack = Stack(tmp_path, tmp_path / "setup.json", "model", find_port_offset())
+    stack.write("{}")
+    return stack
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[Stack]:
+    """The stacks that were ended."""
+    stacks: list[Stack] = []
+    monkeypatch.setattr(lifecycle, "end", stacks.append)
+    return stacks
+
+
+@pytest.fixture
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts follow each other at once."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
+def test_what_runs_is_what_was_written(wanted: Stack):
+    assert lifecycle.find_running(wanted, FakeSupervision(is_up=False)) is None
+    supervision = FakeSupervision(is_up=True)
+    assert lifecycle.find_running(wanted, supervision) == wanted
+    (wanted.run / "stack.json").write_text("{")
+    torn = lifecycle.find_running(wanted, supervision)
+    assert torn is not None
+    assert torn != lifecycle.complete(wanted, torn)
+
+
+def test_a_stack_that_does_not_run_is_not_found(tmp_path: Path):
+    with pytest.raises(StackError, match="`make up` starts it"):
+        lifecycle.find(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "runs", "completed"),
+    [
+        pytest.param({}, None, {}, id="nothing runs"),
+        pytest.param(
+            {},
+            {"model": "a", "port_offset": 1, "tls": "b,c"},
+            {"model": "a", "port_offset": 1, "tls": "b,c"},
+            id="nothing said",
+        ),
+        pytest.param(
+            {"model": "x", "port_offset": 2, "tls": "y,z"},
+            {"model": "a", "port_offset": 1, "tls": "b,c"},
+            {"model": "x", "port_offset": 1, "tls": "y,z"},
+            id="everything said; ports stay",
+        ),
+    ],
+)
+def test_what_was_not_said_stays_as_it_runs(
+    said: dict[str, Any], runs: dict[str, Any] | None, completed: dict[str, Any]
+):
+    wanted = Stack(Path("run"), Path("map"), **said)
+    running = None if runs is None else Stack(Path("run"), Path("other"), **runs)
+    expected = Stack(Path("run"), Path("map"), **completed)
+    assert lifecycle.complete(wanted, running) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "is_new", "says"),
+    [
+        pytest.param(None, True, [], id="nothing runs"),
+        pytest.param({}, False, ["The stack is running already."], id="the same"),
+        pytest.param(
+            {"model": "other"},
+            True,
+            [
+                "The stack is running with another map, model or certificate: "
+                "starting it anew."
+            ],
+            id="another",
+        ),
+    ],
+)
+def test_way_is_made_for_another_stack(
+    wanted: Stack,
+    ended: list[Stack],
+    told: Told,
+    change: dict[str, Any] | None,
+    is_new: bool,
+    says: list[str],
+):
+    running = None if change is None else replace(wanted, **change)
+    assert lifecycle.make_way(wanted, running, told.console) is is_new
+    assert ended == ([wanted] if is_new else [])
+    assert told.lines == says
+
+
+@pytest.mark.parametrize(
+    ("supervision", "calls", "says"),
+    [
+        pytest.param(
+            FakeSupervision(is_up=False),
+            [f"start with {NGINX}"],
+            ["Started TorchServe, Gunicorn and nginx."],
+            id="nothing runs",
+        ),
+        pytest.param(
+            FakeSupervision(is_up=True),
+            ["restart registrar", "HUP gateway"],
+            [],
+            id="all run",
+        ),
+        pytest.param(
+            FakeSupervision(is_up=True, stopped=["gateway", "registrar"]),
+            [],
+            ["Started what was not running: gateway, registrar."],
+            id="some had stopped",
+        ),
+    ],
+)
+def test_only_what_does_not_run_is_started(
+    wanted: Stack,
+    told: Told,
+    supervision: FakeSupervision,
+    calls: list[str],
+    says: list[str],
+):
+    wanted.key_file.write_text("of the last life")
+    lifecycle.start(wanted, supervision, NGINX, told.console)
+    assert supervision.calls == calls
+    assert told.lines == says
+    assert wanted.key_file.exists() is supervision.is_up
+
+
+class SlowManagement(FakeManagement):
+    """Answers from the third time."""
+
+    def names(self) -> list[str]:
+        self.calls.append("names")
+        if len(self.calls) < 3:
+            raise ManagementError("not yet")
+        return []
+
+
+@pytest.mark.usefixtures("_hurried")
+def test_torchserve_is_waited_for_until_it_answers():
+    management = SlowManagement()
+    supervision = FakeSupervision(is_up=True, torchserve="STARTING")
+    lifecycle.wait_for_torchserve(supervision, management)
+    assert len(management.calls) == 3
+
+
+def test_a_torchserve_that_was_given_up_is_not_waited_for():
+    supervision = FakeSupervision(is_up=True, torchserve="FATAL")
+    with pytest.raises(TimeoutError, match="TorchServe did not start"):
+        lifecycle.wait_for_torchserve(supervision, SlowManagement())
+
+
+def make_model(name: str) -> Model:
+    return Model(name, "translation", (name,), ("cpu",), Translation())
+
+
+def test_the_difference_is_mended_and_what_goes_is_named(told: Told):
+    version = "1.0-7f411872"
+    desired = [
+        Desired(make_model(name), f"{name}.mar", version) for name in ("ko", "fr")
+    ]
+    found = {name: Registered(name, version, 64, 100, 1, 1, 0) for name in ("fr", "de")}
+    management = FakeManagement(found)
+    lifecycle.mend(desired, management, told.console)
+    assert told.lines == [
+        "1 of 2 models already registered",
+        "remove de: the map does not name it",
+    ]
+    assert management.calls == [
+        f"unregister de {version}",
+        "register ko.mar ko 64 100 1",
+    ]
+
+
+@pytest.mark.usefixtures("_hurried")
+def test_a_translation_is_shown_as_soon_as_the_door_answers(
+    wanted: Stack, told: Told, monkeypatch: pytest.MonkeyPatch
+):
+    answers = [
+        None,
+        urllib3.HTTPResponse(status=503),
+        urllib3.HTTPResponse(b'{"translated": "Bonjour"}\n', status=200),
+    ]
+    bodies: list[bytes] = []
+
+    def post(stack: Stack, body: bytes) -> urllib3.BaseHTTPResponse:
+        bodies.append(body)
+        answer = answers.pop(0)
+        if answer is None:
+            raise urllib3.exceptions.HTTPError("nobody listens")
+        return answer
+
+    monkeypatch.setattr("deploy.tls.post", post)
+    models = Catalog({("translation", "fr"): make_model("fr")}, is_cpu_fallback=False)
+    lifecycle.show_translation(wanted, models, told.console)
+    command, shown = told.lines
+    assert command == f"curl {wanted.url} -d '{bodies[-1].decode()}'"
+    assert json.loads(bodies[-1])["tgt_lang"] == "fr"
+    assert (shown, len(bodies)) == ('{"translated": "Bonjour"}', 3)
+
+
+def test_a_door_that_never_translates_is_told(
+    wanted: Stack, told: Told, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lifecycle, "_START_S", 0)
+    models = Catalog({("translation", "fr"): make_model("fr")}, is_cpu_fallback=False)
+    with pytest.raises(StackError, match="does not translate"):
+        lifecycle.show_translation(wanted, models, told.console)
+
+
+@pytest.mark.parametrize(
+    ("languages", "source", "target"),
+    [
+        (("ko", "fr"), "en", "fr"),
+        (("ko", "en"), "en", "ko"),
+        (("en", "ko"), "fr", "en"),
+    ],
+)
+def test_the_sample_is_not_translated_into_its_own_language(
+    languages: Sequence[str], source: str, target: str
+):
+    sample = lifecycle.choose_sample(languages)
+    assert (sample["src_lang"], sample["tgt_lang"]) == (source, target)

@@ -1,0 +1,77 @@
+"""The watch beside TorchServe: what it heals, what it leaves alone, and what it survives."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.torchserve_backend.fakes import FakeManagement
+from torchserve_backend.catalog import Model, Translation
+from torchserve_backend.management import ManagementError, Registered
+from torchserve_backend.registrar import Desired, heal_forever
+
+
+def want(name: str) -> Desired:
+    model = Model(name, "translation", (name,), ("cpu",), Translation())
+    return Desired(model, f"{name}.mar", "1.0")
+
+
+class Ended(Exception):
+    """Ends the loop that never ends."""
+
+
+class Unlucky(FakeManagement):
+    """Refuses to register Korean, and can be looked at only so many times."""
+
+    def __init__(self, looks: int, found: dict[str, Registered]) -> None:
+        super().__init__(found, refuses=("register ko.mar",))
+        self.looks = looks
+
+    def describe(self, name: str) -> Registered | None:
+        self.looks -= 1
+        if self.looks < 0:
+            raise Ended
+        return super().describe(name)
+
+
+def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
+    wanted = list(map(want, ("ko", "fr", "vi", "de", "it")))
+    found = {
+        "vi": Registered("vi", "1.0", 8, 100, 1, 1, 0),
+        "de": Registered("de", "1.0", 64, 100, 1, 0, 0),
+        "it": Registered("it", "1.0", 64, 100, 0, 0, 0),
+        "pt": Registered("pt", "1.0-7f411872", 64, 100, 1, 1, 0),
+    }
+    # One look at each, and one more at French once it has been registered.
+    management = Unlucky(2 * (len(wanted) + 1), found)
+    said: list[str] = []
+    with pytest.raises(Ended):
+        heal_forever(wanted, management, said.append, every_s=0, patience_s=-1)
+    once = [
+        "register ko.mar ko 64 100 1",
+        "register fr.mar fr 64 100 1",
+        "scale de 0 wait",
+        "scale de 1",
+    ]
+    assert management.calls == [*once, *once]
+    assert said[:2] == [
+        "register ko: not registered",
+        "refused: register ko.mar ko 64 100 1",
+    ]
+
+
+def test_watching_survives_a_torchserve_that_is_down_and_a_full_disk():
+    class Down(FakeManagement):
+        looks = 0
+
+        def describe(self, name: str) -> Registered | None:
+            self.looks += 1
+            if self.looks > 3:
+                raise Ended
+            raise ManagementError("down")
+
+    def say(text: str) -> None:
+        assert text == "down"
+        raise OSError("the disk is full")
+
+    with pytest.raises(Ended):
+        heal_forever([want("ko")], Down(), say, every_s=0)

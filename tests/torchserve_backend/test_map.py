@@ -1,0 +1,228 @@
+"""The map's file: what it may say, and every refusal with its place, value and expectation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from contract.languages import LANGUAGES
+from torchserve_backend import catalog
+from torchserve_backend.catalog import CatalogError
+from torchserve_backend.map import Map, check, read_file
+
+KO = {"ko": "0"}
+AN_OBJECT = 'expected an object such as {"ko": "0"}'
+A_DEVICE = (
+    'expected "cpu", a GPU number such as "0", or a list of different GPU numbers such '
+    'as ["0", "1"]'
+)
+ENGINES = "'ctranslate2', 'transformers' or 'echo'"
+FLOATS = "auto, float32, float16, bfloat16"
+
+
+def refuse(content: Any) -> list[str]:
+    """What is said of a map, fault by fault."""
+    with pytest.raises(CatalogError) as refusal:
+        check(Map, content, "map.json")
+    places, lines = zip(
+        *(line.split(": ", 1) for line in str(refusal.value).splitlines()), strict=True
+    )
+    assert set(places) == {"map.json"}
+    return list(lines)
+
+
+def test_every_setting_can_be_written():
+    section = {
+        "model": "facebook/m2m100_418M",
+        "engine": "transformers",
+        "compute_type": "bfloat16",
+        "batch_size": 1,
+        "max_batch_delay": 5,
+        "placement": "device",
+        "workers": 2,
+        "queue_size": 8,
+        "response_timeout": 300,
+        "max_batch_tokens": 0,
+        "max_beam_size": 1,
+        "max_alternatives": 0,
+    }
+    found = check(Map, {"cuda_id": {"no": "cpu"}, "translation": section})
+    assert found.translation.model_dump() == section
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param([1], "expected an object, found [1]", id="a list"),
+        pytest.param({}, f"cuda_id: {AN_OBJECT}, found None", id="nothing"),
+        pytest.param(
+            {"translation": {}, "detection": {}},
+            f"cuda_id: {AN_OBJECT}, found None",
+            id="translation without languages",
+        ),
+        pytest.param({"cuda_id": {}}, f"cuda_id: {AN_OBJECT}, found {{}}", id="empty"),
+        pytest.param(
+            {"cuda_id": ["ko"]}, f"cuda_id: {AN_OBJECT}, found ['ko']", id="languages"
+        ),
+        pytest.param(
+            {"cuda_id": KO, "translation": None},
+            "translation: expected an object, found None",
+            id="a section",
+        ),
+        pytest.param(
+            {"cuda_id": KO, "devices": {}},
+            "devices: unknown key, expected one of cuda_id, translation, captioning, "
+            "classification, detection, gpus",
+            id="unknown key",
+        ),
+        pytest.param(
+            {"cuda_id": {"kr": "0"}},
+            f"cuda_id.kr: expected a language of M2M100, one of {' '.join(LANGUAGES)}, "
+            "found 'kr'",
+            id="unknown language",
+        ),
+        pytest.param(
+            {"captioning": {"devices": "tpu"}},
+            f"captioning.devices: {A_DEVICE}, found 'tpu'",
+            id="devices of a task",
+        ),
+        pytest.param(
+            {"captioning": {"compute_type": "int8"}},
+            "captioning.compute_type: expected 'auto', 'float32', 'float16' or "
+            "'bfloat16', found 'int8'",
+            id="precision of a task",
+        ),
+        pytest.param(
+            {"detection": {}, "gpus": None},
+            "gpus: expected a whole number, found None",
+            id="GPUs",
+        ),
+    ],
+)
+def test_a_malformed_map_is_refused(content: Any, says: str):
+    assert refuse(content) == [says]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [
+        ("model", "", "a non-empty string"),
+        ("model", 3, "a non-empty string"),
+        ("engine", "onnx", ENGINES),
+        ("placement", ["device"], "'language' or 'device'"),
+        ("batch_size", 0, "a whole number of at least 1"),
+        ("batch_size", 6.0, "a whole number"),
+        ("batch_size", "6", "a whole number"),
+        ("workers", True, "a whole number"),
+        ("max_batch_delay", -1, "a whole number of at least 0"),
+        ("max_beam_size", 9, "a whole number of at most 8"),
+    ],
+)
+def test_a_bad_value_is_refused(setting: str, value: Any, expected: str):
+    assert refuse({"cuda_id": KO, "translation": {setting: value}}) == [
+        f"translation.{setting}: expected {expected}, found {value!r}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        (
+            {"compute_type": "int7"},
+            ["translation.compute_type: expected one of auto, "],
+        ),
+        (
+            {"engine": "transformers", "compute_type": "int8"},
+            [f"translation.compute_type: expected one of {FLOATS} with the engine "],
+        ),
+        ({"engine": "onnx", "compute_type": "int8"}, ["translation.engine: expected "]),
+    ],
+    ids=["unknown", "of another engine", "of an unknown engine"],
+)
+def test_a_precision_has_to_suit_the_engine(section: dict[str, str], says: list[str]):
+    faults = refuse({"cuda_id": KO, "translation": section})
+    assert len(faults) == len(says)
+    assert all(map(str.startswith, faults, says))
+
+
+def test_all_faults_are_named_at_once():
+    faults = refuse({"cuda_id": {"ko": 0}, "translation": {"batchsize": 8}})
+    assert [fault.partition(":")[0] for fault in faults] == [
+        "cuda_id.ko",
+        "translation.batchsize",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [
+        ("cpu", ("cpu",)),
+        ("00", ("0",)),
+        (["1"], ("1",)),
+        (["10", "9"], ("9", "10")),
+    ],
+    ids=str,
+)
+def test_devices_are_read(devices: Any, expected: tuple[str, ...]):
+    content = {"cuda_id": {"ko": devices}, "detection": {"devices": devices}}
+    assert check(Map, content).asked == {
+        "cuda_id.ko": expected,
+        "detection.devices": expected,
+    }
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        *(0, None, "", "gpu0", "-1", "²", "CPU", "0,1"),
+        pytest.param([], id="no GPU in a list"),
+        pytest.param(["1", "01"], id="a GPU twice, written in two ways"),
+        pytest.param(["cpu"], id="the CPU in a list"),
+        pytest.param(["0", None], id="null in a list"),
+    ],
+)
+def test_a_bad_device_is_refused(device: Any):
+    says = f"cuda_id.ko: {A_DEVICE}, found {device!r}"
+    assert refuse({"cuda_id": {"ko": device}}) == [says]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(b'{"cuda_id": ', "Expecting value: line 1", id="not JSON"),
+        pytest.param(b'{"cuda_id": {"\xff": 1}}', "0xff", id="not UTF-8"),
+        pytest.param(
+            b'{"cuda_id": {"ko": "0", "en": "0", "ko": "1"}}',
+            "\"ko\" is there twice, as '0' and as '1'; expected every key once",
+            id="a key twice",
+        ),
+        pytest.param(None, "No such file", id="missing"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(
+    tmp_path: Path, content: bytes | None, says: str
+):
+    path = tmp_path / "map.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CatalogError) as refusal:
+        catalog.load(path)
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert says in str(refusal.value)
+
+
+def test_a_refusal_names_the_file(tmp_path: Path):
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps({"cuda_id": ["ko"]}))
+    assert read_file(path) == {"cuda_id": ["ko"]}
+    with pytest.raises(CatalogError, match=f"^{path}: cuda_id: expected an object"):
+        catalog.load(path)
+
+
+def test_a_section_never_changes():
+    with pytest.raises(ValidationError, match="frozen"):
+        check(Map, {"cuda_id": KO}).translation.workers = 2  # type: ignore[misc]

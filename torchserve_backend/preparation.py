@@ -1,0 +1,46 @@
+"""Makes ready what TorchServe is to run: the weights of every model, and its archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from torchserve_backend import archiver, checkpoint
+from torchserve_backend.catalog import Catalog, Model
+from torchserve_backend.registrar import Desired
+
+
+def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
+    """What the registrar shall reach; fetches and converts what has not been. With `are_read`
+    conversions are compared with their checksums, and damaged ones made again.
+
+    Raises ModelError where there is no such model.
+    """
+    cache = checkpoint.default_cache()
+    paths: dict[tuple[str, ...], Path] = {}
+    for model in models.models:
+        if _name_weights(model) not in paths:
+            path = checkpoint.prepare(model, cache, is_read=are_read)
+            paths[_name_weights(model)] = path
+    return [_describe(model, paths[_name_weights(model)]) for model in models.models]
+
+
+def write_archives(desired: Iterable[Desired], store: Path) -> None:
+    """Writes the archive of every model."""
+    for entry in desired:
+        archiver.archive(entry.model, store, entry.model_path)
+
+
+def _name_weights(model: Model) -> tuple[str, ...]:
+    """What decides which directory a model's engine loads: languages share one."""
+    settings = model.settings
+    return (model.task, settings.model, settings.engine, model.compute_type)
+
+
+def _describe(model: Model, model_path: Path) -> Desired:
+    return Desired(
+        model,
+        archive=archiver.archive_name(model),
+        version=archiver.version(model, model_path),
+        model_path=model_path,
+    )
