@@ -339,9 +339,10 @@ def _check_device(devices: Sequence[str], gpu: int | None) -> None:
 def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:
     header = partial(context.get_request_header, index)
     deadline = _read_ms(header(contract.rows.DEADLINE))
+    parameters = header(contract.rows.PARAMETERS)
     return Row(
         next((row[key] for key in _BODY if row.get(key) is not None), b""),
-        dict(parse_qsl(header(contract.rows.PARAMETERS) or "")),
+        dict(parse_qsl(parameters)) if parameters else {},
         math.inf if deadline is None else deadline,
         _read_ms(header(contract.rows.SENT)),
         header(contract.rows.NUMBER),

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +28,6 @@ from tests.gateway.test_telemetry import read
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Model, Translation
 
-ROOT = Path(__file__).parents[3]
 LIMIT_S = 60
 #: A batch that waits so long for others fails its test.
 FOR_EVER_MS = 10 * LIMIT_S * 1000
@@ -376,62 +371,3 @@ def test_languages_of_a_device_share_one_model_whatever_the_placement(
         frozenset({"classification"}),
     }
     assert len({model.name for model in shared.models}) == 5
-
-
-def run_python(code: str, **variables: str) -> str:
-    """What a fresh interpreter prints."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        env={"PATH": "", **variables},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-HEAVY = "torch transformers ctranslate2 ts handlers.base"
-
-
-@pytest.mark.parametrize(
-    ("backend", "loaded"), [("torchserve", "none"), ("embedded", "handlers.base")]
-)
-def test_the_models_libraries_are_imported_only_where_they_are_needed(backend, loaded):
-    code = (
-        "import sys, gateway.app as app, gateway.settings as settings\n"
-        f"app.create_app(settings.Settings(backend={backend!r}, model='/nowhere'))\n"
-        f"print(*[name for name in {HEAVY!r}.split() if name in sys.modules] or ['none'])"
-    )
-    assert loaded in run_python(
-        code, BABELGATE_MAP="torchserve_backend/setup_config.json"
-    )
-
-
-def test_the_notebooks_lines_on_the_page_work(tmp_path):
-    page = (ROOT / "docs/embedded.md").read_text("utf-8")
-    ask, serve_it = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-    code = "\n".join(
-        [ask, serve_it.replace("8888", port), ASK_IT.replace("8888", port)]
-    )
-    said = run_python(code, BABELGATE_CACHE=str(tmp_path))
-    assert said.split() == ["Bonjour", "Bonjour"]
-
-
-#: The last line is what ends a kernel: an event loop in a thread may crash an interpreter
-#: that is taken down around it.
-ASK_IT = """
-import os
-import requests
-while True:
-    try:
-        answer = requests.post("http://127.0.0.1:8888/translate", json=wanted, timeout=60)
-        break
-    except requests.ConnectionError:
-        pass
-print(answer.json()["translated"], flush=True)
-os._exit(0)
-"""

@@ -1,0 +1,73 @@
+"""What a gateway imports, and the notebook of docs/embedded.md, in a Python of their own."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LIMIT_S = 60
+
+
+def run_python(code: str, **variables: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        env={"PATH": "", **variables},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+HEAVY = "torch transformers ctranslate2 ts handlers.base"
+
+
+@pytest.mark.parametrize(
+    ("backend", "loaded"), [("torchserve", "none"), ("embedded", "handlers.base")]
+)
+def test_the_models_libraries_are_imported_only_where_they_are_needed(backend, loaded):
+    code = (
+        "import sys, gateway.app as app, gateway.settings as settings\n"
+        f"app.create_app(settings.Settings(backend={backend!r}, model='/nowhere'))\n"
+        f"print(*[name for name in {HEAVY!r}.split() if name in sys.modules] or ['none'])"
+    )
+    assert loaded in run_python(
+        code, BABELGATE_MAP="torchserve_backend/setup_config.json"
+    )
+
+
+def test_the_notebooks_lines_on_the_page_work(tmp_path):
+    page = (ROOT / "docs/embedded.md").read_text("utf-8")
+    ask, serve_it = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    code = "\n".join(
+        [ask, serve_it.replace("8888", port), ASK_IT.replace("8888", port)]
+    )
+    said = run_python(code, BABELGATE_CACHE=str(tmp_path))
+    assert said.split() == ["Bonjour", "Bonjour"]
+
+
+#: The last line is what ends a kernel: an event loop in a thread may crash an interpreter
+#: that is taken down around it.
+ASK_IT = """
+import os
+import requests
+while True:
+    try:
+        answer = requests.post("http://127.0.0.1:8888/translate", json=wanted, timeout=60)
+        break
+    except requests.ConnectionError:
+        pass
+print(answer.json()["translated"], flush=True)
+os._exit(0)
+"""
