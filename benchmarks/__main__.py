@@ -31,19 +31,12 @@ def main() -> None:
 
 
 for module in (
-    engine,
-    study,
-    stack,
-    overload,
-    soak,
-    fairness,
-    hostile,
-    compare,
-    tune,
-    captioning,
-    microbatching,
+    *(engine, study, stack, overload, soak, fairness, hostile),
+    *(captioning, microbatching),
 ):
     app.command(module.__name__.rpartition(".")[2])(module.command)
+app.command("compare")(compare.command)
+app.command("tune")(tune.command)
 
 if __name__ == "__main__":
     app()
