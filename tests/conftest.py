@@ -14,6 +14,10 @@ from tests.leaks import pytest_runtest_teardown, traces
 
 __all__ = ["pytest_runtest_teardown", "traces"]
 
+# A worker of pytest-xdist has them, and a console that is made on import keeps them.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 #: The markers of tests that start a real stack, those that come last first.
 STACKS = ("e2e", "chaos")
 

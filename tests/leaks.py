@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -35,6 +35,8 @@ class Traces:
     temporary: Path
     #: What was in the repository's run directory before.
     run: frozenset[Path]
+    #: What has been told already.
+    told: set[str] = field(default_factory=set)
 
     @classmethod
     def begin(cls, base: Path) -> Traces:
@@ -45,7 +47,8 @@ class Traces:
 
     def find(self) -> list[str]:
         """What is there now and should not be."""
-        return [*self._find_processes(), *_find_ports(), *self._find_files()]
+        found = [*self._find_processes(), *_find_ports(), *self._find_files()]
+        return [left for left in found if left not in self.told]
 
     def _find_processes(self) -> Iterator[str]:
         children = psutil.Process().children(recursive=True)
@@ -120,4 +123,5 @@ def pytest_runtest_teardown(
         while (left := traces.find()) and time.monotonic() < give_up_at:
             time.sleep(0.1)
         if left:
+            traces.told.update(left)
             pytest.fail("\n".join([f"{room} has left behind:", *left]), pytrace=False)

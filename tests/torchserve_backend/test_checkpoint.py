@@ -20,6 +20,8 @@ from handlers.engine.directories import ModelError
 from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
 from torchserve_backend import catalog, checkpoint
 
+pytestmark = pytest.mark.slow
+
 NAME = "test/phrasebook"
 PHRASEBOOK = catalog.ROOT / "models" / "phrasebook"
 WEIGHTS = "model.safetensors"
