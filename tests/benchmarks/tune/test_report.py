@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +10,7 @@ from benchmarks.figures import Latencies
 from benchmarks.instruments.counters import WorkerFigures
 from benchmarks.instruments.load import Load
 from benchmarks.tune import report
-from benchmarks.tune.plan import Plan, SlaEntry
+from benchmarks.tune.plan import Plan, read_plan
 from benchmarks.tune.report import Outcome
 from benchmarks.tune.trials import Point, Trial
 
@@ -30,17 +30,25 @@ def make_trial(name: str, rung: int, *levels: tuple[float, float, bool]) -> Tria
     return Trial(name, rung, 1.0, points)
 
 
+PLAN = """\
+models: [{languages: fr}]
+load: {rates: [10]}
+sla: {p99_ms: 150, error_share: 0.01}
+"""
+
+
 @pytest.fixture
-def plan() -> Any:
-    """What `summarize` reads of one."""
-    return Plan.model_construct(sla=SlaEntry(p99_ms=150, error_share=0.01))
+def plan(tmp_path: Path) -> Plan:
+    """With an SLA."""
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    return read_plan(tmp_path / "plan.yaml")
 
 
 FAST = make_trial("fast", 1, (80, 100, True), (90, 300, False))
 USUAL = make_trial("as it ships", 1, (40, 120, True))
 
 
-def test_the_winner_is_compared_with_the_map_and_with_itself(plan):
+def test_the_winner_is_compared_with_the_map_and_with_itself(plan: Plan):
     again = make_trial("fast", 2, (60, 110, True))
     said = report.summarize(plan, Outcome(FAST, USUAL, again, untried=3))
     assert said.splitlines() == [
@@ -54,7 +62,7 @@ def test_the_winner_is_compared_with_the_map_and_with_itself(plan):
     ]
 
 
-def test_what_never_keeps_the_sla_is_not_divided_by(plan):
+def test_what_never_keeps_the_sla_is_not_divided_by(plan: Plan):
     late = make_trial("as it ships", 1, (40, 500, False))
     said = report.summarize(plan, Outcome(FAST, late, None, untried=0)).splitlines()
     assert said[1:] == ["The map as it ships: never within the SLA"]
