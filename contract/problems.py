@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -30,3 +32,11 @@ def write_problem(
         "detail": detail,
         **members,
     }
+
+
+def write_answer(problem: Mapping[str, Any], headers: Mapping[str, Any]) -> bytes:
+    """A document as a whole HTTP answer, for those who have only a socket."""
+    body, status = json.dumps(problem), problem["status"]
+    headers = {"Content-Type": CONTENT_TYPE, "Content-Length": len(body), **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status} {title(status)}\r\n{head}\r\n{body}".encode()

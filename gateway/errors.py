@@ -94,13 +94,13 @@ class UnknownLanguage(Problem):
 
 
 class UnsupportedImage(Problem):
-    """A file of another format than those that are read."""
+    """A file of an unsupported format."""
 
     status, slug = 415, "unsupported-image"
 
 
 class UnsupportedEncoding(Problem):
-    """A body that is packed as it is not read here; RFC 9110 wants to be told what is."""
+    """An unsupported Content-Encoding. RFC 9110 asks for a list of supported ones."""
 
     status, slug = 415, "unsupported-encoding"
 
@@ -110,19 +110,19 @@ class UnsupportedEncoding(Problem):
 
 
 class InvalidImage(Problem):
-    """An image or an array that is not what it should be."""
+    """A damaged or unsuitable image or array."""
 
     status, slug = 422, "invalid-image"
 
 
 class NotFound(Problem):
-    """No such path."""
+    """The path does not exist."""
 
     status, slug = 404, "not-found"
 
 
 class TaskNotServed(Problem):
-    """A task that the map says nothing of."""
+    """A task that the map does not have."""
 
     status, slug = 404, "task-not-served"
 
@@ -133,7 +133,7 @@ class TaskNotServed(Problem):
 
 
 class MethodNotAllowed(Problem):
-    """The path exists, with other methods."""
+    """The path exists, but takes other methods."""
 
     status, slug = 405, "method-not-allowed"
 
@@ -143,19 +143,19 @@ class MethodNotAllowed(Problem):
 
 
 class BodyTooLarge(Problem):
-    """The body, or one of the images in it, is over the limit."""
+    """The body, or an image in it, is too large."""
 
     status, slug = 413, "body-too-large"
 
 
 class BodyTooSlow(Problem):
-    """The client sends its body more slowly than one may."""
+    """The client sends its body too slowly."""
 
     status, slug = 408, "body-too-slow"
 
 
 class TooManyRows(Problem):
-    """Texts of more sentences than one request may have."""
+    """The texts have more sentences than one request may have."""
 
     status, slug = 413, "too-many-rows"
 
@@ -173,7 +173,7 @@ class ClientGone(Problem):
 
 
 class Overloaded(Problem):
-    """There is more to do than time; trying again in `retry_after_s` helps."""
+    """There is too much work. Trying again in `retry_after_s` helps."""
 
     status, slug = 429, "queue-full"
 
@@ -183,24 +183,24 @@ class Overloaded(Problem):
 
 
 class NotReady(Problem):
-    """Nobody can answer at the moment."""
+    """No worker can answer at the moment."""
 
     status, slug = 503, "not-ready"
     headers = {"Retry-After": "5"}
 
 
 class DeadlineExceeded(Problem):
-    """The request's time is up."""
+    """The request's time limit has passed."""
 
     status, slug = 504, "deadline"
 
 
 class InternalError(Problem):
-    """A fault of ours; the log says more under the same request id."""
+    """A fault of ours. The log says more under the same request id."""
 
 
 class RowProblem(Problem):
-    """What the handler says about this text: its status, slug, detail and further members."""
+    """What the handler says about a row: its status, slug, detail and further members."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         known = ("type", "title", "status", "detail")

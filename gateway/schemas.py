@@ -7,21 +7,88 @@ from __future__ import annotations
 import json
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar
 
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    create_model,
+)
+
+from contract.faults import kind, list_faults
+from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 
 #: As `src_lang`: each text's language is identified.
 AUTO = "auto"
-_CODE = 'a language code such as "en"'
-_HALF = "holds half of a surrogate pair, expected Unicode text"
-FORMATS = ("text", "html")
+
+
+def _read_digits(text: str) -> str:
+    """int() takes what is no number elsewhere: spaces, underscores, other digits."""
+    if text.isascii() and text.isdigit():
+        return text
+    raise ValueError
+
+
+#: Any bound on the length makes pydantic look for halves of surrogate pairs.
+_Text = Annotated[str, Field(min_length=0)]
+_Code = Annotated[
+    _Text, Field(examples=["en"], json_schema_extra={"format": "language code"})
+]
+
+
+class Schema(BaseModel):
+    """Unknown fields are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+Valid = TypeVar("Valid", bound=Schema)
+
+
+class IdentificationBody(Schema):
+    """The body of `POST /identify`; `limit_texts` adds a stack's limits."""
+
+    src_text: str | list[str]
+
+
+class TranslationBody(Schema):
+    """The body of `POST /translate`; `limit_translation` adds a stack's limits."""
+
+    src_lang: _Code = AUTO
+    src_text: str | list[str]
+    tgt_lang: _Code
+    format: Literal["text", "html"] = "text"
+    protect: bool = True
+    beam_size: int
+    alternatives: int
+
+
+class ClassificationParameters(Schema):
+    """The URL's parameters of `POST /classify`."""
+
+    top_k: Annotated[int, Field(strict=False), BeforeValidator(_read_digits)] = Field(
+        TOP_K.default, ge=TOP_K.least, le=TOP_K.most
+    )
+
+
+class DetectionParameters(Schema):
+    """The URL's parameters of `POST /detect-objects`."""
+
+    threshold: float = Field(
+        THRESHOLD.default, ge=THRESHOLD.least, le=THRESHOLD.most, strict=False
+    )
 
 
 @dataclass(frozen=True)
-class Limits:
+class TranslationLimits:
     """What a request may ask for: languages to translate into, and how much at once."""
 
     targets: Sequence[str]
@@ -41,8 +108,8 @@ class TranslationRequest:
     is_list: bool
     is_html: bool = False
     is_protected: bool = True
-    beam_size: int | None = None
-    alternatives: int = 0
+    beam_size: int = BEAM_SIZE.default
+    alternatives: int = ALTERNATIVES.default
 
 
 @dataclass(frozen=True)
@@ -53,49 +120,40 @@ class IdentificationRequest:
     is_list: bool
 
 
-def parse_translation(body: bytes, limits: Limits) -> TranslationRequest:
-    """The request in `body`; fields that it does not know are ignored.
+def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequest:
+    """The request in `body`.
 
     Raises MalformedRequest, InvalidRequest or UnknownLanguage.
     """
-    content = _read_object(body)
-    given = {"src_lang": AUTO} | content
-    faults = {
-        "src_lang": _find_string_fault(given, "src_lang", _CODE),
-        "src_text": _find_text_fault(given, limits.max_texts),
-        "tgt_lang": _find_string_fault(given, "tgt_lang", _CODE),
-        **_find_option_faults(given, limits),
-    }
-    _refuse(faults)
-    text = given["src_text"]
+    schema = limit_translation(
+        limits.max_texts, limits.max_beam_size, limits.max_alternatives
+    )
+    given = _validate(schema, _read_object(body))
+    texts, is_list = _list_texts(given.src_text)
     return TranslationRequest(
-        source=_find_source(given["src_lang"], limits.targets),
-        target=_find_target(given["tgt_lang"], limits.targets),
-        texts=(text,) if isinstance(text, str) else tuple(text),
-        is_list=isinstance(text, list),
-        is_html=given.get("format") == "html",
-        is_protected=given.get("protect", True),
-        beam_size=given.get("beam_size"),
-        alternatives=given.get("alternatives", 0),
+        source=_find_source(given.src_lang, limits.targets),
+        target=_find_target(given.tgt_lang, limits.targets),
+        texts=texts,
+        is_list=is_list,
+        is_html=given.format == "html",
+        is_protected=given.protect,
+        beam_size=given.beam_size,
+        alternatives=given.alternatives,
     )
 
 
 def parse_identification(body: bytes, max_texts: int) -> IdentificationRequest:
-    """The request in `body`; fields that it does not know are ignored.
+    """The request in `body`. Raises MalformedRequest or InvalidRequest."""
+    given = _validate(limit_identification(max_texts), _read_object(body))
+    return IdentificationRequest(*_list_texts(given.src_text))
 
-    Raises MalformedRequest or InvalidRequest.
+
+def parse_parameters(schema: type[Schema], given: Mapping[str, str]) -> dict[str, str]:
+    """A URL's parameters for the handler, with the defaults of those that are missing.
+
+    Raises InvalidRequest.
     """
-    content = _read_object(body)
-    _refuse({"src_text": _find_text_fault(content, max_texts)})
-    text = content["src_text"]
-    return IdentificationRequest(
-        (text,) if isinstance(text, str) else tuple(text), isinstance(text, list)
-    )
-
-
-def normalize_language(tag: str) -> str:
-    """`zh-CN`, `pt_BR` and `EN` are understood as `zh`, `pt` and `en`."""
-    return tag.strip().lower().replace("_", "-").partition("-")[0]
+    return {name: str(value) for name, value in _validate(schema, dict(given.items()))}
 
 
 def parse_timeout_ms(header: str | None, default_s: float) -> float:
@@ -117,36 +175,64 @@ def parse_timeout_ms(header: str | None, default_s: float) -> float:
     return min(default_s, int(header) / 1000)
 
 
-def parse_classification(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The handler's parameters: how many labels a client wants.
+def normalize_language(tag: str) -> str:
+    """`zh-CN`, `pt_BR` and `EN` are understood as `zh`, `pt` and `en`."""
+    return tag.strip().lower().replace("_", "-").partition("-")[0]
 
-    Raises InvalidRequest.
-    """
-    given = parameters.get("top_k", "5")
-    is_number = given.isascii() and given.isdigit() and len(given) <= len("100")
-    if is_number and 1 <= int(given) <= 100:
-        return {"top_k": given}
-    raise InvalidRequest(
-        [_describe_parameter("top_k", given, "a whole number from 1 to 100")]
+
+@cache
+def limit_translation(
+    max_texts: int, max_beam_size: int, max_alternatives: int
+) -> type[TranslationBody]:
+    """The schema of a stack's bodies."""
+    return create_model(
+        "Translation",
+        __base__=TranslationBody,
+        src_text=_limit_texts(max_texts),
+        beam_size=_limit(BEAM_SIZE, max_beam_size),
+        alternatives=_limit(ALTERNATIVES, max_alternatives),
     )
 
 
-def parse_detection(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The handler's parameters: the least score that an object must have.
-
-    Raises InvalidRequest.
-    """
-    given = parameters.get("threshold", "0.5")
-    with suppress(ValueError):
-        if 0 <= (threshold := float(given)) <= 1:
-            return {"threshold": str(threshold)}
-    raise InvalidRequest(
-        [_describe_parameter("threshold", given, "a number from 0 to 1")]
+@cache
+def limit_identification(max_texts: int) -> type[IdentificationBody]:
+    """The schema of a stack's bodies."""
+    return create_model(
+        "Identification",
+        __base__=IdentificationBody,
+        src_text=_limit_texts(max_texts),
     )
 
 
-def _describe_parameter(name: str, given: str, expected: str) -> dict[str, str]:
-    return {"field": name, "expected": f"found {given[:20]!r}, expected {expected}"}
+def _limit_texts(most: int) -> Any:
+    texts = Annotated[list[_Text], Field(min_length=1, max_length=most)]
+    return Annotated[
+        Annotated[_Text, Tag("text")] | Annotated[texts, Tag("texts")],
+        Discriminator(lambda given: "texts" if isinstance(given, list) else "text"),
+    ]
+
+
+def _limit(option: Option[int], most: int) -> Any:
+    return int, Field(min(option.default, most), ge=option.least, le=most)
+
+
+def _validate(schema: type[Valid], content: dict[str, Any]) -> Valid:
+    try:
+        return schema.model_validate(content)
+    except ValidationError as error:
+        faults = list_faults(
+            error.errors(include_url=False), schema.model_json_schema()
+        )
+        raise InvalidRequest(
+            [{"field": field, "expected": fault} for field, fault in faults.items()]
+        ) from error
+
+
+def _read_object(body: bytes) -> dict[str, Any]:
+    content = _decode(body)
+    if not isinstance(content, dict):
+        raise MalformedRequest(f"Expected a JSON object, found {kind(content)}.")
+    return content
 
 
 def _decode(body: bytes) -> Any:
@@ -168,75 +254,9 @@ def _decode(body: bytes) -> Any:
         ) from error
 
 
-def _read_object(body: bytes) -> dict[str, Any]:
-    content = _decode(body)
-    if not isinstance(content, dict):
-        raise MalformedRequest(f"Expected a JSON object, found {_kind(content)}.")
-    return content
-
-
-def _refuse(faults: Mapping[str, str | None]) -> None:
-    errors = [
-        {"field": field, "expected": expected}
-        for field, expected in faults.items()
-        if expected
-    ]
-    if errors:
-        raise InvalidRequest(errors)
-
-
-def _find_string_fault(
-    content: Mapping[str, Any], field: str, expected: str
-) -> str | None:
-    if field not in content:
-        return f"missing, expected {expected}"
-    value = content[field]
-    if not isinstance(value, str):
-        return f"found {_kind(value)}, expected {expected}"
-    return None if _is_unicode(value) else _HALF
-
-
-def _find_text_fault(content: Mapping[str, Any], max_texts: int) -> str | None:
-    texts = content.get("src_text")
-    if isinstance(texts, list):
-        return _find_list_fault(texts, max_texts)
-    return _find_string_fault(content, "src_text", "a string or a list of strings")
-
-
-def _find_option_faults(
-    content: Mapping[str, Any], limits: Limits
-) -> dict[str, str | None]:
-    """What is wrong with each of the fields that may be left out."""
-    ranges = {
-        "beam_size": range(1, limits.max_beam_size + 1),
-        "alternatives": range(limits.max_alternatives + 1),
-    }
-    faults = {
-        name: f"found {_show(content[name])}, expected a whole number "
-        f"from {span[0]} to {span[-1]}"
-        for name, span in ranges.items()
-        if name in content
-        and (type(content[name]) is not int or content[name] not in span)
-    }
-    if content.get("format", "text") not in FORMATS:
-        expected = " or ".join(f'"{name}"' for name in FORMATS)
-        faults["format"] = f"found {_show(content['format'])}, expected {expected}"
-    if not isinstance(content.get("protect", True), bool):
-        faults["protect"] = f"found {_show(content['protect'])}, expected true or false"
-    return dict(faults)
-
-
-def _find_list_fault(texts: list[Any], max_texts: int) -> str | None:
-    if not texts:
-        return "an empty list, expected at least one string"
-    if len(texts) > max_texts:
-        return f"a list of {len(texts)}, expected {max_texts} texts at the most"
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            return f"found {_kind(text)} at index {i}, expected a list of strings"
-        if not _is_unicode(text):
-            return f"at index {i} {_HALF}"
-    return None
+def _list_texts(given: str | list[str]) -> tuple[tuple[str, ...], bool]:
+    """The texts, and whether they came as a list."""
+    return ((given,), False) if isinstance(given, str) else (tuple(given), True)
 
 
 def _find_source(tag: str, served: Sequence[str]) -> str | None:
@@ -255,28 +275,3 @@ def _find_target(tag: str, served: Sequence[str]) -> str:
     if language not in served:
         raise UnknownLanguage("tgt_lang", tag[:40], served)
     return language
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _show(value: Any) -> str:
-    """A number as it is, of anything else the kind: it may be long."""
-    is_short = isinstance(value, int | float) and not isinstance(value, bool)
-    return repr(value)[:20] if is_short else _kind(value)
-
-
-def _kind(value: Any) -> str:
-    names = {
-        dict: "an object",
-        list: "a list",
-        str: "a string",
-        bool: "a boolean",
-        type(None): "null",
-    }
-    return names.get(type(value), "a number")

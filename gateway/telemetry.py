@@ -79,7 +79,7 @@ class Telemetry:
             "Images, and frames of arrays, that were answered, by task.",
             ["task"],
         )
-        self.marked = counter(
+        self.placeholders = counter(
             "babelgate_marked_sentences",
             "Sentences with placeholders or tags, by whether the model has kept them all.",
             ["outcome"],
@@ -97,9 +97,9 @@ class Telemetry:
         self.requests.labels(route, status).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def count_marked(self, *, is_kept: bool) -> None:
-        """Counts a sentence with marks in it."""
-        self.marked.labels("kept" if is_kept else "lost").inc()
+    def count_placeholders(self, *, is_kept: bool) -> None:
+        """Counts a sentence with placeholders in it."""
+        self.placeholders.labels("kept" if is_kept else "lost").inc()
 
     def count_texts(self, target: str, texts: tuple[str, ...]) -> None:
         """Counts what has been translated into a served language."""

@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
+from pydantic import BaseModel, ValidationError
+
 import contract.rows
+from contract.faults import list_faults
 from contract.problems import CONTENT_TYPE, title, write_problem
 from handlers.engine.errors import DeviceFault
 from handlers.wanted import Wanted
@@ -33,6 +36,9 @@ _RECENT_BATCHES = 16
 _LONGEST_WAIT_MS = 3_600_000
 #: What TorchServe calls a request's body, and that of a form.
 _BODY = ("body", "data")
+
+
+Schema = TypeVar("Schema", bound=BaseModel)
 
 
 class TaskError(Exception):
@@ -71,6 +77,17 @@ class Row:
             raise TaskError(
                 HTTPStatus.BAD_REQUEST, "malformed-json", "The body is not JSON."
             ) from error
+
+    def read(self, schema: type[Schema]) -> Schema:
+        """The body as a value. Raises TaskError where it is not one of this schema."""
+        content = self.read_json()
+        if not isinstance(content, dict):
+            raise invalid("expected a JSON object")
+        return _validate(schema, content, is_strict=True)
+
+    def read_parameters(self, schema: type[Schema]) -> Schema:
+        """The parameters as a value. Raises TaskError where they are not of this schema."""
+        return _validate(schema, self.parameters, is_strict=False)
 
 
 @dataclass(frozen=True)
@@ -246,6 +263,24 @@ def find_handler(task: str) -> type[TaskHandler[Any]]:
         if isinstance(value, type) and value.__module__ == module.__name__
     )
     return found
+
+
+def invalid(detail: str) -> TaskError:
+    """For a row that asks for something else than the task can do."""
+    return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
+
+
+def _validate(
+    schema: type[Schema], content: Mapping[str, Any], *, is_strict: bool
+) -> Schema:
+    try:
+        return schema.model_validate(content, strict=is_strict)
+    except ValidationError as error:
+        faults = list_faults(
+            error.errors(include_url=False), schema.model_json_schema()
+        )
+        said = "; ".join(f"{field}: {fault}" for field, fault in faults.items())
+        raise invalid(said) from error
 
 
 def _internal(detail: str) -> TaskError:

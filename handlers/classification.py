@@ -16,8 +16,8 @@ from handlers.images import (
     no_memory,
     place_engine,
     read_picture,
-    read_whole,
 )
+from handlers.schemas import ClassificationParameters
 
 #: A picture, and how many labels it is to have.
 _Item = tuple[Picture, int]
@@ -32,7 +32,7 @@ class ClassificationHandler(TaskHandler[_Item]):
         self.engine.classify([self.engine.prepare(BLACK)], top_k=1)
 
     def parse(self, row: Row) -> _Item:
-        top_k = read_whole(row.parameters, "top_k", least=1, most=100, default=5)
+        top_k = row.read_parameters(ClassificationParameters).top_k
         return self.engine.prepare(read_picture(row, self.max_pixels)), top_k
 
     def run(self, items: Sequence[_Item]) -> list[dict[str, Any] | TaskError]:

@@ -18,8 +18,8 @@ from handlers.images import (
     no_memory,
     place_engine,
     read_picture,
-    read_share,
 )
+from handlers.schemas import DetectionParameters
 
 
 class DetectionHandler(TaskHandler[Question]):
@@ -31,7 +31,7 @@ class DetectionHandler(TaskHandler[Question]):
         self.engine.detect([Question(self.engine.prepare(BLACK), threshold=0.5)])
 
     def parse(self, row: Row) -> Question:
-        threshold = read_share(row.parameters, "threshold", default=0.5)
+        threshold = row.read_parameters(DetectionParameters).threshold
         picture = self.engine.prepare(read_picture(row, self.max_pixels))
         return Question(picture, threshold)
 

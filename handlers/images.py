@@ -4,8 +4,6 @@ what is wrong with them.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -62,34 +60,6 @@ def read_picture(row: Row, max_pixels: int) -> Frame:
     return frames[0]
 
 
-def read_whole(
-    parameters: Mapping[str, str], name: str, *, least: int, most: int, default: int
-) -> int:
-    """A whole number of a row's parameters. Raises TaskError."""
-    text = parameters.get(name)
-    if text is None:
-        return default
-    # int() would take what is no number elsewhere: spaces, underscores, other digits.
-    is_number = text.isascii() and text.isdigit() and len(text) < 10
-    if not is_number or not least <= int(text) <= most:
-        raise _invalid(f"{name}: expected a whole number from {least} to {most}")
-    return int(text)
-
-
-def read_share(parameters: Mapping[str, str], name: str, *, default: float) -> float:
-    """A number from 0 to 1 of a row's parameters. Raises TaskError."""
-    text = parameters.get(name)
-    if text is None:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        raise _invalid(f"{name}: expected a number from 0 to 1")
-    return value
-
-
 def no_memory() -> TaskError:
     """For a row that does not fit into the device's memory, even alone."""
     return TaskError(
@@ -106,7 +76,3 @@ def _sentence(error: ImageError) -> str:
 
 def _invalid_image(detail: str) -> TaskError:
     return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-image", detail)
-
-
-def _invalid(detail: str) -> TaskError:
-    return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)

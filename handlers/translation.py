@@ -4,17 +4,18 @@ beam size and number of alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
 from contract.languages import LANGUAGES
-from handlers.base import ModelConfig, Row, TaskError, TaskHandler
+from handlers.base import ModelConfig, Row, TaskError, TaskHandler, invalid
 from handlers.engine.directories import read_settings
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
 from handlers.engine.translation.loading import is_guarded, load_engine
 from handlers.engine.translation.m2m100 import Decoding, Sentence
+from handlers.schemas import limit_row
 
 #: What an archive's `model-config.yaml` may leave out: tokens in a pack, padding counted (0
 #: runs a batch as it came), and the most that a row may ask for.
@@ -27,8 +28,11 @@ class TranslationHandler(TaskHandler[Sentence]):
     def setup(self, config: ModelConfig) -> None:
         options = _DEFAULTS | dict(config.options)
         self.languages: list[str] = options["languages"]
-        self.max_beam_size: int = options["max_beam_size"]
-        self.max_alternatives: int = options["max_alternatives"]
+        self.schema = limit_row(
+            self.languages,
+            max_beam_size=options["max_beam_size"],
+            max_alternatives=options["max_alternatives"],
+        )
         settings = read_settings(config.directory)
         self.sources: list[str] = settings.get("languages", LANGUAGES)
         self.min_score: float = settings.get("min_score", float("-inf"))
@@ -50,7 +54,11 @@ class TranslationHandler(TaskHandler[Sentence]):
             raise RuntimeError(answer.detail)
 
     def parse(self, row: Row) -> Sentence:
-        return self._read(row.read_json())
+        wanted = row.read(self.schema)
+        self._check_languages(wanted.src_lang, wanted.tgt_lang)
+        self._check_length(wanted.src_text, wanted.src_lang)
+        decoding = Decoding(wanted.beam_size, wanted.alternatives)
+        return Sentence(wanted.src_text, wanted.src_lang, wanted.tgt_lang, decoding)
 
     def run(self, items: Sequence[Sentence]) -> list[dict[str, Any] | TaskError]:
         answers, statistics = self.batcher.translate(items, deadline=self.latest)
@@ -66,16 +74,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             for item, answer in zip(items, answers, strict=True)
         ]
 
-    def _read(self, row: Any) -> Sentence:
-        if not isinstance(row, dict):
-            raise _invalid("expected a JSON object")
-        for field in ("src_lang", "src_text"):
-            if not isinstance(row.get(field), str):
-                raise _invalid(f"{field}: expected a string")
-        if not _is_unicode(row["src_text"]):
-            raise _invalid("src_text: holds half of a surrogate pair")
-        only = self.languages[0] if len(self.languages) == 1 else None
-        source, target = row["src_lang"], row.get("tgt_lang", only)
+    def _check_languages(self, source: str, target: str) -> None:
         if source not in self.sources:
             raise TaskError(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -84,18 +83,7 @@ class TranslationHandler(TaskHandler[Sentence]):
                 f"expected one of {', '.join(self.sources)}",
             )
         if target not in self.languages:
-            raise _invalid(f"tgt_lang: this model serves {', '.join(self.languages)}")
-        decoding = self._read_decoding(row)
-        self._check_length(row["src_text"], source)
-        return Sentence(row["src_text"], source, target, decoding)
-
-    def _read_decoding(self, row: Mapping[str, Any]) -> Decoding:
-        usual = min(Decoding.beam_size, self.max_beam_size)
-        beam_size = row.get("beam_size", usual)
-        alternatives = row.get("alternatives", Decoding.alternatives)
-        _check_number("beam_size", beam_size, 1, self.max_beam_size)
-        _check_number("alternatives", alternatives, 0, self.max_alternatives)
-        return Decoding(beam_size, alternatives)
+            raise invalid(f"tgt_lang: this model serves {', '.join(self.languages)}")
 
     def _check_length(self, text: str, source: str) -> None:
         tokens = len(self.engine.tokenizer.encode(text, source))
@@ -138,20 +126,3 @@ class TranslationHandler(TaskHandler[Sentence]):
         if warnings:
             result["warnings"] = warnings
         return result
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _invalid(detail: str) -> TaskError:
-    return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
-
-
-def _check_number(field: str, value: Any, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:  # True is an int, too
-        raise _invalid(f"{field}: expected a whole number from {least} to {most}")

@@ -15,32 +15,32 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-#: Gateway processes that can take part; those of a reload count twice for a while.
+#: Gateway processes that can take part. During a reload there are twice as many.
 PROCESSES = 64
-#: Rows of one process that workers can be told of at the same time.
+#: Rows of one process that workers can look up at the same time.
 ROWS = 4096
-#: A process that has said nothing for so long is taken for dead, or holds nothing.
+#: A process that was silent for this long is dead or has no rows.
 _SILENT_S = 10.0
 
 _DOUBLE = np.dtype(np.float64)
 
 
 class BoardFull(RuntimeError):
-    """More processes than the board has places for."""
+    """There are more processes than places."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a model has to do."""
+    """A model's work."""
 
-    #: Rows that it has been sent, the work they are, and their bytes.
+    #: Rows sent to the model, their work, and their bytes.
     sent_rows: float = 0.0
     sent: float = 0.0
     sent_bytes: float = 0.0
     #: Rows that wait in the gateway, and their work.
     waiting_rows: float = 0.0
     waiting: float = 0.0
-    #: When it has answered last, or was sent something after it had nothing to do.
+    #: When the model answered last, or got a row after it was idle.
     heard_at: float = 0.0
 
 
@@ -49,10 +49,10 @@ _FIELDS = 1 + len(fields(Load))
 
 
 class Board:
-    """One process's place on it. Without a folder it is the only process.
+    """One process's place. Without a folder there is only this process.
 
-    Every process writes its own place only, and reads all of them, so nobody waits for a
-    lock. A place is free again when its process has ended, however that came.
+    Each process writes its own place and reads all others, so no locks are needed. A place is
+    free again as soon as its process has ended, in whatever way.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -68,14 +68,14 @@ class Board:
         self._free = deque(range(first, first + ROWS))
 
     def open(self, model: str) -> ModelBoard:
-        """What is said of one model."""
+        """The part of the board that is about one model."""
         size = PROCESSES * _FIELDS * _DOUBLE.itemsize
         values = np.frombuffer(_map_file(self._folder, f"{model}.model", size), _DOUBLE)
         return ModelBoard(values.reshape(PROCESSES, _FIELDS), self.place)
 
     def take_number(self) -> int | None:
-        """A number under which the workers see that a row is wanted; None where none
-        looks, or all numbers are taken."""
+        """A number by which workers can look up whether a row is still wanted. None if no
+        worker looks, or if all numbers are taken."""
         if self._folder is None or not self._free:
             return None
         number = self._free.popleft()
@@ -83,18 +83,18 @@ class Board:
         return number
 
     def revoke(self, number: int) -> None:
-        """Nobody waits for this row any more."""
+        """Says that nobody waits for this row any more."""
         self._rows[number] = 0
 
     def give_back(self, number: int) -> None:
-        """The row is answered, or not wanted. Its number is used again as late as can be:
-        until then it says that nobody waits."""
+        """Returns the number of a finished row. It is reused as late as possible; until then
+        it says that nobody waits."""
         self.revoke(number)
         self._free.append(number)
 
 
 class ModelBoard:
-    """What each process has for one model."""
+    """Each process's work for one model."""
 
     def __init__(self, values: npt.NDArray[np.float64], place: int) -> None:
         self._values = values
@@ -102,8 +102,8 @@ class ModelBoard:
         self._own[:] = 0
 
     def tell(self, load: Load) -> None:
-        """Says what this process has."""
-        # Whoever reads between these two finds a row in hand only with its time.
+        """Publishes this process's work."""
+        # A reader between these two writes must not find a row without its time.
         self._own[_HEARD_AT] = load.heard_at
         self._own[:] = (
             time.monotonic(),
@@ -112,9 +112,9 @@ class ModelBoard:
         )
 
     def read(self) -> tuple[Load, int]:
-        """What all processes have together, and in how many of them rows wait."""
+        """The work of all processes together, and the number of processes with waiting rows."""
         now = time.monotonic()
-        # Whoever reads lives, also where its rows take so long that it had nothing to say.
+        # The reader itself is alive, even if its rows take so long that it was silent.
         self._own[_WHEN] = now
         age_s = now - self._values[:, _WHEN]
         # A process may have told something since `now`, so an age may be negative. A place
@@ -136,7 +136,7 @@ def _map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
 
 
 def _take_place(folder: Path | None) -> tuple[int, int]:
-    """A locked file and its number; the lock ends with the process."""
+    """A locked file and its number. The lock ends with the process."""
     if folder is None:
         return -1, 0
     for place in range(PROCESSES):

@@ -21,12 +21,13 @@ from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.transport.caller import Caller
 from torchserve_backend.catalog import Model
 
-#: For so long a refusal says that the next ones are likely.
+#: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0
 
 
 class Admission:
-    """Safe to share among greenlets. Processes with the same folder know of each other."""
+    """Admits requests. Safe to share among greenlets. Processes with the same folder share
+    their figures."""
 
     def __init__(
         self, backend: Backend, models: Sequence[Model], folder: Path | None = None
@@ -38,7 +39,7 @@ class Admission:
         self._lanes = {m.name: Lane(m, self.board.open(m.name)) for m in models}
 
     def count_waiting(self) -> dict[str, float]:
-        """By model, the rows that wait in all processes."""
+        """The rows that wait in all processes, by model."""
         return {name: lane.count_waiting() for name, lane in self._lanes.items()}
 
     @property
@@ -47,8 +48,7 @@ class Admission:
         return time.monotonic() < self._refused_at + _MOMENT_S
 
     def check(self, model: str, caller: Caller, costs: Sequence[float]) -> None:
-        """Raises Overloaded where it is plain that `admit` would, before anybody goes to
-        the trouble of finding out what the rows are."""
+        """Raises Overloaded if `admit` would, without the work of finding out the rows."""
         flow = Flow(caller.address)
         with self._note_refusal():
             self._lanes[model].check(flow, sum(costs), len(costs), caller)
@@ -57,9 +57,9 @@ class Admission:
     def admit(
         self, model: str, caller: Caller, costs: Sequence[float], *, is_bulk: bool
     ) -> Iterator[Ticket]:
-        """Lets rows of these costs, in whatever unit the model's rows have, ask `model`.
+        """Admits rows of these costs, which may have any unit, to `model`.
 
-        Raises Overloaded where they cannot be done before the deadline, and ClientGone.
+        Raises Overloaded if they cannot be done before the deadline, and ClientGone.
         """
         if caller.has_gone():
             raise _gone()
@@ -84,15 +84,15 @@ class Admission:
 
 @dataclass(eq=False)
 class Ticket:
-    """One request's rows. Where its client goes, those that wait are not sent, and the
-    model's worker is told not to compute those that were."""
+    """One request's rows. If its client goes, waiting rows are not sent, and the worker is
+    told not to compute those that were."""
 
     _admission: Admission
     _lane: Lane
     _model: str
     _flow: Flow
     _caller: Caller
-    #: What was announced and has not been sent.
+    #: The announced rows that have not been sent, and their cost.
     _cost: float
     _rows: int
     _waiting: set[Turn] = field(default_factory=set)
@@ -100,7 +100,7 @@ class Ticket:
     _is_gone: bool = False
 
     def predict(self, row: Row, cost: float) -> dict[str, Any]:
-        """The backend's answer, when it is this row's turn.
+        """Waits for the row's turn and returns the backend's answer.
 
         Raises ClientGone, Overloaded, and what `Backend.predict` raises.
         """
@@ -117,7 +117,7 @@ class Ticket:
         return self._ask(row, turn)
 
     def leave(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Drops all rows, because nobody waits for the answer any more."""
         self._is_gone = True
         for turn in self._waiting:
             turn.end(_gone())
@@ -126,7 +126,7 @@ class Ticket:
         self.close()
 
     def close(self) -> None:
-        """The request is answered, or need not be: what was not sent will not come."""
+        """Withdraws all rows that were announced and not sent."""
         self._withdraw(self._cost, self._rows)
 
     def _ask(self, row: Row, turn: Turn) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Ticket:
                 board.give_back(number)
 
     def _withdraw(self, cost: float, rows: int) -> None:
-        """What an upload sends may be more than it could announce."""
+        """Withdraws rows. An upload may send more than it could announce."""
         cost, rows = min(cost, self._cost), min(rows, self._rows)
         self._cost -= cost
         self._rows -= rows

@@ -11,13 +11,13 @@ from typing import Any
 from gevent import get_hub
 from gevent.monkey import get_original
 
-#: gevent's patch takes it away, since it blocks; here it is only ever asked what it knows.
+#: gevent removes `epoll` because it can block. Here it is only polled.
 _epoll = get_original("select", "epoll")
 _READABLE = 1
 
 
 class Departures:
-    """Watches connections without asking them one by one. Nothing is read from them."""
+    """Watches connections without polling each. It reads nothing from them."""
 
     def __init__(self) -> None:
         self._epoll = _epoll()
@@ -28,8 +28,7 @@ class Departures:
     def watch(
         self, client: socket.socket | None, callback: Callable[[], None]
     ) -> Iterator[None]:
-        """Calls `callback` once, in the hub, where the client closes its connection in
-        the meantime."""
+        """Calls `callback` once, in the hub, if the client closes its connection meanwhile."""
         number = -1 if client is None else client.fileno()
         if number < 0 or number in self._callbacks:
             yield
@@ -41,7 +40,7 @@ class Departures:
             yield
         finally:
             del self._callbacks[number]
-            with suppress(OSError):  # it has been closed on our side as well
+            with suppress(OSError):  # our side has closed it as well
                 self._epoll.unregister(number)
 
     def _start(self) -> None:

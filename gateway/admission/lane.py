@@ -17,24 +17,24 @@ from gateway.errors import Overloaded, Problem
 from gateway.transport.caller import Caller
 from torchserve_backend.catalog import Model
 
-#: A batch that is being computed, and the next one, which waits for it in TorchServe: more
-#: would wait there, where nobody looks at deadlines and clients.
+#: The batch that is being computed and the next one. More would wait in TorchServe, which does
+#: not look at deadlines and clients.
 _BATCHES = 2
-#: However small the batches are, a few rows hide the way to the model and back.
+#: A few rows hide the way to the model and back, however small the batches are.
 _FEWEST_ROWS = 4
 #: TorchServe holds a row several times, on a heap of 1 GB.
 _MOST_BYTES = 64 << 20
-#: A forecast may be wrong by so much of a request's time.
+#: The share of a request's time that a forecast may use up.
 _MARGIN = 0.8
-#: For so long the shortest time limit that was asked for decides how much work the model
-#: gets at once, and never less than what it does in half a second.
+#: Seconds during which the shortest recent time limit decides how much work the model gets at
+#: once. It gets at least the work of half a second.
 _REMEMBERED_S = 10.0
 _LEAST_WINDOW_S = 0.5
-#: What a model has in hand never takes more of `response_timeout`, in which TorchServe
-#: wants a batch to be done.
+#: The share of `response_timeout`, TorchServe's limit for a batch, that the work in hand may
+#: take.
 _TIMEOUT_SHARE = 0.25
 _LONGEST_RETRY_S = 60
-#: How often a request may try that would be late even if it were alone.
+#: Seconds between two tries by requests that would be late even if they were alone.
 _TRY_S = 1.0
 
 
@@ -47,41 +47,40 @@ class Turn:
     deadline: float
     called: Event = field(default_factory=Event)
     is_sent: bool = False
-    #: Whether the model had nothing in hand; the work that it has in hand with this row,
-    #: and for how long it had been at it.
+    #: Whether the model was idle; its work in hand with this row; and the seconds since it
+    #: began with that.
     was_idle: bool = False
     in_hand: float = 0.0
     begun_s: float = 0.0
-    #: Why it is not sent after all.
+    #: Why it is not sent.
     problem: Problem | None = None
 
     def end(self, problem: Problem) -> None:
-        """Whoever waits for it gets `problem`."""
+        """Ends the wait with `problem`."""
         self.problem = problem
         self.called.set()
 
 
 @dataclass
 class _Share:
-    """What one client has announced and not been given."""
+    """The rows that one client has announced and not been given."""
 
     cost: float = 0.0
     rows: int = 0
 
 
 class Lane:
-    """The way to one model. Not more of this process's rows and bytes are there at once than
-    the model can use."""
+    """The way to one model. It sends no more rows and bytes at once than the model can use."""
 
     def __init__(self, model: Model, board: ModelBoard) -> None:
         settings = model.settings
         self.pace = Pace()
         self._board = board
         self._queue: FairQueue[Turn] = FairQueue()
-        #: Rows in the queue that nobody waits for any more.
+        #: Queued rows that nobody waits for any more.
         self._ended = 0
         self._shares: dict[Flow, _Share] = {}
-        #: The sums of all shares; there may be thousands.
+        #: The sums over all shares, of which there may be thousands.
         self._waiting_rows, self._waiting, self._weights = 0, 0.0, 0
         self._most_rows = max(
             _FEWEST_ROWS, _BATCHES * settings.batch_size * model.workers
@@ -90,7 +89,7 @@ class Lane:
         self._timeout_s = settings.response_timeout * _TIMEOUT_SHARE
         self._shortest_s, self._shortest_until = math.inf, 0.0
         self._sent_rows, self._sent, self._sent_bytes = 0, 0.0, 0
-        #: When the model has shown last that it lives.
+        #: When the model last showed that it is alive.
         self._heard_at = 0.0
         self._tried_at = -math.inf
 
@@ -99,7 +98,7 @@ class Lane:
         return self._board.read()[0].waiting_rows
 
     def announce(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
-        """Makes room for rows that will come. Raises what `check` raises."""
+        """Announces rows that will come. Raises what `check` raises."""
         self._remember(caller.limit_s)
         self.check(flow, cost, rows, caller)
         if flow not in self._shares:
@@ -108,7 +107,7 @@ class Lane:
         self._count(self._shares[flow], cost, rows)
 
     def check(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
-        """Whether such rows can be done in time. Raises Overloaded."""
+        """Raises Overloaded if such rows cannot be done in time."""
         load, processes = self._board.read()
         if load.waiting_rows >= self._most_waiting:
             raise Overloaded(
@@ -126,7 +125,7 @@ class Lane:
             )
 
     def withdraw(self, flow: Flow, cost: float, rows: int) -> None:
-        """What was announced and has been given, or will not come."""
+        """Takes back rows that were announced: they were sent, or will not come."""
         share = self._shares.get(flow)
         if share is None:
             return
@@ -137,13 +136,13 @@ class Lane:
             self._waiting = self._waiting - share.cost if self._shares else 0.0
 
     def join(self, flow: Flow, turn: Turn) -> None:
-        """Puts a row behind those of its client."""
+        """Queues a row behind those of its client."""
         self._queue.push(flow, turn.cost, turn)
         self._call()
 
     def wait(self, turn: Turn) -> None:
-        """Returns when it is this row's turn; `finish` must follow. Raises what has ended
-        the turn."""
+        """Returns at this row's turn; `finish` must follow. Raises the problem that ended the
+        turn."""
         try:
             if not turn.called.wait(max(0.0, turn.deadline - time.monotonic())):
                 self.pace.judge(is_late=True)
@@ -155,10 +154,10 @@ class Lane:
             raise
 
     def finish(self, turn: Turn, seconds: float, *, is_answered: bool) -> None:
-        """A row is back, or has been given up, `seconds` after it was sent.
+        """Notes that a row came back or was given up `seconds` after it was sent.
 
-        A time-out says that the model is slower than expected where it answers others;
-        where it is silent it may hang, which is no pace.
+        A time-out means that the model is slower than expected if it answers other rows. A
+        silent model may hang, and its pace is unknown.
         """
         now = time.monotonic()
         is_heard = self._heard_at > now - seconds or not self.pace.is_known
@@ -171,7 +170,7 @@ class Lane:
         self._release(turn)
 
     def _abandon(self, turn: Turn) -> None:
-        """Whoever waited for it does not any more."""
+        """Forgets a row that nobody waits for any more."""
         if turn.is_sent:
             self._release(turn)
             return
@@ -189,7 +188,7 @@ class Lane:
         self._call()
 
     def _call(self) -> None:
-        """Sends as many rows on their way as the model may have."""
+        """Calls as many rows as the model may have."""
         while self._queue:
             turn = self._queue.peek()
             load, processes = self._board.read()
@@ -219,8 +218,8 @@ class Lane:
         turn.called.set()
 
     def _has_room(self, turn: Turn, load: Load, processes: int) -> bool:
-        """Whether the model can use one row more. Every process in which rows wait has its
-        part of that: its own rows, as they come back, call the next."""
+        """Whether the model can use one more row. Each process with waiting rows has its
+        part; its own rows call the next ones as they come back."""
         if not self._sent_rows:
             return True
         if load.sent_bytes + turn.size > _MOST_BYTES:
@@ -234,7 +233,7 @@ class Lane:
         return is_own_part or is_free
 
     def _most_cost(self) -> float:
-        """The work that the model gets at once: short time limits want short batches."""
+        """The work that the model gets at once. Short time limits need short batches."""
         shortest_s = self._shortest_s
         if time.monotonic() > self._shortest_until:
             shortest_s = math.inf
@@ -242,14 +241,14 @@ class Lane:
         return max(self._queue.mean_cost, self.pace.fit(window_s))
 
     def _forecast(self, load: Load, cost: float) -> float:
-        """Seconds until so much more is done than the model has in hand."""
+        """Seconds until the work in hand, and `cost` after it, are done."""
         window = min(self._most_cost(), self._most_rows * self._queue.mean_cost)
         begun_s = self._count_begun(load)
         return self.pace.forecast(load.sent + cost, window) - begun_s
 
     def _count_begun(self, load: Load) -> float:
-        """For how long the model has been at what it has in hand. Where that is longer than
-        it should need, it may take as long again: the time is negative."""
+        """Seconds since the model began with its work in hand. If it is overdue, it may need
+        as long again, and the result is negative."""
         if not load.sent_rows:
             return 0.0
         silent_s = time.monotonic() - load.heard_at
@@ -257,9 +256,8 @@ class Lane:
         return silent_s if silent_s < usual_s else usual_s - silent_s
 
     def _count_turns(self, flow: Flow, cost: float, rows: int) -> float:
-        """The waiting work that is done by the end of what this client wants: every other
-        client has had its share of the time until then. Its last row counts as `FairQueue`
-        counts it."""
+        """The waiting work that will be done by the end of this client's: until then every
+        other client gets its share. The last row counts as in `FairQueue`."""
         own = self._shares.get(flow)
         weights = self._weights + (0 if own else flow.weight)
         row = cost / max(1, rows)
@@ -267,8 +265,8 @@ class Lane:
         return (before + max(row, self._queue.mean_cost)) * weights / flow.weight
 
     def _may_try(self, load: Load, rows: int, left_s: float) -> bool:
-        """Somebody has to show how fast the model is now: whoever finds it idle, but only
-        now and then where it was too slow even for one row."""
+        """Lets a request test how fast the model is now: any that finds it idle, but only now
+        and then if the model was too slow even for one row."""
         now = time.monotonic()
         if load.sent_rows + load.waiting_rows or rows > self._most_rows or left_s <= 0:
             return False

@@ -14,22 +14,22 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 SHORT_WEIGHT = 4
-#: Clients that are remembered beside those whose items wait.
+#: Clients that are remembered besides those with waiting items.
 _SPARE = 1000
-#: How much of the average cost the next item is.
+#: The weight of the next item in the average cost.
 _GAIN = 0.05
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What has a share of its own: one client's short requests, or its bulk of texts."""
+    """A queue with a share of its own: one client's short requests, or its bulk texts."""
 
     client: str
     is_bulk: bool = False
 
     @property
     def weight(self) -> int:
-        """People wait for short requests: they have four times the share of bulk."""
+        """Short requests have four times the share of bulk, because people wait for them."""
         return 1 if self.is_bulk else SHORT_WEIGHT
 
 
@@ -51,7 +51,7 @@ class FairQueue(Generic[Item]):
     mean_cost: float = 0.0
 
     def push(self, flow: Flow, cost: float, item: Item) -> None:
-        """Adds an item behind those of its flow."""
+        """Adds an item behind others of its flow."""
         self.mean_cost += (_GAIN if self.mean_cost else 1.0) * (cost - self.mean_cost)
         begin = max(self._now, self._ends.get(flow, 0.0))
         self._ends[flow] = begin + cost / flow.weight
@@ -60,25 +60,25 @@ class FairQueue(Generic[Item]):
             self._forget()
 
     def peek(self) -> Item:
-        """The next item. Raises IndexError where there is none."""
+        """The next item. Raises IndexError if there is none."""
         return self._heap[0][2]
 
     def pop(self) -> Item:
-        """Takes the next item out. Raises IndexError where there is none."""
+        """Removes the next item. Raises IndexError if there is none."""
         begin, _, item = heapq.heappop(self._heap)
         self._now = max(self._now, begin + self.mean_cost / SHORT_WEIGHT)
-        if not self._heap:  # nobody competes any more
+        if not self._heap:  # the queue is empty
             self._ends.clear()
             self._now = 0.0
         return item
 
     def retain(self, is_wanted: Callable[[Item], bool]) -> None:
-        """Drops the items that are not wanted any more."""
+        """Drops all items but the wanted ones."""
         self._heap = [entry for entry in self._heap if is_wanted(entry[2])]
         heapq.heapify(self._heap)
 
     def _forget(self) -> None:
-        """Those who have had least lose least when they begin like new ones."""
+        """Forgets the clients that had least: they lose least by beginning anew."""
         half = len(self._ends) // 2
         self._ends = dict(heapq.nlargest(half, self._ends.items(), key=itemgetter(1)))
 

@@ -8,7 +8,7 @@ from flask import Blueprint
 
 from contract.tasks import CLASSIFICATION, PATHS
 from gateway.routes.reception import Reception
-from gateway.schemas import parse_classification
+from gateway.schemas import ClassificationParameters
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
@@ -18,7 +18,7 @@ def make_blueprint(reception: Reception) -> Blueprint:
     @blueprint.post(PATHS[CLASSIFICATION])
     def classify() -> dict[str, Any]:
         (answer,) = reception.answer(
-            CLASSIFICATION, parse_classification, is_single=True
+            CLASSIFICATION, ClassificationParameters, is_single=True
         )
         return answer.content
 

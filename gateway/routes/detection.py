@@ -8,7 +8,7 @@ from flask import Blueprint
 
 from contract.tasks import DETECTION, PATHS
 from gateway.routes.reception import Reception
-from gateway.schemas import parse_detection
+from gateway.schemas import DetectionParameters
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
@@ -17,7 +17,7 @@ def make_blueprint(reception: Reception) -> Blueprint:
 
     @blueprint.post(PATHS[DETECTION])
     def detect_objects() -> dict[str, Any]:
-        (answer,) = reception.answer(DETECTION, parse_detection, is_single=True)
+        (answer,) = reception.answer(DETECTION, DetectionParameters, is_single=True)
         return answer.content
 
     return blueprint

@@ -12,7 +12,7 @@ from gateway.text.langid import Identifier
 from gateway.transport.caller import read_caller
 from gateway.transport.connection import take_turns
 
-#: More than these nobody reads.
+#: Candidates in an answer.
 _MOST = 5
 
 

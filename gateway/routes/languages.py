@@ -35,7 +35,7 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
 
 
 def _name(code: str, display: str) -> str:
-    """The name of `code` in the language `display`; the code itself where CLDR has none."""
+    """The name of `code` in the language `display`, or the code itself if CLDR has none."""
     try:
         return str(Locale.parse(display).languages.get(code, code))
     except UnknownLocaleError:

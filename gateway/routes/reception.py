@@ -4,12 +4,12 @@ the backend's answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flask import request
 
 from gateway.errors import TaskNotServed
+from gateway.schemas import Schema, parse_parameters
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.transport.caller import read_caller
@@ -30,12 +30,12 @@ class Reception:
     def answer(
         self,
         task: str,
-        parse: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
+        parameters: type[Schema] = Schema,
         *,
         is_single: bool = False,
     ) -> list[Answer]:
-        """One answer per row of the upload; `parse` makes the handler's parameters of the
-        URL's. Raises a Problem, also where an upload that `is_single` has two images."""
+        """One answer per row of the upload; the handler gets the URL's `parameters`. Raises a
+        Problem, also where an upload that `is_single` has two images."""
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
         caller = read_caller(request.environ, self.settings.upload_timeout_s)
@@ -47,7 +47,7 @@ class Reception:
         answers = self.uploads.answer(
             upload,
             self.catalog.tasks[task].name,
-            parameters=parse(request.args),
+            parameters=parse_parameters(parameters, request.args),
             is_single=is_single,
         )
         frames = sum(answer.frames for answer in answers)

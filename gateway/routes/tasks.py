@@ -29,7 +29,7 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
 
 
 def _describe_input(catalog: Catalog, task: str) -> dict[str, Any]:
-    """The size of the images that the task's model reads, which is known once the model is
-    there; a client may send larger ones."""
+    """The image size of the task's model, which is known once the model is loaded. Clients
+    may send larger images."""
     size = find_input_size(catalog.tasks[task]) if task in catalog.tasks else None
     return {"input": {"height": size.height, "width": size.width}} if size else {}

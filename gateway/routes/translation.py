@@ -12,7 +12,7 @@ from flask import Blueprint, g, request
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import TaskNotServed
 from gateway.schemas import (
-    Limits,
+    TranslationLimits,
     TranslationRequest,
     parse_translation,
 )
@@ -21,8 +21,6 @@ from gateway.telemetry import Telemetry
 from gateway.text.translator import TranslatedText, Translator
 from gateway.transport.caller import read_caller
 from torchserve_backend.catalog import Catalog
-
-Answer = dict[str, Any]
 
 
 def make_blueprint(
@@ -34,7 +32,7 @@ def make_blueprint(
 
     @blueprint.post("/")
     @blueprint.post(PATHS[TRANSLATION])
-    def translate() -> Answer:
+    def translate() -> dict[str, Any]:
         if not limits.targets:
             raise TaskNotServed(TRANSLATION)
         caller = read_caller(request.environ, settings.timeout_s)
@@ -47,9 +45,9 @@ def make_blueprint(
     return blueprint
 
 
-def _find_limits(catalog: Catalog, settings: Settings) -> Limits:
+def _find_limits(catalog: Catalog, settings: Settings) -> TranslationLimits:
     section = catalog.translation
-    return Limits(
+    return TranslationLimits(
         targets=catalog.languages,
         max_texts=settings.max_texts,
         max_beam_size=section.max_beam_size,
@@ -57,8 +55,10 @@ def _find_limits(catalog: Catalog, settings: Settings) -> Limits:
     )
 
 
-def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Answer:
-    """One answer in the request's shape; in a list, a warning says which text it is about."""
+def _join(
+    wanted: TranslationRequest, texts: Sequence[TranslatedText]
+) -> dict[str, Any]:
+    """One answer in the request's shape. In a list, a warning names its text."""
     fields: dict[str, list[Any]] = {
         "translated": [text.renderings[0].text for text in texts]
     }
@@ -69,7 +69,7 @@ def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Answer
     if wanted.alternatives:
         fields["alternatives"] = [_list_alternatives(text) for text in texts]
     if wanted.is_list:
-        answer: Answer = dict(fields)
+        answer: dict[str, Any] = dict(fields)
         warnings = [
             f"src_text[{i}]: {w}" for i, text in enumerate(texts) for w in text.warnings
         ]
@@ -79,7 +79,7 @@ def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Answer
     return answer | ({"warnings": warnings} if warnings else {})
 
 
-def _list_alternatives(text: TranslatedText) -> list[Answer]:
+def _list_alternatives(text: TranslatedText) -> list[dict[str, Any]]:
     return [
         {"text": rendering.text, "score": round(rendering.score or 0.0, 4)}
         for rendering in text.renderings[1:]

@@ -11,13 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.text import markup, segmentation
-from gateway.text.placeholders import Mark, Role, fill, find_protected, mask
+from gateway.text.placeholders import (
+    Placeholder,
+    Role,
+    fill,
+    find_protected,
+    substitute,
+)
 from gateway.text.segmentation import Part
 
 
 @dataclass(frozen=True)
 class Format:
-    """How text stands in a document: `read` is for the model, `write` for the client."""
+    """How a document writes text: `read` prepares it for the model, `write` for the client."""
 
     read: Callable[[str], str] = str
     write: Callable[[str], str] = str
@@ -31,25 +37,25 @@ HTML = Format(lambda text: re.sub(r"[\t\n\r\f]", " ", text), markup.escape)
 
 @dataclass(frozen=True)
 class Sentence:
-    """Something to translate, with the marks that stay in it.
+    """Text to translate, and the placeholders in it.
 
-    It begins at character `start` of the client's text, of which HTML's tags are no part.
-    `is_torn` where it has been cut out of a sentence that was too long.
+    It begins at character `start` of the client's text, not counting HTML tags. `is_torn` if
+    it was cut out of a sentence that was too long.
     """
 
     text: str
     start: int
-    marks: tuple[Mark, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
     is_torn: bool = False
 
     @property
-    def masked(self) -> str:
-        """What the model gets."""
-        return mask(self.text, self.marks)
+    def prepared(self) -> str:
+        """The text as the model gets it."""
+        return substitute(self.text, self.placeholders)
 
 
-#: A model loses one of more marks than that; the sentence is taken apart at once.
-MAX_MARKS = 100
+#: With more placeholders a model loses one, so such a sentence is taken apart at once.
+MAX_PLACEHOLDERS = 100
 
 Piece = str | Sentence
 
@@ -63,7 +69,7 @@ class Document:
 
     @property
     def sentences(self) -> list[Sentence]:
-        """What there is to translate, in order."""
+        """The sentences to translate, in order."""
         return [piece for piece in self.pieces if isinstance(piece, Sentence)]
 
     def render(self, translations: Iterable[str]) -> str:
@@ -86,9 +92,9 @@ def read_html(source: str, language: str, *, is_protected: bool) -> Document:
 
 def scan_text(text: str, language: str, is_protected: bool) -> Iterator[Piece]:
     """The pieces of plain text, one after the other."""
-    marks = find_protected(text) if is_protected else []
-    parts = segmentation.segment(text, language, _spans(marks))
-    return _cut(text, marks, parts)
+    placeholders = find_protected(text) if is_protected else []
+    parts = segmentation.segment(text, language, _spans(placeholders))
+    return _cut(text, placeholders, parts)
 
 
 def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]:
@@ -100,89 +106,97 @@ def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]
             continue
         text = HTML.read(run.text)
         found = find_protected(text) if is_protected else []
-        marks = _merge(
-            run.marks, [mark._replace(shown=HTML.write(mark.shown)) for mark in found]
+        placeholders = _merge(
+            run.placeholders,
+            [p._replace(shown=HTML.write(p.shown)) for p in found],
         )
-        parts = segmentation.segment(text, language, _spans(marks))
-        yield from _cut(run.text, marks, parts, start=start, format=HTML)
+        parts = segmentation.segment(text, language, _spans(placeholders))
+        yield from _cut(run.text, placeholders, parts, start=start, format=HTML)
         start += len(text)
 
 
 def divide(sentence: Sentence, max_characters: int, format: Format) -> Document:
-    """A sentence that is too long for the model, in parts of so many characters."""
-    parts = segmentation.split(sentence.text, max_characters, _spans(sentence.marks))
+    """A sentence that is too long for the model, in parts of at most `max_characters`."""
+    parts = segmentation.split(
+        sentence.text, max_characters, _spans(sentence.placeholders)
+    )
     cut = _cut(
-        sentence.text, sentence.marks, parts, start=sentence.start, format=format
+        sentence.text, sentence.placeholders, parts, start=sentence.start, format=format
     )
     return Document(tuple(cut), format)
 
 
 def take_apart(sentence: Sentence, format: Format) -> Document:
-    """A sentence whose marks the model does not keep: what is between them is translated
-    by itself, so that every mark stays where it is."""
+    """A sentence whose placeholders the model loses: the text between them is translated by
+    itself, so every placeholder stays where it is."""
     pieces: list[Piece] = []
     end = 0
-    for mark in (*sentence.marks, Mark(len(sentence.text), len(sentence.text), "")):
-        gap = Part(end, mark.start, is_sentence=True, is_torn=sentence.is_torn)
+    for placeholder in (
+        *sentence.placeholders,
+        Placeholder(len(sentence.text), len(sentence.text), ""),
+    ):
+        gap = Part(end, placeholder.start, is_sentence=True, is_torn=sentence.is_torn)
         pieces += _cut(sentence.text, (), [gap], start=sentence.start, format=format)
-        pieces.append(mark.shown)
-        end = mark.end
+        pieces.append(placeholder.shown)
+        end = placeholder.end
     return Document(tuple(pieces), format)
 
 
-def _spans(marks: Iterable[Mark]) -> list[tuple[int, int]]:
-    return [(mark.start, mark.end) for mark in marks]
+def _spans(placeholders: Iterable[Placeholder]) -> list[tuple[int, int]]:
+    return [(p.start, p.end) for p in placeholders]
 
 
-def _merge(tags: Sequence[Mark], found: Iterable[Mark]) -> list[Mark]:
-    """All marks in order; what a tag divides is not protected."""
+def _merge(
+    tags: Sequence[Placeholder], found: Iterable[Placeholder]
+) -> list[Placeholder]:
+    """All placeholders in order; what a tag divides is not protected."""
     places = [tag.start for tag in tags]
     whole = [
-        mark
-        for mark in found
-        if bisect_right(places, mark.start) == bisect_right(places, mark.end - 1)
+        p
+        for p in found
+        if bisect_right(places, p.start) == bisect_right(places, p.end - 1)
     ]
-    return sorted([*tags, *whole], key=lambda mark: (mark.start, mark.end))
+    return sorted([*tags, *whole], key=lambda p: (p.start, p.end))
 
 
 def _cut(
     text: str,
-    marks: Iterable[Mark],
+    placeholders: Iterable[Placeholder],
     parts: Iterable[Part],
     *,
     start: int = 0,
     format: Format = PLAIN,
 ) -> Iterator[Piece]:
     """The pieces of a text that begins at character `start` of the client's."""
-    rest = deque(marks)
+    rest = deque(placeholders)
     for part in parts:
-        own = [mark.moved(part.start) for mark in _take(rest, part.end)]
+        own = [p.moved(part.start) for p in _take(rest, part.end)]
         found = text[part.start : part.end]
         core = _find_core(found, own) if part.is_sentence else None
         if core is None:
             yield _show(found, own, format)
             continue
         yield _show(found[: core.start], own[: core.first], format)
-        inner = [mark.moved(core.start) for mark in own[core.first : core.last]]
+        inner = [p.moved(core.start) for p in own[core.first : core.last]]
         sentence = Sentence(
             format.read(found[core.start : core.end]),
             start + part.start + core.start,
             tuple(inner),
             part.is_torn,
         )
-        if len(inner) > MAX_MARKS:
+        if len(inner) > MAX_PLACEHOLDERS:
             yield from take_apart(sentence, format).pieces
         else:
             yield sentence
-        after = [mark.moved(core.end) for mark in own[core.last :]]
+        after = [p.moved(core.end) for p in own[core.last :]]
         yield _show(found[core.end :], after, format)
     if rest:
-        yield "".join(mark.shown for mark in rest)
+        yield "".join(p.shown for p in rest)
 
 
-def _take(rest: deque[Mark], end: int) -> Iterator[Mark]:
-    """The marks up to `end`. Of those between two parts a closing tag belongs to the first,
-    all others to the second."""
+def _take(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
+    """The placeholders up to `end`. Between two parts, a closing tag belongs to the first and
+    any other placeholder to the second."""
     while rest and (
         rest[0].end < end
         or (
@@ -192,13 +206,18 @@ def _take(rest: deque[Mark], end: int) -> Iterator[Mark]:
         yield rest.popleft()
 
 
-def _show(text: str, marks: Sequence[Mark], format: Format) -> str:
-    return fill(text, marks, [mark.shown for mark in marks], format.write)
+def _show(text: str, placeholders: Sequence[Placeholder], format: Format) -> str:
+    return fill(
+        text,
+        placeholders,
+        [p.shown for p in placeholders],
+        format.write,
+    )
 
 
 @dataclass(frozen=True)
 class _Core:
-    """What the model has to see of a sentence: these characters and these of its marks."""
+    """The characters and placeholders of a sentence that the model must see."""
 
     start: int
     end: int
@@ -206,19 +225,19 @@ class _Core:
     last: int
 
 
-def _find_core(text: str, marks: Sequence[Mark]) -> _Core | None:
-    """The sentence without what can stand outside it: tags round the whole of it, and
-    what is loose at an edge. None where only marks are left."""
-    ends = [0, *(mark.end for mark in marks)]
-    starts = [*(mark.start for mark in marks), len(text)]
-    #: Whether there are words before each mark, and after the last.
+def _find_core(text: str, placeholders: Sequence[Placeholder]) -> _Core | None:
+    """The sentence without what can stay outside: tags around all of it, and loose
+    placeholders at its edges. None if only placeholders are left."""
+    ends = [0, *(p.end for p in placeholders)]
+    starts = [*(p.start for p in placeholders), len(text)]
+    #: Whether there are words before each placeholder, and after the last.
     has_words = [
         _LETTER.search(text, end, start) is not None
         for end, start in zip(ends, starts, strict=True)
     ]
-    first, last = 0, len(marks)
+    first, last = 0, len(placeholders)
     while first < last:
-        head, tail = marks[first].role, marks[last - 1].role
+        head, tail = placeholders[first].role, placeholders[last - 1].role
         is_at_start, is_at_end = not has_words[first], not has_words[last]
         is_wrapped = (head, tail) == (Role.OPENING, Role.CLOSING)
         if is_at_start and is_at_end and is_wrapped:

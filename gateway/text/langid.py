@@ -18,13 +18,13 @@ from py3langid.langid import (  # type: ignore[import-untyped]
 
 from contract.languages import SCRIPTS
 
-#: ISO 639's code for a language that nobody has identified.
+#: ISO 639's code for an unidentified language.
 UNDETERMINED = "und"
-#: Below it the best guess is too often wrong: of 4,192 phrasebook sentences in 14
-#: languages 92 % of those between 0.5 and 0.7 were right, and 80 % of those below.
+#: Guesses below are too often wrong: with 4,192 phrasebook sentences in 14 languages, 92 % of
+#: the guesses between 0.5 and 0.7 were right, and 80 % of those below.
 MIN_CONFIDENCE = 0.5
 
-#: What people type first, too short for statistics.
+#: Words that people type first; they are too short for statistics.
 _GREETINGS = {
     "de": "hallo danke ja nein tschüss bitte",
     "en": "hello hi hey bye goodbye thanks yes please sorry welcome",
@@ -40,7 +40,7 @@ _BY_GREETING = {
 #: Koreans also write Chinese characters.
 _READ_AS_WELL = {"ko": ("Han",)}
 _MOST_COMMON = ("Latin",)
-#: Characters that are looked at: more of them take time and tell nothing new.
+#: Characters to look at. More take time and tell nothing new.
 _ENOUGH = 2000
 _LETTER = regex.compile(r"\p{L}")
 _ADDRESS = regex.compile(r"(?<!\S)\S(?:(?!://|@)\S)*+(?:://|@)\S++")
@@ -59,16 +59,14 @@ Rank = Callable[[str], Iterable[tuple[str, float]]]
 
 
 class Identifier:
-    """A library's guesses, restricted to some languages, and to those of them that are
-    written in the text's script."""
+    """A library's guesses, restricted to the given languages that use the text's script."""
 
     def __init__(self, languages: Iterable[str], *, library: str = "py3langid") -> None:
         self._languages = frozenset(languages)
         self._rank = LIBRARIES[library](self._languages)
 
     def rank(self, text: str) -> list[Guess]:
-        """The languages in which `text` can be written, the likeliest first; none for a
-        text without letters."""
+        """The languages that `text` may be in, likeliest first. Empty if it has no letters."""
         text = _ADDRESS.sub(" ", text[:_ENOUGH])
         letters = len(_LETTER.findall(text))
         if not letters:
@@ -93,7 +91,7 @@ class Identifier:
         return [Guess(g.language, round(g.confidence / total, 4)) for g in possible]
 
     def identify(self, text: str) -> Guess:
-        """The likeliest language, or `und` where the evidence is too little."""
+        """The likeliest language, or `und` if there is too little evidence."""
         best, *_ = self.rank(text) or [Guess(UNDETERMINED, 0.0)]
         if best.confidence < MIN_CONFIDENCE:
             return Guess(UNDETERMINED, best.confidence)
@@ -102,8 +100,8 @@ class Identifier:
 
 @cache
 def load_model() -> LanguageIdentifier:
-    """py3langid's model for all languages: 70 MB, which processes share that are forked
-    after it was loaded. Takes a second or two."""
+    """py3langid's model for all languages. It takes a second or two to load, and its 70 MB
+    are shared with processes that are forked afterwards."""
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
@@ -127,7 +125,7 @@ def _rank_with_lingua(languages: Collection[str]) -> Rank:
     return rank
 
 
-#: What can rank languages; lingua is an optional extra.
+#: The libraries that can rank languages. lingua is an optional extra.
 LIBRARIES: Mapping[str, Callable[[Collection[str]], Rank]] = {
     "py3langid": _rank_with_py3langid,
     "lingua": _rank_with_lingua,

@@ -1,5 +1,5 @@
-"""Reads HTML as runs of text with marks. Every character of the input is in exactly one
-run, so untranslated parts are preserved exactly.
+"""Reads HTML as runs of text with placeholders. Every character of the input is in exactly
+one run, so untranslated parts are preserved exactly.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gateway.text.placeholders import Mark, Role
+from gateway.text.placeholders import Placeholder, Role
 
 #: Elements that are part of a sentence (HTML Living Standard, 4.5 and 4.7).
 _INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q
     s samp small span strike strong sub sup time tt u var wbr""".split()
 )
-#: Elements whose content is no text in a language.
+#: Elements whose content is not natural language.
 _OPAQUE = frozenset(
     "code kbd math noscript pre samp script style svg template textarea tt".split()
 )
@@ -24,37 +24,37 @@ _OPAQUE = frozenset(
 _VOID = frozenset(
     """area base br col embed hr img input link meta param source track wbr""".split()
 )
-#: What can begin with its sign: a tag, a comment, a declaration or an instruction.
+#: The start of a tag, a comment, a declaration or an instruction.
 _MARKUP = re.compile(r"<[a-zA-Z/!?]")
 _NAME = re.compile(r"</?([a-zA-Z][^\t\n\r\f />]*+)")
-#: A tag ends at the first `>` that is in no quoted value.
+#: A tag ends at the first `>` outside quoted values.
 _TAG = re.compile(r"""<(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+>""")
 _ATTRIBUTE = re.compile(
     r"""([^\s"'<>/=]++)\s*+(?:=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?+"""
 )
-#: The elements whose content is text whatever is in it, with what ends them.
+#: Elements that contain raw text, and what ends them.
 _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style")
 }
-#: A number that is no character's, however it is completed.
+#: A character number that is too long to be valid.
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A stretch of text with inline tags as marks; a run that `is_markup` stays as it is."""
+    """A stretch of text with inline tags as placeholders. Where it `is_markup` it is kept."""
 
     text: str
-    marks: tuple[Mark, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
     is_markup: bool = False
 
 
 def parse(source: str) -> list[Run]:
     """The runs of an HTML document or fragment, in order.
 
-    Text is unescaped; `escape` is its reverse. The reader never refuses: what is no
-    proper HTML is kept as markup or taken for text, as a browser does.
+    Text is unescaped; `escape` reverses that. Nothing is refused: like a browser, the reader
+    keeps bad HTML as markup or takes it for text.
     """
     builder = _Builder()
     tokens = scan(source)
@@ -66,16 +66,18 @@ def parse(source: str) -> list[Run]:
         elif token.name not in _INLINE:
             builder.add_markup(raw)
         elif token.is_kept:
-            builder.add_mark(raw, Role.WORD)
+            builder.add_placeholder(raw, Role.WORD)
         elif token.name in _VOID:
-            builder.add_mark(raw, Role.LOOSE)
+            builder.add_placeholder(raw, Role.LOOSE)
         else:
-            builder.add_mark(raw, Role.OPENING if token.is_start else Role.CLOSING)
+            builder.add_placeholder(
+                raw, Role.OPENING if token.is_start else Role.CLOSING
+            )
     return builder.finish()
 
 
 def escape(text: str) -> str:
-    """Text as HTML writes it."""
+    """Text in the form that HTML needs."""
     return html.escape(text, quote=False).replace("\u00a0", "&nbsp;")
 
 
@@ -91,7 +93,7 @@ class Token:
 
 
 def scan(source: str) -> Iterator[Token]:
-    """The tokens of a document in one pass; put together, they are the document."""
+    """The tokens of a document in one pass. Joined, they are the document."""
     reader, start = _Reader(source), 0
     while found := _MARKUP.search(source, start):
         place = found.start()
@@ -110,9 +112,8 @@ def scan(source: str) -> Iterator[Token]:
 
 
 class _Reader:
-    """Reads one tag, comment or the like. That nothing closes it is known from where the
-    last of each closing sign is, not from a search: that could go to the source's end for
-    each."""
+    """Reads one tag, comment or the like. It knows the last place of each closing sign, so it
+    never searches to the source's end for one that is missing."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -135,15 +136,15 @@ class _Reader:
         return self._read_start(start, named[1].lower())
 
     def _read_start(self, start: int, name: str) -> Token:
-        """Where every `>` that follows is in quoted values, this tag and all later ones end
-        at the first: to find that out for each would take a look at all the rest."""
+        """If every later `>` is inside quotes, this tag and all later ones end at the first
+        `>`: checking that for each tag would mean reading the rest each time."""
         tag = _TAG.match(self._source, start) if self._has_quotes else None
         self._has_quotes = tag is not None
         raw = tag[0] if tag else self._source[start : self._find(">", start)]
         return Token(raw, name, True, is_kept=name in _OPAQUE or _is_kept(raw))
 
     def _find(self, sign: str, start: int) -> int:
-        """Where the next `sign` ends, or the source."""
+        """The end of the next `sign`, or of the source."""
         if start > self._last[sign]:
             return len(self._source)
         return self._source.find(sign, start) + len(sign)
@@ -159,7 +160,7 @@ def _is_kept(tag: str) -> bool:
 
 
 def _take_element(first: Token, rest: Iterator[Token]) -> str:
-    """The element that `first` begins; to the end if it is not closed."""
+    """The element that `first` begins, up to the source's end if nothing closes it."""
     raw, depth = [first.raw], 1
     while depth and (token := next(rest, None)):
         raw.append(token.raw)
@@ -180,7 +181,7 @@ class _Builder:
     _markup: list[str] = field(default_factory=list)
     _texts: list[str] = field(default_factory=list)
     _length: int = 0
-    _marks: list[Mark] = field(default_factory=list)
+    _placeholders: list[Placeholder] = field(default_factory=list)
 
     def add_text(self, raw: str) -> None:
         """Text, as HTML writes it."""
@@ -189,13 +190,13 @@ class _Builder:
         self._texts.append(text)
         self._length += len(text)
 
-    def add_mark(self, shown: str, role: Role) -> None:
+    def add_placeholder(self, shown: str, role: Role) -> None:
         """A tag or an element inside a sentence."""
         self._end_markup()
-        self._marks.append(Mark(self._length, self._length, shown, role))
+        self._placeholders.append(Placeholder(self._length, self._length, shown, role))
 
     def add_markup(self, raw: str) -> None:
-        """What stands between sentences."""
+        """Markup between sentences."""
         self._end_text()
         self._markup.append(raw)
 
@@ -206,9 +207,9 @@ class _Builder:
         return self._runs
 
     def _end_text(self) -> None:
-        if self._texts or self._marks:
-            self._runs.append(Run("".join(self._texts), tuple(self._marks)))
-            self._texts, self._length, self._marks = [], 0, []
+        if self._texts or self._placeholders:
+            self._runs.append(Run("".join(self._texts), tuple(self._placeholders)))
+            self._texts, self._length, self._placeholders = [], 0, []
 
     def _end_markup(self) -> None:
         if self._markup:

@@ -1,5 +1,5 @@
-"""Finds what a translation must preserve, such as URLs and placeholders, hides it from
-the model behind numbered masks, and restores it.
+"""Finds what a translation must preserve, such as URLs and variables, replaces it with
+numbered placeholders that models keep, and restores it.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ import regex
 
 
 class Role(Enum):
-    """What a mark is to its sentence."""
+    """What a placeholder is to its sentence."""
 
-    #: It belongs into the sentence: a placeholder, a number with its unit.
+    #: Part of the sentence: a variable, or a number with its unit.
     WORD = auto()
-    #: At the sentence's edge it can be left out: an emoji, an address, a line break.
+    #: Can be left out at the sentence's edge: an emoji, an address, a line break.
     LOOSE = auto()
     OPENING = auto()
     CLOSING = auto()
 
 
-class Mark(NamedTuple):
-    """Characters `start` to `end` of a text, none for a tag, that appear as `shown`. A tuple:
-    1 MiB can have 350,000 of them, and a dataclass takes three times as long to make."""
+class Placeholder(NamedTuple):
+    """Characters `start` to `end` of a text (none for a tag) that appear as `shown`. It is a
+    tuple because 1 MiB can have 350,000 of them, and a dataclass takes three times as long to
+    create."""
 
     start: int
     end: int
     shown: str
     role: Role = Role.WORD
 
-    def moved(self, by: int) -> Mark:
-        """The same mark where the text begins `by` characters later."""
-        return Mark(self.start - by, self.end - by, self.shown, self.role)
+    def moved(self, by: int) -> Placeholder:
+        """The same placeholder where the text begins `by` characters later."""
+        return Placeholder(self.start - by, self.end - by, self.shown, self.role)
 
 
 _UNITS = """
@@ -42,16 +43,16 @@ _UNITS = """
     [kMGTP]?i?B/s [kMG]bit/s [kKMGTP]i?B [kMG]?Hz [kMG]?Wh? [kMG]?V mAh mA px dpi fps dB
     kcal kPa hPa
 """.split()
-#: Letters of languages that write no spaces, or put particles behind a word: they are no
-#: part of what they touch, but of an address after a slash or the like.
+#: Letters of languages that write no spaces or attach particles to words. They belong to an
+#: address only after a slash or the like.
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 _URL_CHARACTER = (
     rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}])"
 )
 _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
-#: Each kind with the role that its finds have; of two that begin at the same place the
-#: earlier one wins. A try that fails must not cost more than what lies before the next one:
-#: no repeat gives anything back, and none runs past a place where its own kind begins.
+#: Each kind with its role. If two kinds match at the same place, the first in this list wins.
+#: To keep the search linear, no repeat backtracks, and none runs past a place where its own
+#: kind can begin.
 _KINDS: tuple[tuple[str, Role, str], ...] = (
     ("code", Role.WORD, r"```.+?```|``[^`\n]++``|`[^`\n]++`"),
     (
@@ -100,60 +101,64 @@ _ANY = regex.compile(
     "|".join(f"(?P<{name}>{pattern})" for name, _, pattern in _KINDS), regex.DOTALL
 )
 _ROLES = {name: role for name, role, _ in _KINDS}
-#: What ends a sentence or a bracket is no part of an address.
+#: Signs that end a sentence or a bracket do not belong to an address.
 _AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
 
-#: A number of more digits is no mask's, and may be too long for `int`.
-_MASK = re.compile(r"\{(\d{1,9})\}")
+#: A longer number is not ours, and may be too long for `int`.
+_PLACEHOLDER = re.compile(r"\{(\d{1,9})\}")
 
 
-def find_protected(text: str) -> list[Mark]:
-    """What stays as it is in plain text, in order."""
-    marks = []
+def find_protected(text: str) -> list[Placeholder]:
+    """The parts of a plain text that must stay as they are, in order."""
+    placeholders = []
     for match in _ANY.finditer(text):
         found = match[0]
         if match.lastgroup == "url":
             found = found.rstrip(_AFTER_ADDRESS)
         end = match.start() + len(found)
-        marks.append(Mark(match.start(), end, found, _ROLES[match.lastgroup or "code"]))
-    return marks
+        placeholders.append(
+            Placeholder(match.start(), end, found, _ROLES[match.lastgroup or "code"])
+        )
+    return placeholders
 
 
-def mask(text: str, marks: Sequence[Mark]) -> str:
-    """The text with `{0}`, `{1}`, … in place of the marks. Software strings have such
+def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:
+    """The text with `{0}`, `{1}`, … in place of the placeholders. Software strings have such
     placeholders, so translation models have met them."""
-    return fill(text, marks, [f"{{{number}}}" for number in range(len(marks))])
+    return fill(
+        text, placeholders, [f"{{{number}}}" for number in range(len(placeholders))]
+    )
 
 
-def unmask(
-    translated: str, marks: Sequence[Mark], escape: Callable[[str], str]
+def restore(
+    translated: str, placeholders: Sequence[Placeholder], escape: Callable[[str], str]
 ) -> str | None:
-    """The translation with the marks put back, or None where the model has lost one, made
-    one up, or put tags in another order."""
-    if not marks:
+    """The translation with everything put back, or None where the model has lost or invented
+    a placeholder, or changed the order of tags."""
+    if not placeholders:
         return escape(translated)
-    numbers = [int(match[1]) for match in _MASK.finditer(translated)]
-    if sorted(numbers) != list(range(len(marks))):
+    numbers = [int(match[1]) for match in _PLACEHOLDER.finditer(translated)]
+    if sorted(numbers) != list(range(len(placeholders))):
         return None
-    tags = [n for n in numbers if marks[n].role in (Role.OPENING, Role.CLOSING)]
+    tags = [n for n in numbers if placeholders[n].role in (Role.OPENING, Role.CLOSING)]
     if tags != sorted(tags):
         return None
-    pieces = _MASK.split(translated)
+    pieces = _PLACEHOLDER.split(translated)
     pieces[::2] = map(escape, pieces[::2])
-    pieces[1::2] = (marks[int(number)].shown for number in pieces[1::2])
+    pieces[1::2] = (placeholders[int(number)].shown for number in pieces[1::2])
     return "".join(pieces)
 
 
 def fill(
     text: str,
-    marks: Sequence[Mark],
+    placeholders: Sequence[Placeholder],
     shown: Sequence[str],
     escape: Callable[[str], str] = str,
 ) -> str:
-    """The text with each mark's characters replaced."""
+    """The text with each placeholder's characters replaced."""
     pieces: list[str] = []
     end = 0
-    for mark, replacement in zip(marks, shown, strict=True):
-        pieces += (escape(text[end : mark.start]), replacement)
-        end = mark.end
+    for placeholder, replacement in zip(placeholders, shown, strict=True):
+        pieces += (escape(text[end : placeholder.start]), replacement)
+        end = placeholder.end
     return "".join([*pieces, escape(text[end:])])

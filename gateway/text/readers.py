@@ -32,14 +32,14 @@ from gateway.text.reading import (
 from gateway.transport.connection import Patience, let_others_run
 
 _ROOT = Path(__file__).parents[2]
-#: Texts up to this many characters are read at once: the worst take 3 microseconds each.
+#: Texts of up to this many characters are read at once. The worst take 3 µs per character.
 _SHORT = 2000
-#: Reading takes about a second for this many characters: a longer text lets those pass that
-#: come that much later.
+#: Reading this many characters takes about a second. A longer text lets requests pass that
+#: arrive that much later.
 _CHARACTERS_PER_S = 250_000
 _MOST_WAITING = 100
 _CHUNK_BYTES = 64 << 10
-#: No time at all would be no limit.
+#: gevent takes 0 for no limit.
 _LEAST_S = 0.001
 
 #: The system's own: what waits for these sockets waits in the hub of its own thread.
@@ -47,7 +47,7 @@ _socketpair = get_original("socket", "socketpair")
 
 
 class Readers:
-    """A number of processes that read; safe to share among greenlets."""
+    """Processes that read texts. Safe to share among greenlets."""
 
     def __init__(self, number: int) -> None:
         self._free = number
@@ -71,7 +71,7 @@ class Readers:
             raise TooManyRows(job.max_rows) from error
 
     def close(self) -> None:
-        """Ends the processes that have nothing to do."""
+        """Ends the idle processes."""
         while self._idle:
             self._idle.pop().end()
 
@@ -116,7 +116,7 @@ class Readers:
 
     @contextmanager
     def _take_reader(self) -> Iterator[_Reader]:
-        """One that is ready; it ends where it is not so again."""
+        """An idle process. One that is not idle again afterwards is ended."""
         reader = self._idle.pop() if self._idle else _Reader()
         if not reader.is_ready:
             reader.end()
@@ -149,7 +149,7 @@ class _Reader:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it can take a job."""
         if self._is_busy:
             return False
         try:
@@ -161,7 +161,7 @@ class _Reader:
         return False  # where there is something to read, it is the end
 
     def read(self, job: ReadingJob, patience: Patience) -> Iterator[Piece | None]:
-        """As `reading.scan`. Raises also what `Readers.read` does."""
+        """Like `reading.scan`. Also raises what `Readers.read` raises."""
         patience.check()
         self._is_busy = True
         limit_s = max(_LEAST_S, patience.deadline - time.monotonic())
@@ -196,7 +196,7 @@ class _Reader:
                 return  # it has ended, and so does its answer
 
     def _receive(self, patience: Patience) -> Iterator[bytes]:
-        """The lines of an answer, until the process ends."""
+        """The answer's lines, up to the end of the process."""
         begun: list[bytes] = []
         while chunk := self._receive_chunk(patience):
             *ended, rest = chunk.split(b"\n")

@@ -23,20 +23,20 @@ from gateway.text.documents import (
     scan_html,
     scan_text,
 )
-from gateway.text.placeholders import Mark, Role
+from gateway.text.placeholders import Placeholder, Role
 
-#: The usual length of a line in characters: whoever reads it does nothing else meanwhile.
+#: The usual length of a line in characters. Parsing a line blocks the gateway.
 _LINE_CHARACTERS = 32 << 10
-_MARK_CHARACTERS = 32
-#: Below the gateway's own: a text that is read keeps no request waiting.
+_PLACEHOLDER_CHARACTERS = 32
+#: Below the gateway's own priority: reading a text must not delay other requests.
 _NICENESS = 10
 _ROLES = {role.value: role for role in Role}
 
 
 @dataclass(frozen=True)
 class ReadingJob:
-    """Texts, each with its language, and how they are to be read; together they may have
-    `max_rows` sentences."""
+    """Texts with their languages, and how to read them. Together they may have `max_rows`
+    sentences."""
 
     texts: tuple[tuple[str, str], ...]
     is_html: bool
@@ -49,8 +49,8 @@ class TooManySentences(Exception):
 
 
 def scan(job: ReadingJob) -> Iterator[Piece | None]:
-    """The pieces of all texts, and None at the end of each. Raises TooManySentences as soon
-    as there is one too many."""
+    """The pieces of all texts, and None after each text. Raises TooManySentences at the first
+    sentence too many."""
     scan_one = scan_html if job.is_html else scan_text
     rows = 0
     for text, language in job.texts:
@@ -71,7 +71,7 @@ def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def collect(job: ReadingJob, pieces: Iterable[Piece | None]) -> Iterator[Document]:
-    """The documents whose pieces these are."""
+    """The documents that these pieces make up."""
     format = HTML if job.is_html else PLAIN
     own: list[Piece] = []
     for piece in pieces:
@@ -83,7 +83,7 @@ def collect(job: ReadingJob, pieces: Iterable[Piece | None]) -> Iterator[Documen
 
 
 def write_job(job: ReadingJob, limit_s: float) -> bytes:
-    """The line by which a reader is asked; it has `limit_s` seconds."""
+    """The line that gives a reader its job and `limit_s` seconds for it."""
     return _write_line(asdict(job) | {"limit_s": limit_s})
 
 
@@ -96,8 +96,8 @@ def read_pieces(line: bytes) -> list[Piece | None]:
 
 
 def main() -> None:
-    """Answers one job after the other until nobody is there to ask; a job that is not done
-    in time ends the process."""
+    """Answers job after job until the gateway closes the connection. A job that takes too
+    long ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     for line in sys.stdin.buffer:
@@ -127,7 +127,7 @@ def _answer(job: ReadingJob) -> Iterator[bytes]:
 
 def _measure(piece: Piece | None) -> int:
     if isinstance(piece, Sentence):
-        return len(piece.text) + _MARK_CHARACTERS * (1 + len(piece.marks))
+        return len(piece.text) + _PLACEHOLDER_CHARACTERS * (1 + len(piece.placeholders))
     return len(piece or "")
 
 
@@ -136,15 +136,18 @@ def _write_line(content: Any) -> bytes:
 
 
 def _write_piece(sentence: Sentence) -> list[Any]:
-    marks = [
-        (mark.start, mark.end, mark.shown, mark.role.value) for mark in sentence.marks
+    placeholders = [
+        (p.start, p.end, p.shown, p.role.value) for p in sentence.placeholders
     ]
-    return [sentence.text, sentence.start, marks, sentence.is_torn]
+    return [sentence.text, sentence.start, placeholders, sentence.is_torn]
 
 
 def _read_piece(item: list[Any]) -> Sentence:
-    text, start, marks, is_torn = item
-    found = (Mark(start, end, shown, _ROLES[role]) for start, end, shown, role in marks)
+    text, start, placeholders, is_torn = item
+    found = (
+        Placeholder(start, end, shown, _ROLES[role])
+        for start, end, shown, role in placeholders
+    )
     return Sentence(text, start, tuple(found), is_torn)
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import sentencex  # type: ignore[import-untyped]
 
-#: A sentence of more characters is cut at a clause: the models were trained on sentences
-#: and get worse from about 200 tokens on.
+#: Longer sentences are cut at a clause: the models were trained on sentences, and get worse
+#: from about 200 tokens on.
 MAX_CHARACTERS = 1000
 
-#: What sentencex takes for the end of a sentence in the languages that it knows less well.
+#: What ends a sentence in the languages that sentencex knows less well.
 _ABBREVIATIONS = {
     "ar": "د م أ أ.د ا ت ص ج ق هـ م.م ش",
     "de": "bzw ca evtl ggf inkl max min sog usw vgl",
@@ -34,7 +34,7 @@ _KNOWN = {
     language: frozenset(words.split()) for language, words in _ABBREVIATIONS.items()
 }
 
-#: Where "3. Mai" is a date, a number with a full stop does not begin a list.
+#: In these languages "3. Mai" is a date, so a number with a full stop does not begin a list.
 _WITH_ORDINALS = frozenset("cs da de et fi hr hu is lt lv no pl sk sl sr tr".split())
 _SIGNS = r"[-*+•‣▪◦·–—]|\d{1,3}\)|#{1,6}|>+"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
@@ -43,22 +43,21 @@ _LEAD_WITH_ORDINALS = re.compile(rf"\s*+(?:(?:{_SIGNS})\s++)*+")
 _LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
 _OPENING = "([{\"'«“„¿¡"
 _LETTER = re.compile(r"[^\W_]")
-#: Characters of a line that sentencex sees at a time, and those that it is believed.
+#: Characters of a line that sentencex gets at a time, and how many of them count.
 _WINDOW, _SURE = 2000, 1500
 #: Characters that an abbreviation may have.
 _LONGEST_WORD = 32
 #: Characters that one letter and its accents, or one emoji, may have.
 _LONGEST_LETTER = 32
-#: In the order in which they are tried: a clause's end, a word's.
+#: Tried in this order: the end of a clause, the end of a word.
 _CLAUSE_END = re.compile(r"[,;:、，；：،؛—–](?=\s|[^\s\d])\s*")
 _WORD_END = re.compile(r"\s+")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Characters `start` to `end` of a text. What is no sentence is kept as it is.
-
-    `is_torn` where a sentence has been cut between two words, or inside one.
+    """Characters `start` to `end` of a text. A part that is not a sentence stays as it is.
+    `is_torn` if a sentence was cut between two words or inside one.
     """
 
     start: int
@@ -68,7 +67,7 @@ class Part:
 
 
 class _Whole:
-    """Spans that no cut may divide, in order and apart from each other."""
+    """Spans that no cut may divide, in order and not overlapping."""
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
         solid = [(start, end) for start, end in spans if end - start > 1]
@@ -76,12 +75,12 @@ class _Whole:
         self._ends = [end for _, end in solid]
 
     def end_at(self, place: int) -> int:
-        """Where the span ends that a cut at `place` would divide, or `place`."""
+        """The end of the span that a cut at `place` would divide, or `place`."""
         i = bisect_left(self._starts, place) - 1
         return max(place, self._ends[i]) if i >= 0 else place
 
     def divides(self, place: int) -> bool:
-        """Whether a cut there would divide one."""
+        """Whether a cut at `place` would divide a span."""
         return self.end_at(place) > place
 
 
@@ -108,16 +107,15 @@ def segment(
 def split(
     text: str, max_characters: int, whole: Iterable[tuple[int, int]] = ()
 ) -> list[Part]:
-    """`text` in parts of at most so many characters: cut at a clause's end, or else
-    between two words, or else inside one. What such a cut divides is torn.
-
-    One of the `whole` spans is left whole even where it is longer than that.
+    """`text` in parts of at most `max_characters`, cut at a clause's end, else between two
+    words, else inside one. Parts around such a cut are torn. A `whole` span stays whole even
+    if it is longer.
     """
     return list(_cut(text, (0, len(text)), max_characters, _Whole(whole)))
 
 
 def _find_cuts(text: str, language: str) -> Iterator[tuple[int, bool]]:
-    """Where lines and sentences begin, in order, each with whether it is a line's lead."""
+    """The starts of lines and sentences, in order, and whether each is a line's lead."""
     lead = _LEAD_WITH_ORDINALS if language in _WITH_ORDINALS else _LEAD
     for line in _LINES.finditer(text):
         begin = lead.match(text, line.start(), line.end())
@@ -145,9 +143,8 @@ def _cut(
 
 
 def _find_ends(line: str, language: str) -> Iterator[int]:
-    """sentencex takes time with the square of a line's length, so it sees a long line
-    through a window. What it finds near the window's end, which may divide a quotation,
-    it sees again."""
+    """sentencex needs time with the square of a line's length, so it gets a long line in
+    windows. Ends found near a window's end may divide a quotation and are looked at again."""
     known = _KNOWN.get(language, frozenset())
     start = 0
     while start < len(line):
@@ -165,14 +162,14 @@ def _find_ends(line: str, language: str) -> Iterator[int]:
 
 
 def _is_abbreviated(sentence: str, known: frozenset[str]) -> bool:
-    """Whether what looks like a sentence's end is an abbreviation's."""
+    """Whether what looks like a sentence's end ends an abbreviation."""
     *_, last = sentence.rstrip()[-_LONGEST_WORD:].split() or [""]
     return last.endswith(".") and last[:-1].lstrip(_OPENING).lower() in known
 
 
 def _find_cut(text: str, start: int, stop: int, whole: _Whole) -> tuple[int, bool]:
-    """Where the part that begins at `start` ends, at `stop` if it can, and whether that
-    tears a sentence."""
+    """The end of the part that begins at `start`, at most `stop`, and whether it tears a
+    sentence."""
     half = (start + stop) // 2  # a cut before it would leave crumbs
     for pattern, tears in ((_CLAUSE_END, False), (_WORD_END, True)):
         ends = [match.end() for match in pattern.finditer(text, half, stop)]
@@ -194,7 +191,7 @@ def _continues(character: str) -> bool:
 
 
 def _trim(text: str, start: int, end: int, *, is_torn: bool) -> list[Part]:
-    """The sentence without the white space round it; without a letter or a digit there is
+    """The sentence without the white space around it. Without a letter or digit there is
     nothing to translate."""
     found = text[start:end]
     if not _LETTER.search(found):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import gevent
 from gevent.event import AsyncResult
 
+from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import write_row
@@ -22,7 +23,7 @@ from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.text.documents import Document, Format, Sentence, divide, take_apart
 from gateway.text.langid import UNDETERMINED, Guess, Identifier
-from gateway.text.placeholders import unmask
+from gateway.text.placeholders import restore
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob
 from gateway.transport.caller import Caller
@@ -30,13 +31,11 @@ from gateway.transport.connection import take_turns
 from torchserve_backend.catalog import Catalog
 
 _TEXT_TOO_LONG = "text-too-long"
-#: A row's work beside its characters, in characters.
+#: The work that each row takes beside its characters, in characters.
 _ROW_CHARACTERS = 20
-#: The beam that most requests have.
-_USUAL_BEAMS = 2
 #: A part of a sentence may have more tokens than its share of the characters.
 _MARGIN = 0.8
-#: Places that a warning names; of more it gives the number.
+#: Places that a warning names. It only counts further ones.
 _PLACES = 3
 
 _UNIDENTIFIED = "too little evidence for the language of this text: name src_lang"
@@ -48,7 +47,7 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True)
 class Rendering:
-    """A translation, and its mean log-probability per token where a model made it."""
+    """A translation, and its mean log-probability per token if a model made it."""
 
     text: str
     score: float | None = None
@@ -73,7 +72,7 @@ class Result:
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """What a client is told about one text; `guess` where its language was not given."""
+    """The answer to one text. It has a `guess` if the client did not name the language."""
 
     renderings: tuple[Rendering, ...]
     warnings: tuple[str, ...] = ()
@@ -82,7 +81,7 @@ class TranslatedText:
 
 @dataclass(frozen=True)
 class Translator:
-    """Serves requests; safe to share among greenlets."""
+    """Translates requests. Safe to share among greenlets."""
 
     catalog: Catalog
     admission: Admission
@@ -94,14 +93,14 @@ class Translator:
     def translate(
         self, wanted: TranslationRequest, caller: Caller
     ) -> list[TranslatedText]:
-        """One answer per text. Raises the first Problem that a text has, Overloaded where
-        there is not enough time for all, and ClientGone as soon as nobody waits."""
+        """One answer per text. Raises the first Problem of a text, Overloaded if time is too
+        short for all texts, and ClientGone as soon as the client hangs up."""
         return _Job(self, wanted, caller).run()
 
 
 class _Job:
-    """One request. However long its texts are, only a few of its sentences wait for the
-    model at the same time; equal ones are sent once."""
+    """One request. However long its texts are, only a few sentences are sent at a time. Equal
+    sentences are sent once."""
 
     def __init__(
         self, translator: Translator, wanted: TranslationRequest, caller: Caller
@@ -115,13 +114,13 @@ class _Job:
         self._documents: dict[int, Document] = {}
         self._more_rows = 0
         self._model = translator.catalog.route(TRANSLATION, wanted.target).name
-        self._row: dict[str, Any] = {"tgt_lang": wanted.target}
-        if wanted.beam_size:
-            self._row["beam_size"] = wanted.beam_size
-        if wanted.alternatives:
-            self._row["alternatives"] = wanted.alternatives
-        beams = max(wanted.beam_size or 0, wanted.alternatives + 1, _USUAL_BEAMS)
-        self._cost_factor = beams / _USUAL_BEAMS
+        self._row: dict[str, Any] = {
+            "tgt_lang": wanted.target,
+            "beam_size": wanted.beam_size,
+            "alternatives": wanted.alternatives,
+        }
+        beams = max(wanted.beam_size, wanted.alternatives + 1, BEAM_SIZE.default)
+        self._cost_factor = beams / BEAM_SIZE.default
         self._answers: dict[tuple[str, str], AsyncResult[dict[str, Any]]] = {}
         self._is_blamed = False
 
@@ -131,7 +130,7 @@ class _Job:
         self._guesses = self._identify()
         self._documents = self._read()
         rows = {
-            (self._find_source(index), sentence.masked)
+            (self._find_source(index), sentence.prepared)
             for index, document in self._documents.items()
             for sentence in document.sentences
         }
@@ -144,7 +143,7 @@ class _Job:
             return self._map(self._answer_text, range(len(texts)))
 
     def _identify(self) -> list[Guess | None]:
-        """Each text's language where the client has not named it."""
+        """Each text's language if the client has not named it."""
         texts = self._wanted.texts
         if self._wanted.source:
             return [None] * len(texts)
@@ -173,7 +172,7 @@ class _Job:
         return guess.language if guess else self._wanted.source or UNDETERMINED
 
     def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
-        """Like `map`, in greenlets; the first error ends what is still under way."""
+        """Like `map`, in greenlets. The first error cancels the rest."""
         if len(items) < 2:
             return [function(item) for item in items]
         outcomes: list[Any] = [None] * len(items)
@@ -224,12 +223,12 @@ class _Job:
         self, sentence: Sentence, *, source: str, format: Format
     ) -> Result:
         try:
-            answer = self._predict(sentence.masked, source)
+            answer = self._predict(sentence.prepared, source)
         except RowProblem as problem:
             return self._translate_parts(_divide(sentence, format, problem), source)
         renderings = list(_read_renderings(answer, sentence, format))
-        if sentence.marks:
-            self._translator.telemetry.count_marked(is_kept=bool(renderings))
+        if sentence.placeholders:
+            self._translator.telemetry.count_placeholders(is_kept=bool(renderings))
         if not renderings:
             return self._translate_parts(take_apart(sentence, format), source)
         warnings = [*answer.get("warnings", []), *([_TORN] if sentence.is_torn else [])]
@@ -238,8 +237,8 @@ class _Job:
         return Result(tuple(renderings), tuple(warned))
 
     def _translate_parts(self, document: Document, source: str) -> Result:
-        """Parts of a sentence. All that a request is divided into may be as many rows as
-        it may have sentences."""
+        """Translates parts of a sentence. All parts of a request together are limited like
+        its sentences."""
         self._more_rows += len(document.sentences)
         if self._more_rows > self._translator.settings.max_rows:
             raise TooManyRows(self._translator.settings.max_rows)
@@ -257,18 +256,18 @@ class _Job:
         return known.get()  # type: ignore[no-any-return]
 
     def _weigh(self, text: str) -> float:
-        """The work of a row with the beams that this request wants."""
+        """The work of a row at this request's beam size."""
         return weigh(text) * self._cost_factor
 
 
 def weigh(text: str) -> float:
-    """The work of a row at the usual beam: its characters, and what every row takes."""
+    """The work of a row at the default beam size: its characters, and a constant."""
     return len(text) + _ROW_CHARACTERS
 
 
 def _divide(sentence: Sentence, format: Format, problem: RowProblem) -> Document:
-    """Parts of a sentence that is too long for the model. Raises `problem` where it is
-    another one, or where nothing can be divided."""
+    """Divides a sentence that is too long for the model. Raises `problem` if it says
+    something else, or if the sentence cannot be divided."""
     tokens, limit = (problem.extra.get(name) for name in ("tokens", "limit"))
     if problem.slug != _TEXT_TOO_LONG or not tokens or not limit:
         raise problem
@@ -282,11 +281,11 @@ def _divide(sentence: Sentence, format: Format, problem: RowProblem) -> Document
 def _read_renderings(
     answer: dict[str, Any], sentence: Sentence, format: Format
 ) -> Iterator[Rendering]:
-    """The translation and its alternatives with their marks; none at all where the
+    """The translation and its alternatives with placeholders restored. Empty if the
     translation has lost one."""
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        text = unmask(found["text"], sentence.marks, format.write)
+        text = restore(found["text"], sentence.placeholders, format.write)
         if text is not None:
             yield Rendering(text, found["score"])
         elif number == 0:
@@ -294,8 +293,8 @@ def _read_renderings(
 
 
 def _join(document: Document, results: list[Result]) -> Result:
-    """The renderings of a document: the best of every sentence, the second best, and so
-    on; a sentence that has no more repeats its last."""
+    """The renderings of a document: the best of each sentence, the second best, and so on. A
+    sentence with fewer renderings repeats its last."""
     count = max((len(result.renderings) for result in results), default=1)
     renderings = []
     for rank in range(count):
@@ -308,7 +307,7 @@ def _join(document: Document, results: list[Result]) -> Result:
 
 
 def _summarize(warned: Iterable[Warned], *, is_whole: bool) -> Iterator[str]:
-    """Every warning once, with the places that it is about unless that is the whole text."""
+    """Each warning once, with its places unless it is about the whole text."""
     places: dict[str, list[str]] = {}
     for found in warned:
         places.setdefault(found.warning, []).append(f"{found.start}-{found.end}")

@@ -20,7 +20,7 @@ from gateway.settings import Settings
 from gateway.transport.connection import Incoming, WholeBody
 from gateway.transport.sending import LeastRate
 
-#: Where a request keeps why its body could not be read.
+#: Where the environment keeps the reason why a body could not be read.
 _PROBLEM = "babelgate.problem"
 
 #: `x-gzip` is the old name.
@@ -31,9 +31,8 @@ _BROKEN = "The body is not what its Content-Encoding says: "
 
 
 def take(environ: dict[str, Any], settings: Settings) -> bytes:
-    """The unpacked body of a WSGI request, which stays there to be read again.
-
-    Raises as `read_whole`, the same again where it is asked again.
+    """Unpacks the body of a WSGI request and leaves it there to be read. Raises what
+    `read_whole` raises, and the same when it is called again.
     """
     if _PROBLEM in environ:
         raise environ[_PROBLEM]
@@ -74,9 +73,8 @@ def read_whole(
     deadline: float,
     rate: LeastRate,
 ) -> bytes:
-    """All of it, unpacked; `most_bytes` is how many it may have, packed and unpacked.
-
-    Raises BodyTooLarge, UnsupportedEncoding, MalformedRequest, and as `Incoming.read`.
+    """The unpacked body, of at most `most_bytes` both packed and unpacked. Raises
+    BodyTooLarge, UnsupportedEncoding, MalformedRequest, and what `Incoming.read` raises.
     """
     name = encoding.strip().lower()
     if name not in _GZIP_NAMES | _PLAIN_NAMES:
@@ -99,8 +97,8 @@ def _limit(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
 
 
 def _unpack(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """No more than `most` bytes and one of each piece, however much is in it. A body of
-    nothing stays one."""
+    """Unpacks at most `most` + 1 bytes of each piece, however much is in it. An empty body
+    stays empty."""
     unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), True
     try:
         for piece in pieces:

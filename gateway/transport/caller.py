@@ -13,11 +13,10 @@ from typing import Any
 from gateway.schemas import parse_timeout_ms
 from gateway.transport.connection import Patience, has_gone
 
-#: nginx says so who its client is, and when the request arrived, as `t=` and Unix time in
-#: seconds.
+#: nginx's headers for the client's address and the time of arrival (`t=` and Unix seconds).
 _ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"
 _REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
-#: nginx waits no longer: a request that seems older came by another clock.
+#: nginx does not wait longer, so an older time is from another clock.
 _OLDEST_S = 60.0
 
 
@@ -26,27 +25,25 @@ class Caller:
     """One request's client. `deadline` is in the machine's monotonic time."""
 
     address: str
-    #: Seconds that the request may take in all.
+    #: The time limit of the whole request in seconds.
     limit_s: float
     deadline: float
-    #: Its connection, where there is one.
+    #: The connection, if there is one.
     client: socket.socket | None = None
 
     def has_gone(self) -> bool:
-        """Whether it has closed its connection."""
+        """Whether the client has closed the connection."""
         return has_gone(self.client)
 
     @property
     def patience(self) -> Patience:
-        """How long it waits for what is done before its rows are sent."""
+        """The limit for work that is done before rows are sent."""
         return Patience(self.deadline, self.has_gone)
 
 
 def read_caller(environ: Mapping[str, Any], longest_s: float) -> Caller:
     """The client of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`.
-    The time that it has waited since it reached nginx counts.
-
-    Raises MalformedRequest.
+    The time since its arrival at nginx counts. Raises MalformedRequest.
     """
     limit_s = parse_timeout_ms(environ.get("HTTP_X_TIMEOUT_MS"), longest_s)
     waited_s = _read_age(environ.get(_ARRIVAL, ""))

@@ -29,17 +29,17 @@ from gateway.errors import (
 )
 from gateway.transport.sending import Connection, LeastRate, Silence, TooSlow
 
-#: The system's own: gevent's lets others run, and does not know POLLRDHUP.
+#: The system's own: gevent's switches greenlets and does not know POLLRDHUP.
 _poll = get_original("select", "poll")
-#: The most that is read at once, and what is read to begin with.
+#: The largest and the first read, in bytes.
 READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
-#: For the rest of a body whose answer is known already: before it is sent, so that the
-#: connection can be used again, and after that, for who sends more.
+#: Seconds for the rest of a body whose answer is known: before the answer is sent, so that the
+#: connection can be used again, and afterwards for clients that send more.
 _REST_BEFORE_S, _REST_AFTER_S = 2, 10
 _CLOSED = "The client has closed the connection."
-#: For gevent a timer, and one that has run out.
+#: gevent takes 0 for no timer.
 _MOMENT_S = 1e-12
-#: How often somebody who waits looks whether that is still of use.
+#: Seconds between two looks at whether waiting is still useful.
 _LOOK_S = 0.25
 
 Item = TypeVar("Item")
@@ -49,20 +49,20 @@ class Body(Protocol):
     """A request's body, as Gunicorn gives it."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes, none at the end."""
+        """At most `size` bytes, none at the end."""
 
 
 class WholeBody(io.BytesIO):
-    """A body that was read before its route is asked."""
+    """A body that was read before its route is called."""
 
 
 @dataclass(frozen=True)
 class Incoming:
-    """A body that is still to come; one in chunks has no `length`."""
+    """A body that is still arriving. A chunked body has no `length`."""
 
     body: Body
     length: int | None = None
-    #: The connection that it comes by, where there is one.
+    #: The connection, if there is one.
     client: socket.socket | None = None
 
     def read(
@@ -71,10 +71,9 @@ class Incoming:
         rate: LeastRate,
         expect: Callable[[int], None] = lambda _: None,
     ) -> Iterator[bytes]:
-        """All of it, in pieces. Before each is read, `expect` is told how many bytes have
-        come and may come with it: never more than twice as many as have.
-
-        Raises as `read_chunk`; ClientGone also where it ends too early.
+        """The whole body, in pieces. Before each read, `expect` is told how many bytes have
+        come and may come with it, which is at most twice what has come. Raises what
+        `read_chunk` raises, and ClientGone if the body ends early.
         """
         found, silence = 0, Silence(rate)
         while self.length is None or found < self.length:
@@ -104,7 +103,7 @@ def read_chunk(body: Body, deadline: float, size: int = READ_BYTES) -> bytes:
     try:
         if remaining <= 0:
             raise TimeoutError
-        # An error of this kind tells Gunicorn that the connection is of no more use.
+        # This kind of error tells Gunicorn to close the connection.
         with Timeout(remaining, TimeoutError):
             return body.read(size)
     except TimeoutError as error:
@@ -120,9 +119,9 @@ def read_chunk(body: Body, deadline: float, size: int = READ_BYTES) -> bytes:
 
 
 def register_reading(app: Flask) -> None:
-    """Reads the rest of every body whose request has failed. nginx takes a connection that
-    is closed in the middle of a body for a gateway that has died, and forgets the answer;
-    and of an answer that comes too early it does not tell the client that it closes."""
+    """Reads the rest of the body of every failed request. If a connection closes in the
+    middle of a body, nginx takes the gateway for dead and drops the answer. After an early
+    answer it also fails to tell the client that it closes."""
 
     @app.after_request
     def read_on(response: Response) -> Response:
@@ -143,7 +142,7 @@ def _read_rest(body: Body, limit_s: float) -> None:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long an answer is waited for; `deadline` is in seconds of the monotonic clock."""
+    """How long to wait for an answer. `deadline` is in seconds of the monotonic clock."""
 
     deadline: float
     has_gone: Callable[[], bool] = lambda: False
@@ -159,13 +158,13 @@ class Patience:
 
 
 def let_others_run() -> None:
-    """Goes on when every other greenlet that can has run. `sleep(0)` would look for what has
-    arrived at sockets only after some dozens of pieces of work."""
+    """Lets every other ready greenlet run once. With `sleep(0)`, gevent would look at its
+    sockets only after dozens of callbacks."""
     sleep(_MOMENT_S)
 
 
 def take_turns(items: Iterable[Item], patience: Patience) -> Iterator[Item]:
-    """The items; before each of them other requests have their turn. Raises as `check`."""
+    """The items. Other requests have a turn before each. Raises what `check` raises."""
     for item in items:
         let_others_run()
         patience.check()
@@ -173,7 +172,7 @@ def take_turns(items: Iterable[Item], patience: Patience) -> Iterator[Item]:
 
 
 def has_gone(client: socket.socket | None) -> bool:
-    """Whether the client has closed it, also where something of its body is not read."""
+    """Whether the client has closed the connection, even with a part of its body unread."""
     if client is None:
         return False
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httptools
 
-from contract.problems import CONTENT_TYPE, title
+from contract.problems import write_answer
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
@@ -24,16 +24,16 @@ from gateway.transport.caller import read_caller, read_request_id
 from torchserve_backend.catalog import Catalog
 
 _ROUTES = {path.encode(): path for path in ("/", PATHS[TRANSLATION])}
-#: A larger body takes longer to look at than it saves.
+#: Looking at a larger body costs more than it saves.
 _MOST_BYTES = 4096
-#: What else is looked at, as WSGI names it.
+#: The headers that matter, and their names in WSGI.
 _HEADERS = {
     name.encode(): f"HTTP_{name.upper().replace('-', '_')}"
     for name in ("x-timeout-ms", "x-real-ip", "x-request-start", "x-request-id")
 }
-#: Only Gunicorn and the routes know what to do about these.
+#: Only Gunicorn and the routes can handle these.
 _OTHER_HEADERS = {b"connection", b"content-encoding", b"expect"}
-#: What a body that is no request for a translation raises here; its route says what is wrong.
+#: What other bodies raise here. The route then says what is wrong.
 _NO_REQUEST = (
     *(AttributeError, LookupError, RecursionError, TypeError, ValueError),
     Problem,
@@ -42,40 +42,40 @@ _NO_REQUEST = (
 
 @dataclass
 class Message:
-    """What httptools finds in the bytes that a connection has brought."""
+    """What httptools finds in a connection's bytes."""
 
     environ: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     route: str | None = None
-    #: Whether the whole request is there.
+    #: Whether the whole request has arrived.
     is_complete: bool = False
-    #: Whether it is a request that only its route can answer.
+    #: Whether only its route can answer the request.
     is_other: bool = False
 
     def on_url(self, url: bytes) -> None:
-        """A second request right behind the first waits for its turn."""
+        """Notes the route. A second request in the same bytes goes to Gunicorn."""
         self.is_other |= self.route is not None or url not in _ROUTES
         self.route = _ROUTES.get(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Names come as the client writes them."""
+        """Notes a header. Its name is in the client's letter case."""
         name = name.lower()
         if name in _HEADERS:
             self.environ[_HEADERS[name]] = value.decode("latin-1")
         self.is_other |= name in _OTHER_HEADERS
 
     def on_body(self, body: bytes) -> None:
-        """A piece of it."""
+        """Adds a piece of the body."""
         self.body += body
         self.is_other |= len(self.body) > _MOST_BYTES
 
     def on_message_complete(self) -> None:
-        """Its last piece was there."""
+        """Notes that the body is complete."""
         self.is_complete = True
 
 
 def read_message(data: bytes) -> Message:
-    """The request that begins with `data`."""
+    """The request at the beginning of `data`."""
     message = Message()
     parser = httptools.HttpRequestParser(message)
     try:
@@ -90,7 +90,7 @@ def read_message(data: bytes) -> Message:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Knows what is refused, and counts it."""
+    """Decides which requests are refused, and counts them."""
 
     admission: Admission
     catalog: Catalog
@@ -99,12 +99,12 @@ class Refusal:
 
     @property
     def is_likely(self) -> bool:
-        """Whether looking for one is worth its while."""
+        """Whether it is worth looking for refusals now."""
         return self.admission.is_refusing
 
     def answer(self, data: bytes) -> bytes | None:
-        """A refusal of the request that is `data`, as a whole HTTP answer; None where its
-        route must judge it."""
+        """A whole HTTP answer that refuses the request in `data`, or None if its route must
+        decide."""
         message = read_message(data)
         if message.is_other or not message.is_complete or message.route is None:
             return None
@@ -123,7 +123,11 @@ class Refusal:
             seconds = time.perf_counter() - began
             self.telemetry.count_request(message.route, problem.status, seconds)
             self.telemetry.translations.labels(target, problem.status).inc()
-            return _render(problem, read_request_id(message.environ))
+            request_id = read_request_id(message.environ)
+            return write_answer(
+                problem.to_document(request_id),
+                {"X-Request-ID": request_id, **problem.headers},
+            )
         return None
 
 
@@ -132,15 +136,3 @@ def _weigh_all(given: Any) -> list[float]:
     if not texts or not all(isinstance(text, str) for text in texts):
         raise TypeError(given)
     return [weigh(text) for text in texts]
-
-
-def _render(problem: Problem, request_id: str) -> bytes:
-    body = json.dumps(problem.to_document(request_id))
-    headers = {
-        "Content-Type": CONTENT_TYPE,
-        "Content-Length": len(body),
-        "X-Request-ID": request_id,
-        **problem.headers,
-    }
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {problem.status} {title(problem.status)}\r\n{head}\r\n{body}".encode()

@@ -15,27 +15,27 @@ from gevent.monkey import get_original
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 
-#: The system's own: gevent's lets others run.
+#: The system's own: gevent's switches greenlets.
 _poll = get_original("select", "poll")
-#: A timer of no time at all would go off before what is there has been read.
+#: A timer of 0 seconds would fire before the waiting bytes are read.
 _LEAST_S = 0.001
 
 
 class TooSlow(Exception):
-    """A body has come more slowly than its rate allows."""
+    """A body arrives more slowly than its rate allows."""
 
 
 @dataclass(frozen=True)
 class LeastRate:
-    """How many bytes have to come in a second, and how long nothing needs to come."""
+    """The least bytes per second, and the grace in seconds without any."""
 
     bytes_per_s: float
     grace_s: float
 
 
 class Silence:
-    """How long one body's silence is still borne. Bytes earn what silence spends, up to the
-    grace: a client that pauses now and then is not too slow, one that trickles is."""
+    """How much longer one body may be silent. Bytes earn time and silence spends it, up to
+    the grace: a client may pause now and then, but not trickle."""
 
     def __init__(self, rate: LeastRate) -> None:
         self._rate = rate
@@ -48,17 +48,17 @@ class Silence:
 
 
 class Connection(socket.socket):  # type: ignore[misc]
-    """What Gunicorn's parser reads from."""
+    """The connection that Gunicorn's parser reads from."""
 
     #: What was read and put back.
     _first = b""
     _silence: Silence | None = None
-    #: No more is read at once: Gunicorn reads ahead of what it is asked for.
+    #: The largest read: Gunicorn reads more than it is asked for.
     _most_bytes = 1 << 20
 
     @contextmanager
     def bear(self, silence: Silence, most_bytes: int) -> Iterator[None]:
-        """While something of a body is read."""
+        """Applies `silence` while a part of the body is read."""
         self._silence, self._most_bytes = silence, most_bytes
         try:
             yield
@@ -66,11 +66,11 @@ class Connection(socket.socket):  # type: ignore[misc]
             self._silence, self._most_bytes = None, Connection._most_bytes
 
     def put_back(self, data: bytes) -> None:
-        """These bytes are read again, before all others."""
+        """Makes these bytes the next to be read."""
         self._first = data + self._first
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """As of any socket. Raises TooSlow."""
+        """Like a socket's `recv`. Raises TooSlow."""
         if self._first:
             data, self._first = self._first[:size], self._first[size:]
             return data
@@ -90,7 +90,7 @@ class Connection(socket.socket):  # type: ignore[misc]
 
 
 def is_readable(sock: socket.socket) -> bool:
-    """Whether something has come, or the end."""
+    """Whether bytes, or the end, have arrived."""
     poll = _poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))

@@ -5,7 +5,6 @@ noticed, and logs never quote an error's message.
 
 from __future__ import annotations
 
-import json
 import uuid
 from contextlib import suppress
 from http import HTTPStatus
@@ -22,19 +21,19 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 )
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
-from contract.problems import CONTENT_TYPE, write_problem
+from contract.problems import write_answer, write_problem
 from gateway.faults import describe, reduce_logs
 from gateway.transport.sending import Connection
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 
-#: How many connections are told at the same time that there are too many, and how long each
-#: may take over it. Others wait that long to be accepted.
+#: Surplus connections that get a refusal at the same time, and the seconds that each may take.
+#: Further ones wait to be accepted.
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
-#: Where the application keeps what knows which requests are refused.
+#: The application's extension that decides which requests are refused.
 EXTENSION = "babelgate.refusal"
-#: What is read at once of a request that may be refused, and how long its body may stay behind
-#: its head.
+#: Bytes that are read of a request that may be refused, and seconds by which its body may
+#: follow its head.
 _READ_BYTES, _BODY_S = 8192, 0.05
 
 
@@ -45,16 +44,16 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._most: int = self.cfg.worker_connections
         self._open = 0
-        # Gunicorn accepts no more than these; a client that is not accepted gets no answer.
+        # Gunicorn accepts no more connections than these, and gives others no answer.
         self.worker_connections = self._most + _REFUSED_AT_ONCE
 
     def init_process(self) -> None:
-        """Runs until the worker ends."""
+        """Runs the worker until it ends."""
         reduce_logs()
         super().init_process()
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
-        """All requests of a connection."""
+        """Serves all requests of a connection."""
         if self._open >= self._most:
             with suppress(OSError):
                 refuse(client)
@@ -68,15 +67,14 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
     def handle_request(
         self, listener_name: Any, req: Any, sock: Connection, addr: Any
     ) -> None:
-        """One request, and those behind it that are refused before Gunicorn reads them."""
+        """Serves a request, then refuses those behind it that need not be parsed."""
         super().handle_request(listener_name, req, sock, addr)
         if getattr(req.body.reader, "length", None) == 0:  # all of its body has come
             sock.put_back(req.unreader.take_buffered())
             self._refuse_next(sock)
 
     def _refuse_next(self, sock: Connection) -> None:
-        """Returns when the next request is one for Gunicorn. Raises StopIteration where none
-        comes."""
+        """Refuses requests until one is for Gunicorn. Raises StopIteration if none comes."""
         refusal = self.wsgi.extensions[EXTENSION]
         while self.alive:
             data = b""
@@ -96,7 +94,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
     def handle_error(
         self, req: Any, client: Any, addr: Any, exc: BaseException
     ) -> None:
-        """Answers a request that has not come as far as the application, or a fault."""
+        """Answers a request that did not reach the application, or that failed in it."""
         if isinstance(exc, GreenletExit):
             return  # an idle connection, and this worker ends
         status, slug, detail = explain(exc)
@@ -111,15 +109,15 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
 
 
 class EmbeddedWorker(ProblemWorker):
-    """For models in this process: gevent patches nothing, so that a thread is a thread and
-    the model runs beside the greenlets.
+    """For models in this process. gevent patches nothing, so threads are real and the model
+    runs beside the greenlets.
 
-    Gunicorn uses gevent's sockets by name, and of the gateway only what speaks to
-    TorchServe needs patched ones.
+    Gunicorn uses gevent's sockets by name. Only the client of TorchServe would need patched
+    ones.
     """
 
     def patch(self) -> None:
-        """Only the sockets that it listens on become gevent's."""
+        """Turns only the listening sockets into gevent's."""
         self.sockets = [
             socket.socket(s.FAMILY, socket.SOCK_STREAM, fileno=s.sock.detach())
             for s in self.sockets  # type: ignore[has-type]
@@ -136,8 +134,8 @@ def _read_body(sock: Connection, head: bytes) -> bytes:
 
 
 def refuse(client: Any) -> None:
-    """Reads a request's beginning, says that there are too many, and waits until the client
-    has read it: closed with something unread the connection would be reset."""
+    """Reads a request's beginning, refuses it, and waits until the client has read that:
+    closing a connection with unread bytes would reset it."""
     answer = render(
         HTTPStatus.TOO_MANY_REQUESTS,
         "too-many-connections",
@@ -179,15 +177,10 @@ def explain(error: BaseException) -> tuple[HTTPStatus, str, str]:
 def render(
     status: HTTPStatus, slug: str, detail: str, *, retry_after_s: int | None = None
 ) -> bytes:
-    """A whole HTTP answer with a problem document; the connection ends with it."""
+    """A whole HTTP answer with a problem document. It ends the connection."""
     request_id = uuid.uuid4().hex
-    body = json.dumps(write_problem(slug, status, detail, request_id=request_id))
-    later = f"Retry-After: {retry_after_s}\r\n" if retry_after_s else ""
-    return (
-        f"HTTP/1.1 {status} {status.phrase}\r\n{later}"
-        "Connection: close\r\n"
-        f"Content-Type: {CONTENT_TYPE}\r\n"
-        f"X-Request-ID: {request_id}\r\n"
-        f"Content-Length: {len(body)}\r\n"
-        f"\r\n{body}"
-    ).encode()
+    headers = {"Connection": "close", "X-Request-ID": request_id}
+    if retry_after_s:
+        headers["Retry-After"] = str(retry_after_s)
+    problem = write_problem(slug, status, detail, request_id=request_id)
+    return write_answer(problem, headers)

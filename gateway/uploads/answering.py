@@ -20,12 +20,12 @@ from gateway.transport.caller import Caller
 from gateway.transport.connection import Incoming
 from gateway.transport.sending import LeastRate
 from gateway.uploads.buffering import Buffer, Share
-from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES, Cut, Limits, cut
+from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES, Cut, UploadLimits, cut
 
-#: Rows of one upload that are with the backend at the same time: a worker never waits for
-#: the next one to be read, and other clients have their turns.
+#: Rows of one upload that are with the backend at the same time: enough to keep a worker busy,
+#: few enough to let other clients have their turns.
 ROWS_AT_ONCE = 4
-#: Work is counted in frames; that of a row that has not been read is not known.
+#: Work is counted in frames. The work of an unread row is unknown.
 _ROW_COST = 1.0
 
 
@@ -40,18 +40,18 @@ class Upload:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the backend says about some frames."""
+    """The backend's answer to some frames."""
 
     frames: int
     content: dict[str, Any]
 
 
 class Uploads:
-    """Serves uploads; safe to share among greenlets."""
+    """Answers uploads. Safe to share among greenlets."""
 
     def __init__(self, admission: Admission, settings: Settings) -> None:
         self.admission = admission
-        self.limits = Limits(settings.max_upload_bytes, settings.max_image_bytes)
+        self.limits = UploadLimits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
         self.rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
@@ -65,7 +65,7 @@ class Uploads:
         is_single: bool = False,
     ) -> list[Answer]:
         """One answer per row. Raises the Problem of the first row that has one, and
-        Overloaded at once where not even that one could be answered in time."""
+        Overloaded at once if not even the first row could be answered in time."""
         most, length = self.limits.max_upload_bytes, upload.incoming.length
         if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
@@ -82,18 +82,18 @@ class Uploads:
 
 @dataclass
 class _Job:
-    """One upload. A row that fails ends it, also while it is still being read."""
+    """One upload. A row that fails ends it, even while it is still being read."""
 
     upload: Upload
     ticket: Ticket
     parameters: Mapping[str, str]
-    limits: Limits
+    limits: UploadLimits
     share: Share
     rate: LeastRate
-    #: Bytes that it holds of what is read and belongs to no row yet.
+    #: Bytes that were read and do not belong to a row yet.
     ahead: int = 0
     failure: Exception | None = None
-    #: Who waits for the client, while it does.
+    #: The greenlet that waits for the client, while it does.
     reader: Any = None
     pool: Pool = field(default_factory=lambda: Pool(ROWS_AT_ONCE))
 
@@ -140,15 +140,15 @@ class _Job:
             yield chunk
 
     def _expect(self, count: int) -> None:
-        """Holds what has come and what may come with the next piece, which for an idle
-        upload is next to nothing."""
+        """Reserves the bytes that have come and may come with the next piece. An idle upload
+        reserves next to nothing."""
         more = min(count, AHEAD_BYTES) - self.ahead
         if more > 0:
             self.share.grow(more)
             self.ahead += more
 
     def _interrupt(self) -> None:
-        """A client may wait for the answer before it sends more."""
+        """Stops waiting for a client that may itself be waiting for the answer."""
         if self.reader:
             self.reader.throw(InterruptedError)
 

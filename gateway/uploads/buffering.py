@@ -16,27 +16,25 @@ from gateway.errors import DeadlineExceeded
 
 
 class Buffer:
-    """So many bytes, shared among greenlets.
-
-    An upload waits while it holds some. So that not all wait for each other, what the one
-    whose row was begun first may still need, `largest` in all, is kept for it; what is with
-    the backend comes back without anybody's help.
+    """A number of bytes that uploads share. To prevent a deadlock among waiting uploads, room
+    for one largest row, `largest` bytes, is kept for the upload whose row was begun first.
+    Bytes that are with the backend come back by themselves.
     """
 
     def __init__(self, size: int, largest: int) -> None:
         self._free = size
         self._largest = largest
-        #: Bytes of rows that are with the backend.
+        #: Bytes of rows with the backend.
         self._sent = 0
-        #: What each upload holds beside these.
+        #: Bytes that each upload holds besides.
         self._held: dict[Share, int] = {}
-        #: The uploads that have begun a row, in that order.
+        #: The uploads that have begun a row, oldest row first.
         self._begun: dict[Share, None] = {}
         self._waiting: deque[_Ticket] = deque()
 
     @contextmanager
     def share(self, deadline: float) -> Iterator[Share]:
-        """One upload's part of it, which is nothing yet."""
+        """One upload's share, empty at first."""
         share = Share(self, deadline)
         try:
             yield share
@@ -58,7 +56,7 @@ class Buffer:
                 self._admit()
 
     def _admit(self) -> None:
-        """In the order in which they came; only the oldest row passes those who wait."""
+        """Serves requests in order of arrival; only the oldest row may overtake."""
         is_waiting = False
         for ticket in tuple(self._waiting):
             oldest = next(iter(self._begun), self._waiting[0].share)
@@ -102,25 +100,24 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """What one upload holds."""
+    """The bytes that one upload holds."""
 
     _buffer: Buffer
     _deadline: float
 
     def grow(self, count: int) -> None:
-        """Waits for room for `count` bytes, before they are read or copied.
-
-        Raises DeadlineExceeded where the upload's deadline comes first.
+        """Waits for room for `count` bytes before they are read or copied. Raises
+        DeadlineExceeded at the upload's deadline.
         """
         self._buffer._take(_Ticket(self, count), self._deadline)
 
     def send(self, kept: int) -> int:
-        """A row has all its bytes: what is held but for `kept`. Returns how many these are;
-        they stay held until they are released."""
+        """Marks all held bytes but `kept` as a row that is with the backend. Returns their
+        number; they stay held until they are released."""
         return self._buffer._send(self, kept)
 
     def release(self, count: int) -> None:
-        """Gives back the bytes of a row that was sent."""
+        """Gives back the bytes of a sent row."""
         self._buffer._release(count)
 
 

@@ -21,14 +21,14 @@ from werkzeug.sansio.multipart import (
 from gateway.errors import BodyTooLarge, InvalidRequest, MalformedRequest
 from gateway.transport.connection import READ_BYTES
 
-#: Of RFC 2046.
+#: The longest boundary (RFC 2046).
 _MOST_BOUNDARY_BYTES = 70
-#: Of what comes after a boundary.
+#: The longest headers of a part.
 _END_BYTES = len(b"--\r\n")
 
 
 class Stream:
-    """Bytes to be looked at and taken; it holds one chunk."""
+    """Bytes that can be peeked at and taken. It holds one chunk."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -36,7 +36,7 @@ class Stream:
         self._at = 0
 
     def peek(self, count: int) -> bytes:
-        """The next bytes, which stay; fewer only at the end."""
+        """The next `count` bytes, which stay. Fewer only at the end."""
         while len(self._chunk) - self._at < count:
             more = next(self._chunks, None)
             if more is None:
@@ -46,13 +46,13 @@ class Stream:
         return self._chunk[self._at : self._at + count]
 
     def take(self, most: int) -> bytes:
-        """Some bytes, none only at the end."""
+        """Some bytes, empty only at the end."""
         taken = self.peek(1) and self._chunk[self._at : self._at + most]
         self._at += len(taken)
         return taken
 
     def take_all(self, count: int) -> bytes:
-        """So many bytes, fewer only at the end."""
+        """The next `count` bytes, fewer only at the end."""
         taken = self.peek(count)
         self._at += len(taken)
         return taken
@@ -83,7 +83,8 @@ class Form:
     def _next_event(self) -> Event:
         try:
             while isinstance(event := self._decoder.next_event(), NeedData):
-                # Nothing more is None to the decoder, and an error where it needs more.
+                # None tells the decoder that nothing follows; it raises an error if it needs
+                # more.
                 self._decoder.receive_data(self._take_chunk() or None)
         except ValueError as error:
             raise MalformedRequest(
@@ -97,8 +98,8 @@ class Form:
         return event
 
     def _take_chunk(self) -> bytes:
-        """Some bytes, of which the last are no boundary without its end: Werkzeug 3.1 takes
-        the line break before such a one for a part of the file."""
+        """Some bytes that do not end in the middle of a boundary: Werkzeug 3.1 would take the
+        line break before it for a part of the file."""
         chunk = self._stream.take(READ_BYTES)
         last = len(self._marker) + _END_BYTES
         seen = bytes(self._decoder.buffer[-last:]) + chunk[-last:]
@@ -112,7 +113,7 @@ def _describe_field(field: Field) -> dict[str, str]:
 
 
 def find_boundary(content_type: str) -> bytes:
-    """What divides the parts of a form. Raises MalformedRequest where nothing does."""
+    """The boundary between the parts of a form. Raises MalformedRequest if there is none."""
     boundary = parse_options_header(content_type)[1].get("boundary", "")
     if not (0 < len(boundary) <= _MOST_BOUNDARY_BYTES and boundary.isascii()):
         raise MalformedRequest(

@@ -19,25 +19,25 @@ from gateway.errors import (
 )
 from gateway.uploads.forms import Form, Stream, find_boundary
 
-#: An array is cut into rows of so many frames, or fewer where they would have more bytes.
+#: An array is cut into rows of at most this many frames and bytes.
 ROW_FRAMES = 32
 ROW_BYTES = 8 << 20
-#: What an upload has in memory before it is a part of a row: a chunk or two, and what
-#: Gunicorn has read already.
+#: Bytes of an upload that are in memory before they belong to a row: a chunk or two, and what
+#: Gunicorn has read ahead.
 AHEAD_BYTES = 2 << 20
 
 _EXPECTED = (
     "a JPEG, PNG or WebP file, a .npy array, or multipart/form-data with such files"
 )
-#: The first bytes of a WebP file, between which stands its length.
+#: A WebP file begins with these; its length stands between them.
 _RIFF, _WEBP = b"RIFF", b"WEBP"
 _HEAD_BYTES = 12
 _CONTENT_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How many bytes an upload may have, and how many a single image or frame."""
+class UploadLimits:
+    """The most bytes of an upload, and of one image or frame."""
 
     max_upload_bytes: int
     max_image_bytes: int
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Cut:
-    """A row, and what of the upload it is; no `place` where it is the whole of it."""
+    """A row, and its place in the upload. `place` is empty if it is all of it."""
 
     body: bytes
     content_type: str
@@ -59,15 +59,14 @@ Grow = Callable[[int], None]
 def cut(
     chunks: Iterator[bytes],
     content_type: str,
-    limits: Limits,
+    limits: UploadLimits,
     *,
     is_single: bool = False,
     grow: Grow = lambda _: None,
 ) -> Iterator[Cut]:
-    """The rows of an upload, which the first bytes of `chunks` tell the kind of; where
-    these are no image, `content_type` may say that they are a form. Of an upload that
-    `is_single` more than one image is refused. `grow` is told how many bytes will be
-    added to a row, and may wait until there is room for them.
+    """The rows of an upload. The first bytes of `chunks` tell its kind; if they are not an
+    image, `content_type` may name a form. With `is_single`, a second image is refused. `grow`
+    is told how many bytes will be added to a row, and may wait for room.
 
     Raises UnsupportedImage, InvalidImage, InvalidRequest, MalformedRequest or BodyTooLarge.
     """
@@ -103,7 +102,7 @@ def _is_known(head: bytes) -> bool:
 
 
 def _find_content_type(head: bytes) -> str | None:
-    """That of an image file with these first bytes."""
+    """The content type of an image file with these first bytes."""
     if head.startswith(_RIFF) and head[8:12] == _WEBP:
         return "image/webp"
     return next(
@@ -113,11 +112,11 @@ def _find_content_type(head: bytes) -> str | None:
 
 @dataclass(frozen=True)
 class _Cutter:
-    limits: Limits
+    limits: UploadLimits
     grow: Grow
 
     def cut_parts(self, form: Form) -> Iterator[Cut]:
-        """The rows of all files; a problem says which file it is about."""
+        """The rows of all files. A problem names its file."""
         for index, part in enumerate(form):
             where = f"image {index}"
             try:
@@ -185,7 +184,7 @@ class _Cutter:
             )
 
     def _copy(self, stream: Stream, body: io.BytesIO, count: int) -> int:
-        """How many bytes were there, at most so many."""
+        """Copies at most `most` bytes and returns how many there were."""
         found = 0
         while found < count and (taken := stream.take(count - found)):
             self.grow(len(taken))
@@ -198,7 +197,7 @@ def _describe_frames(first: int, count: int) -> str:
 
 
 def _read_shape(stream: Stream) -> tuple[int, ...]:
-    """That of an array of frames; only its pixels are left in `stream`."""
+    """The shape of an array of frames. Only its pixels are left in `stream`."""
     try:
         size = npy.measure(stream.peek(npy.START_BYTES))
         return npy.read_shape(stream.take_all(size))

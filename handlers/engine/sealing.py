@@ -9,13 +9,13 @@ import json
 import os
 from pathlib import Path
 
-#: Written last: the size and the SHA-256 of every other file.
+#: Written last. It holds the size and the SHA-256 of every other file.
 _MARKER = "complete.json"
 
 
 def find_fault(out: Path, *, is_read: bool = False) -> str:
-    """What is wrong with a sealed directory, in a few words; empty where it is whole. `is_read`
-    compares the content of its files, not only their sizes."""
+    """What is wrong with a sealed directory, in a few words, or an empty string. With
+    `is_read` the content of its files is compared, not only their sizes."""
     try:
         files = json.loads((out / _MARKER).read_text("utf-8"))
         for name, wanted in files.items():
@@ -32,8 +32,8 @@ def find_fault(out: Path, *, is_read: bool = False) -> str:
 
 
 def seal(part: Path) -> None:
-    """Writes the marker, and all files to the disk: a name that outlives a power cut must not
-    lead to content that does not."""
+    """Writes the seal, and syncs all files to disk: after a power cut no name may lead to
+    missing content."""
     files = {
         path.name: {"size": path.stat().st_size, "sha256": _digest(path)}
         for path in sorted(part.iterdir())
@@ -44,7 +44,7 @@ def seal(part: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Writes a file, or the names in a folder, to the disk."""
+    """Syncs a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

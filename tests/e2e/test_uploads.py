@@ -139,7 +139,7 @@ def test_a_deadline_in_the_middle_of_an_upload_is_a_document_too(door):
     door.torchserve.will("hang")
     with requests.Session() as client:
         frames = partial(make_array, FRAMES // 3)
-        answer = upload(client, door.url, frames, is_chunked=True, timeout_ms=300)
+        answer = upload(client, door.url, frames, is_chunked=True, timeout_ms=1500)
     assert (answer.status_code, answer.json()["status"]) == (504, 504)
 
 

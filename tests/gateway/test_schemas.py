@@ -9,11 +9,12 @@ import pytest
 
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.schemas import (
-    Limits,
+    ClassificationParameters,
+    DetectionParameters,
+    TranslationLimits,
     TranslationRequest,
     normalize_language,
-    parse_classification,
-    parse_detection,
+    parse_parameters,
     parse_timeout_ms,
     parse_translation,
 )
@@ -25,7 +26,7 @@ GOOD = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 def parse(body: bytes | dict[str, Any], *, max_texts: int = 3) -> TranslationRequest:
     if isinstance(body, dict):
         body = json.dumps(body).encode()
-    limits = Limits(SERVED, max_texts, max_beam_size=8, max_alternatives=5)
+    limits = TranslationLimits(SERVED, max_texts, max_beam_size=8, max_alternatives=5)
     return parse_translation(body, limits)
 
 
@@ -59,7 +60,7 @@ def test_options_are_taken_over():
 
 def test_without_options_the_text_is_plain_and_protected():
     wanted = parse(GOOD)
-    assert (wanted.beam_size, wanted.alternatives) == (None, 0)
+    assert (wanted.beam_size, wanted.alternatives) == (2, 0)
     assert (wanted.is_html, wanted.is_protected) == (False, True)
 
 
@@ -250,7 +251,7 @@ def test_a_time_that_is_not_a_whole_number_above_0_is_malformed(header):
     [({}, {"top_k": "5"}), ({"top_k": "1"}, {"top_k": "1"}), ({"top_k": "100"},) * 2],
 )
 def test_so_many_labels_are_wanted(given, parameters):
-    assert parse_classification(given) == parameters
+    assert parse_parameters(ClassificationParameters, given) == parameters
 
 
 @pytest.mark.parametrize(
@@ -258,7 +259,7 @@ def test_so_many_labels_are_wanted(given, parameters):
 )
 def test_another_number_of_labels_is_refused(top_k):
     with pytest.raises(InvalidRequest, match="expected a whole number from 1 to 100"):
-        parse_classification({"top_k": top_k})
+        parse_parameters(ClassificationParameters, {"top_k": top_k})
 
 
 @pytest.mark.parametrize(
@@ -266,13 +267,13 @@ def test_another_number_of_labels_is_refused(top_k):
     [({}, "0.5"), ({"threshold": "0"}, "0.0"), ({"threshold": "1"}, "1.0")],
 )
 def test_objects_are_wanted_with_this_score_at_least(given, threshold):
-    assert parse_detection(given) == {"threshold": threshold}
+    assert parse_parameters(DetectionParameters, given) == {"threshold": threshold}
 
 
 @pytest.mark.parametrize("score", ["", "-0.1", "1.1", "nan", "inf", "half", "9" * 5000])
 def test_another_threshold_is_refused(score):
     with pytest.raises(InvalidRequest) as caught:
-        parse_detection({"threshold": score})
+        parse_parameters(DetectionParameters, {"threshold": score})
     assert caught.value.detail == (
         f"threshold: found {score[:20]!r}, expected a number from 0 to 1"
     )

@@ -1,77 +1,14 @@
-"""The numbers and pictures that the tasks which take images read of a row."""
+"""The pictures that the tasks which take images read of a row."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 from handlers.base import Row, TaskError
-from handlers.images import read_picture, read_pictures, read_share, read_whole
+from handlers.images import read_picture, read_pictures
 from tests.handlers.encoding import write_npy
 from tests.random_vision import draw_frames
-
-
-def read_five(parameters: Mapping[str, str]) -> int:
-    return read_whole(parameters, "top_k", least=1, most=100, default=5)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [({}, 5), ({"top_k": "1"}, 1), ({"top_k": "100"}, 100), ({"top_k": "007"}, 7)],
-    ids=str,
-)
-def test_a_whole_number_is_read(parameters: Mapping[str, str], expected: int):
-    assert read_five(parameters) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "0",
-        "101",
-        "-1",
-        "+5",
-        " 5",
-        "5.0",
-        "1e1",
-        "1_0",
-        "٥",
-        "²",
-        "five",
-        "9" * 5000,
-    ],
-    ids=lambda text: text[:8],
-)
-def test_what_is_no_whole_number_is_refused(text: str):
-    with pytest.raises(TaskError) as refusal:
-        read_five({"top_k": text})
-    assert refusal.value.slug == "invalid-request"
-    assert refusal.value.detail == "top_k: expected a whole number from 1 to 100"
-
-
-@pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [
-        ({}, 0.5),
-        ({"threshold": "0"}, 0),
-        ({"threshold": "1"}, 1),
-        ({"threshold": ".3"}, 0.3),
-    ],
-    ids=str,
-)
-def test_a_share_is_read(parameters: Mapping[str, str], expected: float):
-    assert read_share(parameters, "threshold", default=0.5) == expected
-
-
-@pytest.mark.parametrize("text", ["", "-0.1", "1.01", "nan", "inf", "half", "1e999"])
-def test_what_is_no_share_is_refused(text: str):
-    with pytest.raises(TaskError) as refusal:
-        read_share({"threshold": text}, "threshold", default=0.5)
-    assert refusal.value.slug == "invalid-request"
-    assert refusal.value.detail == "threshold: expected a number from 0 to 1"
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ from handlers.engine.translation.m2m100 import language_token
 
 log = logging.getLogger(__name__)
 
-#: Part of every cache key: raise it when the converter or its options change.
+#: Part of every cache key. Raise it when the converter or its options change.
 _VERSION = 1
 
 
 def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
-    """Where the conversion of `directory` is kept: a name made from its files' sizes and
-    times, so that a changed model is converted anew."""
+    """Where the conversion of `directory` is kept. The name depends on its files' sizes and
+    times, so a changed model is converted again."""
     state = [
         (path.name, path.stat().st_size, path.stat().st_mtime_ns)
         for path in sorted(directory.iterdir())
@@ -49,11 +49,11 @@ def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
 def convert(
     directory: Path, cache: Path, compute_type: str, *, is_read: bool = False
 ) -> Path:
-    """Converts `directory` unless that has been done, and returns the result's path.
+    """Converts `directory` unless that was done before, and returns the result's path.
 
-    The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and
-    one that has been damaged since is made again: the sizes of its files are looked at, and
-    with `is_read` their content too.
+    The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and a
+    damaged one is made again. The check compares file sizes, and with `is_read` their
+    content.
     Raises ModelError where `directory` is not an M2M100, or is damaged.
     """
     check_directory(directory, "translation")
@@ -75,7 +75,7 @@ def convert(
 
 
 def _add_files(directory: Path, part: Path) -> None:
-    """What the engine needs beside the weights."""
+    """Adds what the engine needs besides the weights."""
     for name in TOKENIZER_FILES:
         shutil.copy(directory / name, part / name)
     limit = json.loads((directory / "config.json").read_text("utf-8"))[
@@ -87,8 +87,7 @@ def _add_files(directory: Path, part: Path) -> None:
 
 @contextmanager
 def _explain(directory: Path) -> Iterator[None]:
-    """The errors of a file that is cut short, of weights that do not fit the
-    configuration, and of a full disk."""
+    """Explains a truncated file, weights that do not fit the configuration, and a full disk."""
     try:
         yield
     except (
@@ -100,10 +99,10 @@ def _explain(directory: Path) -> Iterator[None]:
 
 
 def _publish(part: Path, out: Path, *, is_read: bool) -> None:
-    """Puts a conversion in its place, and one that is damaged out of it. A whole one that is
-    there by now is another process's, which was quicker."""
+    """Moves a conversion to its place, and a damaged one out of it. If another process was
+    quicker, its result stays."""
     if out.exists() and find_fault(out, is_read=is_read):
-        # Whoever has its files open keeps them.
+        # A process that has its files open keeps them.
         os.replace(out, part.with_name("damaged"))
     try:
         os.replace(part, out)
@@ -114,8 +113,8 @@ def _publish(part: Path, out: Path, *, is_read: bool) -> None:
 
 
 def _make_converter(directory: Path) -> Any:
-    """CTranslate2's converter with the vocabulary read from the files: Transformers 5 no
-    longer lists the language tokens where the stock M2M100 loader looks for them."""
+    """CTranslate2's converter with the vocabulary from the files, because Transformers 5 no
+    longer lists the language tokens where CTranslate2's loader looks for them."""
     from ctranslate2.converters import transformers as ct2
     from transformers.utils.logging import disable_progress_bar
 

@@ -21,18 +21,18 @@ from handlers.engine.translation.m2m100 import (
     read_beam,
 )
 
-#: CTranslate2's default 1 stops before the hypotheses that Transformers would find. A beam
-#: of one has no other hypotheses.
+#: With CTranslate2's default 1, the search ends before it finds the hypotheses that
+#: Transformers finds. A beam of one has no other hypotheses.
 _PATIENCE = 2
 
 
 class CTranslate2Engine:
     """Translates with a directory that `conversion.convert` wrote.
 
-    On a CPU there are as many single-threaded translators as there are cores. With half
-    of a batch each, two are faster than one with two threads (13.8 against 10.5 sentences/s
-    at M2M100-418M size, 20 tokens in and out). Raises ModelError where a file has lost its
-    size since the conversion.
+    On a CPU there is one single-threaded translator per core. Two translators with half a
+    batch each are faster than one with two threads (13.8 against 10.5 sentences/s at
+    M2M100-418M's size, with 20 tokens in and out). Raises ModelError if a file has changed
+    its size since the conversion.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class CTranslate2Engine:
         )
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
-        """One translation per sentence, in order; those of Transformers' beam search."""
+        """One translation per sentence, in order, as Transformers' beam search finds them."""
         decoding = common_decoding(sentences)
         tokens = [self.tokenizer.encode(s.text, s.source) for s in sentences]
         patience = _PATIENCE if decoding.beams > 1 else 1
@@ -96,6 +96,6 @@ class CTranslate2Engine:
 
 
 def _correct(tokens: Sequence[str], score: float) -> float:
-    """Transformers' score of a hypothesis. CTranslate2 counts the language token, which is
-    given and costs nothing, into the mean."""
+    """The score that Transformers gives a hypothesis. CTranslate2's mean also counts the
+    language token, which is given and costs nothing."""
     return score * len(tokens) / max(1, len(tokens) - 1)

@@ -14,9 +14,9 @@ from handlers.engine.translation.m2m100 import Sentence, Tokenizer, Translation
 
 
 class EchoEngine:
-    """Reads the tokenizer of a model directory, and from the `echo` object of its
-    `babelgate.json` the milliseconds `batch_ms` of a batch and `row_ms` of each row in it;
-    0 where it says nothing."""
+    """Reads the tokenizer of a model directory. The `echo` object of its `babelgate.json`
+    says how many milliseconds a batch (`batch_ms`) and each of its rows (`row_ms`) take; 0 by
+    default."""
 
     translators = 1
 

@@ -15,7 +15,7 @@ from contract.languages import SCRIPTS
 
 
 class Fault(Enum):
-    """What is wrong with a translation, as its reader is told."""
+    """A fault of a translation, as its reader is told."""
 
     EMPTY = "The translation may be wrong: it is empty."
     LOOP = "The translation may be wrong: it repeats itself."
@@ -24,31 +24,32 @@ class Fault(Enum):
 
 
 _FIRST_WORDS = {"Han": "CJK"}
-#: Each language's scripts, by the first word of their letters' Unicode names.
+#: Each language's scripts, named by the first word of their letters' Unicode names.
 _ALPHABETS = {
     language: frozenset(_FIRST_WORDS.get(name, name.upper()) for name in scripts)
     for language, scripts in SCRIPTS.items()
 }
-#: So many characters that stand twice at the same distance, again and again, are a loop.
+#: An n-gram of this many characters that returns again and again at the same distance is a
+#: loop.
 _GRAM = 6
-#: Repeats of a stretch that are no longer style: of more than a word, of a word, and of a
-#: single letter, digit or sign, which stand in rows for effect, in numbers, for the eye.
+#: The number of repeats that is no longer style: for more than a word, for a word, and for a
+#: single letter, digit or sign, which people repeat for effect and in numbers and rules.
 _LONG, _LONG_REPEATS = 20, 3
 _WORD_REPEATS = 4
 _SIGN_REPEATS = 20
-#: How many letters of an alphabet stand for one character.
+#: How many letters of an alphabet one CJK character stands for.
 _WEIGHTS = {"CJK": 3.0, "HIRAGANA": 2.0, "KATAKANA": 2.0, "HANGUL": 2.0}
 #: The heavier of a text and its translation weighs at most this many times the other, plus
-#: some. Of 33,000 messages of GTK, GLib, coreutils and Vim, in 90 languages, 9 weigh more:
-#: they explain what the English names.
+#: some. Among 33,000 messages of GTK, GLib, coreutils and Vim in 90 languages, 9 weigh more,
+#: because they explain what the English only names.
 _RATIO = 2.5
 _RATIO_MARGIN = 40
-#: So much weight in other scripts, and ten times as much as in its own.
+#: A translation is foreign with this weight in other scripts, and ten times its own script's.
 _FOREIGN = 10
 _FOREIGN_RATIO = 10
-#: Characters of which the script is kept in mind: those of a few languages.
+#: Characters whose script is cached: those of a few languages.
 _CHARACTERS = 8192
-#: Addresses and codes, which are the same in every language.
+#: Addresses and codes look the same in every language.
 _CODE = re.compile(r"[\d/@_]|\w\.\w")
 
 
@@ -68,14 +69,14 @@ def find_fault(text: str, translated: str, target: str) -> Fault | None:
 
 
 def _substance(text: str) -> int:
-    """2 with a letter or a digit, 1 with a sign, 0 where there is nothing to see."""
+    """2 with a letter or a digit, 1 with a sign, 0 for a blank text."""
     return any(map(str.isalnum, text)) + (not text.isspace() and bool(text))
 
 
 def _count_repeats(text: str, least: Callable[[str], int]) -> int:
-    """How many times in a row the most repeated stretch stands there, those left out that
-    are there fewer than `least` times; 1 without any. One pass: a loop of period p shows as
-    n-grams that each were seen p characters before."""
+    """How many times in a row the most repeated stretch occurs, or 1 if none occurs `least`
+    times. One pass finds it: in a loop of period p, each n-gram was last seen p characters
+    before."""
     text = " ".join([*text.split(), ""])
     last_seen: dict[str, int] = {}
     most, period, length = 1, 0, 0
@@ -86,7 +87,7 @@ def _count_repeats(text: str, least: Callable[[str], int]) -> int:
         length = length + 1 if distance == period else _GRAM
         period = distance
         repeats = 1 + length // period
-        # Between whole repeats their number is the same, and so is what is in the stretch.
+        # Between whole repeats, neither their number nor the stretch changes.
         is_new = length == _GRAM or length % period == 0
         if repeats > most and is_new and repeats >= least(text[end - period : end]):
             most = repeats
@@ -104,8 +105,8 @@ def _weigh(text: str) -> float:
 
 
 def _is_foreign(text: str, scripts: frozenset[str] | None) -> bool:
-    """Whether hardly a letter is of `scripts`. What begins with a capital may be a name,
-    and names stay as they are."""
+    """Whether hardly any letter is of `scripts`. Capitalised words may be names, which stay
+    as they are, so they do not count."""
     if not scripts:
         return False
     own = foreign = 0.0
@@ -118,7 +119,7 @@ def _is_foreign(text: str, scripts: frozenset[str] | None) -> bool:
 
 
 def _letters(text: str) -> Iterator[str]:
-    """Those of the words that need to be translated."""
+    """The letters of words that need a translation."""
     for word in text.split():
         letters = [c for c in word if c.isalpha()]
         if letters and not letters[0].isupper() and not _CODE.search(word):

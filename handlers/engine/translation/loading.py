@@ -14,8 +14,8 @@ from handlers.engine.translation.m2m100 import Engine
 def load_engine(
     name: str, directory: Path, *, device: str, index: int = 0, compute_type: str
 ) -> Engine:
-    """`transformers`, `echo`, or else CTranslate2. Imports only the one that is asked for:
-    without Transformers a worker starts sooner and is smaller."""
+    """The engine `transformers`, `echo` or `ctranslate2`. Only that one is imported: without
+    Transformers a worker starts sooner and is smaller."""
     engine: Callable[..., Engine]
     if name == "transformers":
         from handlers.engine.translation.transformers import (
@@ -29,6 +29,6 @@ def load_engine(
 
 
 def is_guarded(name: str, settings: Mapping[str, Any]) -> bool:
-    """Whether an engine's answers are judged: as `babelgate.json` says, else all but those
-    of `echo`, which are no translations."""
+    """Whether the guard judges an engine's answers. `babelgate.json` can say so; by default
+    all answers are judged but those of `echo`, which does not translate."""
     return bool(settings.get("guard", name != "echo"))

@@ -14,10 +14,11 @@ from typing import Protocol
 
 import sentencepiece
 
+from contract.options import ALTERNATIVES, BEAM_SIZE
 from handlers.engine.translation.guard import Fault
 
-#: An answer may be this many times as long as the longest text of its batch, plus some:
-#: a few Chinese tokens become many Hindi ones, but nothing runs on for ever.
+#: An answer may be this many times as long as the longest text of its batch, plus some. A few
+#: Chinese tokens become many Hindi ones, but no answer runs on forever.
 _LENGTH_RATIO = 3
 _LENGTH_MARGIN = 16
 
@@ -27,29 +28,29 @@ UNKNOWN = "<unk>"
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a translation is searched for."""
+    """How to search for a translation."""
 
-    #: Candidates that are followed at the same time; 1 takes the likeliest token each time.
-    beam_size: int = 2
-    #: Other translations that are wanted beside the best.
-    alternatives: int = 0
-    #: No so many tokens in a row stand twice in an answer; 0 is no rule.
+    #: Hypotheses that are followed at the same time. 1 always takes the likeliest token.
+    beam_size: int = BEAM_SIZE.default
+    #: Translations that are wanted besides the best.
+    alternatives: int = ALTERNATIVES.default
+    #: No n-gram of this many tokens may occur twice in an answer; 0 allows all.
     no_repeat_ngram_size: int = 0
-    #: By how much a token that has been used becomes less likely; 1 is no rule.
+    #: The factor by which a used token becomes less likely; 1 changes nothing.
     repetition_penalty: float = 1.0
 
     @property
     def beams(self) -> int:
-        """The beam, as wide as the alternatives need it."""
+        """The beam size, at least as large as the alternatives need."""
         return max(self.beam_size, self.alternatives + 1)
 
     def careful(self) -> Decoding:
-        """For a second attempt: a wider beam and no repetition. Trigrams are blocked as by
-        Paulus et al. (arXiv:1705.04304); the penalty is that of Keskar et al.
+        """Options for a second attempt: a wider beam and no repetition. Trigrams are blocked as
+        by Paulus et al. (arXiv:1705.04304); the penalty is that of Keskar et al.
         (arXiv:1909.05858), who use 1.2, and a little more."""
         return replace(
             self,
-            beam_size=min(8, max(4, 2 * self.beam_size)),
+            beam_size=min(BEAM_SIZE.most, max(4, 2 * self.beam_size)),
             no_repeat_ngram_size=3,
             repetition_penalty=1.3,
         )
@@ -71,18 +72,18 @@ class Translation:
 
     text: str
     score: float
-    #: Other texts, the best first.
+    #: Other translations, best first.
     alternatives: tuple[Translation, ...] = ()
-    #: What the guard found wrong with it.
+    #: The fault that the guard found.
     fault: Fault | None = None
 
 
 class Engine(Protocol):
-    """Translates batches; source and target are each row's own."""
+    """Translates batches. Each row has its own source and target."""
 
     tokenizer: Tokenizer
     max_tokens: int
-    #: How many batches it translates at the same time, from as many threads.
+    #: How many batches it translates at the same time, each called from its own thread.
     translators: int
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
@@ -97,8 +98,8 @@ def read_beam(
     tokenizer: Tokenizer,
     decoding: Decoding,
 ) -> Translation:
-    """The best of a beam's hypotheses (tokens and score) and the alternatives that are
-    wanted, as far as the beam holds so many different texts."""
+    """The best of a beam's hypotheses (tokens and score), with as many of the wanted
+    alternatives as the beam holds different texts."""
     ranked = sorted(hypotheses, key=itemgetter(1), reverse=True)
     scores: dict[str, float] = {}
     for tokens, score in ranked[: decoding.beams if decoding.alternatives else 1]:
@@ -109,7 +110,7 @@ def read_beam(
 
 
 def common_decoding(sentences: Sequence[Sentence]) -> Decoding:
-    """The decoding that all of a batch have. Raises ValueError where they differ."""
+    """The decoding that all sentences share. Raises ValueError if they differ."""
     (decoding,) = {sentence.decoding for sentence in sentences}
     return decoding
 
@@ -120,16 +121,16 @@ def language_token(language: str) -> str:
 
 
 def longest_answer(tokens: int, limit: int) -> int:
-    """How long the answer to a text of so many tokens may become, in tokens, for a model
-    that knows `limit` positions."""
+    """The most tokens of an answer to a text of `tokens` tokens, for a model with `limit`
+    positions."""
     return min(limit, _LENGTH_RATIO * tokens + _LENGTH_MARGIN)
 
 
 class Tokenizer:
-    """Text to M2M100 tokens and back; without state, so rows may mix languages."""
+    """Turns text into M2M100 tokens and back. It has no state, so rows may mix languages."""
 
     def __init__(self, directory: Path) -> None:
-        #: The vocabulary: control tokens and pieces, in id order.
+        #: The vocabulary in id order: control tokens and pieces.
         self.ids: dict[str, int] = json.loads(
             (directory / "vocab.json").read_text("utf-8")
         )
@@ -143,7 +144,7 @@ class Tokenizer:
         return [language_token(language), *pieces, EOS]
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The text of the pieces; control and language tokens are dropped."""
+        """The text of the pieces, without control and language tokens."""
         pieces = [
             token for token in tokens if token in self.ids and not _is_control(token)
         ]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 
 def pack(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
-    """Rows of like length together, the longest first. A pack times its longest row, so
-    with the padding, is at most `max_tokens`; a row that is longer goes alone."""
+    """Packs of rows with similar lengths, longest first. With padding, a pack has at most
+    `max_tokens`; a longer row goes alone."""
     packs: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
         if packs and lengths[packs[-1][0]] * (len(packs[-1]) + 1) <= max_tokens:
@@ -21,11 +21,11 @@ def pack(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
 def spread(
     lengths: Sequence[int], *, max_tokens: int, translators: int
 ) -> list[list[int]]:
-    """Packs for `translators` that work at the same time: as many as `max_tokens` asks for,
-    rounded up so that none is idle, and as equal in tokens as they can be.
+    """Packs for `translators` that work at the same time: as many as `max_tokens` needs,
+    rounded up so that no translator is idle, with tokens as equal as possible.
 
-    Packs become fewer as the budget grows, so the smallest budget that gives no more than
-    the wanted number is found by bisection.
+    A larger budget makes fewer packs, so bisection finds the smallest budget that makes no
+    more than the wanted number.
     """
     least = len(pack(lengths, max_tokens=max_tokens))
     wanted = -(-least // translators) * translators
@@ -38,7 +38,7 @@ def spread(
 
 
 def split(rows: int, *, translators: int) -> list[list[int]]:
-    """Rows in the order in which they came, in one piece per translator."""
+    """Rows in their order, in one part per translator."""
     size = max(1, -(-rows // translators))
     return [
         list(range(start, min(start + size, rows))) for start in range(0, rows, size)

@@ -88,7 +88,7 @@ class TransformersEngine:
             no_repeat_ngram_size=decoding.no_repeat_ngram_size,
             logits_processor=_penalties(decoding),
             forced_bos_token_id=None,
-            # The first of the two start tokens does not count.
+            # The first of the two start tokens is not scored.
             max_length=1 + longest_answer(longest, self.max_tokens),
             return_dict_in_generate=True,
             output_scores=True,
@@ -105,8 +105,8 @@ class TransformersEngine:
         ]
 
     def _scores(self, output: Any) -> list[float]:
-        """The mean log-probability of each sequence's tokens. Without a beam it is not
-        among what `generate` returns."""
+        """The mean log-probability of each sequence's tokens, which `generate` does not
+        return without a beam."""
         if "sequences_scores" in output:
             scores: list[float] = output.sequences_scores.tolist()
             return scores
@@ -125,7 +125,7 @@ class TransformersEngine:
 
 
 def _penalties(decoding: Decoding) -> LogitsProcessorList:
-    """The first start token is the end token, whose first use is no repetition."""
+    """The first start token is the end token, whose first use must not count as repeated."""
     if decoding.repetition_penalty == 1:
         return LogitsProcessorList()
     return LogitsProcessorList(

@@ -13,13 +13,18 @@ from gateway.text.placeholders import fill
 def identity(document: Document) -> str:
     """What a model makes of it that answers every text with itself."""
     return document.render(
-        fill(s.text, s.marks, [mark.shown for mark in s.marks], document.format.write)
+        fill(
+            s.text,
+            s.placeholders,
+            [p.shown for p in s.placeholders],
+            document.format.write,
+        )
         for s in document.sentences
     )
 
 
-def masked(document: Document) -> list[str]:
-    return [sentence.masked for sentence in document.sentences]
+def prepared(document: Document) -> list[str]:
+    return [sentence.prepared for sentence in document.sentences]
 
 
 @given(st.text(), st.booleans())
@@ -48,12 +53,12 @@ def test_any_text_comes_back_byte_for_byte(text, is_protected):
 )
 def test_marks_are_hidden_inside_a_sentence_and_left_out_at_its_edge(text, expected):
     document = read_text(text, "en", is_protected=True)
-    assert masked(document) == expected
+    assert prepared(document) == expected
     assert identity(document) == text
 
 
 def test_without_protection_everything_is_text():
-    assert masked(read_text("Hi {name} 😀", "en", is_protected=False)) == [
+    assert prepared(read_text("Hi {name} 😀", "en", is_protected=False)) == [
         "Hi {name} 😀"
     ]
 
@@ -73,7 +78,7 @@ def test_without_protection_everything_is_text():
 )
 def test_inline_tags_stay_within_their_sentence(source, expected):
     document = read_html(source, "en", is_protected=True)
-    assert masked(document) == expected
+    assert prepared(document) == expected
     parts = [take_apart(sentence, document.format) for sentence in document.sentences]
     assert document.render(map(identity, parts)).split() == source.split()
 
@@ -81,6 +86,6 @@ def test_inline_tags_stay_within_their_sentence(source, expected):
 def test_a_sentence_says_where_it_is():
     text = "One. Two is longer."
     found = read_text(text, "en", is_protected=True).sentences
-    assert [text[s.start : s.start + len(s.text)] for s in found] == masked(
+    assert [text[s.start : s.start + len(s.text)] for s in found] == prepared(
         read_text(text, "en", is_protected=True)
     )

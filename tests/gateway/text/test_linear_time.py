@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.measure.hostile_texts import SHAPES, Shape
 from gateway.text.documents import HTML, PLAIN, divide, read_text, take_apart
 from gateway.text.langid import Identifier
-from gateway.text.placeholders import find_protected, mask, unmask
+from gateway.text.placeholders import find_protected, restore, substitute
 from gateway.text.reading import ReadingJob, scan
 from handlers.engine.translation.guard import find_fault
 
@@ -98,8 +98,8 @@ def test_a_sentence_with_marks_is_cut_in_linear_time(work):
 
     def cut(size: int) -> None:
         text = "a{b} " * (size // 5)
-        marks = tuple(find_protected(text))
-        whole = type(sentence)(text, 0, marks)
+        placeholders = tuple(find_protected(text))
+        whole = type(sentence)(text, 0, placeholders)
         work(whole, 50, PLAIN)
 
     assert_linear(cut)
@@ -107,14 +107,16 @@ def test_a_sentence_with_marks_is_cut_in_linear_time(work):
 
 @pytest.mark.parametrize("unit", ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"])
 def test_masks_are_taken_off_in_linear_time(unit):
-    marks = find_protected("Hi {name}")
-    assert_linear(lambda size: unmask(unit * (size // len(unit)), marks, HTML.write))
+    placeholders = find_protected("Hi {name}")
+    assert_linear(
+        lambda size: restore(unit * (size // len(unit)), placeholders, HTML.write)
+    )
 
 
 def test_masks_are_put_on_in_linear_time():
     def put_on(size: int) -> str:
         text = "a{b} " * (size // 5)
-        return mask(text, find_protected(text))
+        return substitute(text, find_protected(text))
 
     assert_linear(put_on)
 

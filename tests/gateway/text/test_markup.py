@@ -53,7 +53,9 @@ def put_together(source: str) -> str:
     return "".join(
         run.text
         if run.is_markup
-        else fill(run.text, run.marks, [m.shown for m in run.marks], escape)
+        else fill(
+            run.text, run.placeholders, [m.shown for m in run.placeholders], escape
+        )
         for run in parse(source)
     )
 
@@ -149,7 +151,7 @@ def test_text_is_told_from_markup(source, texts):
 )
 def test_inline_elements_are_marks_in_their_sentence(source, shown):
     (run,) = parse(source)
-    assert [mark.shown for mark in run.marks] == shown
+    assert [p.shown for p in run.placeholders] == shown
 
 
 def test_a_space_that_does_not_break_stays_one():

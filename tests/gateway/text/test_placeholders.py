@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.text.placeholders import Mark, Role, fill, find_protected, mask, unmask
+from gateway.text.placeholders import (
+    Placeholder,
+    Role,
+    fill,
+    find_protected,
+    restore,
+    substitute,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +43,7 @@ from gateway.text.placeholders import Mark, Role, fill, find_protected, mask, un
     ],
 )
 def test_what_must_survive_is_found(text, expected):
-    assert [mark.shown for mark in find_protected(text)] == expected
+    assert [p.shown for p in find_protected(text)] == expected
 
 
 @pytest.mark.parametrize(
@@ -47,23 +54,23 @@ def test_what_must_survive_is_found(text, expected):
 def test_letters_without_spaces_are_no_part_of_what_they_touch(kept):
     for frame in ("私の名前は{}です。", "我叫{}。", "제 이름은 {}입니다.", "({})"):
         text = frame.replace("{}", kept)
-        assert [mark.shown for mark in find_protected(text)] == [kept], text
+        assert [p.shown for p in find_protected(text)] == [kept], text
 
 
 @given(st.text())
 def test_marks_are_in_order_and_show_their_own_characters(text):
     end = 0
-    for mark in find_protected(text):
-        assert end <= mark.start < mark.end
-        assert mark.shown == text[mark.start : mark.end]
-        end = mark.end
+    for placeholder in find_protected(text):
+        assert end <= placeholder.start < placeholder.end
+        assert placeholder.shown == text[placeholder.start : placeholder.end]
+        end = placeholder.end
 
 
 @given(st.text())
 def test_a_model_that_copies_masks_loses_nothing(text):
-    marks = find_protected(text)
-    assert unmask(mask(text, marks), marks, str) in (text, None)
-    assert fill(text, marks, [mark.shown for mark in marks]) == text
+    placeholders = find_protected(text)
+    assert restore(substitute(text, placeholders), placeholders, str) in (text, None)
+    assert fill(text, placeholders, [p.shown for p in placeholders]) == text
 
 
 @pytest.mark.parametrize(
@@ -78,15 +85,18 @@ def test_a_model_that_copies_masks_loses_nothing(text):
     ],
 )
 def test_tags_come_back_once_each_and_in_order(translated, expected):
-    tags = [Mark(0, 0, "<b>", Role.OPENING), Mark(1, 1, "</b>", Role.CLOSING)]
+    tags = [
+        Placeholder(0, 0, "<b>", Role.OPENING),
+        Placeholder(1, 1, "</b>", Role.CLOSING),
+    ]
     escape = lambda text: text.replace("&", "&amp;")  # noqa: E731
-    assert unmask(translated, tags, escape) == expected
+    assert restore(translated, tags, escape) == expected
 
 
 def test_placeholders_may_change_places():
-    marks = find_protected("{a} {b}")
-    assert unmask("{1} - {0}", marks, str) == "{b} - {a}"
+    placeholders = find_protected("{a} {b}")
+    assert restore("{1} - {0}", placeholders, str) == "{b} - {a}"
 
 
 def test_without_marks_braces_are_text():
-    assert unmask("{0}", [], str) == "{0}"
+    assert restore("{0}", [], str) == "{0}"

@@ -98,7 +98,7 @@ def test_with_a_model_that_copies_any_text_comes_back_byte_for_byte(
 )
 def test_a_model_that_loses_every_mask_loses_nothing(parts):
     text = "".join(parts)
-    forget = Model(lambda masked: re.sub(r"\{\d+\}", "", masked))
+    forget = Model(lambda prepared: re.sub(r"\{\d+\}", "", prepared))
     (found,) = translate(forget, text)
     assert found.renderings[0].text == text
 
@@ -197,7 +197,7 @@ def test_markup_survives(client, torchserve):
 
 
 def test_what_a_request_is_divided_into_is_bounded():
-    forget = Model(lambda masked: re.sub(r"\{\d+\}", "", masked))
+    forget = Model(lambda prepared: re.sub(r"\{\d+\}", "", prepared))
     text = "One {a} two {b} three. " * 3
     assert translate(forget, text, max_rows=9)[0].renderings[0].text == text
     with pytest.raises(TooManyRows):

@@ -14,10 +14,10 @@ from gateway.errors import (
     InvalidImage,
     UnsupportedImage,
 )
-from gateway.uploads.rows import ROW_BYTES, ROW_FRAMES, Cut, Limits, cut
+from gateway.uploads.rows import ROW_BYTES, ROW_FRAMES, Cut, UploadLimits, cut
 
-LIMITS = Limits(max_upload_bytes=500 << 20, max_image_bytes=32 << 20)
-SMALL = Limits(max_upload_bytes=4000, max_image_bytes=1000)
+LIMITS = UploadLimits(max_upload_bytes=500 << 20, max_image_bytes=32 << 20)
+SMALL = UploadLimits(max_upload_bytes=4000, max_image_bytes=1000)
 JPEG, PNG = b"\xff\xd8\xff\xe0 a photograph", b"\x89PNG\r\n\x1a\n a drawing"
 WEBP = b"RIFF\x10\0\0\0WEBPVP8 a picture"
 FORM = "multipart/form-data; boundary=xyz"
@@ -50,7 +50,7 @@ def join(*parts: bytes) -> bytes:
 
 
 def cut_all(
-    data: bytes, content_type: str = "", limits: Limits = LIMITS, **options: Any
+    data: bytes, content_type: str = "", limits: UploadLimits = LIMITS, **options: Any
 ) -> list[Cut]:
     """All rows of an upload that comes in one piece."""
     return list(cut(iter([data]), content_type, limits, **options))

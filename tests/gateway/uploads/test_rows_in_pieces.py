@@ -18,7 +18,7 @@ from gateway.errors import (
     MalformedRequest,
     UnsupportedImage,
 )
-from gateway.uploads.rows import ROW_BYTES, Limits, cut
+from gateway.uploads.rows import ROW_BYTES, UploadLimits, cut
 from tests.gateway.uploads.test_forms import chop
 from tests.gateway.uploads.test_rows import (
     FORM,
@@ -104,7 +104,7 @@ def test_of_a_large_array_no_more_than_two_rows_are_in_memory(head, tail, conten
     frames = 0
     tracemalloc.start()
     try:
-        for row in cut(read(), content_type, Limits(1 << 30, 1 << 30)):
+        for row in cut(read(), content_type, UploadLimits(1 << 30, 1 << 30)):
             frames += row.frames
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -1,0 +1,92 @@
+"""Says what is wrong with a value: what was found and what was expected. Expectations are
+read from JSON Schema, so the messages agree with the documented interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
+_NOUNS = {"boolean": "true or false", "object": "an object", "null": "null"}
+#: Characters of a value that a message repeats.
+_MOST_CHARACTERS = 20
+
+
+def kind(value: Any) -> str:
+    """What JSON calls a value: `a list`, `a number`."""
+    return "null" if value is None else _KINDS.get(type(value), "a number")
+
+
+def expect(schema: Mapping[str, Any]) -> str:
+    """What a JSON Schema takes: `a whole number from 1 to 8`, `"text" or "html"`."""
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        return " or ".join(map(expect, choices))
+    if "enum" in schema:
+        return " or ".join(f'"{value}"' for value in schema["enum"])
+    match schema.get("type"):
+        case "integer":
+            return f"a whole number{_bounds(schema)}"
+        case "number":
+            return f"a number{_bounds(schema)}"
+        case "array":
+            return "a list of strings"
+        case "string":
+            noun = f"a {schema.get('format', 'string')}"
+            return " such as ".join(
+                [noun, *(f'"{example}"' for example in schema.get("examples", ()))]
+            )
+    return _NOUNS[schema["type"]]
+
+
+def describe(error: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """One of pydantic's errors in a field, such as `found null, expected a string`; `schema`
+    is the field's."""
+    index = next(
+        (f" at index {part}" for part in error["loc"] if type(part) is int), ""
+    )
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "missing":
+            return f"missing, expected {expect(schema)}"
+        case "string_unicode":
+            return (
+                f"{index} holds half of a surrogate pair, expected Unicode text".strip()
+            )
+        case "too_short":
+            return "an empty list, expected at least one string"
+        case "too_long":
+            length, most = context["actual_length"], context["max_length"]
+            return f"a list of {length}, expected {most} texts at the most"
+    expected = "a list of strings" if index else expect(schema)
+    return f"found {_show(error['input'], schema)}{index}, expected {expected}"
+
+
+def list_faults(
+    errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]
+) -> dict[str, str]:
+    """The first fault of each field, by its name. `errors` are those that pydantic has found
+    in an object of this schema."""
+    faults: dict[str, str] = {}
+    for error in errors:
+        field = str(error["loc"][0])
+        faults.setdefault(field, describe(error, schema["properties"][field]))
+    return faults
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    return f" of at least {least}" if most is None else f" from {least:g} to {most:g}"
+
+
+def _show(value: Any, schema: Mapping[str, Any]) -> str:
+    """Numbers, and what stands for one in a URL, are repeated; texts may be long."""
+    match schema.get("type"), value:
+        case "integer" | "number", str():
+            return repr(value[:_MOST_CHARACTERS])
+        case "integer" | "number" | "boolean", int() | float() if (
+            kind(value) == "a number"
+        ):
+            return repr(value)[:_MOST_CHARACTERS]
+    return kind(value)

@@ -1,0 +1,27 @@
+"""The options of a request, with their bounds and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True)
+class Option(Generic[Number]):
+    """A number that a request may choose."""
+
+    least: Number
+    most: Number
+    default: Number
+
+
+#: Hypotheses that the search keeps. A map may lower the most, as with the alternatives.
+BEAM_SIZE = Option(1, 8, 2)
+#: Translations beside the best.
+ALTERNATIVES = Option(0, 5, 0)
+#: Labels of an image.
+TOP_K = Option(1, 100, 5)
+#: The score that an object must have.
+THRESHOLD = Option(0.0, 1.0, 0.5)

@@ -1,0 +1,52 @@
+"""What a row may ask for, by task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, create_model
+
+from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
+
+#: Any bound on the length makes pydantic look for halves of surrogate pairs.
+_Text = Annotated[str, Field(min_length=0)]
+
+
+class TranslationRow(BaseModel):
+    """The body of a row to translate; `limit_row` adds a handler's limits."""
+
+    src_lang: _Text
+    src_text: _Text
+    tgt_lang: str
+    beam_size: int
+    alternatives: int
+
+
+class ClassificationParameters(BaseModel):
+    """The parameters of an image to classify."""
+
+    top_k: int = Field(TOP_K.default, ge=TOP_K.least, le=TOP_K.most)
+
+
+class DetectionParameters(BaseModel):
+    """The parameters of an image in which objects are detected."""
+
+    threshold: float = Field(THRESHOLD.default, ge=THRESHOLD.least, le=THRESHOLD.most)
+
+
+def limit_row(
+    languages: Sequence[str], *, max_beam_size: int, max_alternatives: int
+) -> type[TranslationRow]:
+    """The schema of a handler's rows. One that serves a single language needs no target."""
+    return create_model(
+        "Row",
+        __base__=TranslationRow,
+        tgt_lang=(str, languages[0] if len(languages) == 1 else ...),
+        beam_size=_limit(BEAM_SIZE, max_beam_size),
+        alternatives=_limit(ALTERNATIVES, max_alternatives),
+    )
+
+
+def _limit(option: Option[int], most: int) -> Any:
+    return int, Field(min(option.default, most), ge=option.least, le=most)
