@@ -31,12 +31,20 @@ def main() -> None:
 
 
 for module in (
-    *(engine, study, stack, overload, soak, fairness, hostile),
-    *(captioning, microbatching),
+    engine,
+    study,
+    stack,
+    overload,
+    soak,
+    fairness,
+    hostile,
+    compare,
+    tune,
+    captioning,
+    microbatching,
 ):
-    app.command(module.__name__.rpartition(".")[2])(module.command)
-app.command("compare")(compare.command)
-app.command("tune")(tune.command)
+    name = module.__name__.removesuffix(".command").rpartition(".")[2]
+    app.command(name)(module.command)
 
 if __name__ == "__main__":
     app()

@@ -368,7 +368,6 @@ def test_the_models_libraries_are_imported_only_where_they_are_needed(backend, l
     )
 
 
-@pytest.mark.slow
 def test_the_notebooks_lines_on_the_page_work(tmp_path):
     page = (ROOT / "docs/embedded.md").read_text("utf-8")
     ask, serve_it = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
