@@ -49,6 +49,7 @@ ALLOWED = {
         "models",
         "deploy",
         "torchserve_backend",
+        "gateway.embedded.microbatcher",
     },
     "clients": set(),
 }
