@@ -3,9 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 BENCHMARK := $(BIN)/python -m benchmarks
 FIGURES := run/figures
+PYTEST := $(BIN)/python -m pytest
+IN_PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
 .DEFAULT_GOAL := help
 
-.PHONY: help up down status reload restart monitor service test check bench
+.PHONY: help up down status reload restart monitor service quick test check bench
 help:     ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -30,13 +32,17 @@ monitor: .venv/ready  ## run Prometheus beside the running stack, until Ctrl-C  
 service: .venv/ready  ## print a systemd unit for this clone  [MODEL=dir or hub name] [CONFIG=map]
 	@$(BIN)/python -m deploy unit $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
 
+quick: .venv/ready  ## run the tests that need no stack, in a minute
+	@$(PYTEST) -q -m 'not (e2e or chaos or slow)' $(IN_PARALLEL)
+
 test: .venv/ready  ## run all tests, the real stack included
 	@$(BIN)/python -m deploy prepare --for-tests
-	@$(BIN)/python -m pytest
+	@$(PYTEST) -m 'not (e2e or chaos)' $(IN_PARALLEL)
+	@$(PYTEST) -m 'e2e or chaos'
 
 check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
-	@$(BIN)/python -m pytest -q tests/test_architecture.py
+	@$(PYTEST) -q tests/test_architecture.py
 
 bench: up  ## measure what docs/performance.md reports, about three hours; stops the running stack
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg

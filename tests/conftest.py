@@ -1,5 +1,5 @@
-"""What tests of several rooms need: the distribution's Prometheus. Where CI is set, a test that
-is skipped fails the run.
+"""What tests of several rooms need: markers by folder, the look for what a room has left
+behind, the distribution's Prometheus. Where CI is set, a test that is skipped fails the run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,24 @@ from pathlib import Path
 import pytest
 
 from deploy.programs import PROMETHEUS, find, install
+from tests.leaks import pytest_runtest_teardown, traces
+
+__all__ = ["pytest_runtest_teardown", "traces"]
+
+# A worker of pytest-xdist has them, and a console that is made on import keeps them.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
+#: The markers of tests that start a real stack, those that come last first.
+STACKS = ("e2e", "chaos")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs a real stack. It comes last, so that no stack runs beside the rest."""
+    for item in items:
+        if item.path.parent.name == "e2e":
+            item.add_marker("e2e")
+    items.sort(key=lambda item: [bool(item.get_closest_marker(m)) for m in STACKS])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -227,7 +227,7 @@ def _draw_front(trials: Sequence[Trial]) -> Chart:
 def _find_front(points: set[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """Points that no other beats in both throughput and latency."""
     least = float("inf")
-    for throughput, latency in sorted(points, reverse=True):
+    for throughput, latency in sorted(points, key=lambda p: (-p[0], p[1])):
         if latency < least:
             least = latency
             yield throughput, latency

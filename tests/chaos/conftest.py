@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -27,16 +27,17 @@ MAP = {
 @pytest.fixture(scope="session")
 def report(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> Iterator[Report]:
-    """The schedule of the seed that `CHAOS_SEED` names, or of one that is drawn and shown."""
+) -> Report:
+    """The schedule of the seed that `CHAOS_SEED` names, or of one that is drawn and shown.
+    The stack is down when the tests look at the report."""
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10**6))
     _show(pytestconfig, f"\nCHAOS_SEED={seed}")
     map_path = tmp_path_factory.mktemp("map") / "map.json"
     map_path.write_text(json.dumps(MAP))
     cache = tmp_path_factory.mktemp("cache")
     run = tmp_path_factory.mktemp("run")
-    for stack in start_stack(run, cache, "--map", str(map_path)):
-        yield experiment.run(stack, cache, seed)
+    with closing(start_stack(run, cache, "--map", str(map_path))) as started:
+        return experiment.run(next(started), cache, seed)
 
 
 def _show(config: pytest.Config, line: str) -> None:

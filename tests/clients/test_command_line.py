@@ -66,7 +66,8 @@ def test_captions_are_written_and_nothing_is_said(folder, fake):
     assert not list(folder.glob("*.part"))
 
 
-@pytest.mark.parametrize("requests", [1, 4, 31, 62, 90])
+@pytest.mark.slow
+@pytest.mark.parametrize("requests", [1, 31, 90])
 def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, requests):
     videos = ("a.mp4", "b.mkv")
     assert run(folder, fake, *videos, "-o", "whole.jsonl", *OPTIONS) == (0, "")

@@ -17,6 +17,8 @@ from deploy.stack import ROOT, Stack, StackError
 from deploy.supervision import PROGRAMS, Supervision, end
 from tests.e2e.real_stack import wait_until
 
+pytestmark = pytest.mark.slow
+
 #: `<name>.does` says what a program does.
 PROGRAM = """#!/bin/sh
 exec /bin/sh "$BABELGATE_RUN_DIR/{name}.does"

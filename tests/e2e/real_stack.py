@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import requests
 
+from deploy import launch
 from deploy import stack as stacks
 from deploy.stack import ROOT, Stack, StackError
 
@@ -68,7 +69,8 @@ def processes(stack: Stack) -> list[psutil.Process]:
 def start_stack(
     run: Path, cache: Path, *arguments: str
 ) -> Generator[Stack, None, None]:
-    """Brings a stack up, gives it to the tests and takes it down."""
+    """Brings a stack up, gives it to the tests and takes it down, which has to leave no
+    process and no socket."""
     offset = ("--port-offset", str(find_port_offset()))
     done = run_deploy("up", "--run-dir", str(run), *offset, *arguments, cache=cache)
     try:
@@ -78,3 +80,5 @@ def start_stack(
         yield started
     finally:
         run_deploy("down", "--run-dir", str(run), cache=cache)
+        assert not [pid for pid in psutil.pids() if launch.is_ours(pid, run)]
+        assert not [path for path in run.rglob("*") if path.is_socket()]

@@ -114,13 +114,6 @@ def start(
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
-    """With the repository's map as it is."""
-    with start(tmp_path_factory.mktemp("embedded"), cache) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
     """Nobody is answered until a batch is full."""
     section = {"batch_size": BATCH, "max_batch_delay": FOR_EVER_MS}
@@ -131,8 +124,9 @@ def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 
 
 @pytest.fixture(scope="module")
-def seeing(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
-    """With a model of random weights for each task that takes images."""
+def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
+    """With the repository's map, and a model of random weights for each task that takes
+    images."""
     builders = {
         CAPTIONING: random_vision.build_blip2,
         CLASSIFICATION: random_vision.build_resnet,
@@ -142,7 +136,7 @@ def seeing(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Ga
         task: {"model": str(build(tmp_path_factory.mktemp(task))), "devices": "cpu"}
         for task, build in builders.items()
     }
-    with start(tmp_path_factory.mktemp("seeing"), cache, **sections) as running:
+    with start(tmp_path_factory.mktemp("embedded"), cache, **sections) as running:
         yield running
 
 
@@ -192,7 +186,8 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
         assert answer.json()["translated"] not in ("", text)
     metrics = requests.get(f"{gateway.url}/metrics", timeout=LIMIT_S).text
     queues = re.findall(r"^babelgate_queued_rows{(.*)}", metrics, re.MULTILINE)
-    assert queues == ['model="translation-cpu"']
+    assert queues.count('model="translation-cpu"') == 1
+    assert len(queues) == len(catalog.SECTIONS)
     counted = re.findall(r"^(Babelgate\w+){(.*)} [1-9]", metrics, re.MULTILINE)
     wanted = ("Batches", "Rows", "QueueMs", "ComputeMs", "Tokens")
     assert {(f"Babelgate{name}", 'ModelName="translation-cpu"') for name in wanted} <= {
@@ -277,12 +272,14 @@ def test_clients_are_one_batch_and_wait_without_keeping_others(
     assert [answer.result().status_code for answer in answers] == [200] * (BATCH - 1)
 
 
-def test_the_frames_of_an_array_have_the_captions_that_each_has_alone(seeing: Gateway):
+def test_the_frames_of_an_array_have_the_captions_that_each_has_alone(gateway: Gateway):
     frames = random_vision.draw_frames(40)
-    captions = seeing.show("/caption", write_npy(frames)).json()["captions"]
+    captions = gateway.show("/caption", write_npy(frames)).json()["captions"]
     assert len(captions) == len(frames)
     for frame, caption in zip(frames[::8], captions[::8], strict=True):
-        assert seeing.show("/caption", write_png(frame)).json()["captions"] == [caption]
+        assert gateway.show("/caption", write_png(frame)).json()["captions"] == [
+            caption
+        ]
 
 
 @pytest.mark.parametrize(
@@ -290,29 +287,29 @@ def test_the_frames_of_an_array_have_the_captions_that_each_has_alone(seeing: Ga
     [("/classify?top_k=3", "labels"), ("/detect-objects?threshold=0", "objects")],
 )
 def test_images_of_many_clients_are_answered_as_each_alone(
-    seeing: Gateway, clients: ThreadPoolExecutor, route, answer
+    gateway: Gateway, clients: ThreadPoolExecutor, route, answer
 ):
     images = [
         write_png(frame)
         for n in range(8)
         for frame in random_vision.draw_frames(1, height=60 + n, width=90, seed=n)
     ]
-    broken = clients.submit(seeing.show, route, images[0][:200])
-    together = list(clients.map(seeing.show, [route] * len(images), images))
+    broken = clients.submit(gateway.show, route, images[0][:200])
+    together = list(clients.map(gateway.show, [route] * len(images), images))
     assert broken.result().status_code == 422
     for image, found in zip(images, together, strict=True):
-        alone = seeing.show(route, image).json()[answer]
+        alone = gateway.show(route, image).json()[answer]
         assert [one["score"] for one in found.json()[answer]] == pytest.approx(
             [one["score"] for one in alone], abs=1e-3
         )
 
 
-def test_every_task_of_the_map_is_served(seeing: Gateway):
-    tasks = requests.get(f"{seeing.url}/tasks", timeout=LIMIT_S).json()
+def test_every_task_of_the_map_is_served(gateway: Gateway):
+    tasks = requests.get(f"{gateway.url}/tasks", timeout=LIMIT_S).json()
     assert {task["task"]: task["ready"] for task in tasks} == dict.fromkeys(
         catalog.SECTIONS, True
     )
-    assert seeing.ask().json() == {"translated": "Bonjour"}
+    assert gateway.ask().json() == {"translated": "Bonjour"}
 
 
 def count_rows(gateway: Gateway) -> float:

@@ -1,19 +1,17 @@
-"""What an operator does: up again, status, a model registered by hand, metrics, down."""
+"""What an operator does: up again, status, a model registered by hand, metrics."""
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 import pytest
 import requests
 
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
-from tests.e2e.real_stack import is_ready, processes, start_stack, wait_until
+from tests.e2e.real_stack import is_ready, processes, wait_until
 from torchserve_backend import registrar
 from torchserve_backend.catalog import Model, Translation
 from torchserve_backend.management import Management, read_key
@@ -170,17 +168,3 @@ def test_a_broken_configuration_is_not_taken_over(
         assert f"{file} is not accepted" in said
         assert message in said
     assert is_ready(stack.url)
-
-
-def test_down_leaves_no_process_and_no_socket(tmp_path: Path, cache: Path):
-    small = tmp_path / "map.json"
-    small.write_text(json.dumps({"cuda_id": {"de": "cpu"}}))
-    run = tmp_path / "run"
-    started = start_stack(run, cache, "--map", str(small))
-    stack = next(started)
-    assert requests.post(stack.url, json=EN_DE, timeout=60).ok
-    family = processes(stack)
-    assert len(family) > 8
-    started.close()
-    assert [process for process in family if process.is_running()] == []
-    assert [path for path in run.rglob("*") if path.is_socket()] == []

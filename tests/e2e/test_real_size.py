@@ -1,10 +1,14 @@
-"""M2M100-418M's exact size with random weights behind the whole stack: it translates
-nonsense, but it loads, batches, answers, and refuses what its queue does not hold.
+"""M2M100-418M's exact size with random weights, alone and behind the whole stack: it
+translates nonsense, but it is converted, loads, batches, answers, and refuses what its queue
+does not hold.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,24 +16,69 @@ from pathlib import Path
 
 import pytest
 import requests
+from safetensors.torch import load_file
 
 from deploy.stack import Stack
+from handlers.engine.directories import check_directory
+from handlers.engine.translation.conversion import convert
+from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.m2m100 import Sentence, longest_answer
 from tests.e2e.real_stack import start_stack
 from tests.random_m2m100 import build
 
 BODY = {"src_lang": "en", "src_text": "Where is the station?", "tgt_lang": "de"}
 SETTINGS = {"batch_size": 4, "max_batch_delay": 50, "queue_size": 4}
+TEXTS = "Hello|Good morning|Thank you|Where is it?|Yes|No|Please|See you tomorrow"
+TARGETS = "de fr ko ja zh hi ar pt".split()
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
-    """One language, a short queue."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """For 1.4 GB that must not stay."""
     folder = tmp_path_factory.mktemp("large")
-    model = build(folder / "m2m100_418M")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Path:
+    """As the hub would give it."""
+    return build(folder / "m2m100_418M")
+
+
+@pytest.fixture(scope="module")
+def large(folder: Path, model: Path) -> Iterator[Stack]:
+    """One language, a short queue."""
     map_path = folder / "map.json"
     map_path.write_text(json.dumps({"cuda_id": {"de": "cpu"}, "translation": SETTINGS}))
     arguments = ("--map", str(map_path), "--model", str(model))
-    yield from start_stack(folder / "run", cache, *arguments)
+    yield from start_stack(folder / "run", folder, *arguments)
+
+
+def test_the_model_is_as_large_as_the_real_one(model: Path):
+    check_directory(model, "translation")
+    weights = load_file(model / "model.safetensors")
+    config = json.loads((model / "config.json").read_text())
+    assert sum(tensor.numel() for tensor in weights.values()) == 483_905_536
+    assert config["max_position_embeddings"] == 1024
+    assert len(json.loads((model / "vocab.json").read_text("utf-8"))) == 128_004
+
+
+def test_it_is_converted_to_int8_and_answers_a_batch(folder: Path, model: Path):
+    # Where the stack finds it.
+    converted = convert(model, folder / "ctranslate2", "int8")
+    assert (converted / "model.bin").stat().st_size < 500_000_000
+    engine = CTranslate2Engine(converted)
+    texts = TEXTS.split("|")
+    rows = [Sentence(t, "en", target) for t, target in zip(texts, TARGETS, strict=True)]
+    answers = engine.translate(rows)
+    assert len(answers) == len(texts)
+    most = max(len(engine.tokenizer.encode(text, "en")) for text in texts)
+    for answer in answers:
+        # The language token is the first of the answer's tokens.
+        tokens = len(re.findall(r"▁made\d+up", answer.text))
+        assert 1 <= tokens <= longest_answer(most, engine.max_tokens)
+        assert math.isfinite(answer.score)
 
 
 def ask(url: str) -> requests.Response:

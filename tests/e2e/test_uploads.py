@@ -117,8 +117,13 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("is_chunked", [False, True], ids=["length", "chunked"])
-@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize(
+    ("kind", "is_chunked"),
+    [
+        *(("dtype", False), ("format", True), ("image size", False)),
+        *(("upload size", True), ("row", False), ("row", True)),
+    ],
+)
 def test_who_is_refused_in_the_middle_is_told_so_and_goes_on(door, kind, is_chunked):
     status, make = BAD[kind]
     door.torchserve.will(*["echo"] * 3, "row-no-image")
@@ -134,7 +139,7 @@ def test_a_deadline_in_the_middle_of_an_upload_is_a_document_too(door):
     door.torchserve.will("hang")
     with requests.Session() as client:
         frames = partial(make_array, FRAMES // 3)
-        answer = upload(client, door.url, frames, is_chunked=True, timeout_ms=300)
+        answer = upload(client, door.url, frames, is_chunked=True, timeout_ms=1500)
     assert (answer.status_code, answer.json()["status"]) == (504, 504)
 
 

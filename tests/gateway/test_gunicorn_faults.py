@@ -13,6 +13,8 @@ import requests
 from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import find_url, is_alive, send, start, wait_until
 
+pytestmark = pytest.mark.slow
+
 SECRET = "xylophone7391"
 PNG = b"\x89PNG\r\n\x1a\n"
 

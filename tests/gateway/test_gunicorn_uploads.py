@@ -26,6 +26,8 @@ from tests.gateway.test_gunicorn import (
     wait_until,
 )
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["background", "folder", "running", "torchserve", "url"]
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -145,6 +145,7 @@ def test_nothing_that_a_client_writes_becomes_a_label(client, field):
     assert "sesame" not in client.get("/metrics").text.lower()
 
 
+@pytest.mark.slow
 def test_the_counts_of_two_processes_are_added_up(tmp_path: Path, map_path: Path):
     folder = tmp_path / "metrics"
     folder.mkdir()

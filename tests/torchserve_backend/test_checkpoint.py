@@ -21,6 +21,8 @@ from handlers.engine.directories import SETTINGS_FILE, ModelError
 from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
 from torchserve_backend import catalog, checkpoint
 
+pytestmark = pytest.mark.slow
+
 NAME = "test/phrasebook"
 PHRASEBOOK = catalog.ROOT / "models" / "phrasebook"
 WEIGHTS = "model.safetensors"

@@ -61,6 +61,7 @@ def bar() -> Bar:
     return Bar(Progress(disable=True), 1)
 
 
+@pytest.mark.slow
 def test_turns_alternate(tmp_path: Path, bar: Bar):
     taken: list[str] = []
 

@@ -23,6 +23,8 @@ from benchmarks.instruments.running import write_map
 from deploy.stack import ROOT, StackError
 from handlers.engine.translation.conversion import convert
 
+pytestmark = pytest.mark.slow
+
 ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
 LIMIT_S = 60
 PEERS_BY_NAME = pytest.mark.parametrize("name", PEERS)

@@ -16,6 +16,8 @@ from benchmarks.instruments.passes import Measurement, Plan, Skipped, Unsupporte
 from benchmarks.instruments.sentences import draw
 from benchmarks.measure import engine
 
+pytestmark = pytest.mark.slow
+
 FAST = ("--sentences", "4", "--repetitions", "2")
 
 

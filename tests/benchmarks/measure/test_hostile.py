@@ -55,6 +55,7 @@ def test_a_shape_is_about_as_long_as_it_is_to_be(shape):
     assert 950 <= len(body) <= 1002
 
 
+@pytest.mark.slow
 def test_a_real_gateway_answers_every_shape(tmp_path: Path):
     map_path = write_map(tmp_path / "map.json", {}, ["fr"], device="cpu")
     with start_gateway(tmp_path / "run", map_path) as running:

@@ -95,6 +95,7 @@ def test_what_a_refusal_costs_is_found_among_what_answers_cost():
     assert find_refusal_cost(steps[:1]) == {}
 
 
+@pytest.mark.slow
 def test_a_server_is_pressed_at_multiples_of_its_peak(server: Server):
     ladder = Ladder(loads=[0.5], seconds=1.0, clients=[2], peak_s=0.3, addresses=2)
     bench = Bench(

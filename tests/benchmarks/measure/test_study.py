@@ -22,6 +22,8 @@ from handlers.base import Outcome, TaskError
 from handlers.engine.directories import SETTINGS_FILE
 from tests.random_m2m100 import PHRASEBOOK
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def echo(tmp_path: Path) -> Path:
@@ -75,8 +77,11 @@ def test_a_task_that_takes_images_is_studied(tmp_path: Path):
         (("--model", "models"), "lacks"),
     ],
 )
-def test_what_cannot_be_studied_is_told(options: tuple[str, ...], message: str):
-    done = CliRunner().invoke(app, ["study", *options], env={"COLUMNS": "300"})
+def test_what_cannot_be_studied_is_told(
+    tmp_path: Path, options: tuple[str, ...], message: str
+):
+    command = ["study", *options, "--out", str(tmp_path / "study.json")]
+    done = CliRunner().invoke(app, command, env={"COLUMNS": "300"})
     assert message in done.output
 
 

@@ -26,6 +26,7 @@ PHRASEBOOK, TUNED = Speed(0.01, 0.0033), Speed(0.01, 0.0033, delay_s=0.005)
 LARGE = Speed(0.3, 0.07)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("speed", "limit_s", "least"),
     [
@@ -62,6 +63,7 @@ def test_after_the_load_has_gone_everything_is_answered_again(
     assert outcome.refused + outcome.given_up + outcome.late <= 0.1 * outcome.answered
 
 
+@pytest.mark.slow
 def test_a_client_that_asks_too_much_does_not_take_the_others_share(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -74,6 +76,7 @@ def test_a_client_that_asks_too_much_does_not_take_the_others_share(
     assert greedy.refused > greedy.answered
 
 
+@pytest.mark.slow
 def test_clients_of_one_request_each_are_together_no_more_than_the_model_can_do(
     monkeypatch: pytest.MonkeyPatch,
 ):

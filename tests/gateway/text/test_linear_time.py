@@ -18,6 +18,8 @@ from gateway.text.placeholders import find_protected, restore, substitute
 from gateway.text.reading import ReadingJob, scan
 from handlers.engine.translation.guard import find_fault
 
+pytestmark = pytest.mark.slow
+
 SIZE, TIMES = 16 << 10, 4
 #: What is linear stays below, what is quadratic reaches TIMES * TIMES.
 MOST = 2.2 * TIMES

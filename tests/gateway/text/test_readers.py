@@ -24,6 +24,8 @@ from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob, collect, scan
 from gateway.transport.connection import Patience
 
+pytestmark = pytest.mark.slow
+
 LONG = "One {name} is here. Two are `there`! 😀\n" * 100
 ENDLESS = "a\n" * 1_000_000
 PATIENT = 60.0

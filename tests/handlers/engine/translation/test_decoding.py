@@ -29,6 +29,8 @@ from tests.handlers.engine.conftest import MakeEngine
 from tests.handlers.fakes import FakeTokenizer
 from tests.random_m2m100 import build_tiny
 
+pytestmark = pytest.mark.slow
+
 ENGINES = ("reference", "float32", "int8")
 DECODINGS = [
     Decoding(beam_size=1),

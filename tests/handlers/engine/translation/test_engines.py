@@ -14,6 +14,8 @@ import pytest
 from handlers.engine.translation.m2m100 import Engine, Sentence, Translation
 from tests.handlers.engine.conftest import MakeEngine
 
+pytestmark = pytest.mark.slow
+
 ENGINES = ("reference", "float32", "int8")
 #: Below this a model stammers: answers that nearly tie change places with the last digit
 #: of a sum, and those that do not end are cut at a length that depends on their batch.

@@ -87,6 +87,7 @@ def test_a_right_translation_has_no_fault(text: str, translated: str, target: st
     assert find_fault(text, translated, target) is None
 
 
+@pytest.mark.slow
 def test_nothing_of_the_phrasebook_has_a_fault(pairs: list[Pair]):
     """Translations that people made, between 14 languages in 7 scripts."""
     faulty = [p for p in pairs if find_fault(p.source, p.target, p.target_language)]

@@ -18,6 +18,8 @@ from models.shapes_recipe.detection import DetectionLearner
 from models.shapes_recipe.samples import Task, draw_batch
 from models.shapes_recipe.training import Trainer
 
+pytestmark = pytest.mark.slow
+
 ALL: list[Any] = [CaptioningLearner, ClassificationLearner, DetectionLearner]
 #: RT-DETR's loss needs SciPy, which only a training installs.
 TRAINED = ALL[:2]

@@ -11,6 +11,8 @@ from models.shapes_recipe.learners import LEARNERS, SHAPES
 from models.shapes_recipe.samples import Sample, Task, held_out, held_out_at
 from models.shapes_recipe.scenes import describe, is_clear
 
+pytestmark = pytest.mark.slow
+
 #: What each model must reach on the card's many pictures, it must reach on these few.
 LEAST = {Task.CAPTIONING: 0.9, Task.CLASSIFICATION: 0.98, Task.DETECTION: 0.9}
 

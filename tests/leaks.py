@@ -1,0 +1,127 @@
+"""What a room's tests have left behind: processes, listening ports, temporary files. A
+process is known by its TMPDIR, which is a folder of this run alone, or by where it works.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deploy.stack import ROOT, Stack
+
+#: What has been told to end may need this long.
+PATIENCE_S = 3
+#: Caches that PyTorch and Matplotlib keep for the next process.
+_CACHES = ("torchinductor_", "matplotlib-")
+#: Python's own, which ends with the process that it serves.
+_HELPERS = ("resource_tracker", "forkserver")
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Where the tests of one run leave their traces."""
+
+    #: pytest's own folder.
+    base: Path
+    #: What programs take for the machine's folder of temporary files.
+    temporary: Path
+    #: What was in the repository's run directory before.
+    run: frozenset[Path]
+    #: What has been told already.
+    told: set[str] = field(default_factory=set)
+
+    @classmethod
+    def begin(cls, base: Path) -> Traces:
+        """Makes the folder of temporary files."""
+        temporary = base / "temporary"
+        temporary.mkdir()
+        return cls(base, temporary, frozenset(ROOT.glob("run/*")))
+
+    def find(self) -> list[str]:
+        """What is there now and should not be."""
+        found = [*self._find_processes(), *_find_ports(), *self._find_files()]
+        return [left for left in found if left not in self.told]
+
+    def _find_processes(self) -> Iterator[str]:
+        children = psutil.Process().children(recursive=True)
+        strangers = [p for p in psutil.process_iter() if self.is_ours(p)]
+        for process in {*children, *strangers}:
+            with suppress(psutil.NoSuchProcess):
+                command = " ".join(process.cmdline()) or process.name()
+                if not any(helper in command for helper in _HELPERS):
+                    yield f"process {process.pid}: {command}"
+
+    def is_ours(self, process: psutil.Process) -> bool:
+        """Whether tests have started it: nginx writes over its environment, but not over its
+        working directory."""
+        with suppress(psutil.Error, OSError):
+            if process.pid != os.getpid():
+                is_marked = process.environ().get("TMPDIR") == str(self.temporary)
+                return is_marked or Path(process.cwd()).is_relative_to(self.base)
+        return False
+
+    def _find_files(self) -> Iterator[str]:
+        stacks = [
+            Stack(state.parent, Path()) for state in self.base.rglob("stack.json")
+        ]
+        for path in (
+            *self.temporary.iterdir(),
+            *(stack.metrics for stack in stacks if stack.metrics.exists()),
+            *(set(ROOT.glob("run/*")) - self.run),
+        ):
+            if not path.name.startswith(_CACHES):
+                yield f"file {path}"
+
+
+def _find_ports() -> Iterator[str]:
+    """Those on which this process still listens; another one's end with it."""
+    for connection in psutil.Process().net_connections("inet"):
+        if connection.status == psutil.CONN_LISTEN:
+            yield f"port {connection.laddr.port}"
+
+
+def name_room(item: pytest.Item) -> str:
+    """The folder below `tests/` that a test is in, or `tests` itself."""
+    folders = item.path.relative_to(item.config.rootpath).parent.parts
+    return "/".join(folders[:2])
+
+
+_TRACES = pytest.StashKey[Traces]()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def traces(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Traces]:
+    """Set for the whole run, and for all that it starts."""
+    found = Traces.begin(tmp_path_factory.getbasetemp())
+    pytestconfig.stash[_TRACES] = found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(found.temporary))
+        patch.setattr(tempfile, "tempdir", None)
+        yield found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Iterator[None]:
+    """Fails the last test of a room where the room has left something."""
+    yield
+    traces = item.config.stash.get(_TRACES, None)
+    room = name_room(item)
+    if traces and (nextitem is None or name_room(nextitem) != room):
+        give_up_at = time.monotonic() + PATIENCE_S
+        while (left := traces.find()) and time.monotonic() < give_up_at:
+            time.sleep(0.1)
+        if left:
+            traces.told.update(left)
+            pytest.fail("\n".join([f"{room} has left behind:", *left]), pytrace=False)

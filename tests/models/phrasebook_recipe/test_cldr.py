@@ -1,0 +1,69 @@
+"""Values and names as CLDR writes them, in all languages."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from models.phrasebook_recipe import cldr
+from models.phrasebook_recipe.items import LANGUAGES, clean
+
+ENGLISH = {
+    "dates": r"([A-Z][a-z]+, )?([A-Z][a-z]+)( \d{1,2})?(,? (19|20)\d\d)?",
+    "times": r"\d{1,2}:\d\d [AP]M",
+    "relative times": r"in \d+ \w+|\d+ \w+ ago",
+    "units": r"[\d.]+ [a-zA-Z° ]+",
+    "prices": r"(US\$|\$|€|£|¥|₩|CN¥|₹|R\$|RUB\s?)[\d,]+(\.\d\d)?",
+    "numbers": r"[\d,]+(\.\d+)?",
+    "percents": r"\d+%",
+}
+
+
+@pytest.mark.parametrize("category", cldr.DRAWS)
+def test_a_value_is_written_in_every_language(category: str):
+    rng = random.Random(1)
+    for _ in range(100):
+        item = cldr.DRAWS[category](rng)
+        assert (item.category, bool(item.key)) == (category, True)
+        assert re.fullmatch(ENGLISH[category], item.text("en")), item.text("en")
+        for language in LANGUAGES:
+            text = item.text(language)
+            assert text == clean(text) != ""
+            assert not re.search(
+                r"(length|mass|volume|temperature|duration)-|[{}]", text
+            ), f"{language}: {text}"
+
+
+@pytest.mark.parametrize("slot", cldr.SLOTS)
+def test_a_slots_value_is_in_every_language(slot: str):
+    value = cldr.SLOTS[slot](random.Random(2))
+    assert set(value) == set(LANGUAGES)
+    assert all(value.values())
+
+
+def test_no_clock_is_singular():
+    """In Spanish, Italian and Portuguese one o'clock takes another article."""
+    rng = random.Random(3)
+    clocks = {cldr.SLOTS["time"](rng)["es"] for _ in range(500)}
+    assert {clock[:2] for clock in clocks} == {f"{hour:02}" for hour in range(24)} - {
+        "01"
+    }
+
+
+def test_names_are_in_every_language_and_no_two_alike():
+    names = cldr.names()
+    assert [len(names[kind]) for kind in ("weekdays", "months")] == [7, 12]
+    for kind, items in names.items():
+        for language in LANGUAGES:
+            texts = [item.text(language) for item in items]
+            assert all(texts)
+            assert len(set(texts)) == len(texts), (kind, language)
+    monday, january = names["weekdays"][0], names["months"][0]
+    assert [monday.text(lang) for lang in ("en", "ko", "ru")] == [
+        *("Monday", "월요일", "понедельник")
+    ]
+    assert [january.text(lang) for lang in ("de", "zh", "ja")] == [
+        *("Januar", "一月", "1月")
+    ]

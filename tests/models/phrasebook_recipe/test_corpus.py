@@ -1,0 +1,77 @@
+"""What training sees and what it never sees, and how people type."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import MIX, Corpus, vary
+from models.phrasebook_recipe.items import LANGUAGES
+from tests.models.phrasebook_recipe.conftest import Write, say
+
+
+def draw_many(corpus: Corpus, count: int):
+    rng = random.Random(5)
+    return [corpus.draw(rng) for _ in range(count)]
+
+
+def test_training_never_draws_what_is_held_out(corpus: Corpus):
+    (phrase,) = (p for p in corpus.phrases if "thing" in p.slots)
+    fillings = list(phrase.all_items(random.Random(0), most=40))
+    held_out = {item.text("en") for item in fillings if item.is_held_out}
+    trained = {item.text("en") for item in fillings} - held_out
+    assert held_out
+    drawn = {pair.target for pair in draw_many(corpus, 6000)}
+    judged = {pair.target for pair in corpus.held_out(1500)}
+    assert drawn & held_out == set()
+    assert judged & trained == set()
+    assert drawn & trained
+    assert judged & held_out
+
+
+def test_held_out_pairs_are_the_same_for_the_same_seed(corpus: Corpus):
+    assert corpus.held_out(30) == corpus.held_out(30) != corpus.held_out(30, seed=2)
+
+
+def test_a_mix_of_every_kind_and_direction_is_drawn(corpus: Corpus):
+    pairs = draw_many(corpus, 6000)
+    categories = {pair.category for pair in pairs}
+    assert categories >= {"phrases/shop", "phrases/words", "masks", "dates", "months"}
+    assert sum(MIX.values()) == pytest.approx(1)
+    directions = {(pair.source_language, pair.target_language) for pair in pairs}
+    assert len(directions) == len(LANGUAGES) * (len(LANGUAGES) - 1)
+
+
+def test_nobody_is_asked_for_what_a_text_means_twice(write: Write):
+    morning = say("Good morning.") | {"fr": "Hello! fr"}
+    wanted = [say("Hello!"), morning, say("I want {thing}.")]
+    corpus = Corpus(phrasebook.load(write(wanted)))
+    sources = {
+        pair.source_language
+        for pair in (*draw_many(corpus, 3000), *corpus.finite())
+        if pair.target == "Good morning. ko"
+    }
+    assert sources == set(LANGUAGES) - {"fr", "ko"}
+
+
+def test_what_is_finite_is_listed_in_every_direction(corpus: Corpus):
+    corpus.names = {"weekdays": corpus.names["weekdays"]}
+    finite = corpus.finite()
+    items = sum(not phrase.slots for phrase in corpus.phrases) + 7
+    assert len(finite) == len(set(finite)) == items * 14 * 13
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        (
+            "¿Está Abierto?",
+            {"¿Está Abierto?", "Está Abierto", "está Abierto", "está abierto"},
+        ),
+        ("Two Teas", {"Two Teas", "Two Teas.", "Two Teas!", "two Teas", "two teas"}),
+    ],
+)
+def test_people_leave_out_marks_and_capitals(text: str, typed: set[str]):
+    assert {vary(text, random.Random(seed)) for seed in range(200)} == typed

@@ -1,0 +1,73 @@
+"""What is counted as right, and the score from which an answer is believed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+
+from handlers.engine.translation.m2m100 import Sentence, Translation
+from models.phrasebook_recipe import card, evaluation
+from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.evaluation import Report
+from models.phrasebook_recipe.items import LANGUAGES
+from tests.handlers.fakes import FakeEngine
+
+ITEMS = 200
+SURE, UNSURE = -0.1, -5.0
+
+
+class KnowingEngine(FakeEngine):
+    """Knows the pairs of a corpus, but not into one language."""
+
+    def __init__(self, corpus: Corpus, ignorant_of: str) -> None:
+        super().__init__()
+        self._known = {
+            (pair.source, pair.source_language, pair.target_language): pair.target
+            for pair in (*corpus.held_out(ITEMS), *corpus.finite())
+            if pair.target_language != ignorant_of
+        }
+
+    def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
+        answers = [self._known.get((s.text, s.source, s.target)) for s in sentences]
+        return [
+            Translation("no idea", UNSURE) if text is None else Translation(text, SURE)
+            for text in answers
+        ]
+
+
+@pytest.fixture
+def report(corpus: Corpus) -> Report:
+    """Of an engine that knows no Vietnamese."""
+    corpus.names = {"weekdays": corpus.names["weekdays"]}
+    return evaluation.evaluate(KnowingEngine(corpus, "vi"), corpus, ITEMS)
+
+
+def test_a_language_that_is_not_known_is_seen(report: Report):
+    wrong = {lang: share for lang, share in report.by_language.items() if share < 1}
+    assert wrong == {"vi": 0}
+    assert 0.8 < report.overall < 1
+    assert 0.8 < report.names < 1
+    assert set(report.by_category) >= {"phrases/shop", "dates", "numbers"}
+
+
+def test_what_is_right_is_believed_and_what_is_outside_is_not(report: Report):
+    assert report.min_score == SURE
+    assert report.outside_warned == 1
+
+
+def test_spaces_and_invisible_marks_are_no_mistake(corpus: Corpus):
+    engine = FakeEngine(says={"5 km": "5\u202fkm\u200e", "6 km": "6km"})
+    pairs = [Pair("units", "en", "ar", text, text) for text in ("5 km", "6 km")]
+    assert [j.is_right for j in evaluation.judge(engine, pairs)] == [True, False]
+
+
+def test_the_card_has_the_figures(report: Report):
+    known = dataclasses.replace(report, overall=0.9876, min_score=-0.123)
+    facts = {"phrases": 77, "parameters": 8.4, "megabytes": 16.9, "minutes": 130.4}
+    text = card.write_card(known, {**facts, "steps": 12345, "machine": "a machine"})
+    for said in ("98.8%", "-0.123", "77 sentences", "8.4 M", "12,345 steps"):
+        assert said in text.replace("\n", " ")
+    assert f"| into | {' | '.join(sorted(LANGUAGES))} |" in text
+    assert "| phrases/shop | " in text

@@ -1,0 +1,131 @@
+"""Phrases files: what they become when slots are filled, and which are refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.items import LANGUAGES, Item
+from models.phrasebook_recipe.phrasebook import MASKS, PhrasebookError
+from tests.models.phrasebook_recipe.conftest import THINGS, Entry, Write, say
+
+
+def test_a_phrase_without_a_slot_is_one_item_that_is_always_trained_on(write: Write):
+    phrase, *_ = phrasebook.load(write([say("Hello!")]))
+    (item,) = phrase.all_items(random.Random(0), most=5)
+    assert (item.category, item.key) == ("phrases/shop", None)
+    assert [item.text(language) for language in LANGUAGES] == list(
+        say("Hello!").values()
+    )
+
+
+def test_a_slot_takes_its_value_in_each_language_and_wording(write: Write):
+    entry = say("I want {thing}.") | {"de": ["Ich will {thing}.", "{thing}, bitte."]}
+    phrase, *_ = phrasebook.load(write([entry]))
+    item = phrase.fill({"thing": say("tea")})
+    assert item.text("ko") == "I want tea ko. ko"
+    assert item.wordings("de") == ("Ich will tea de.", "tea de, bitte.")
+    assert item.key == "I want {thing}. en|tea en"
+
+
+def test_at_most_as_many_fillings_are_made_as_are_wanted(write: Write):
+    phrase, *_ = phrasebook.load(write([say("{name} wants {thing} on {date}.")]))
+    items = list(phrase.all_items(random.Random(0), most=7))
+    assert len({item.text("en") for item in items}) == 7
+
+
+def test_a_masked_phrase_has_placeholders_alike_in_all_languages(write: Write):
+    phrase, *_ = phrasebook.load(write([say("I want {thing}.")]))
+    rng = random.Random(0)
+    items = phrase.all_items(random.Random(0), most=40)
+    held_out = {item.text("fr") for item in items if item.is_held_out}
+    seen = set()
+    for _ in range(40):
+        item = phrase.draw_masked(rng)
+        assert item.category == MASKS
+        assert item.text("fr").replace("{0}", "").replace("{1}", "") not in held_out
+        forms = {
+            "hidden" if item.text(lang) == f"I want {{0}}. {lang}" else "marked"
+            for lang in LANGUAGES
+        }
+        if forms == {"marked"}:
+            assert item.text("fr").startswith("I want {0}thing")
+            assert item.text("fr").endswith(" fr{1}. fr")
+        assert len(forms) == 1
+        seen |= forms
+    assert seen == {"hidden", "marked"}
+
+
+def test_where_a_text_has_a_meaning_already_the_earlier_phrase_keeps_it(write: Write):
+    hello, morning = say("Hello!"), say("Good morning.")
+    morning["fr"] = "HELLO! fr."
+    first, second, *_ = phrasebook.load(write([hello, morning]))
+    assert first.ambiguous_in == frozenset()
+    assert second.ambiguous_in == {"fr"}
+
+
+def test_every_value_is_a_phrase_and_stands_in_sentences_on_words(write: Write):
+    loaded = phrasebook.load(write([say("I want {thing}.")]))
+    _, *words, about = loaded
+    assert len(words) == len(about.values["word"]) == len(THINGS)
+    assert {word.domain for word in loaded[1:]} == {phrasebook.WORDS}
+    assert words[0].fill({}).text("it") == "thing0 it"
+
+
+def test_a_word_that_means_something_else_already_is_in_no_sentence(write: Write):
+    things = [say("tea"), say("milk") | {"es": "tea es"}]
+    *_, about = phrasebook.load(write([say("I want {thing}.")], things=things))
+    assert [value["en"] for value in about.values["word"]] == ["tea en"]
+
+
+def without(entry: Entry, language: str) -> Entry:
+    return {key: text for key, text in entry.items() if key != language}
+
+
+@pytest.mark.parametrize(
+    ("phrase", "things", "said"),
+    [
+        pytest.param(
+            without(say("Hello"), "vi"),
+            THINGS,
+            r"shop.yaml: \('Hello en',\): missing or unknown: \['vi'\]",
+            id="a language is missing",
+        ),
+        pytest.param(
+            say("Hello") | {"tlh": "nuqneH"}, THINGS, r"\['tlh'\]", id="one too many"
+        ),
+        pytest.param(
+            say("I want {thing}") | {"hi": "I want"},
+            THINGS,
+            "hi has other slots than en",
+            id="a slot is missing in one language",
+        ),
+        pytest.param(say("{nobody}"), THINGS, "no slot 'nobody'", id="no such slot"),
+        pytest.param(
+            say("I want {thing}"),
+            [without(say("tea"), "ar")],
+            "slot thing: 'tea en' is not in all 14 languages",
+            id="a value is missing in one language",
+        ),
+    ],
+)
+def test_what_breaks_the_format_is_named(
+    write: Write, phrase: Entry, things: list[Entry], said: str
+):
+    with pytest.raises(PhrasebookError, match=said):
+        phrasebook.load(write([phrase], things=things))
+
+
+def test_one_key_in_ten_is_held_out_and_always_the_same():
+    def make(key: str | None, category: str = "numbers") -> Item:
+        render: Callable[[str], tuple[str, ...]] = lambda _: ("text",)  # noqa: E731
+        return Item(category, key, render)
+
+    held_out = [number for number in range(2000) if make(f"{number}").is_held_out]
+    assert 150 < len(held_out) < 250
+    assert all(make(f"{number}").is_held_out for number in held_out)
+    assert not all(make(f"{number}", "prices").is_held_out for number in held_out)
+    assert not make(None).is_held_out

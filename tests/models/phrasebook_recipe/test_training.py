@@ -1,0 +1,119 @@
+"""Batches, the learning rate and the loss of the phrasebook's training, and what a stopped
+one remembers.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from models.phrasebook_recipe import tokenizer
+from models.phrasebook_recipe.corpus import Corpus
+from models.phrasebook_recipe.phrasebook import MODEL
+from models.phrasebook_recipe.tokenizer import Vocabulary
+from models.phrasebook_recipe.training import Recipe, Trainer, make_progress
+
+pytestmark = pytest.mark.slow
+
+TOKENS = 128
+
+
+@pytest.fixture
+def trainer(corpus: Corpus, tmp_path: Path) -> Trainer:
+    """One that has learnt nothing yet."""
+    recipe = Recipe(minutes=0, tokens_per_batch=TOKENS, warmup_steps=4)
+    return Trainer(corpus, Vocabulary(MODEL), recipe, tmp_path)
+
+
+def test_the_vocabulary_numbers_tokens_as_the_model_does():
+    vocabulary = Vocabulary(MODEL)
+    ids = vocabulary.encode("Good morning ☃", "fr")
+    assert ids[0] == vocabulary.languages["fr"] >= len(vocabulary.ids)
+    assert ids[-1] == vocabulary.eos == vocabulary.ids["</s>"]
+    assert vocabulary.unk in ids
+    assert vocabulary.ids["<pad>"] == vocabulary.pad
+    assert max(vocabulary.languages.values()) < vocabulary.size
+
+
+def test_a_tokenizer_knows_every_character_of_its_corpus(
+    corpus: Corpus, tmp_path: Path
+):
+    corpus.names = {}
+    tokenizer.train(corpus, tmp_path, lines=0)
+    vocabulary = Vocabulary(tmp_path)
+    assert {path.name for path in tmp_path.glob("*[!l]")} >= {"vocab.json"}
+    for pair in corpus.finite():
+        assert vocabulary.unk not in vocabulary.encode(
+            pair.source, pair.source_language
+        )
+
+
+def test_batches_are_full_padded_and_hold_no_more_than_they_may(trainer: Trainer):
+    batches = trainer._batches(random.Random(0))
+    pad, eos = trainer.vocabulary.pad, trainer.vocabulary.eos
+    sizes = []
+    for _ in range(50):
+        source, labels = next(batches)
+        assert len(source) == len(labels)
+        assert labels.numel() <= TOKENS
+        sizes.append(labels.numel())
+        for row in labels.tolist():
+            text = [token for token in row if token != pad]
+            assert row == text + [pad] * (len(row) - len(text))
+            assert text[-1] == eos
+    assert sum(sizes) > 0.8 * 50 * TOKENS
+
+
+def test_the_learning_rate_rises_stays_and_falls_to_nothing(trainer: Trainer):
+    rates = []
+    for trainer.step, done in ((0, 0.0), (1, 0.0), (3, 0.1), (9, 0.7), (9, 0.85)):
+        rates.append(trainer._learning_rate(done))
+    highest = trainer.recipe.learning_rate
+    assert rates == pytest.approx([highest * x for x in (0.25, 0.5, 1, 1, 0.5)])
+    assert trainer._learning_rate(1.0) == 0
+
+
+def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(trainer: Trainer):
+    labels = torch.tensor([5, 700, 5, 9000])
+    weight = trainer.model.lm_head.weight
+    states = torch.randn(4, weight.shape[1])
+    exact = trainer._measure_loss(states, labels, is_exact=True)
+    smoothing = trainer.recipe.label_smoothing
+    whole = cross_entropy(states @ weight.T, labels, label_smoothing=smoothing)
+    assert exact.item() == pytest.approx(whole.item(), rel=1e-4)
+    sampled = trainer._measure_loss(states, labels, is_exact=False)
+    assert sampled.item() == pytest.approx(exact.item(), rel=0.1)
+
+
+def test_the_same_batch_again_is_less_of_a_surprise(trainer: Trainer):
+    batch = next(trainer._batches(random.Random(0)))
+    first, _, last = (trainer._train_on(batch, 0.0) for _ in range(3))
+    assert last < first
+    assert trainer.step == 3
+
+
+def test_a_stopped_training_remembers_what_it_has_learnt(
+    trainer: Trainer, tmp_path: Path
+):
+    trainer._train_on(next(trainer._batches(random.Random(0))), 0.0)
+    trainer.elapsed_s = 60.0
+    with make_progress() as progress:
+        trainer.run(progress)
+    again = Trainer(trainer.corpus, trainer.vocabulary, trainer.recipe, tmp_path)
+    assert (again.step, again.elapsed_s) == (1, 60.0)
+    for name, expected in trainer.model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], expected), name
+
+
+def test_what_is_exported_can_be_begun_with(trainer: Trainer, tmp_path: Path):
+    expected = trainer.model.lm_head.weight.detach().clone()
+    trainer.export(tmp_path / "out")
+    trainer.model.float()
+    with torch.no_grad():
+        trainer.model.lm_head.weight.zero_()
+    trainer.load_weights(tmp_path / "out")
+    assert torch.allclose(trainer.model.lm_head.weight, expected, atol=1e-3)

@@ -1,0 +1,69 @@
+"""What the shapes' card is written from, and the commands that draw and judge."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from models.shapes_recipe import evaluation
+from models.shapes_recipe.__main__ import app
+from models.shapes_recipe.card import Facts, write_card
+from models.shapes_recipe.evaluation import FRAME_SIZES, Judgement, Report
+from models.shapes_recipe.learners import SHAPES
+from models.shapes_recipe.samples import Task, held_out
+
+
+def judge(held_out: float, **by_label: float) -> Judgement:
+    return Judgement(held_out, dict.fromkeys(FRAME_SIZES, 0.75), by_label)
+
+
+def test_the_card_has_the_figures_of_every_task():
+    report = Report(
+        2000, judge(0.912, all=0.81, clear=0.99), judge(0.987), judge(0.93, ring=0.5)
+    )
+    facts = [
+        Facts(60, 12500, 32, 1_234_000, 2.5, note="Begun twice."),
+        *[Facts(5, 400, 64, 99_000, 0.2)] * 2,
+    ]
+    text = write_card(report, facts, "two cores")
+    assert "| captioning | exact match | 91.2% | 75.0% | 75.0% |" in text
+    assert "| Parameters | 1.23 M | 0.10 M | 0.10 M |" in text
+    assert "| Training, batches | 12,500 of 32 | 400 of 64 | 400 of 64 |" in text
+    assert "over the labels: ring 50.0%." in text
+    assert "Begun twice." in text
+    assert "{" not in text
+
+
+@pytest.mark.parametrize("is_clip", [False, True], ids=["pictures", "a clip"])
+def test_what_is_drawn_can_be_looked_at(tmp_path: Path, is_clip: bool):
+    options = ["--out", str(tmp_path / "drawn"), "--count", "3"]
+    command = ["draw", "detection", *options, *(["--clip"] if is_clip else [])]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    drawn = [np.array(Image.open(p)) for p in sorted((tmp_path / "drawn").iterdir())]
+    assert len(drawn) == 3
+    if is_clip:
+        assert {frame.shape for frame in drawn} == {(270, 480, 3)}
+    else:
+        for frame, sample in zip(drawn, held_out(Task.DETECTION, 3), strict=True):
+            np.testing.assert_array_equal(frame, sample.picture)
+
+
+@pytest.mark.slow
+def test_the_models_that_ship_are_judged_and_their_card_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(evaluation, "_SIZED_ITEMS", 2)
+    monkeypatch.setattr(evaluation, "_CLIP_FRAMES", 5)
+    out = shutil.copytree(SHAPES, tmp_path / "shapes")
+    done = CliRunner().invoke(app, ["evaluate", "--out", str(out), "--items", "8"])
+    assert done.exit_code == 0, done.output
+    assert "boxes (AP50)" in done.output
+    card = (out / "README.md").read_text("utf-8")
+    steps = json.loads((out / "captioning/training.json").read_text())["steps"]
+    assert f"| Training, batches | {steps:,} of " in card

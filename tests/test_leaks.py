@@ -1,0 +1,109 @@
+"""The look for leaks sees what is left behind, and the run fails."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deploy.stack import ROOT, Stack
+from tests.leaks import Traces
+
+WAIT = "import sys; print(flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Traces:
+    """A run of its own, with nothing in it."""
+    return Traces.begin(tmp_path)
+
+
+def find(traces: Traces, kind: str) -> list[str]:
+    return [left for left in traces.find() if left.startswith(kind)]
+
+
+def test_nothing_is_found_where_nothing_is(here: Traces):
+    assert here.find() == []
+
+
+@pytest.mark.parametrize("place", ["child", "temporary", "working directory"])
+def test_a_process_is_found_wherever_it_belongs(here: Traces, place: str):
+    """Its parent may have ended, and nginx writes over its environment."""
+    marks = {"TMPDIR": str(here.temporary)} if place == "temporary" else {}
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAIT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=here.base if place == "working directory" else ROOT,
+        env=os.environ | marks,
+    )
+    with process:
+        assert process.stdout
+        process.stdout.readline()
+        one = psutil.Process(process.pid)
+        assert place == "child" or here.is_ours(one)
+        (found,) = here.find()
+        assert found.startswith(f"process {process.pid}: ")
+        process.communicate()
+    assert here.find() == []
+
+
+def test_a_port_is_found_on_which_somebody_listens(here: Traces):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        assert find(here, "port") == [f"port {listening.getsockname()[1]}"]
+    assert find(here, "port") == []
+
+
+def test_files_are_found_and_caches_of_libraries_are_not(here: Traces):
+    for name in ("forgotten", "torchinductor_me"):
+        (here.temporary / name).mkdir()
+    assert here.find() == [f"file {here.temporary / 'forgotten'}"]
+
+
+def test_the_counters_of_a_stack_that_is_not_running_are_found(here: Traces):
+    run = here.base / "run"
+    run.mkdir()
+    (run / "stack.json").touch()
+    stack = Stack(run, Path())
+    stack.metrics.mkdir()
+    try:
+        assert here.find() == [f"file {stack.metrics}"]
+    finally:
+        stack.metrics.rmdir()
+
+
+LEAKING = """
+import socket
+import tempfile
+
+def test_one():
+    global kept
+    kept = socket.create_server(("127.0.0.1", 0))
+    open(tempfile.gettempdir() + "/forgotten", "w").close()
+"""
+
+
+@pytest.mark.parametrize("is_leaking", [True, False], ids=["leaks", "is tidy"])
+def test_the_last_test_of_a_room_fails_where_it_leaks(tmp_path: Path, is_leaking: bool):
+    for room in ("first", "second"):
+        (tmp_path / f"tests/{room}").mkdir(parents=True)
+        tidy = "def test_one():\n    pass\n"
+        text = LEAKING if is_leaking and room == "first" else tidy
+        (tmp_path / f"tests/{room}/test_{room}.py").write_text(text)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.leaks", str(tmp_path)]
+        + ["--basetemp", str(tmp_path / "base")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == int(is_leaking), done.stdout
+    assert ("tests/first has left behind:" in done.stdout) == is_leaking
+    assert ("/forgotten" in done.stdout) == is_leaking
+    assert ("port " in done.stdout) == is_leaking
