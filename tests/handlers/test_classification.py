@@ -52,7 +52,10 @@ def test_a_number_of_labels_that_is_none_costs_its_own_row(
         422,
         "urn:babelgate:invalid-request",
     )
-    assert refused.content["detail"] == "top_k: expected a whole number from 1 to 100"
+    assert (
+        refused.content["detail"]
+        == "top_k: found '0', expected a whole number from 1 to 100"
+    )
 
 
 def test_an_array_of_several_frames_is_refused(handler: ClassificationHandler):

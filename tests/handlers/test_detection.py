@@ -61,7 +61,10 @@ def test_a_threshold_that_is_none_costs_its_own_row(handler: DetectionHandler):
         422,
         "urn:babelgate:invalid-request",
     )
-    assert refused.content["detail"] == "threshold: expected a number from 0 to 1"
+    assert (
+        refused.content["detail"]
+        == "threshold: found 'nan', expected a number from 0 to 1"
+    )
 
 
 def test_an_image_on_its_side_has_the_boxes_of_the_upright_one(

@@ -103,11 +103,17 @@ def test_a_model_that_loses_every_mask_loses_nothing(parts):
     assert found.renderings[0].text == text
 
 
-def test_a_text_without_marks_is_one_row():
+def test_a_text_without_placeholders_is_one_row():
     model = Model()
     translate(model, "Good morning")
     assert model.rows == [
-        {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}
+        {
+            "src_lang": "en",
+            "src_text": "Good morning",
+            "tgt_lang": "ko",
+            "beam_size": 2,
+            "alternatives": 0,
+        }
     ]
 
 
