@@ -77,7 +77,7 @@ def test_every_task_is_listed_and_ready(vision: Stack):
     assert requests.get(f"{vision.url}/readyz", timeout=TIMEOUT_S).ok
 
 
-def test_a_picture_gets_its_caption_in_every_form(vision: Stack, samples: list[Sample]):
+def test_an_image_gets_its_caption_in_every_form(vision: Stack, samples: list[Sample]):
     picture = samples[0].picture
     parts = [
         ("image", ("one.png", write_image(picture))),
@@ -157,7 +157,7 @@ def test_labels_are_right_and_as_many_as_were_asked_for(vision: Stack):
     assert sum(right) >= 0.95 * len(pictures)
 
 
-def test_objects_are_found_in_pictures_of_many_sizes_at_once(vision: Stack):
+def test_objects_are_found_in_images_of_many_sizes_at_once(vision: Stack):
     pictures = draw(Task.DETECTION, 40)
     assert len({sample.picture.shape for sample in pictures}) > 20
 
@@ -209,7 +209,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("route", ["/caption", "/classify", "/detect-objects"])
-def test_bad_pictures_are_refused_and_harm_no_other(
+def test_bad_images_are_refused_and_harm_no_other(
     vision: Stack, samples: list[Sample], route: str
 ):
     good = write_image(samples[0].picture)

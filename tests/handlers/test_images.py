@@ -34,14 +34,14 @@ from tests.random_vision import draw_frames
     ],
     ids=["GIF", "nothing", "JSON", "text", "floats", "too large", "damaged"],
 )
-def test_what_is_no_picture_is_refused(body: object, status: int, slug: str, says: str):
+def test_what_is_no_image_is_refused(body: object, status: int, slug: str, says: str):
     with pytest.raises(TaskError) as refusal:
         read_frames(Row(body), 64)
     assert (refusal.value.status, refusal.value.slug) == (status, slug)
     assert says in refusal.value.detail
 
 
-def test_where_one_picture_is_wanted_several_are_refused():
+def test_where_one_image_is_wanted_several_are_refused():
     frames = np.stack(draw_frames(2, height=8, width=8))
     (frame,) = read_frames(Row(write_npy(frames[0])), 64)
     assert np.array_equal(frame, frames[0])

@@ -51,7 +51,9 @@ def test_any_text_comes_back_byte_for_byte(text, is_protected):
         ("5 km", []),
     ],
 )
-def test_marks_are_hidden_inside_a_sentence_and_left_out_at_its_edge(text, expected):
+def test_placeholders_are_hidden_inside_a_sentence_and_left_out_at_its_edge(
+    text, expected
+):
     document = read_text(text, "en", is_protected=True)
     assert prepared(document) == expected
     assert identity(document) == text

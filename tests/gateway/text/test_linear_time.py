@@ -93,7 +93,7 @@ def test_identification_looks_at_a_part_of_a_text(unit):
         ),
     ],
 )
-def test_a_sentence_with_marks_is_cut_in_linear_time(work):
+def test_a_sentence_with_placeholders_is_cut_in_linear_time(work):
     (sentence,) = read_text("a b", "en", is_protected=True).sentences
 
     def cut(size: int) -> None:
@@ -106,14 +106,14 @@ def test_a_sentence_with_marks_is_cut_in_linear_time(work):
 
 
 @pytest.mark.parametrize("unit", ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"])
-def test_masks_are_taken_off_in_linear_time(unit):
+def test_placeholders_are_taken_off_in_linear_time(unit):
     placeholders = find_protected("Hi {name}")
     assert_linear(
         lambda size: restore(unit * (size // len(unit)), placeholders, HTML.write)
     )
 
 
-def test_masks_are_put_on_in_linear_time():
+def test_placeholders_are_put_on_in_linear_time():
     def put_on(size: int) -> str:
         text = "a{b} " * (size // 5)
         return substitute(text, find_protected(text))

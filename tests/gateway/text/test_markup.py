@@ -149,7 +149,7 @@ def test_text_is_told_from_markup(source, texts):
         ("An <img src=x> image<wbr>", ["<img src=x>", "<wbr>"]),
     ],
 )
-def test_inline_elements_are_marks_in_their_sentence(source, shown):
+def test_inline_elements_are_placeholders_in_their_sentence(source, shown):
     (run,) = parse(source)
     assert [p.shown for p in run.placeholders] == shown
 

@@ -58,7 +58,7 @@ def test_letters_without_spaces_are_no_part_of_what_they_touch(kept):
 
 
 @given(st.text())
-def test_marks_are_in_order_and_show_their_own_characters(text):
+def test_placeholders_are_in_order_and_show_their_own_characters(text):
     end = 0
     for placeholder in find_protected(text):
         assert end <= placeholder.start < placeholder.end
@@ -67,7 +67,7 @@ def test_marks_are_in_order_and_show_their_own_characters(text):
 
 
 @given(st.text())
-def test_a_model_that_copies_masks_loses_nothing(text):
+def test_a_model_that_copies_placeholders_loses_nothing(text):
     placeholders = find_protected(text)
     assert restore(substitute(text, placeholders), placeholders, str) in (text, None)
     assert fill(text, placeholders, [p.shown for p in placeholders]) == text
@@ -98,5 +98,5 @@ def test_placeholders_may_change_places():
     assert restore("{1} - {0}", placeholders, str) == "{b} - {a}"
 
 
-def test_without_marks_braces_are_text():
+def test_without_placeholders_braces_are_text():
     assert restore("{0}", [], str) == "{0}"

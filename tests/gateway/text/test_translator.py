@@ -210,7 +210,7 @@ def test_what_a_request_is_divided_into_is_bounded():
         translate(forget, text, max_rows=8)
 
 
-def test_a_sentence_with_more_marks_than_a_model_keeps_is_taken_apart_at_once():
+def test_a_sentence_with_more_placeholders_than_a_model_keeps_is_taken_apart_at_once():
     model = Model()
     (found,) = translate(model, "word {a} " * 101)
     assert found.renderings[0].text == "word {a} " * 101

@@ -127,7 +127,7 @@ SHADES = np.array([[0, 255, 256, 65535]], np.uint16).repeat(4, axis=0)
         *("grey and opaque", "half transparent"),
     ],
 )
-def test_every_kind_of_picture_becomes_rgb(image: Image.Image, expected: Image.Image):
+def test_every_kind_of_image_becomes_rgb(image: Image.Image, expected: Image.Image):
     (frame,) = read(write_image(image))
     assert np.array_equal(frame, np.asarray(expected.convert("RGB")))
 
@@ -145,7 +145,7 @@ def test_four_inks_become_three_colours():
 
 
 @pytest.mark.parametrize("format", ["PNG", "WEBP", "JPEG"])
-def test_a_picture_is_turned_upright(format: str):
+def test_an_image_is_turned_upright(format: str):
     options: dict[str, Any] = {"lossless": True} if format == "WEBP" else {}
     sent = np.rot90(FRAME, 1)  # 6 says: turn it to the right
     (frame,) = read(write_image(sent, format, exif=make_exif(6), **options))
@@ -161,7 +161,7 @@ def test_an_orientation_that_is_none_turns_nothing(orientation: int):
 
 
 @pytest.mark.parametrize("format", ["PNG", "WEBP"])
-def test_of_a_moving_picture_the_first_frame_is_taken(format: str):
+def test_of_a_moving_image_the_first_frame_is_taken(format: str):
     others = [Image.new("RGB", PICTURE.size, "red")]
     data = write_image(
         PICTURE, format, save_all=True, append_images=others, lossless=True

@@ -79,7 +79,7 @@ def test_objects_are_the_same_alone_and_in_a_batch(directory: Path):
         check_alike(found, alone, score=1e-5, pixels=0.01)
 
 
-def test_boxes_are_in_pixels_of_the_picture_as_it_came(rt_detr: Path):
+def test_boxes_are_in_pixels_of_the_image_as_it_came(rt_detr: Path):
     """The model sees the same of a plain image and of one twice as large."""
     engine = DetectionEngine(rt_detr)
     small, large = (np.full((s, 2 * s, 3), (9, 99, 200), np.uint8) for s in (64, 128))
@@ -91,7 +91,7 @@ def test_boxes_are_in_pixels_of_the_picture_as_it_came(rt_detr: Path):
         assert astuple(thing.box) == pytest.approx(twice, abs=0.01)
 
 
-def test_no_box_leaves_its_picture(directory: Path):
+def test_no_box_leaves_its_image(directory: Path):
     engine = DetectionEngine(directory)
     for frame, found in zip(FRAMES, detect(engine, FRAMES, 0.0), strict=True):
         height, width, _ = frame.shape
@@ -101,7 +101,7 @@ def test_no_box_leaves_its_picture(directory: Path):
             assert 0 <= box.top <= box.bottom <= height
 
 
-def test_the_threshold_is_each_pictures_own(directory: Path):
+def test_the_threshold_is_each_images_own(directory: Path):
     engine = DetectionEngine(directory)
     (all_of_it,) = detect(engine, FRAMES[:1], 0.0)
     scores = [thing.score for thing in all_of_it]

@@ -128,7 +128,7 @@ def test_a_large_frame_is_kept_small_and_its_size_is_remembered(rt_detr: Path):
     assert (image.height, image.width) == (500, 400)
 
 
-def test_pictures_of_one_size_go_to_the_model_together(detr: Path):
+def test_images_of_one_size_go_to_the_model_together(detr: Path):
     preprocessor = make(detr)
     sizes = [(48, 60), (60, 48), (96, 120)]
     frames = [f for h, w in sizes for f in draw_frames(1, height=h, width=w)]
