@@ -21,11 +21,11 @@ from rich.progress import (
 from benchmarks import plots, report
 from benchmarks.instruments import passes
 from benchmarks.instruments.passes import Measurement, Plan, Skipped
+from benchmarks.instruments.workload import Task as AnyTask
 from benchmarks.plots import Chart
 from benchmarks.report import Table
 from deploy.stack import ROOT, StackError
 from torchserve_backend import checkpoint
-from torchserve_backend.map import Task as AnyTask
 
 console = Console(highlight=False)
 

@@ -16,3 +16,5 @@ PATHS = {
     CLASSIFICATION: "/classify",
     DETECTION: "/detect-objects",
 }
+#: The tasks that take uploads of images.
+UPLOADS = tuple(task for task in PATHS if task != TRANSLATION)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 from flask import Flask, Response, g, request
 
 from contract import variables
+from contract.tasks import UPLOADS
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
 from gateway.observation import States
 from gateway.routes import (
-    captioning,
-    classification,
-    detection,
     health,
     identification,
     languages,
@@ -65,8 +64,9 @@ def create_app(
     app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
     app.register_blueprint(identification.make_blueprint(settings, identifier))
     reception = Reception(models, Uploads(admission, settings), telemetry, settings)
-    for task in (captioning, classification, detection):
-        app.register_blueprint(task.make_blueprint(reception))
+    for task in UPLOADS:
+        route = import_module(f"gateway.routes.{task}")
+        app.register_blueprint(route.make_blueprint(reception))
     app.register_blueprint(tasks.make_blueprint(models, backend))
     app.register_blueprint(languages.make_blueprint(models, backend))
     app.register_blueprint(health.make_blueprint(models, backend))

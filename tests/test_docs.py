@@ -28,7 +28,7 @@ from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import PREFIX, Settings, name_variable
 from torchserve_backend import catalog
-from torchserve_backend.map import ENGINES
+from torchserve_backend.sections.translation import ENGINES
 
 ROOT = Path(__file__).parents[1]
 ROOMS = "benchmarks clients deploy docs gateway handlers models nginx tests".split()

@@ -15,16 +15,16 @@ from contract import variables
 from contract.tasks import TRANSLATION
 from torchserve_backend.devices import count_gpus
 from torchserve_backend.map import (
-    CPU,
     SECTIONS,
     VISION,
+    WHOLE_MAP,
     CatalogError,
     Map,
-    Section,
-    Translation,
     check,
     read_file,
 )
+from torchserve_backend.sections import CPU, Vision
+from torchserve_backend.sections.translation import Translation
 
 __all__ = [
     "CPU",
@@ -53,7 +53,7 @@ class Model:
     languages: tuple[str, ...]
     #: The CPU, or GPUs that share its work.
     devices: tuple[str, ...]
-    settings: Section
+    settings: Translation | Vision
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ def load(
     Raises CatalogError where the map is malformed or names a GPU that the host lacks.
     """
     content = read_file(path)
-    found = check(Map, content, str(path))
+    found = check(WHOLE_MAP, content, str(path))
     if "gpus" in found.model_fields_set:
         gpus = found.gpus
     elif gpus is None:

@@ -6,42 +6,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
-    field_validator,
+    create_model,
     model_validator,
 )
 
 from contract.faults import expect
 from contract.languages import LANGUAGES
-from contract.options import ALTERNATIVES, BEAM_SIZE
-from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, TRANSLATION
-
-#: The tasks, as a type for options.
-Task = Literal["translation", "captioning", "classification", "detection"]
-
-CPU = "cpu"
-
-_Float = Literal["auto", "float32", "float16", "bfloat16"]
-#: The engines of translation, each with the precisions that it can be asked for.
-ENGINES = {
-    "ctranslate2": (
-        *("auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16"),
-        *("float16", "bfloat16", "float32"),
-    ),
-    "transformers": get_args(_Float),
-    "echo": ("auto",),
-}
+from contract.tasks import TRANSLATION, UPLOADS
+from torchserve_backend.sections import CountOrNone, Devices, Shape, Vision
+from torchserve_backend.sections.translation import Translation
 
 #: What was expected by a fault of this type; for the others the key's schema says it.
 _OBJECTS = {
@@ -54,160 +37,44 @@ class CatalogError(ValueError):
     """The map cannot be used; the message says where and why."""
 
 
-def _read_devices(value: Any) -> tuple[str, ...]:
-    """The CPU, or GPUs in ascending order, so that the same ones are the same device."""
-    if value == CPU:
-        return (CPU,)
-    numbers = value if isinstance(value, list | tuple) else [value]
-    are_gpus = all(
-        isinstance(number, str) and number.isascii() and number.isdigit()
-        for number in numbers
-    )
-    gpus = sorted(set(map(int, numbers))) if are_gpus else []
-    if not gpus or len(gpus) < len(numbers):
-        raise ValueError(
-            '"cpu", a GPU number such as "0", or a list of different GPU numbers such as '
-            '["0", "1"]'
-        )
-    return tuple(map(str, gpus))
-
-
 def _check_language(code: str) -> str:
     if code not in LANGUAGES:
         raise ValueError(f"a language of M2M100, one of {' '.join(LANGUAGES)}")
     return code
 
 
-_Text = Annotated[
-    str, Field(min_length=1, json_schema_extra={"format": "non-empty string"})
-]
-_Count = Annotated[int, Field(ge=1)]
-_CountOrNone = Annotated[int, Field(ge=0)]
-_Devices = Annotated[tuple[str, ...], BeforeValidator(_read_devices)]
 _Language = Annotated[str, AfterValidator(_check_language)]
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _Section(_Shape):
-    """What every task's section has."""
-
-    #: A directory, or the name of a model on the Hugging Face hub.
-    model: _Text
-    #: Requests that TorchServe joins into one batch at most.
-    batch_size: _Count = 64
-    #: Milliseconds that TorchServe waits for a batch to fill.
-    max_batch_delay: _CountOrNone = 100
-    #: Processes per model and device, each with its own copy of the weights.
-    workers: _Count = 1
-    #: Rows that may wait for a model in the gateway; beyond that, requests get 429.
-    queue_size: _Count = 4096
-    #: Seconds a batch may take before TorchServe restarts the worker.
-    response_timeout: _Count = 60
-
-
-class Translation(_Section):
-    """What all models of the translation section share."""
-
-    model: _Text = "models/phrasebook"
-    #: `transformers` is the reference, `echo` runs no model at all.
-    engine: Literal["ctranslate2", "transformers", "echo"] = "ctranslate2"
-    #: `auto` is float16 on a GPU; on a CPU int8 with CTranslate2, float32 without.
-    compute_type: _Text = "auto"
-    #: A model per target language, or one per device that serves all its languages.
-    placement: Literal["language", "device"] = "language"
-    #: Tokens of a part of a batch that is translated at once, rows of like length together;
-    #: 0 leaves the rows as they came.
-    max_batch_tokens: _CountOrNone = 4096
-    #: The widest beam that a request may ask for.
-    max_beam_size: int = Field(BEAM_SIZE.most, ge=BEAM_SIZE.least, le=BEAM_SIZE.most)
-    #: Other translations that a request may ask for, besides the best.
-    max_alternatives: int = Field(
-        ALTERNATIVES.most, ge=ALTERNATIVES.least, le=ALTERNATIVES.most
+def _find_section(task: str) -> Any:
+    """The class that a task's file defines."""
+    module = import_module(f"torchserve_backend.sections.{task}")
+    (found,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__
     )
-
-    @field_validator("compute_type")
-    @classmethod
-    def _suits_the_engine(cls, precision: str, info: ValidationInfo) -> str:
-        engine = info.data.get("engine")  # missing where it was refused itself
-        known = ENGINES.get(engine or "", (precision,))
-        if precision not in known:
-            raise ValueError(f"one of {', '.join(known)} with the engine {engine}")
-        return precision
+    return found
 
 
-class Vision(_Section):
-    """What the sections of the tasks that take images share."""
-
-    devices: _Devices = ("0",)
-    #: `auto` is float16 on a GPU, and float32 on a CPU.
-    compute_type: _Float = "auto"
-    queue_size: _Count = 256
-    #: Threads of a worker on a CPU; 0 is one per core. Several that wait for the same cores
-    #: slow a small model down many times.
-    threads: _CountOrNone = 0
-    #: Pixels of an image before it is scaled; 8K has as many.
-    max_pixels: _Count = 7680 * 4320
-
-    @property
-    def engine(self) -> str:
-        """What runs the model."""
-        return "transformers"
-
-
-class Captioning(Vision):
-    """The captioning section."""
-
-    model: _Text = "models/shapes/captioning"
-    #: A request brings a batch of frames of its own.
-    batch_size: _Count = 1
-    max_batch_delay: _CountOrNone = 0
-    response_timeout: _Count = 120
-    #: Frames that the model reads at once.
-    max_batch_frames: _Count = 32
-    #: Tokens of a caption.
-    max_tokens: _Count = 30
-
-
-class Classification(Vision):
-    """The classification section."""
-
-    model: _Text = "models/shapes/classification"
-    max_batch_delay: _CountOrNone = 5
-
-
-class Detection(Vision):
-    """The detection section."""
-
-    model: _Text = "models/shapes/detection"
-    batch_size: _Count = 8
-    max_batch_delay: _CountOrNone = 5
-
-
-Section = Translation | Vision
 #: The tasks that take images, in the order in which they are shown.
 VISION: Mapping[str, type[Vision]] = MappingProxyType(
-    {CAPTIONING: Captioning, CLASSIFICATION: Classification, DETECTION: Detection}
+    {task: _find_section(task) for task in UPLOADS}
 )
 #: All tasks.
-SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
+SECTIONS: Mapping[str, type[Translation | Vision]] = MappingProxyType(
     {TRANSLATION: Translation, **VISION}
 )
 
 
-class Map(_Shape):
+class Map(Shape):
     """The whole file. A section that is not in it has its defaults here, and is not served."""
 
     #: The devices of each language.
-    cuda_id: dict[_Language, _Devices] = Field({}, min_length=1)
+    cuda_id: dict[_Language, Devices] = Field({}, min_length=1)
     translation: Translation = Translation()
-    captioning: Captioning = Captioning()
-    classification: Classification = Classification()
-    detection: Detection = Detection()
     #: How many GPUs the host has; `make up` writes it into the copy that it freezes.
-    gpus: _CountOrNone = 0
+    gpus: CountOrNone = 0
 
     @model_validator(mode="before")
     @classmethod
@@ -231,6 +98,13 @@ class Map(_Shape):
             **{f"{task}.devices": s.devices for task, s in self.vision.items()},
         }
 
+
+#: With a section for each task that takes images.
+WHOLE_MAP: type[Map] = create_model(
+    "Map",
+    __base__=Map,
+    **dict[str, Any]({task: (section, None) for task, section in VISION.items()}),
+)
 
 _AnyShape = TypeVar("_AnyShape", bound=BaseModel)
 

@@ -15,7 +15,7 @@ from handlers.engine.translation import packing
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Engine, Sentence
 from torchserve_backend import catalog, checkpoint
-from torchserve_backend.map import ENGINES
+from torchserve_backend.sections.translation import ENGINES
 
 #: Tokens in a pack; the map's default.
 MAX_TOKENS = catalog.Translation().max_batch_tokens

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterator
+from typing import Literal
 
 import numpy as np
 from PIL import Image
@@ -14,6 +15,9 @@ from benchmarks.instruments import sentences
 from benchmarks.instruments.load import Request
 from contract.tasks import CAPTIONING, PATHS, TRANSLATION
 from models.shapes_recipe import samples
+
+#: The tasks that can be measured.
+Task = Literal["translation", "captioning", "classification", "detection"]
 
 #: More would be drawn for longer than most measurements take.
 _PICTURES = 200

@@ -21,8 +21,9 @@ from pydantic import (
     model_validator,
 )
 
+from benchmarks.instruments.workload import Task
 from contract.tasks import TRANSLATION
-from torchserve_backend.map import SECTIONS, Task, check
+from torchserve_backend.map import SECTIONS, check
 
 #: The keys of a model's entry that are tried in every combination; the map has the same
 #: ones in the task's section, if not all in each.

@@ -23,13 +23,15 @@ _IMAGE_FILES = (("config.json",), (PREPROCESSOR_FILE,), SAFE_WEIGHT_FILES)
 class _Kind:
     """The models that do a task."""
 
-    #: Of each group one file is needed.
+    #: One file of each group is needed.
     files: tuple[tuple[str, ...], ...]
-    #: What `config.json` says of them, and where.
+    #: A key of `config.json`, and what it must contain.
     key: str
-    mark: str
+    value: str
 
 
+#: For a task that asks for no other model.
+_IMAGE_MODEL = _Kind(_IMAGE_FILES, "architectures", "")
 _KINDS = {
     "translation": _Kind(
         (("config.json",), *((name,) for name in TOKENIZER_FILES), WEIGHT_FILES),
@@ -71,12 +73,12 @@ def check_directory(directory: Path, task: str) -> None:
         raise ModelError(
             f"{directory} is no model for {task}: it lacks {', '.join(missing)}"
         )
-    kind = _KINDS[task]
+    kind = _KINDS.get(task, _IMAGE_MODEL)
     found = read_object(directory / "config.json").get(kind.key)
     names = found if isinstance(found, list) else [found]
-    if not any(kind.mark in str(name) for name in names):
+    if not any(kind.value in str(name) for name in names):
         raise ModelError(
-            f"{directory}/config.json: {kind.key} is {found!r}, expected {kind.mark!r}"
+            f"{directory}/config.json: {kind.key} is {found!r}, expected {kind.value!r}"
         )
     if task != "translation":
         read_input_size(directory)
@@ -86,7 +88,7 @@ def missing_files(names: Collection[str], task: str) -> list[str]:
     """What a model for the task that has files of these names lacks."""
     return [
         " or ".join(choice)
-        for choice in _KINDS[task].files
+        for choice in _KINDS.get(task, _IMAGE_MODEL).files
         if not any(name in names for name in choice)
     ]
 

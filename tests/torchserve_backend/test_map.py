@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from contract.languages import LANGUAGES
 from torchserve_backend import catalog
 from torchserve_backend.catalog import CatalogError
-from torchserve_backend.map import Map, check, read_file
+from torchserve_backend.map import WHOLE_MAP, check, read_file
 
 KO = {"ko": "0"}
 AN_OBJECT = 'expected an object such as {"ko": "0"}'
@@ -27,7 +27,7 @@ FLOATS = "auto, float32, float16, bfloat16"
 def refuse(content: Any) -> list[str]:
     """What is said of a map, fault by fault."""
     with pytest.raises(CatalogError) as refusal:
-        check(Map, content, "map.json")
+        check(WHOLE_MAP, content, "map.json")
     places, lines = zip(
         *(line.split(": ", 1) for line in str(refusal.value).splitlines()), strict=True
     )
@@ -50,7 +50,7 @@ def test_every_setting_can_be_written():
         "max_beam_size": 1,
         "max_alternatives": 0,
     }
-    found = check(Map, {"cuda_id": {"no": "cpu"}, "translation": section})
+    found = check(WHOLE_MAP, {"cuda_id": {"no": "cpu"}, "translation": section})
     assert found.translation.model_dump() == section
 
 
@@ -75,8 +75,8 @@ def test_every_setting_can_be_written():
         ),
         pytest.param(
             {"cuda_id": KO, "devices": {}},
-            "devices: unknown key, expected one of cuda_id, translation, captioning, "
-            "classification, detection, gpus",
+            "devices: unknown key, expected one of cuda_id, translation, gpus, "
+            "captioning, classification, detection",
             id="unknown key",
         ),
         pytest.param(
@@ -169,7 +169,7 @@ def test_all_faults_are_named_at_once():
 )
 def test_devices_are_read(devices: Any, expected: tuple[str, ...]):
     content = {"cuda_id": {"ko": devices}, "detection": {"devices": devices}}
-    assert check(Map, content).asked == {
+    assert check(WHOLE_MAP, content).asked == {
         "cuda_id.ko": expected,
         "detection.devices": expected,
     }
@@ -225,4 +225,4 @@ def test_a_refusal_names_the_file(tmp_path: Path):
 
 def test_a_section_never_changes():
     with pytest.raises(ValidationError, match="frozen"):
-        check(Map, {"cuda_id": KO}).translation.workers = 2  # type: ignore[misc]
+        check(WHOLE_MAP, {"cuda_id": KO}).translation.workers = 2  # type: ignore[misc]

@@ -29,7 +29,7 @@ from gateway.transport.connection import Incoming
 from gateway.uploads.answering import ROWS_AT_ONCE, Answer, Upload, Uploads
 from tests.gateway.callers import make_caller
 from torchserve_backend import catalog
-from torchserve_backend.map import Captioning
+from torchserve_backend.sections.captioning import Captioning
 
 FRAMES = 32 * 10
 #: Room for one image.

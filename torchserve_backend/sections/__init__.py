@@ -1,0 +1,78 @@
+"""The sections of the map, one file per task, and what they share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+CPU = "cpu"
+
+
+def _read_devices(value: Any) -> tuple[str, ...]:
+    """The CPU, or GPUs in ascending order, so that the same ones are the same device."""
+    if value == CPU:
+        return (CPU,)
+    numbers = value if isinstance(value, list | tuple) else [value]
+    are_gpus = all(
+        isinstance(number, str) and number.isascii() and number.isdigit()
+        for number in numbers
+    )
+    gpus = sorted(set(map(int, numbers))) if are_gpus else []
+    if not gpus or len(gpus) < len(numbers):
+        raise ValueError(
+            '"cpu", a GPU number such as "0", or a list of different GPU numbers such as '
+            '["0", "1"]'
+        )
+    return tuple(map(str, gpus))
+
+
+Text = Annotated[
+    str, Field(min_length=1, json_schema_extra={"format": "non-empty string"})
+]
+Count = Annotated[int, Field(ge=1)]
+CountOrNone = Annotated[int, Field(ge=0)]
+Devices = Annotated[tuple[str, ...], BeforeValidator(_read_devices)]
+Precision = Literal["auto", "float32", "float16", "bfloat16"]
+
+
+class Shape(BaseModel):
+    """An object without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Section(Shape):
+    """What every task's section has."""
+
+    #: A directory, or the name of a model on the Hugging Face hub.
+    model: Text
+    #: Requests that TorchServe joins into one batch at most.
+    batch_size: Count = 64
+    #: Milliseconds that TorchServe waits for a batch to fill.
+    max_batch_delay: CountOrNone = 100
+    #: Processes per model and device, each with its own copy of the weights.
+    workers: Count = 1
+    #: Rows that may wait for a model in the gateway; beyond that, requests get 429.
+    queue_size: Count = 4096
+    #: Seconds a batch may take before TorchServe restarts the worker.
+    response_timeout: Count = 60
+
+
+class Vision(Section):
+    """What the sections of the tasks that take images share."""
+
+    devices: Devices = ("0",)
+    #: `auto` is float16 on a GPU, and float32 on a CPU.
+    compute_type: Precision = "auto"
+    queue_size: Count = 256
+    #: Threads of a worker on a CPU; 0 is one per core. Several that wait for the same cores
+    #: slow a small model down many times.
+    threads: CountOrNone = 0
+    #: Pixels of an image before it is scaled; 8K has as many.
+    max_pixels: Count = 7680 * 4320
+
+    @property
+    def engine(self) -> str:
+        """What runs the model."""
+        return "transformers"

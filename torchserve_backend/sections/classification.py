@@ -1,0 +1,12 @@
+"""The classification section of the map."""
+
+from __future__ import annotations
+
+from torchserve_backend.sections import CountOrNone, Text, Vision
+
+
+class Classification(Vision):
+    """Its keys and defaults."""
+
+    model: Text = "models/shapes/classification"
+    max_batch_delay: CountOrNone = 5

@@ -1,0 +1,13 @@
+"""The detection section of the map."""
+
+from __future__ import annotations
+
+from torchserve_backend.sections import Count, CountOrNone, Text, Vision
+
+
+class Detection(Vision):
+    """Its keys and defaults."""
+
+    model: Text = "models/shapes/detection"
+    batch_size: Count = 8
+    max_batch_delay: CountOrNone = 5
