@@ -135,10 +135,10 @@ class Handler:
     answer: Any
     halved: int = 0
 
-    def parse(self, row: Any) -> Any:
+    def preprocess(self, row: Any) -> Any:
         return row
 
-    def run(self, items: Any, deadline: float) -> Outcome:
+    def infer(self, items: Any, deadline: float) -> Outcome:
         counts = {"BabelgateHalvedPacks": self.halved, "BabelgateTokens": 3}
         return Outcome([self.answer for _ in items], counts)
 
