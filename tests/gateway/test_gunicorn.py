@@ -235,13 +235,8 @@ POST = b"POST / HTTP/1.1\r\nConnection: close\r\n"
     ("parts", "status"),
     [
         pytest.param([b"hello\r\n\r\n"], 400, id="not HTTP"),
-        pytest.param([b"GET / HTTP/9.9\r\n\r\n"], 400, id="version"),
-        pytest.param([b"G / HTTP/1.1\r\n\r\n"], 400, id="short method"),
         pytest.param([b"GET /", b"a" * 5000, b" HTTP/1.1\r\n\r\n"], 431, id="long URL"),
-        pytest.param([GET, b"X: ", b"a" * 9000, b"\r\n\r\n"], 431, id="long header"),
         pytest.param([GET, b"X: a\r\n" * 200, b"\r\n"], 431, id="many headers"),
-        pytest.param([GET, b"no colon\r\n\r\n"], 400, id="no colon"),
-        pytest.param([GET, b"Content-Type: a\r\n" * 2, b"\r\n"], 400, id="twice"),
         pytest.param([POST, b"Content-Length: -1\r\n\r\n"], 400, id="length"),
         pytest.param([POST, b"Transfer-Encoding: gzip\r\n\r\n"], 400, id="coding"),
         pytest.param(
