@@ -13,6 +13,7 @@ from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
 from gateway.observation import States
+from gateway.refusal import Refusal
 from gateway.routes import (
     health,
     identification,
@@ -29,7 +30,6 @@ from gateway.text.translator import Translator
 from gateway.transport.bodies import register_bodies
 from gateway.transport.caller import read_request_id
 from gateway.transport.connection import register_reading
-from gateway.transport.refusal import Refusal
 from gateway.transport.worker import EXTENSION
 from gateway.uploads.answering import Uploads
 from torchserve_backend import catalog, checkpoint

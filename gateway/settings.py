@@ -23,7 +23,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from contract import variables
 from contract.variables import OLD_RUN, Variable
-from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES
 from torchserve_backend import catalog
 
 log = logging.getLogger(__name__)
@@ -31,6 +30,13 @@ log = logging.getLogger(__name__)
 PREFIX = "BABELGATE_"
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+#: The most bytes of a row that holds several frames.
+ROW_BYTES = 8 << 20
+#: Bytes of an upload that are in memory before they belong to a row: a chunk or two, and what
+#: Gunicorn has read ahead.
+AHEAD_BYTES = 2 << 20
 
 
 class SettingsError(ValueError):

@@ -66,6 +66,13 @@ FORBIDDEN = {
         "sentencepiece",
     },
 }
+#: The gateway's rooms, from the ground up: each may import those before it.
+GATEWAY = (
+    *("gateway.faults", "gateway.errors", "gateway.schemas", "gateway.settings"),
+    *("gateway.telemetry", "gateway.transport", "gateway.backend", "gateway.admission"),
+    *("gateway.observation", "gateway.text", "gateway.uploads", "gateway.embedded"),
+    *("gateway.refusal", "gateway.routes", "gateway.app", "gateway.gunicorn"),
+)
 MAX_FILE_LINES, MAX_BODY_LINES, MAX_DEPTH, MAX_POSITIONAL = 400, 40, 3, 4
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -173,6 +180,17 @@ def test_nobody_imports_a_command_line():
         (file.name, m) for file in SOURCES for m in file.imports if "__main__" in m
     ]
     assert doors == []
+
+
+def test_no_room_of_the_gateway_calls_back():
+    offenders = []
+    for file in SOURCES:
+        room = room_of(file.module, GATEWAY)
+        for module in file.imports if room else ():
+            other = room_of(module, GATEWAY)
+            if other and GATEWAY.index(other) > GATEWAY.index(room or ""):
+                offenders.append(f"{file.name}: {room} must not import {module}")
+    assert offenders == []
 
 
 def test_the_ground_floor_needs_the_standard_library_only():

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from contract.tasks import PATHS
-from gateway.uploads.rows import ROW_BYTES
+from gateway.settings import ROW_BYTES
 from tests.test_docs import (
     NGINX,
     default_of,

@@ -1,3 +1,1 @@
-"""Everything between a socket and Flask: connections, bodies, callers, and refusals under
-overload.
-"""
+"""Everything between a socket and Flask: connections, bodies and callers."""

@@ -15,12 +15,12 @@ from gevent.pool import Pool
 from gateway.admission import Admission, Ticket
 from gateway.backend import Row
 from gateway.errors import BodyTooLarge, ClientGone, Problem
-from gateway.settings import Settings
+from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
 from gateway.transport.caller import Caller
 from gateway.transport.connection import Incoming
 from gateway.transport.sending import LeastRate
 from gateway.uploads.buffering import Buffer, Share
-from gateway.uploads.rows import AHEAD_BYTES, ROW_BYTES, Cut, UploadLimits, cut
+from gateway.uploads.rows import Cut, UploadLimits, cut
 
 #: Rows of one upload that are with the backend at the same time: enough to keep a worker busy,
 #: few enough to let other clients have their turns.

@@ -17,14 +17,11 @@ from gateway.errors import (
     InvalidImage,
     UnsupportedImage,
 )
+from gateway.settings import ROW_BYTES
 from gateway.uploads.forms import Form, Stream, find_boundary
 
-#: An array is cut into rows of at most this many frames and bytes.
+#: An array is cut into rows of at most this many frames, and `ROW_BYTES`.
 ROW_FRAMES = 32
-ROW_BYTES = 8 << 20
-#: Bytes of an upload that are in memory before they belong to a row: a chunk or two, and what
-#: Gunicorn has read ahead.
-AHEAD_BYTES = 2 << 20
 
 _EXPECTED = (
     "a JPEG, PNG or WebP file, a .npy array, or multipart/form-data with such files"

@@ -14,7 +14,8 @@ from gateway.errors import (
     InvalidImage,
     UnsupportedImage,
 )
-from gateway.uploads.rows import ROW_BYTES, ROW_FRAMES, Cut, UploadLimits, cut
+from gateway.settings import ROW_BYTES
+from gateway.uploads.rows import ROW_FRAMES, Cut, UploadLimits, cut
 
 LIMITS = UploadLimits(max_upload_bytes=500 << 20, max_image_bytes=32 << 20)
 SMALL = UploadLimits(max_upload_bytes=4000, max_image_bytes=1000)

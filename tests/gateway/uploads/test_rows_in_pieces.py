@@ -18,7 +18,8 @@ from gateway.errors import (
     MalformedRequest,
     UnsupportedImage,
 )
-from gateway.uploads.rows import ROW_BYTES, UploadLimits, cut
+from gateway.settings import ROW_BYTES
+from gateway.uploads.rows import UploadLimits, cut
 from tests.gateway.uploads.test_forms import chop
 from tests.gateway.uploads.test_rows import (
     FORM,

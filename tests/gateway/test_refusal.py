@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from gateway.admission.lane import Lane
 from gateway.errors import Overloaded
-from gateway.transport.refusal import Refusal
+from gateway.refusal import Refusal
 from gateway.transport.sending import Connection
 from gateway.transport.worker import EXTENSION, ProblemWorker
 
