@@ -17,8 +17,7 @@ _UNUSED_ROWS = 8
 
 
 def build_tiny(directory: Path, *, positions: int) -> Path:
-    """One of two small layers with the phrasebook's vocabulary, for texts of so many
-    tokens."""
+    """A model of two small layers with the phrasebook's vocabulary and this many positions."""
     config = M2M100Config(
         vocab_size=len(Tokenizer(PHRASEBOOK).ids) + len(LANGUAGES) + _UNUSED_ROWS,
         d_model=32,

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("contract", "gateway", "torchserve_backend", "handlers", "models", "deploy"),
-    *("benchmarks", "clients"),
+    *("benchmarks", "clients", "tests"),
 )
 PAGES = [page for folder in ("", "docs/**/") for page in ROOT.glob(f"{folder}*.md")]
 
@@ -19,7 +19,7 @@ AWKWARD = re.compile(
     r"(?:^|[.!?:;|]\s+|\n\s*[-*]\s|\n\n)(?:Of|Who)\s|(?i:so many|at the most)"
 )
 CODE = re.compile(r"```.*?```", re.DOTALL)
-FILE = re.compile(rf"`((?:{'|'.join((*ROOMS, 'docs', 'nginx', 'tests'))})/[\w./-]+)`")
+FILE = re.compile(rf"`((?:{'|'.join((*ROOMS, 'docs', 'nginx'))})/[\w./-]+)`")
 
 
 def list_texts() -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """Of HTTP, on a free port."""
+    """An HTTP server on a free port."""
     state = Server()
 
     class Handler(BaseHTTPRequestHandler):

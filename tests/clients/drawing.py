@@ -10,7 +10,7 @@ from typing import Any
 import av
 import numpy as np
 
-#: A frame shows so many bits, as black and white bars beside each other.
+#: Bits of a frame's number, shown as black and white bars.
 BITS = 8
 
 

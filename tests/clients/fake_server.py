@@ -46,7 +46,7 @@ class FakeServer:
     headers: list[Mapping[str, str]] = field(default_factory=list)
     #: Those that clients have made.
     connections: int = 0
-    #: Requests that are being answered, now and at the most.
+    #: Requests that are being answered now, and the most so far.
     at_once: int = 0
     most_at_once: int = 0
     #: Requests are answered only while this is set.
@@ -82,7 +82,7 @@ class FakeServer:
         self._script = list(behaviours)
 
     def wait_for_requests(self, count: int) -> None:
-        """Returns when so many requests have arrived, answered or not."""
+        """Returns when this many requests have arrived, answered or not."""
         with self.arrival:
             assert self.arrival.wait_for(lambda: len(self.arrays) >= count, LIMIT_S)
 

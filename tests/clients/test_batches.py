@@ -14,7 +14,7 @@ from clients.frames import Frame
 
 
 def make_frames(*sizes: int) -> list[Frame]:
-    """Frames of so many rows of 100 pixels, each filled with its number."""
+    """Frames of 100 pixels in width, each filled with its number."""
     return [
         Frame(number, number / 10, np.full((rows, 100, 3), number, np.uint8))
         for number, rows in enumerate(sizes)

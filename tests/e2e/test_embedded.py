@@ -237,7 +237,7 @@ def test_what_has_less_time_than_a_batch_is_refused_or_late(gateway: Gateway):
 def test_while_a_batch_runs_the_gateway_answers_others(
     gateway: Gateway, clients: ThreadPoolExecutor
 ):
-    """Before the batch has begun there is no time for so many answers."""
+    """There is not enough time for all answers before the batch begins."""
     answer = clients.submit(gateway.ask, src_text=LONG, beam_size=8)
     alive = 0
     while not answer.done():

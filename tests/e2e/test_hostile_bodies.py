@@ -19,7 +19,7 @@ from tests.hostile_bodies import draw_bodies
 
 ROUTES = ("/caption", "/classify", "/detect-objects")
 COUNT = 10_000
-#: After so many every program has the memory that it works with.
+#: Bodies after which every program has its working memory.
 SETTLED = 2_000
 CLIENTS = 8
 #: What the whole stack may have grown by between the two looks: less than one leaked row in

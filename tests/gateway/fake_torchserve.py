@@ -55,7 +55,7 @@ class FakeTorchServe:
     keeps_bodies: bool = True
     #: How often the state of a model was asked for.
     looks: int = 0
-    #: Calls that are being answered, now and at the most.
+    #: Calls that are being answered now, and the most so far.
     at_once: int = 0
     most_at_once: int = 0
     #: Models that are registered but have no READY worker.
@@ -109,7 +109,7 @@ class FakeTorchServe:
         self._server.close_connections()
 
     def wait_for_calls(self, count: int) -> None:
-        """Returns when so many calls have arrived, answered or not."""
+        """Returns when this many calls have arrived, answered or not."""
         with self._arrival:
             assert self._arrival.wait_for(lambda: len(self.calls) >= count, LIMIT_S)
 

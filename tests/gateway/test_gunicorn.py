@@ -179,7 +179,7 @@ def find_readers(master: psutil.Process) -> list[psutil.Process]:
 
 
 def is_reader(process: psutil.Process) -> bool:
-    """Of long texts; a zombie reads nothing."""
+    """The processes that read long texts, without zombies."""
     with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
         return "gateway.text.reading" in process.cmdline()
     return False

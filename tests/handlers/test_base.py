@@ -305,7 +305,7 @@ def test_a_handler_is_set_up_on_the_maps_device(
 def test_a_handler_refuses_to_start_on_another_device(
     doubling: Doubling, device: str, gpu: int | None, says: str
 ):
-    # Of all errors TorchServe reports only a RuntimeError; others end the process.
+    # TorchServe reports only a RuntimeError; other errors end the process.
     with pytest.raises(RuntimeError, match=says):
         initialize(doubling, device, gpu)
     assert doubling.config is None

@@ -20,7 +20,7 @@ from tests.random_vision import draw_frames
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-#: Of one client each: so many frames, of its own size.
+#: Numbers of frames, each of one client and of a size of its own.
 ROWS = [
     draw_frames(count, height=height, width=width, seed=seed)
     for seed, (count, height, width) in enumerate(

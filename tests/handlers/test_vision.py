@@ -96,7 +96,7 @@ def handler(task: str, directory: Path) -> TaskHandler[Any]:
 def limit_memory(
     monkeypatch: pytest.MonkeyPatch, handler: Any, task: str, images: int
 ) -> list[int]:
-    """Lets the model have room for so many images; returns the sizes of its batches."""
+    """Gives the model room for `images` images; returns the sizes of its batches."""
     batches: list[int] = []
     name = TASKS[task][1]
     run = getattr(handler.engine, name)

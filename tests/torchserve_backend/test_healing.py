@@ -20,7 +20,7 @@ class Ended(Exception):
 
 
 class Unlucky(FakeManagement):
-    """Refuses to register Korean, and can be looked at only so many times."""
+    """Refuses to register Korean, and ends after a number of looks."""
 
     def __init__(self, looks: int, found: dict[str, Registered]) -> None:
         super().__init__(found, refuses=("register ko.mar",))

@@ -32,7 +32,7 @@ PEERS_BY_NAME = pytest.mark.parametrize("name", PEERS)
 
 @pytest.fixture(scope="module")
 def options(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Options:
-    """Of the tiny model, on a free port."""
+    """A server with the tiny model on a free port."""
     model = convert(tiny, tmp_path_factory.mktemp("converted"), "int8")
     return Options(model, launch.HOST, find_free_port(), batch_size=64, wait_ms=20)
 

@@ -36,7 +36,7 @@ LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
 
 
 class Model:
-    """A backend whose model does what a function says, and takes so many characters."""
+    """A backend whose model applies a function, and takes a limited number of characters."""
 
     def __init__(
         self, answer: Callable[[str], str] = str, limit: int = 1 << 30

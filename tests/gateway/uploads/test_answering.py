@@ -118,7 +118,7 @@ def test_the_answers_come_in_the_order_of_the_frames():
     turns = [Event() for _ in range(10)]
 
     def answer(number: int, row: Row) -> dict[str, Any]:
-        # Of each four the last is answered first.
+        # The last of each four is answered first.
         if number % 4 < 3 and number < 8:
             assert turns[number + 1].wait(60)
         turns[number].set()

@@ -1,4 +1,4 @@
-"""Who waits for whom when uploads want more bytes than a process may hold."""
+"""The order in which uploads wait for more bytes than a process may hold."""
 
 from __future__ import annotations
 

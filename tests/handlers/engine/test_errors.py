@@ -1,4 +1,4 @@
-"""Of what a library says of its device, ours: too large, or broken."""
+"""A library's errors become ours: too large, or a broken device."""
 
 from __future__ import annotations
 

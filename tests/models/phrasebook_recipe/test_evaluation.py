@@ -39,7 +39,7 @@ class KnowingEngine(FakeEngine):
 
 @pytest.fixture
 def report(corpus: Corpus) -> Report:
-    """Of an engine that knows no Vietnamese."""
+    """The answers of an engine that knows no Vietnamese."""
     corpus.names = {"weekdays": corpus.names["weekdays"]}
     return evaluation.evaluate(KnowingEngine(corpus, "vi"), corpus, ITEMS)
 

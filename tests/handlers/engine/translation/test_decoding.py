@@ -41,7 +41,7 @@ DECODINGS = [
     Decoding(beam_size=1, alternatives=5),
     Decoding().careful(),
 ]
-#: Of ten answers; ties change places with the last digit of a sum.
+#: Answers out of ten that may differ: ties swap with rounding.
 ALLOWED_DIFFERENCES = 1
 
 

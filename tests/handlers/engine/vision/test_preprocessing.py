@@ -18,7 +18,7 @@ from handlers.engine.vision.decoding import Frame
 from handlers.engine.vision.preprocessing import Preprocessor
 from tests.random_vision import SIDE, draw_frames
 
-#: Of which some look like the channels of an image.
+#: Sizes, some of which look like the channels of an image.
 SIZES = [
     (SIDE, SIDE),
     (48, 100),
