@@ -23,7 +23,7 @@ MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
 
 
 def draw_bodies(count: int, seed: int = 0) -> Iterator[tuple[bytes, str]]:
-    """So many bodies, each with its content type."""
+    """Hostile bodies, each with its content type."""
     rng = random.Random(seed)
     for number in range(count):
         if number % 5 == 4:
