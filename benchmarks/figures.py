@@ -23,7 +23,7 @@ class Spread:
 @dataclass(frozen=True)
 class Latencies:
     """The times within which half, 95 %, 99 % and 90 % of the requests were answered, and their
-    average; None where there were no requests."""
+    average; None if there were no requests."""
 
     p50_ms: float | None
     p95_ms: float | None

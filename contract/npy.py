@@ -35,7 +35,7 @@ class HeaderError(ValueError):
 
 def measure(start: bytes) -> int:
     """How many bytes come before the frames, from a file's first bytes. Raises HeaderError
-    where they are no header's."""
+    if they are no header's."""
     version = start[6] if len(start) > 6 else 0
     length_bytes = _LENGTH_BYTES.get(version)
     if length_bytes is None:

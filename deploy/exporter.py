@@ -18,13 +18,13 @@ from prometheus_client.registry import Collector
 from deploy import statefiles
 from torchserve_backend.devices import measure_gpu_memory
 
-#: TorchServe's children that hold the models are shown apart from it.
+#: TorchServe's workers, which hold the models, are shown apart from it.
 _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
 
 
 def serve(run: Path, port: int) -> WSGIServer:
     """Answers on loopback, in threads, for the stack of this run directory. Raises OSError
-    where the port is taken."""
+    if the port is taken."""
     registry = CollectorRegistry()
     registry.register(_Programs(run))
     registry.register(_Gpus())

@@ -21,8 +21,8 @@ from deploy import statefiles
 
 _WAIT_S = 5
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-#: A field of /proc/<pid>/stat, counted behind the name; in ticks since the machine's start,
-#: which no setting of the clock moves.
+#: A field of /proc/<pid>/stat, counted from the name: the start in ticks since boot, which
+#: setting the clock does not change.
 _START_FIELD = 19
 
 
@@ -50,8 +50,8 @@ def describe_self() -> dict[str, str | float]:
 
 
 def end_recorded(record: Path) -> None:
-    """Kills what is left of the process group in `record`, and nobody else: after a reboot,
-    or when its leader's number has come round again, the group is somebody else's."""
+    """Kills what is left of the process group in `record`, and nothing else: after a reboot,
+    or after its number was reused, the group is somebody else's."""
     match statefiles.read(record):
         case {"boot": str(boot), "group": int(group), "start": int(start)}:
             pass
@@ -71,8 +71,8 @@ def end_recorded(record: Path) -> None:
 
 
 def is_ours(pid: int, run: Path) -> bool:
-    """Whether a process belongs to the stack of this run directory: its environment says so.
-    nginx writes its title and zeros over its environment; its working directory is left. A
+    """Whether a process belongs to the stack of this run directory, by its environment. nginx
+    overwrites its environment with its title and zeros, so its working directory counts. A
     process of another user shows neither, and is not ours."""
     process = Path(f"/proc/{pid}")
     try:
@@ -86,7 +86,7 @@ def is_ours(pid: int, run: Path) -> bool:
 
 
 def _is_member(pid: int, group: int, start: int) -> bool:
-    """Whether a process is in a group, and not older than the group's leader."""
+    """Whether a process is in a group and not older than its leader."""
     try:
         return os.getpgid(pid) == group and (_read_start(pid) or 0) >= start
     except ProcessLookupError:
@@ -94,7 +94,7 @@ def _is_member(pid: int, group: int, start: int) -> bool:
 
 
 def _read_start(pid: int) -> int | None:
-    """When a process was started, in ticks since the machine's start; None where it is gone."""
+    """The start of a process in ticks since boot; None if it is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -103,8 +103,8 @@ def _read_start(pid: int) -> int | None:
 
 
 def _write_own_log(path: Path) -> None:
-    """Output goes into the file and not through supervisord, which would stop the program
-    where it is stopped itself. Appending lets `deploy.rotation` shorten the file."""
+    """Sends output to the file and not through supervisord: if that stopped, the program
+    would too. Appending lets `deploy.rotation` shorten the file."""
     log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())

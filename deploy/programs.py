@@ -13,14 +13,13 @@ from pathlib import Path
 from deploy.stack import StackError
 
 _PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin", "/opt/homebrew/bin")
-#: It is there where systemd runs.
+#: Exists if systemd runs.
 _SYSTEMD = Path("/run/systemd/system")
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the distribution, the package that brings it, and the verb for which it
-    is needed."""
+    """A program of the distribution, its package, and the make target that needs it."""
 
     name: str
     package: str
@@ -28,10 +27,10 @@ class Program:
 
 
 NGINX = Program("nginx", "nginx-light", "make up")
-#: The package has promtool as well.
+#: The package also contains promtool.
 PROMETHEUS = Program("prometheus", "prometheus", "make monitor")
 SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd", "make test")
-#: All that a full run of the tests needs of the distribution.
+#: Everything that a full test run needs from the distribution.
 FOR_TESTS = (
     *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE),
     *(Program(name, name, "make test") for name in ("curl", "openssl")),
@@ -75,8 +74,8 @@ def install(program: Program) -> Path:
 
 
 def _list_commands(program: Program) -> list[list[str]]:
-    """The packages would start servers of their own, at each boot too. RUNLEVEL=1 keeps the
-    one of an init script from it, a mask that of systemd, which does not look there."""
+    """The packages would start servers of their own, also at each boot. RUNLEVEL=1 prevents
+    that for init scripts, and a mask for systemd, which ignores RUNLEVEL."""
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get", "-y"]
     mask = ["systemctl", "mask", f"{program.name}.service"]
     return [

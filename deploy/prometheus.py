@@ -10,7 +10,7 @@ from pathlib import Path
 from deploy.stack import ROOT, Stack, StackError, is_taken, move_ports
 
 MONITORING = ROOT / "deploy" / "monitoring"
-#: It asks on this machine, by an address that no certificate is for.
+#: Prometheus asks on this machine, at an address that no certificate covers.
 _HTTPS = "    scheme: https\n    tls_config: {insecure_skip_verify: true}\n"
 
 
@@ -28,9 +28,9 @@ def write_configuration(stack: Stack) -> Path:
 
 
 def make_command(stack: Stack, program: Path, port: int) -> list[str]:
-    """What runs Prometheus in the foreground, its data in the run directory.
+    """The command that runs Prometheus in the foreground, with its data in the run directory.
 
-    Raises StackError where the port is taken.
+    Raises StackError if the port is taken.
     """
     if is_taken(port):
         raise StackError(

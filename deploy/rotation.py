@@ -16,7 +16,7 @@ _MB = 1 << 20
 
 @dataclass(frozen=True)
 class Bound:
-    """How large a program's log gets, and how many older ones are kept."""
+    """The largest size of a program's log, and how many older ones are kept."""
 
     most_bytes: int
     kept: int
@@ -34,20 +34,17 @@ def rotate_forever(logs: Path) -> None:
     """Looks at all logs every few seconds; never returns."""
     while True:
         for program, bound in BOUNDS.items():
-            with suppress(
-                OSError
-            ):  # not there yet; or the disk's, which is seen elsewhere
+            with suppress(OSError):  # missing, or a disk error, which shows elsewhere
                 rotate(logs / f"{program}.log", bound)
         time.sleep(_EVERY_S)
 
 
 def rotate(path: Path, bound: Bound) -> None:
-    """Copies a log that has grown too large to `<name>.1`, and empties it.
+    """Copies a log that is too large to `<name>.1` and empties it.
 
-    Renaming it would need nginx to open a new one, and where its workers are another user's
-    than the folder they cannot. A line that comes within the microseconds between the two
-    steps is lost. On a full disk there is no copy, but the log is emptied all the same.
-    Raises OSError.
+    After renaming, nginx would have to open a new file, which its workers may not be allowed
+    to do. A line that arrives in the microseconds between the two steps is lost. On a full
+    disk the log is emptied without a copy. Raises OSError.
     """
     if path.stat().st_size < bound.most_bytes:
         return

@@ -30,7 +30,7 @@ EXPORTER = 8083
 _PORTS = (DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS, EXPORTER, 7070, 7071)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
-#: What nginx/tls.conf calls the certificate and its key.
+#: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
 
@@ -41,13 +41,13 @@ class StackError(Exception):
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack: its run directory, its map, its model, and by how much its ports are moved."""
+    """One stack: its run directory, map, model, and port offset."""
 
     run: Path
     map: Path
     model: str | None = None
     port_offset: int = 0
-    #: Files of a certificate and its key, with a comma between.
+    #: The files of a certificate and its key, separated by a comma.
     tls: str | None = None
 
     @property
@@ -78,9 +78,9 @@ class Stack:
 
     @property
     def metrics(self) -> Path:
-        """Where gateway processes share their counters. They map the files, and the write
-        that finds the disk full would kill them: so in memory, where there is such a place
-        and nobody else has taken the name."""
+        """Where gateway processes share their counters. They map the files, and a full disk
+        would kill them, so the folder is in memory if there is such a place and the name is
+        free."""
         name = hashlib.sha256(bytes(self.run)).hexdigest()[:12]
         folder = _MEMORY / f"babelgate-{os.geteuid()}-{name}"
         is_taken = os.path.lexists(folder) and folder.lstat().st_uid != os.geteuid()
@@ -106,14 +106,14 @@ class Stack:
         return self.run / "logs" / f"{program}.log"
 
     def check_writable(self) -> None:
-        """Raises StackError where nothing can be written in the run directory."""
+        """Raises StackError if nothing can be written in the run directory."""
         with self.writing():
             tempfile.TemporaryFile(dir=self._make_folder("logs")).close()
 
     def write(self, frozen_map: str) -> None:
-        """Lays out the run directory: configuration files and the map's frozen copy.
+        """Fills the run directory with configuration files and the map's frozen copy.
 
-        Raises StackError where it cannot be written.
+        Raises StackError if it cannot be written.
         """
         with self.writing():
             for folder in (
@@ -143,9 +143,9 @@ class Stack:
             ) from error
 
     def write_configuration(self) -> None:
-        """Copies the files that an operator edits to where their programs read them.
+        """Copies the files that operators edit to where the programs read them.
 
-        Raises StackError where the run directory cannot be written.
+        Raises StackError if the run directory cannot be written.
         """
         with self.writing():
             self.write_nginx(self.run / "nginx")
@@ -156,7 +156,7 @@ class Stack:
                 shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
 
     def write_nginx(self, folder: Path) -> Path:
-        """nginx's files, with TLS where that is wanted; returns the one that it starts from."""
+        """Writes nginx's files, with TLS if wanted, and returns its main file."""
         folder.mkdir(exist_ok=True)
         main = folder / "nginx.conf"
         text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
@@ -175,7 +175,7 @@ class Stack:
         statefiles.write(self.run / target, move_ports(text, self.port_offset))
 
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
-        """What the programs find in their environment."""
+        """The environment of the programs."""
         python = Path(sys.executable)
         bind = move_ports(variables.GATEWAY_BIND.default, self.port_offset)
         ours: dict[Variable, object] = {
@@ -205,7 +205,7 @@ class Stack:
         return psutil.Process(record["group"])
 
     def check_ports(self) -> None:
-        """Raises StackError where another program listens on one of ours."""
+        """Raises StackError if another program listens on one of ours."""
         for port in _PORTS:
             if is_taken(port + self.port_offset):
                 raise StackError(
@@ -226,7 +226,8 @@ def is_taken(port: int) -> bool:
 
 
 def read(run: Path) -> Stack | None:
-    """The stack that was last started in this run directory, where that can be read."""
+    """The stack that was last started in this run directory, or None if its state is
+    unreadable."""
     match statefiles.read(run / _STATE):
         case {
             "map": str(map_path),

@@ -12,7 +12,8 @@ from typing import Any
 
 
 def write(path: Path, content: str) -> None:
-    """Replaces `path`; after a power cut it has its old content or the new. Raises OSError."""
+    """Replaces `path`. After a power cut it has either its old or its new content. Raises
+    OSError."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with open(descriptor, "w", encoding="utf-8") as part:
@@ -26,7 +27,7 @@ def write(path: Path, content: str) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The object in `path`, empty where it is missing, torn, or none."""
+    """The object in `path`; empty if the file is missing, torn, or holds something else."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

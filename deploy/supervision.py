@@ -21,9 +21,9 @@ from deploy.stack import ROOT, Stack, StackError
 PROGRAMS = ("nginx", "gateway", "registrar", "torchserve")
 
 _STOP_S = 150
-#: For an answer; a program that is being stopped may take its time.
+#: Seconds for an answer. A program that is being stopped may take its time.
 _ANSWER_S = 140
-#: For a sign of life.
+#: Seconds for a sign of life.
 _ALIVE_S = 10
 
 
@@ -34,7 +34,7 @@ class Supervision:
         self._stack = stack
 
     def is_running(self) -> bool:
-        """Whether supervisord answers. Raises StackError where it is there and does not."""
+        """Whether supervisord answers. Raises StackError if it is there and does not."""
         try:
             return bool(self._call("getState", timeout_s=_ALIVE_S))
         except TimeoutError as error:
@@ -66,7 +66,7 @@ class Supervision:
     def stop(self) -> None:
         """Stops every program, then supervisord, and waits until all have gone.
 
-        Raises StackError where something is still there after two minutes and a half.
+        Raises StackError if something is still there after two minutes and a half.
         """
         pid = int(self._call("getPID"))
         supervisord = psutil.Process(pid)
@@ -84,7 +84,7 @@ class Supervision:
         return {process["name"]: process["statename"] for process in processes}
 
     def signal(self, program: str, name: str) -> None:
-        """Sends a signal to a program's main process. Raises StackError where it has none."""
+        """Sends a signal to a program's main process. Raises StackError if it has none."""
         try:
             self._call("signalProcess", program, name)
         except Fault as fault:
@@ -93,8 +93,8 @@ class Supervision:
             ) from fault
 
     def start_stopped(self) -> list[str]:
-        """Starts every program that supervisord has given up, that waits for its next try,
-        or that was stopped or has ended; returns their names."""
+        """Starts every program that is not running, whether supervisord has given it up, will
+        retry it, or it was stopped or has ended. Returns their names."""
         stopped = [
             program
             for program, state in self.states().items()
@@ -107,7 +107,7 @@ class Supervision:
     def restart(self, program: str) -> None:
         """Stops a program if it runs, and starts it, without waiting for it to stay.
 
-        Raises StackError where it cannot be started at all.
+        Raises StackError if it cannot be started at all.
         """
         with suppress(Fault):
             self._call("stopProcess", program)
@@ -120,17 +120,17 @@ class Supervision:
 
     def _call(self, method: str, *arguments: Any, timeout_s: float = _ANSWER_S) -> Any:
         transport = SupervisorTransport(None, None, f"unix://{self._stack.socket}")
-        # supervisor's own connection would wait for ever.
+        # supervisor's own connection would wait forever.
         transport._get_connection = lambda: _Connection(self._stack.socket, timeout_s)
         with ServerProxy("http://127.0.0.1", transport=transport) as server:
             return getattr(server.supervisor, method)(*arguments)
 
 
 def end(stack: Stack) -> bool:
-    """Ends what runs in a run directory, with what a killed supervisord has left, and forgets
-    it; whether supervisord was running.
+    """Ends everything that runs in a run directory, including what a killed supervisord has
+    left, and removes its state. Returns whether supervisord was running.
 
-    Raises StackError where something cannot be ended.
+    Raises StackError if something cannot be ended.
     """
     supervision = Supervision(stack)
     was_running = supervision.is_running()

@@ -15,8 +15,8 @@ _UP = "-m deploy up"
 
 
 def render_unit(stack: Stack, user: str = "") -> str:
-    """A unit that starts and watches `stack`. One of the system names the `user` that runs
-    it; one of a user's own manager names none."""
+    """A unit that starts and watches `stack`. A system unit names the `user` that runs it; a
+    user unit names none."""
     options = ["--run-dir", stack.run, "--map", stack.map]
     if stack.model:
         options += ["--model", stack.model]
@@ -39,5 +39,5 @@ def render_unit(stack: Stack, user: str = "") -> str:
 
 
 def _escape(value: object) -> str:
-    """systemd would put something else in the place of a percent sign and what follows."""
+    """systemd would expand a percent sign and what follows it."""
     return str(value).replace("%", "%%")

@@ -17,9 +17,8 @@ _LOOPBACK = ("localhost", "127.0.0.1")
 
 
 def read_option(text: str) -> str | None:
-    """`certificate.pem,key.pem` with whole paths; None where nothing is wanted.
-
-    Raises StackError where nginx could not use them.
+    """`certificate.pem,key.pem` with absolute paths, or None if nothing is wanted. Raises
+    StackError if nginx could not use them.
     """
     if not text:
         return None
@@ -44,7 +43,7 @@ def _check_readable(file: Path) -> None:
 
 def _check_pair(certificate: Path, key: Path) -> None:
     try:
-        # nginx would ask for a password on a terminal that it does not have.
+        # nginx has no terminal on which to ask for a password.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
             certificate, key, password=lambda: ""
         )
@@ -58,8 +57,8 @@ def _check_pair(certificate: Path, key: Path) -> None:
 
 
 def post(stack: Stack, body: bytes) -> urllib3.BaseHTTPResponse:
-    """The door's answer. With TLS its certificate must be the one that was given; whatever
-    name is in it, the address is this machine's."""
+    """The stack's answer. With TLS its certificate must be the given one, with any name: the
+    address is this machine's."""
     context = _make_context(stack) if stack.tls else None
     with urllib3.PoolManager(ssl_context=context, assert_hostname=False) as pool:
         return pool.request(
@@ -68,7 +67,7 @@ def post(stack: Stack, body: bytes) -> urllib3.BaseHTTPResponse:
 
 
 def write_curl(stack: Stack) -> str:
-    """`curl` and the URL, with what it needs to trust the running door."""
+    """`curl` and the URL, with the options that make it trust the certificate."""
     if not stack.tls:
         return f"curl {stack.url}"
     certificate, port = stack.tls.partition(",")[0], DOOR + stack.port_offset
@@ -91,7 +90,7 @@ def _make_context(stack: Stack) -> ssl.SSLContext:
 
 
 def _find_names(stack: Stack) -> list[str]:
-    """Those that the certificate of the running door is for."""
+    """The names in the certificate that nginx uses now."""
     address = ("127.0.0.1", DOOR + stack.port_offset)
     context = _make_context(stack)
     with (

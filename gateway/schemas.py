@@ -159,7 +159,7 @@ def parse_parameters(schema: type[Schema], given: Mapping[str, str]) -> dict[str
 def parse_timeout_ms(header: str | None, default_s: float) -> float:
     """Seconds that the request may take: `X-Timeout-Ms`, which can only lower the default.
 
-    Raises MalformedRequest where the header is not a whole number above 0.
+    Raises MalformedRequest if the header is not a whole number above 0.
     """
     if header is None:
         return default_s
@@ -261,7 +261,7 @@ def _list_texts(given: str | list[str]) -> tuple[tuple[str, ...], bool]:
 
 def _find_source(tag: str, served: Sequence[str]) -> str | None:
     """Any language code: which languages a model reads, only the model knows, and it may
-    read more than this stack translates into. None where it is to be identified."""
+    read more than this stack translates into. None if it is to be identified."""
     language = normalize_language(tag)
     if language == AUTO:
         return None

@@ -153,7 +153,7 @@ class Settings(BaseSettings):
 def read_settings() -> Settings:
     """The settings in the environment.
 
-    Raises SettingsError where a variable with our prefix is unknown or cannot be read.
+    Raises SettingsError if a variable with our prefix is unknown or cannot be read.
     """
     if OLD_RUN in os.environ:
         log.warning("%s is called %s now", OLD_RUN, variables.RUN_DIR.name)

@@ -15,11 +15,11 @@ import yaml
 
 from torchserve_backend.catalog import Model
 
-#: TorchServe itself must not give up: the registrar decides when a model is revived.
+#: TorchServe itself must not give up, because the registrar decides when to revive a model.
 _RETRY_S = 86_400
 _STARTUP_S = 600
 
-#: What is TorchServe's business, or decides which models there are, and no handler's.
+#: Keys for TorchServe or for the choice of models, which no handler needs.
 _OURS = {
     *("model", "placement", "workers", "batch_size", "max_batch_delay"),
     *("queue_size", "response_timeout"),
@@ -29,19 +29,19 @@ _VERSION = re.compile("1[.]0-[0-9a-f]{8}")
 
 
 def archive_name(model: Model) -> str:
-    """What `POST /models?url=` takes."""
+    """The name that `POST /models?url=` takes."""
     return f"{model.name}.mar"
 
 
 def version(model: Model, model_path: Path) -> str:
-    """Changes with the archive's content, so that the registrar sees that what runs is old."""
+    """A version that changes with the archive's content, so an old one is noticed."""
     digest = hashlib.sha256(_render_config(model, model_path).encode()).hexdigest()
     return f"1.0-{digest[:8]}"
 
 
 def is_ours(version: str) -> bool:
-    """Whether a version is one that archives written here have; others were registered by
-    somebody else."""
+    """Whether archives written here can have this version. Others were registered by somebody
+    else."""
     return _VERSION.fullmatch(version) is not None
 
 
@@ -61,7 +61,7 @@ def archive(model: Model, store: Path, model_path: Path) -> Path:
 
 
 def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
-    """What the handler is told of the map."""
+    """The handler's options from the map."""
     return model.settings.model_dump(exclude=_OURS) | {
         "model_path": str(model_path),
         "languages": list(model.languages),

@@ -89,10 +89,10 @@ class Model:
 class Catalog:
     """All models of a stack."""
 
-    #: Which model does a task for a target language, in the map's order; the other tasks
-    #: have no target, an empty one.
+    #: The model for each task and target language, in the map's order. Other tasks have an
+    #: empty target.
     routes: Mapping[tuple[str, str], Model]
-    #: True where the map names GPUs and this host has none.
+    #: Whether the map names GPUs and this host has none.
     is_cpu_fallback: bool
     #: The map as it was read, with the number of GPUs. It makes this catalog again, even if
     #: the file or the GPUs have changed.
@@ -123,17 +123,17 @@ class Catalog:
         return next((s for s in shared if isinstance(s, Translation)), Translation())
 
     def route(self, task: str, target: str = "") -> Model:
-        """The model that does `task` for `target`. Raises KeyError where none does."""
+        """The model that does `task` for `target`. Raises KeyError if there is none."""
         return self.routes[task, target]
 
 
 def load(
     path: Path = MAP, *, gpus: int | None = 0, model: str | None = None
 ) -> Catalog:
-    """Reads the map for a host with `gpus` GPUs, where it does not say how many there are;
-    with None they are counted. `model` replaces that of translation.
+    """Reads the map for a host with `gpus` GPUs, unless the map gives a number; with None
+    they are counted. `model` replaces the translation model.
 
-    Raises CatalogError where the map is malformed or names a GPU that the host lacks.
+    Raises CatalogError if the map is malformed or names a GPU that the host lacks.
     """
     content = read_file(path)
     found = check(WHOLE_MAP, content, str(path))
@@ -151,7 +151,7 @@ def load(
 
 
 def make_catalog(found: Map, gpus: int) -> Catalog:
-    """The models of a map on a host with `gpus` GPUs; without any, all are on the CPU."""
+    """The models of a map on a host with `gpus` GPUs. Without GPUs all are on the CPU."""
     placed = {
         language: devices if gpus else (CPU,)
         for language, devices in found.cuda_id.items()
@@ -178,7 +178,7 @@ def _check_devices(where: str, devices: tuple[str, ...], gpus: int) -> None:
 def _make_routes(
     placed: Mapping[str, tuple[str, ...]], settings: Translation
 ) -> dict[tuple[str, str], Model]:
-    """Languages of the same name are served by the same model."""
+    """The routes of translation. Languages with the same model name share a model."""
     is_shared = settings.placement == "device"
     names = {
         language: "-".join((TRANSLATION, *devices)) if is_shared else language

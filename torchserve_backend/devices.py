@@ -12,7 +12,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class GpuMemory:
-    """A GPU by the index that nvidia-smi gives it, and its memory."""
+    """A GPU's index in nvidia-smi, and its memory."""
 
     index: str
     used_bytes: int
@@ -20,8 +20,8 @@ class GpuMemory:
 
 
 def count_gpus() -> int:
-    """The entries of CUDA_VISIBLE_DEVICES where it is set, else what nvidia-smi lists;
-    0 where there is no nvidia-smi."""
+    """The number of entries in CUDA_VISIBLE_DEVICES, or else of GPUs that nvidia-smi lists; 0
+    without nvidia-smi."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len(
@@ -32,8 +32,8 @@ def count_gpus() -> int:
 
 
 def measure_gpu_memory() -> list[GpuMemory]:
-    """Every GPU of this host; none where there is no nvidia-smi. A GPU that does not say
-    how full it is (one cut in slices may not) is left out."""
+    """Every GPU of this host; none without nvidia-smi. A GPU that does not report its memory
+    is left out, such as one divided by MIG."""
     rows = (
         [cell.strip() for cell in line.split(",")]
         for line in _ask(_MEMORY, "--format=csv,noheader,nounits", timeout_s=5)
@@ -46,7 +46,7 @@ def measure_gpu_memory() -> list[GpuMemory]:
 
 
 def _ask(*arguments: str, timeout_s: int) -> list[str]:
-    """What nvidia-smi says, line by line; nothing where it is missing or fails."""
+    """The lines that nvidia-smi prints; none if it is missing or fails."""
     try:
         said = subprocess.run(
             ["nvidia-smi", *arguments],

@@ -22,8 +22,8 @@ from torchserve_backend.registrar import Desired
 
 
 def make_console() -> Console:
-    """What is shown holds paths, JSON and TorchServe's words: none of it is rich's markup,
-    and a line that is broken at the terminal's edge cannot be copied."""
+    """A console for paths, JSON and TorchServe's messages: it has no markup, and it does not
+    wrap lines, so they can be copied."""
     return Console(markup=False, highlight=False, soft_wrap=True)
 
 

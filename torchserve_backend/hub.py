@@ -47,12 +47,12 @@ _HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
 def download(name: str, folder: Path, task: str) -> Path:
-    """The directory `folder/<name>`; once it is there, the hub is not asked again.
+    """The directory `folder/<name>`. Once it exists, the hub is not asked again.
 
-    `huggingface_hub.snapshot_download` begins a file anew when the process that loaded it
-    has ended, which for two gigabytes of weights is too much to lose.
+    `huggingface_hub.snapshot_download` restarts a file if its process ended, which loses too
+    much with two gigabytes of weights.
 
-    Raises ModelError where the hub cannot be reached, or has no such model for the task.
+    Raises ModelError if the hub cannot be reached, or has no such model for the task.
     """
     _check_name(name)
     directory = folder / name
@@ -85,7 +85,7 @@ def _download(name: str, directory: Path, task: str) -> None:
 
 
 def _choose_files(info: ModelInfo, task: str) -> list[RepoSibling]:
-    """What there is of the small files, then the best form of the weights."""
+    """The small files that exist, then the best format of the weights."""
     files = {file.rfilename: file for file in info.siblings or ()}
     missing = missing_files(files, task)
     if missing:
@@ -135,7 +135,7 @@ def _check_name(name: str) -> None:
 
 @contextmanager
 def _explain(name: str, advice: str) -> Iterator[None]:
-    """What goes wrong between us and the hub, or the disk, as a ModelError."""
+    """Turns errors of the hub and the disk into a ModelError."""
     hub = constants.ENDPOINT
     try:
         yield

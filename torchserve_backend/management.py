@@ -12,14 +12,14 @@ from typing import Any
 import requests
 
 _TIMEOUT_S = 10
-#: Names in one answer; TorchServe gives no more, whatever it is asked for.
+#: Names in one answer. TorchServe never gives more.
 _PAGE = 100
-#: Characters of an answer that is not TorchServe's.
+#: Characters to quote from an answer that is not TorchServe's.
 _QUOTED = 200
 
 
 class ManagementError(Exception):
-    """TorchServe did not do what it was asked; the message quotes it."""
+    """TorchServe refused a call or failed; the message quotes it."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Registered:
 
     @property
     def is_ready(self) -> bool:
-        """Whether somebody answers for this model."""
+        """Whether a worker answers for this model."""
         return self.ready_workers > 0
 
 
 def read_key(path: Path, kind: str) -> str:
-    """The `management` or `inference` key that TorchServe wrote when it started; empty
-    where there is none (tokens switched off, or TorchServe has not started yet)."""
+    """The `management` or `inference` key that TorchServe wrote at its start. Empty if there
+    is none: tokens are off, or TorchServe has not started yet."""
     try:
         return str(json.loads(path.read_text("utf-8"))[kind]["key"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -50,7 +50,7 @@ def read_key(path: Path, kind: str) -> str:
 
 
 def prediction_path(model: str) -> str:
-    """Where TorchServe's inference API is asked for a model's answer."""
+    """The path of a model's predictions in TorchServe's inference API."""
     return f"/predictions/{model}"
 
 
@@ -74,7 +74,7 @@ class Management:
         return names
 
     def describe(self, name: str) -> Registered | None:
-        """The state of one model's default version, or None where it is not registered."""
+        """The state of one model's default version, or None if it is not registered."""
         response = self._send("GET", f"/models/{name}")
         if response.status_code == requests.codes.not_found:
             return None
@@ -100,8 +100,8 @@ class Management:
         max_batch_delay: int,
         workers: int,
     ) -> None:
-        """Registers an archive of the model store and starts its workers, without waiting
-        for them. A model that is registered already is left as it is."""
+        """Registers an archive of the model store and starts its workers, without waiting for
+        them. A registered model stays as it is."""
         response = self._send(
             "POST",
             "/models",

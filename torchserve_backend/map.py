@@ -26,7 +26,7 @@ from contract.tasks import TRANSLATION, UPLOADS
 from torchserve_backend.sections import CountOrNone, Devices, Shape, Vision
 from torchserve_backend.sections.translation import Translation
 
-#: What was expected by a fault of this type; for the others the key's schema says it.
+#: What was expected, by type of fault. For others the key's schema says it.
 _OBJECTS = {
     "model_type": "an object",
     **dict.fromkeys(("dict_type", "too_short"), 'an object such as {"ko": "0"}'),
@@ -47,7 +47,7 @@ _Language = Annotated[str, AfterValidator(_check_language)]
 
 
 def _find_section(task: str) -> Any:
-    """The class that a task's file defines."""
+    """The one class that a task's file defines."""
     module = import_module(f"torchserve_backend.sections.{task}")
     (found,) = (
         value
@@ -79,7 +79,7 @@ class Map(Shape):
     @model_validator(mode="before")
     @classmethod
     def _ask_for_languages(cls, content: Any) -> Any:
-        """A map that names other tasks alone needs none."""
+        """A map that names only other tasks needs no languages."""
         if not isinstance(content, dict):
             return content
         is_needed = TRANSLATION in content or VISION.keys().isdisjoint(content)
@@ -92,14 +92,14 @@ class Map(Shape):
 
     @property
     def asked(self) -> dict[str, tuple[str, ...]]:
-        """The devices that are asked for, by their place in the file."""
+        """The requested devices, by their place in the file."""
         return {
             **{f"cuda_id.{code}": devices for code, devices in self.cuda_id.items()},
             **{f"{task}.devices": s.devices for task, s in self.vision.items()},
         }
 
 
-#: With a section for each task that takes images.
+#: The map with a section for each task that takes images.
 WHOLE_MAP: type[Map] = create_model(
     "Map",
     __base__=Map,
@@ -110,7 +110,7 @@ _AnyShape = TypeVar("_AnyShape", bound=BaseModel)
 
 
 def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape:
-    """The content as a value. Raises CatalogError with a line per fault, behind `where`."""
+    """The content as a value. Raises CatalogError with a line per fault, each after `where`."""
     try:
         return shape.model_validate(content)
     except ValidationError as error:
@@ -137,7 +137,7 @@ def _describe(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
 
 
 def read_file(path: Path) -> Any:
-    """The JSON in a file. Raises CatalogError where it cannot be read, or has a key twice."""
+    """The JSON in a file. Raises CatalogError if it cannot be read, or has a key twice."""
     try:
         return json.loads(path.read_text("utf-8"), object_pairs_hook=_refuse_duplicates)
     except (OSError, ValueError) as error:

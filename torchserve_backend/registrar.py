@@ -24,7 +24,7 @@ Say = Callable[[str], object]
 
 
 class Step(StrEnum):
-    """What an action does to its model."""
+    """What an action does with its model."""
 
     REGISTER = "register"
     REPLACE = "replace"
@@ -40,12 +40,12 @@ class Desired:
     model: Model
     archive: str
     version: str
-    #: Where its weights lie; needed to write the archive.
+    #: Where its weights are; the archive names it.
     model_path: Path = Path()
 
     @property
     def name(self) -> str:
-        """What TorchServe calls it."""
+        """Its name in TorchServe."""
         return self.model.name
 
 
@@ -56,7 +56,7 @@ class Action:
     step: Step
     name: str
     reason: str
-    #: None where the model is to be removed.
+    #: None if the model is to be removed.
     desired: Desired | None = None
 
     def __str__(self) -> str:
@@ -69,12 +69,11 @@ def plan(
     *,
     dead: Iterable[str] = (),
 ) -> list[Action]:
-    """The actions that make `actual` (by name; None is not registered) what is desired.
+    """The actions that turn `actual` (by name; None if not registered) into what is desired.
 
-    What `actual` has beyond that is removed where it is ours, before all else: the others
-    may need its memory. `dead` names models without a worker on which TorchServe must have
-    given up; they are revived, as they are. A model that an operator has scaled to nothing
-    is not dead.
+    Other models of ours are removed first, because their memory may be needed. `dead` names
+    models without a worker that TorchServe must have given up; they are revived. A model that
+    an operator has scaled to nothing is not dead.
     """
     given_up = set(dead)
     wanted = {model.name for model in desired}
@@ -120,7 +119,7 @@ def observe(
 
 
 def apply(actions: Iterable[Action], management: Management) -> None:
-    """Carries the actions out; workers start in the background.
+    """Performs the actions. Workers start in the background.
 
     Raises ManagementError at the first that TorchServe refuses, and where the archive in
     its store is not the one that the map asks for.
@@ -159,8 +158,8 @@ def _register(desired: Desired, management: Management) -> None:
 
 
 def _revive(desired: Desired, management: Management) -> None:
-    """Asking for the same number of workers again does nothing. A model must not stay at
-    none where the first of the two calls takes too long."""
+    """Asking for the same number of workers does nothing, so it takes two calls. If the first
+    takes too long, the second still follows: the model must not stay without workers."""
     try:
         management.scale(desired.name, 0, wait=True)
     finally:
@@ -178,7 +177,7 @@ def poll_ready(
 ) -> Iterator[set[str]]:
     """Yields the names of the models that are ready, again and again, until all are.
 
-    Raises TimeoutError where some are not after `timeout_s`, ManagementError where
+    Raises TimeoutError if some are not after `timeout_s`, ManagementError where
     TorchServe does not answer.
     """
     give_up_at = time.monotonic() + timeout_s
@@ -205,8 +204,8 @@ class Watch:
     def find_dead(
         self, actual: Mapping[str, Registered | None], now: float
     ) -> set[str]:
-        """The registered models that have been without a worker for longer than the
-        patience; each is named once and then given the same time again."""
+        """The registered models that have had no worker for longer than the patience. Each is
+        named once and then gets the same time again."""
         missing = {
             name for name, found in actual.items() if found and not found.is_ready
         }
@@ -224,10 +223,10 @@ class Watch:
 
 
 def plan_change(desired: Sequence[Desired], management: Management) -> list[Action]:
-    """One look at TorchServe: all that differs from the map, with what the map no longer
-    names.
+    """The actions after one look at TorchServe: whatever differs from the map, including
+    models that it no longer names.
 
-    Raises ManagementError where TorchServe does not answer.
+    Raises ManagementError if TorchServe does not answer.
     """
     names = management.names()
     return plan(desired, {name: management.describe(name) for name in names})
@@ -236,10 +235,10 @@ def plan_change(desired: Sequence[Desired], management: Management) -> list[Acti
 def plan_healing(
     desired: Sequence[Desired], management: Management, watch: Watch
 ) -> list[Action]:
-    """One look at TorchServe: what is missing is to be registered and what is dead to be
-    revived; what an operator has changed by hand is left alone.
+    """The actions after one look at TorchServe: registering missing models and reviving dead
+    ones. Models that an operator has changed are left alone.
 
-    Raises ManagementError where TorchServe does not answer.
+    Raises ManagementError if TorchServe does not answer.
     """
     actual = observe(desired, management)
     dead = watch.find_dead(actual, time.monotonic())
@@ -269,8 +268,8 @@ def heal_forever(
 
 
 def _heal(action: Action, management: Management, say: Say) -> None:
-    """One model that TorchServe refuses does not keep the others from being healed."""
-    with suppress(OSError):  # a log that is on a full disk does not end the watch
+    """Heals one model. If TorchServe refuses it, the others are still healed."""
+    with suppress(OSError):  # a log on a full disk must not end the watch
         say(str(action))
     with _told(say):
         apply([action], management)

@@ -73,7 +73,7 @@ def find_model(name: str) -> Path:
 def prepare(configuration: Configuration, cache: Path) -> Path:
     """The directory that the engine loads, converted into `cache` where it has to be.
 
-    Raises Unsupported where the engine cannot run it so.
+    Raises Unsupported if the engine cannot run it so.
     """
     engine, compute_type = configuration.engine, configuration.compute_type
     if engine not in ENGINES:

@@ -15,7 +15,7 @@ _TIMEOUT_S = 10
 
 @dataclass(frozen=True)
 class WorkerFigures:
-    """Figures of all workers together; None where no batch came."""
+    """Figures of all workers together; None if no batch came."""
 
     batches: int = 0
     #: Rows of a batch.

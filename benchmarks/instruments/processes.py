@@ -116,12 +116,12 @@ def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
 
 
 def sum_cpu(load: Load) -> float | None:
-    """Milliseconds per answer of all programs but the client; None where none was counted."""
+    """Milliseconds per answer of all programs but the client; None if none was counted."""
     return sum(ms for name, ms in load.cpu_ms.items() if name != _CLIENT) or None
 
 
 def sum_memory(load: Load) -> float | None:
-    """Megabytes of all programs; None where none was counted."""
+    """Megabytes of all programs; None if none was counted."""
     return sum(load.memory_mb.values()) or None
 
 

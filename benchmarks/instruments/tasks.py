@@ -63,7 +63,7 @@ class TaskRunner:
     handler: TaskHandler[Any]
 
     def run(self, batches: Sequence[Sequence[bytes]]) -> Pass:
-        """Times the handler's `run` alone. Raises MemoryEnds where a batch was halved or a
+        """Times the handler's `run` alone. Raises MemoryEnds if a batch was halved or a
         row did not fit, and RuntimeError where a row has another error."""
         items = [[self._parse(body) for body in batch] for batch in batches]
         tokens = 0

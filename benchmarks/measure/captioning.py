@@ -53,7 +53,7 @@ class Turn:
     way: str
     round: int
     frames_per_s: float
-    #: The share of captions that say what the frame shows; None where there are none.
+    #: The share of captions that say what the frame shows; None if there are none.
     right: float | None = None
     #: Milliseconds of CPU per frame, by program.
     cpu_ms: Mapping[str, float] = field(default_factory=dict)

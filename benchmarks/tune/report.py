@@ -35,7 +35,7 @@ _HEADERS = (
 class Outcome:
     """What a search has found so far."""
 
-    #: None where nothing keeps the SLA.
+    #: None if nothing keeps the SLA.
     winner: Trial | None
     #: The map as it ships, measured for as long as the winner.
     default: Trial | None

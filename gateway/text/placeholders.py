@@ -133,7 +133,7 @@ def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:
 def restore(
     translated: str, placeholders: Sequence[Placeholder], escape: Callable[[str], str]
 ) -> str | None:
-    """The translation with everything put back, or None where the model has lost or invented
+    """The translation with everything put back, or None if the model has lost or invented
     a placeholder, or changed the order of tags."""
     if not placeholders:
         return escape(translated)

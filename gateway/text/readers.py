@@ -58,7 +58,7 @@ class Readers:
     def read(self, job: ReadingJob, patience: Patience) -> list[Document]:
         """A document for each text.
 
-        Raises TooManyRows, DeadlineExceeded, ClientGone, Overloaded, or NotReady where the
+        Raises TooManyRows, DeadlineExceeded, ClientGone, Overloaded, or NotReady if the
         process that read it was killed.
         """
         size = sum(len(text) for text, _ in job.texts)

@@ -103,7 +103,7 @@ def read_input_size(directory: Path) -> Size:
     """The size of the images that a model reads, so that one of this size is not scaled.
     A model that takes images of several sizes has the largest.
 
-    Raises ModelError where its `preprocessor_config.json` does not say.
+    Raises ModelError if its `preprocessor_config.json` does not say.
     """
     path = directory / PREPROCESSOR_FILE
     config = read_object(path)
@@ -125,14 +125,14 @@ def read_input_size(directory: Path) -> Size:
 
 
 def list_files(directory: Path) -> list[str]:
-    """The names of the files that are there. Raises ModelError where it is no directory."""
+    """The names of the files that are there. Raises ModelError if it is no directory."""
     if not directory.is_dir():
         raise ModelError(f"{directory} is not a directory")
     return [path.name for path in directory.iterdir() if path.exists()]
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """What a JSON file says; one that is no object says nothing. Raises ModelError where it
+    """What a JSON file says; one that is no object says nothing. Raises ModelError if it
     is not JSON."""
     try:
         content = json.loads(path.read_text("utf-8"))

@@ -93,7 +93,7 @@ class Phrase:
 def load(folder: Path = FOLDER) -> list[Phrase]:
     """All phrases of a folder, checked.
 
-    Raises PhrasebookError where a file breaks the format.
+    Raises PhrasebookError if a file breaks the format.
     """
     files = {
         path.stem: yaml.safe_load(path.read_text("utf-8"))

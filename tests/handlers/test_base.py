@@ -168,7 +168,7 @@ class Ended(BaseException):
 
 @pytest.fixture
 def mortal(doubling: Doubling, monkeypatch: pytest.MonkeyPatch) -> Doubling:
-    """Raises Ended where a worker would end."""
+    """Raises Ended if a worker would end."""
 
     def end() -> NoReturn:
         raise Ended

@@ -10,7 +10,7 @@ CPU = "cpu"
 
 
 def _read_devices(value: Any) -> tuple[str, ...]:
-    """The CPU, or GPUs in ascending order, so that the same ones are the same device."""
+    """The CPU, or GPUs in ascending order, so equal sets are equal devices."""
     if value == CPU:
         return (CPU,)
     numbers = value if isinstance(value, list | tuple) else [value]
@@ -43,7 +43,7 @@ class Shape(BaseModel):
 
 
 class Section(Shape):
-    """What every task's section has."""
+    """The keys of every task's section."""
 
     #: A directory, or the name of a model on the Hugging Face hub.
     model: Text
@@ -60,7 +60,7 @@ class Section(Shape):
 
 
 class Vision(Section):
-    """What the sections of the tasks that take images share."""
+    """The keys of every section of a task that takes images."""
 
     devices: Devices = ("0",)
     #: `auto` is float16 on a GPU, and float32 on a CPU.

@@ -21,7 +21,7 @@ ENGINES = {
 
 
 class Translation(Section):
-    """What all models of the translation section share."""
+    """Its keys and defaults."""
 
     model: Text = "models/phrasebook"
     #: `transformers` is the reference, `echo` runs no model at all.

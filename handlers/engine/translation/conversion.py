@@ -54,7 +54,7 @@ def convert(
     The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and a
     damaged one is made again. The check compares file sizes, and with `is_read` their
     content.
-    Raises ModelError where `directory` is not an M2M100, or is damaged.
+    Raises ModelError if `directory` is not an M2M100, or is damaged.
     """
     check_directory(directory, "translation")
     out = converted_path(directory, cache, compute_type)
