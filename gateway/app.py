@@ -50,7 +50,7 @@ def create_app(
     if backend is None and settings.backend == "embedded":
         models, backend = _embed(models, telemetry)
     backend = backend or _connect(settings)
-    admission = Admission(backend, models.models, _find_board(settings))
+    admission = Admission(backend, models.models, _place_board(settings))
     app = _make_flask()
     register_reading(app)
     _register_request_id(app)
@@ -83,7 +83,7 @@ def _connect(settings: Settings) -> Backend:
     )
 
 
-def _find_board(settings: Settings) -> Path | None:
+def _place_board(settings: Settings) -> Path | None:
     """Where the gateway's processes and TorchServe's workers share figures; None without a
     stack."""
     run = variables.find_run() if settings.backend == "torchserve" else None

@@ -131,8 +131,8 @@ def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequ
     given = _validate(schema, _read_object(body))
     texts, is_list = _list_texts(given.src_text)
     return TranslationRequest(
-        source=_find_source(given.src_lang, limits.targets),
-        target=_find_target(given.tgt_lang, limits.targets),
+        source=_read_source(given.src_lang, limits.targets),
+        target=_read_target(given.tgt_lang, limits.targets),
         texts=texts,
         is_list=is_list,
         is_html=given.format == "html",
@@ -259,7 +259,7 @@ def _list_texts(given: str | list[str]) -> tuple[tuple[str, ...], bool]:
     return ((given,), False) if isinstance(given, str) else (tuple(given), True)
 
 
-def _find_source(tag: str, served: Sequence[str]) -> str | None:
+def _read_source(tag: str, served: Sequence[str]) -> str | None:
     """Any language code: which languages a model reads, only the model knows, and it may
     read more than this stack translates into. None if it is to be identified."""
     language = normalize_language(tag)
@@ -270,7 +270,7 @@ def _find_source(tag: str, served: Sequence[str]) -> str | None:
     return language
 
 
-def _find_target(tag: str, served: Sequence[str]) -> str:
+def _read_target(tag: str, served: Sequence[str]) -> str:
     language = normalize_language(tag)
     if language not in served:
         raise UnknownLanguage("tgt_lang", tag[:40], served)

@@ -347,7 +347,7 @@ def test_nginx_closes_idle_connections_to_gunicorn_first():
 
 
 def test_torchserve_does_not_end_a_worker_whose_client_still_waits():
-    assert default_of("timeout_s") < catalog.Translation().response_timeout
+    assert default_of("timeout_s") < catalog.TranslationSection().response_timeout
 
 
 def test_ports_agree(monkeypatch):

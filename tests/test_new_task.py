@@ -17,10 +17,10 @@ ROOMS = ("contract", "gateway", "handlers", "torchserve_backend")
 LIMIT_S = 120
 
 SECTION = """
-from torchserve_backend.sections import Vision
+from torchserve_backend.sections import VisionSection
 
 
-class Brightness(Vision):
+class BrightnessSection(VisionSection):
     model: str = "MODEL"
 """
 HANDLER = """

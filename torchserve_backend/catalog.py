@@ -23,8 +23,8 @@ from torchserve_backend.map import (
     check,
     read_file,
 )
-from torchserve_backend.sections import CPU, Vision
-from torchserve_backend.sections.translation import Translation
+from torchserve_backend.sections import CPU, VisionSection
+from torchserve_backend.sections.translation import TranslationSection
 
 __all__ = [
     "CPU",
@@ -35,7 +35,7 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "Model",
-    "Translation",
+    "TranslationSection",
     "load",
 ]
 
@@ -53,7 +53,7 @@ class Model:
     languages: tuple[str, ...]
     #: The CPU, or GPUs that share its work.
     devices: tuple[str, ...]
-    settings: Translation | Vision
+    settings: TranslationSection | VisionSection
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -116,11 +116,14 @@ class Catalog:
         }
 
     @cached_property
-    def translation(self) -> Translation:
+    def translation(self) -> TranslationSection:
         """The section that the models of all languages share, or its defaults if the map
         has no languages."""
         shared = (model.settings for model in self.models)
-        return next((s for s in shared if isinstance(s, Translation)), Translation())
+        return next(
+            (s for s in shared if isinstance(s, TranslationSection)),
+            TranslationSection(),
+        )
 
     def route(self, task: str, target: str = "") -> Model:
         """The model that does `task` for `target`. Raises KeyError if there is none."""
@@ -176,7 +179,7 @@ def _check_devices(where: str, devices: tuple[str, ...], gpus: int) -> None:
 
 
 def _make_routes(
-    placed: Mapping[str, tuple[str, ...]], settings: Translation
+    placed: Mapping[str, tuple[str, ...]], settings: TranslationSection
 ) -> dict[tuple[str, str], Model]:
     """The routes of translation. Languages with the same model name share a model."""
     is_shared = settings.placement == "device"

@@ -23,8 +23,8 @@ from pydantic import (
 from contract.faults import expect
 from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION, UPLOADS
-from torchserve_backend.sections import CountOrNone, Devices, Shape, Vision
-from torchserve_backend.sections.translation import Translation
+from torchserve_backend.sections import CountOrNone, Devices, Shape, VisionSection
+from torchserve_backend.sections.translation import TranslationSection
 
 #: What was expected, by type of fault. For others the key's schema says it.
 _OBJECTS = {
@@ -58,12 +58,12 @@ def _find_section(task: str) -> Any:
 
 
 #: The tasks that take images, in the order in which they are shown.
-VISION: Mapping[str, type[Vision]] = MappingProxyType(
+VISION: Mapping[str, type[VisionSection]] = MappingProxyType(
     {task: _find_section(task) for task in UPLOADS}
 )
 #: All tasks.
-SECTIONS: Mapping[str, type[Translation | Vision]] = MappingProxyType(
-    {TRANSLATION: Translation, **VISION}
+SECTIONS: Mapping[str, type[TranslationSection | VisionSection]] = MappingProxyType(
+    {TRANSLATION: TranslationSection, **VISION}
 )
 
 
@@ -72,7 +72,7 @@ class Map(Shape):
 
     #: The devices of each language.
     cuda_id: dict[_Language, Devices] = Field({}, min_length=1)
-    translation: Translation = Translation()
+    translation: TranslationSection = TranslationSection()
     #: How many GPUs the host has; `make up` writes it into the copy that it freezes.
     gpus: CountOrNone = 0
 
@@ -86,7 +86,7 @@ class Map(Shape):
         return {"cuda_id": None, **content} if is_needed else content
 
     @property
-    def vision(self) -> dict[str, Vision]:
+    def vision(self) -> dict[str, VisionSection]:
         """The sections that are there."""
         return {t: getattr(self, t) for t in VISION if t in self.model_fields_set}
 

@@ -18,7 +18,7 @@ from torchserve_backend import catalog, checkpoint
 from torchserve_backend.sections.translation import ENGINES
 
 #: Tokens in a pack; the map's default.
-MAX_TOKENS = catalog.Translation().max_batch_tokens
+MAX_TOKENS = catalog.TranslationSection().max_batch_tokens
 RANDOM = "418M"
 _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 

@@ -28,7 +28,7 @@ def make_blueprint(
 ) -> Blueprint:
     """The translation routes."""
     blueprint = Blueprint(TRANSLATION, __name__)
-    limits = _find_limits(translator.catalog, settings)
+    limits = _read_limits(translator.catalog, settings)
 
     @blueprint.post("/")
     @blueprint.post(PATHS[TRANSLATION])
@@ -51,7 +51,7 @@ def make_blueprint(
     return blueprint
 
 
-def _find_limits(catalog: Catalog, settings: Settings) -> TranslationLimits:
+def _read_limits(catalog: Catalog, settings: Settings) -> TranslationLimits:
     section = catalog.translation
     return TranslationLimits(
         targets=catalog.languages,

@@ -36,7 +36,7 @@ HTML = Format(lambda text: re.sub(r"[\t\n\r\f]", " ", text), markup.escape)
 
 
 @dataclass(frozen=True)
-class Sentence:
+class Segment:
     """Text to translate, and the placeholders in it.
 
     It begins at character `start` of the client's text, not counting HTML tags. `is_torn` if
@@ -57,7 +57,7 @@ class Sentence:
 #: With more placeholders a model loses one, so such a sentence is taken apart at once.
 MAX_PLACEHOLDERS = 100
 
-Piece = str | Sentence
+Piece = str | Segment
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Document:
     format: Format
 
     @property
-    def sentences(self) -> list[Sentence]:
+    def segments(self) -> list[Segment]:
         """The sentences to translate, in order."""
-        return [piece for piece in self.pieces if isinstance(piece, Sentence)]
+        return [piece for piece in self.pieces if isinstance(piece, Segment)]
 
     def render(self, translations: Iterable[str]) -> str:
         """The document with its sentences replaced."""
@@ -115,28 +115,28 @@ def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]
         start += len(text)
 
 
-def divide(sentence: Sentence, max_characters: int, format: Format) -> Document:
+def divide(segment: Segment, max_characters: int, format: Format) -> Document:
     """A sentence that is too long for the model, in parts of at most `max_characters`."""
     parts = segmentation.split(
-        sentence.text, max_characters, _spans(sentence.placeholders)
+        segment.text, max_characters, _spans(segment.placeholders)
     )
     cut = _cut(
-        sentence.text, sentence.placeholders, parts, start=sentence.start, format=format
+        segment.text, segment.placeholders, parts, start=segment.start, format=format
     )
     return Document(tuple(cut), format)
 
 
-def take_apart(sentence: Sentence, format: Format) -> Document:
+def take_apart(segment: Segment, format: Format) -> Document:
     """A sentence whose placeholders the model loses: the text between them is translated by
     itself, so every placeholder stays where it is."""
     pieces: list[Piece] = []
     end = 0
     for placeholder in (
-        *sentence.placeholders,
-        Placeholder(len(sentence.text), len(sentence.text), ""),
+        *segment.placeholders,
+        Placeholder(len(segment.text), len(segment.text), ""),
     ):
-        gap = Part(end, placeholder.start, is_sentence=True, is_torn=sentence.is_torn)
-        pieces += _cut(sentence.text, (), [gap], start=sentence.start, format=format)
+        gap = Part(end, placeholder.start, is_sentence=True, is_torn=segment.is_torn)
+        pieces += _cut(segment.text, (), [gap], start=segment.start, format=format)
         pieces.append(placeholder.shown)
         end = placeholder.end
     return Document(tuple(pieces), format)
@@ -178,16 +178,16 @@ def _cut(
             continue
         yield _show(found[: core.start], own[: core.first], format)
         inner = [p.moved(core.start) for p in own[core.first : core.last]]
-        sentence = Sentence(
+        segment = Segment(
             format.read(found[core.start : core.end]),
             start + part.start + core.start,
             tuple(inner),
             part.is_torn,
         )
         if len(inner) > MAX_PLACEHOLDERS:
-            yield from take_apart(sentence, format).pieces
+            yield from take_apart(segment, format).pieces
         else:
-            yield sentence
+            yield segment
         after = [p.moved(core.end) for p in own[core.last :]]
         yield _show(found[core.end :], after, format)
     if rest:

@@ -19,7 +19,7 @@ from gateway.text.documents import (
     PLAIN,
     Document,
     Piece,
-    Sentence,
+    Segment,
     scan_html,
     scan_text,
 )
@@ -55,7 +55,7 @@ def scan(job: ReadingJob) -> Iterator[Piece | None]:
     rows = 0
     for text, language in job.texts:
         for piece in _join_kept(scan_one(text, language, job.is_protected)):
-            rows += isinstance(piece, Sentence)
+            rows += isinstance(piece, Segment)
             if rows > job.max_rows:
                 raise TooManySentences
             yield piece
@@ -115,7 +115,7 @@ def _answer(job: ReadingJob) -> Iterator[bytes]:
     characters = 0
     try:
         for piece in scan(job):
-            items.append(_write_piece(piece) if isinstance(piece, Sentence) else piece)
+            items.append(_write_piece(piece) if isinstance(piece, Segment) else piece)
             characters += _measure(piece)
             if characters > _LINE_CHARACTERS:
                 yield _write_line(items)
@@ -126,7 +126,7 @@ def _answer(job: ReadingJob) -> Iterator[bytes]:
 
 
 def _measure(piece: Piece | None) -> int:
-    if isinstance(piece, Sentence):
+    if isinstance(piece, Segment):
         return len(piece.text) + _PLACEHOLDER_CHARACTERS * (1 + len(piece.placeholders))
     return len(piece or "")
 
@@ -135,20 +135,20 @@ def _write_line(content: Any) -> bytes:
     return json.dumps(content, ensure_ascii=False).encode() + b"\n"
 
 
-def _write_piece(sentence: Sentence) -> list[Any]:
+def _write_piece(segment: Segment) -> list[Any]:
     placeholders = [
-        (p.start, p.end, p.shown, p.role.value) for p in sentence.placeholders
+        (p.start, p.end, p.shown, p.role.value) for p in segment.placeholders
     ]
-    return [sentence.text, sentence.start, placeholders, sentence.is_torn]
+    return [segment.text, segment.start, placeholders, segment.is_torn]
 
 
-def _read_piece(item: list[Any]) -> Sentence:
+def _read_piece(item: list[Any]) -> Segment:
     text, start, placeholders, is_torn = item
     found = (
         Placeholder(start, end, shown, _ROLES[role])
         for start, end, shown, role in placeholders
     )
-    return Sentence(text, start, tuple(found), is_torn)
+    return Segment(text, start, tuple(found), is_torn)
 
 
 if __name__ == "__main__":

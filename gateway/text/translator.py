@@ -21,7 +21,7 @@ from gateway.errors import Problem, RowProblem, TooManyRows
 from gateway.schemas import TranslationRequest
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
-from gateway.text.documents import Document, Format, Sentence, divide, take_apart
+from gateway.text.documents import Document, Format, Segment, divide, take_apart
 from gateway.text.langid import UNDETERMINED, Guess, Identifier
 from gateway.text.placeholders import restore
 from gateway.text.readers import Readers
@@ -130,9 +130,9 @@ class _Job:
         self._guesses = self._identify()
         self._documents = self._read()
         rows = {
-            (self._find_source(index), sentence.prepared)
+            (self._source_of(index), segment.prepared)
             for index, document in self._documents.items()
-            for sentence in document.sentences
+            for segment in document.segments
         }
         costs = [self._weigh(text) for _, text in rows]
         if not costs:
@@ -153,10 +153,10 @@ class _Job:
     def _read(self) -> dict[int, Document]:
         """The texts that need a translation, by their indices."""
         needed = {
-            index: (text, self._find_source(index))
+            index: (text, self._source_of(index))
             for index, text in enumerate(self._wanted.texts)
             if text.strip()
-            and self._find_source(index) not in (self._wanted.target, UNDETERMINED)
+            and self._source_of(index) not in (self._wanted.target, UNDETERMINED)
         }
         job = ReadingJob(
             tuple(needed.values()),
@@ -167,7 +167,7 @@ class _Job:
         documents = self._translator.readers.read(job, self._patience)
         return dict(zip(needed, documents, strict=True))
 
-    def _find_source(self, index: int) -> str:
+    def _source_of(self, index: int) -> str:
         guess = self._guesses[index]
         return guess.language if guess else self._wanted.source or UNDETERMINED
 
@@ -197,7 +197,7 @@ class _Job:
 
     def _answer_text(self, index: int) -> TranslatedText:
         text, guess = self._wanted.texts[index], self._guesses[index]
-        source, document = self._find_source(index), self._documents.get(index)
+        source, document = self._source_of(index), self._documents.get(index)
         if document is None:
             is_unknown = text.strip() and source == UNDETERMINED
             warned = (_UNIDENTIFIED,) if is_unknown else ()
@@ -209,37 +209,37 @@ class _Job:
                 self._is_blamed = True  # equal sentences have the same problem
                 problem.detail = f"src_text[{index}]: {problem.detail}"
             raise
-        is_whole = len(document.sentences) == 1
+        is_whole = len(document.segments) == 1
         warnings = _summarize(result.warned, is_whole=is_whole)
         return TranslatedText(result.renderings, tuple(warnings), guess)
 
     def _translate_document(self, document: Document, source: str) -> Result:
         translate = partial(
-            self._translate_sentence, source=source, format=document.format
+            self._translate_segment, source=source, format=document.format
         )
-        return _join(document, self._map(translate, document.sentences))
+        return _join(document, self._map(translate, document.segments))
 
-    def _translate_sentence(
-        self, sentence: Sentence, *, source: str, format: Format
+    def _translate_segment(
+        self, segment: Segment, *, source: str, format: Format
     ) -> Result:
         try:
-            answer = self._predict(sentence.prepared, source)
+            answer = self._predict(segment.prepared, source)
         except RowProblem as problem:
-            return self._translate_parts(_divide(sentence, format, problem), source)
-        renderings = list(_read_renderings(answer, sentence, format))
-        if sentence.placeholders:
+            return self._translate_parts(_divide(segment, format, problem), source)
+        renderings = list(_read_renderings(answer, segment, format))
+        if segment.placeholders:
             self._translator.telemetry.count_placeholders(is_kept=bool(renderings))
         if not renderings:
-            return self._translate_parts(take_apart(sentence, format), source)
-        warnings = [*answer.get("warnings", []), *([_TORN] if sentence.is_torn else [])]
-        end = sentence.start + len(sentence.text)
-        warned = (Warned(sentence.start, end, warning) for warning in warnings)
+            return self._translate_parts(take_apart(segment, format), source)
+        warnings = [*answer.get("warnings", []), *([_TORN] if segment.is_torn else [])]
+        end = segment.start + len(segment.text)
+        warned = (Warned(segment.start, end, warning) for warning in warnings)
         return Result(tuple(renderings), tuple(warned))
 
     def _translate_parts(self, document: Document, source: str) -> Result:
         """Translates parts of a sentence. All parts of a request together are limited like
         its sentences."""
-        self._more_rows += len(document.sentences)
+        self._more_rows += len(document.segments)
         if self._more_rows > self._translator.settings.max_rows:
             raise TooManyRows(self._translator.settings.max_rows)
         return self._translate_document(document, source)
@@ -265,27 +265,27 @@ def weigh(text: str) -> float:
     return len(text) + _ROW_CHARACTERS
 
 
-def _divide(sentence: Sentence, format: Format, problem: RowProblem) -> Document:
+def _divide(segment: Segment, format: Format, problem: RowProblem) -> Document:
     """Divides a sentence that is too long for the model. Raises `problem` if it says
     something else, or if the sentence cannot be divided."""
     tokens, limit = (problem.extra.get(name) for name in ("tokens", "limit"))
     if problem.slug != _TEXT_TOO_LONG or not tokens or not limit:
         raise problem
     share = _MARGIN * limit / tokens
-    document = divide(sentence, max(1, int(len(sentence.text) * share)), format)
-    if any(len(part.text) == len(sentence.text) for part in document.sentences):
+    document = divide(segment, max(1, int(len(segment.text) * share)), format)
+    if any(len(part.text) == len(segment.text) for part in document.segments):
         raise problem
     return document
 
 
 def _read_renderings(
-    answer: dict[str, Any], sentence: Sentence, format: Format
+    answer: dict[str, Any], segment: Segment, format: Format
 ) -> Iterator[Rendering]:
     """The translation and its alternatives with placeholders restored. Empty if the
     translation has lost one."""
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        text = restore(found["text"], sentence.placeholders, format.write)
+        text = restore(found["text"], segment.placeholders, format.write)
         if text is not None:
             yield Rendering(text, found["score"])
         elif number == 0:

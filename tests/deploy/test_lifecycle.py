@@ -18,7 +18,7 @@ from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from tests.e2e.real_stack import find_port_offset
 from tests.torchserve_backend.fakes import FakeManagement
-from torchserve_backend.catalog import Catalog, Model, Translation
+from torchserve_backend.catalog import Catalog, Model, TranslationSection
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Desired
 
@@ -228,7 +228,7 @@ def test_a_torchserve_that_was_given_up_is_not_waited_for():
 
 
 def make_model(name: str) -> Model:
-    return Model(name, "translation", (name,), ("cpu",), Translation())
+    return Model(name, "translation", (name,), ("cpu",), TranslationSection())
 
 
 def test_the_difference_is_mended_and_what_goes_is_named(told: Told):

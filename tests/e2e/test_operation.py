@@ -13,7 +13,7 @@ import requests
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
 from tests.e2e.real_stack import is_ready, processes, wait_until
 from torchserve_backend import registrar
-from torchserve_backend.catalog import Model, Translation
+from torchserve_backend.catalog import Model, TranslationSection
 from torchserve_backend.management import Management, read_key
 
 EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
@@ -76,7 +76,7 @@ def test_a_model_without_workers_is_revived(stack: Stack):
     found = management.describe("vi")
     assert found is not None
     assert not found.is_ready
-    model = Model("vi", "translation", ("vi",), ("cpu",), Translation())
+    model = Model("vi", "translation", ("vi",), ("cpu",), TranslationSection())
     desired = registrar.Desired(model, "vi.mar", found.version)
     revive = registrar.Action(registrar.Step.REVIVE, "vi", "test", desired)
     registrar.apply([revive], management)

@@ -12,14 +12,14 @@ import pytest
 import yaml
 
 from torchserve_backend import archiver
-from torchserve_backend.catalog import Model, Translation
+from torchserve_backend.catalog import Model, TranslationSection
 
 WEIGHTS = Path("/models/m2m100/int8")
-KO = Model("ko", "translation", ("ko",), ("cpu",), Translation())
+KO = Model("ko", "translation", ("ko",), ("cpu",), TranslationSection())
 
 
 def with_setting(**setting: Any) -> Model:
-    return dataclasses.replace(KO, settings=Translation(**setting))
+    return dataclasses.replace(KO, settings=TranslationSection(**setting))
 
 
 def read(path: Path, name: str) -> str:
@@ -56,7 +56,7 @@ def test_the_manifest_names_the_installed_handler(tmp_path: Path):
 
 
 def test_the_configuration_says_what_the_map_says(tmp_path: Path):
-    settings = Translation(
+    settings = TranslationSection(
         batch_size=8,
         max_batch_delay=5,
         workers=2,
@@ -98,7 +98,7 @@ def test_a_model_on_several_gpus_has_its_workers_on_each(tmp_path: Path):
         task="translation",
         languages=("ko", "fr"),
         devices=("0", "2"),
-        settings=Translation(workers=3),
+        settings=TranslationSection(workers=3),
     )
     config = read_config(archiver.archive(model, tmp_path, WEIGHTS))
     assert (config["minWorkers"], config["maxWorkers"]) == (6, 6)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.torchserve_backend.fakes import FakeManagement
-from torchserve_backend.catalog import Model, Translation
+from torchserve_backend.catalog import Model, TranslationSection
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Desired, heal_forever
 
 
 def want(name: str) -> Desired:
-    model = Model(name, "translation", (name,), ("cpu",), Translation())
+    model = Model(name, "translation", (name,), ("cpu",), TranslationSection())
     return Desired(model, f"{name}.mar", "1.0")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
 from torchserve_backend import registrar
-from torchserve_backend.catalog import Model, Translation
+from torchserve_backend.catalog import Model, TranslationSection
 from torchserve_backend.management import Management, ManagementError, Registered
 from torchserve_backend.registrar import Action, Desired, Step, Watch
 
@@ -27,7 +27,8 @@ RUNS = Registered(
 
 
 def want(name: str, **settings: int) -> Desired:
-    model = Model(name, "translation", (name,), ("cpu",), Translation(**settings))  # type: ignore[arg-type]
+    section = TranslationSection(**settings)  # type: ignore[arg-type]
+    model = Model(name, "translation", (name,), ("cpu",), section)
     return Desired(model, f"{name}.mar", "1.0-ab")
 
 

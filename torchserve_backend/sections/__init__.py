@@ -59,7 +59,7 @@ class Section(Shape):
     response_timeout: Count = 60
 
 
-class Vision(Section):
+class VisionSection(Section):
     """The keys of every section of a task that takes images."""
 
     devices: Devices = ("0",)

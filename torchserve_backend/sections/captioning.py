@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from torchserve_backend.sections import Count, CountOrNone, Text, Vision
+from torchserve_backend.sections import Count, CountOrNone, Text, VisionSection
 
 
-class Captioning(Vision):
+class CaptioningSection(VisionSection):
     """Its keys and defaults."""
 
     model: Text = "models/shapes/captioning"

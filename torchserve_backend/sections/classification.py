@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from torchserve_backend.sections import CountOrNone, Text, Vision
+from torchserve_backend.sections import CountOrNone, Text, VisionSection
 
 
-class Classification(Vision):
+class ClassificationSection(VisionSection):
     """Its keys and defaults."""
 
     model: Text = "models/shapes/classification"

@@ -20,7 +20,7 @@ ENGINES = {
 }
 
 
-class Translation(Section):
+class TranslationSection(Section):
     """Its keys and defaults."""
 
     model: Text = "models/phrasebook"

@@ -67,7 +67,7 @@ class Simulation:
         self._queued: deque[tuple[Turn, str, float]] = deque()
         self._is_busy = False
         model = catalog.Model(
-            "ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
+            "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
         )
         self.lane = Lane(model, Board().open("ko"))
 

@@ -17,7 +17,7 @@ from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.callers import make_caller
 from torchserve_backend import catalog
 
-KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation())
+KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection())
 ROWS, LIMIT_S = 10, 30
 
 

@@ -93,7 +93,7 @@ def test_clients_of_one_request_each_are_together_no_more_than_the_model_can_do(
 
 
 def make_lane(**settings: int) -> Lane:
-    section = catalog.Translation(**settings)  # type: ignore[arg-type]
+    section = catalog.TranslationSection(**settings)  # type: ignore[arg-type]
     model = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), section)
     return Lane(model, Board().open("ko"))
 
@@ -209,7 +209,9 @@ def test_what_was_announced_and_withdrawn_leaves_nothing():
 def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(
     tmp_path: Path,
 ):
-    model = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation())
+    model = catalog.Model(
+        "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
+    )
     other = Board(tmp_path / "board").open("ko")
     lane = Lane(model, Board(tmp_path / "board").open("ko"))
     other.tell(Load(sent_rows=1, sent=1.0, heard_at=time.monotonic()))

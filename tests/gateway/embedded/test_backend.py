@@ -26,7 +26,7 @@ from handlers import base
 from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
 from tests.gateway.test_telemetry import read
 from torchserve_backend import catalog, checkpoint
-from torchserve_backend.catalog import Model, Translation
+from torchserve_backend.catalog import Model, TranslationSection
 
 LIMIT_S = 60
 #: A batch that waits so long for others fails its test.
@@ -93,7 +93,7 @@ def no_thread_is_left() -> Iterator[None]:
 
 
 def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) -> Model:
-    settings = Translation(**({"max_batch_delay": 1} | given))
+    settings = TranslationSection(**({"max_batch_delay": 1} | given))
     return Model(name, TRANSLATION, ("ko",), tuple(devices), settings)
 
 

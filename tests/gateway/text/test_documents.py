@@ -19,21 +19,21 @@ def identity(document: Document) -> str:
             [p.shown for p in s.placeholders],
             document.format.write,
         )
-        for s in document.sentences
+        for s in document.segments
     )
 
 
 def prepared(document: Document) -> list[str]:
-    return [sentence.prepared for sentence in document.sentences]
+    return [segment.prepared for segment in document.segments]
 
 
 @given(st.text(), st.booleans())
 def test_any_text_comes_back_byte_for_byte(text, is_protected):
     document = read_text(text, "en", is_protected=is_protected)
     assert identity(document) == text
-    parts = [take_apart(sentence, document.format) for sentence in document.sentences]
+    parts = [take_apart(segment, document.format) for segment in document.segments]
     assert document.render(map(identity, parts)) == text
-    parts = [divide(sentence, 3, document.format) for sentence in document.sentences]
+    parts = [divide(segment, 3, document.format) for segment in document.segments]
     assert document.render(map(identity, parts)) == text
 
 
@@ -81,13 +81,13 @@ def test_without_protection_everything_is_text():
 def test_inline_tags_stay_within_their_sentence(source, expected):
     document = read_html(source, "en", is_protected=True)
     assert prepared(document) == expected
-    parts = [take_apart(sentence, document.format) for sentence in document.sentences]
+    parts = [take_apart(segment, document.format) for segment in document.segments]
     assert document.render(map(identity, parts)).split() == source.split()
 
 
 def test_a_sentence_says_where_it_is():
     text = "One. Two is longer."
-    found = read_text(text, "en", is_protected=True).sentences
+    found = read_text(text, "en", is_protected=True).segments
     assert [text[s.start : s.start + len(s.text)] for s in found] == prepared(
         read_text(text, "en", is_protected=True)
     )

@@ -89,17 +89,17 @@ def test_identification_looks_at_a_part_of_a_text(unit):
     [
         pytest.param(divide, id="divided"),
         pytest.param(
-            lambda sentence, _, format: take_apart(sentence, format), id="apart"
+            lambda segment, _, format: take_apart(segment, format), id="apart"
         ),
     ],
 )
 def test_a_sentence_with_placeholders_is_cut_in_linear_time(work):
-    (sentence,) = read_text("a b", "en", is_protected=True).sentences
+    (segment,) = read_text("a b", "en", is_protected=True).segments
 
     def cut(size: int) -> None:
         text = "a{b} " * (size // 5)
         placeholders = tuple(find_protected(text))
-        whole = type(sentence)(text, 0, placeholders)
+        whole = type(segment)(text, 0, placeholders)
         work(whole, 50, PLAIN)
 
     assert_linear(cut)

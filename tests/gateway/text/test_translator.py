@@ -27,7 +27,7 @@ from torchserve_backend import catalog
 MODELS = catalog.Catalog(
     {
         (TRANSLATION, "ko"): catalog.Model(
-            "ko", TRANSLATION, ("ko",), ("cpu",), catalog.Translation()
+            "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
         )
     },
     is_cpu_fallback=False,

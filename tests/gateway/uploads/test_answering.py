@@ -29,7 +29,7 @@ from gateway.transport.connection import Incoming
 from gateway.uploads.answering import ROWS_AT_ONCE, Answer, Upload, Uploads
 from tests.gateway.callers import make_caller
 from torchserve_backend import catalog
-from torchserve_backend.sections.captioning import Captioning
+from torchserve_backend.sections.captioning import CaptioningSection
 
 FRAMES = 32 * 10
 #: Room for one image.
@@ -95,7 +95,7 @@ def see(_: int, row: Row) -> dict[str, Any]:
 
 def make_uploads(backend: FakeBackend, **given: Any) -> Uploads:
     """Uploads to a model that takes many rows at once."""
-    settings = Captioning(batch_size=8)
+    settings = CaptioningSection(batch_size=8)
     model = catalog.Model("captioning", "captioning", (), ("cpu",), settings)
     return Uploads(Admission(backend, [model]), Settings(**given))
 
