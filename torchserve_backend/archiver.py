@@ -22,7 +22,7 @@ _STARTUP_S = 600
 #: Keys for TorchServe or for the choice of models, which no handler needs.
 _OURS = {
     *("model", "placement", "workers", "batch_size", "max_batch_delay"),
-    *("queue_size", "response_timeout"),
+    *("queue_size", "response_timeout", "vocabulary"),
 }
 
 _VERSION = re.compile("1[.]0-[0-9a-f]{8}")

@@ -84,6 +84,12 @@ class Model:
             return "float16"
         return "int8" if self.settings.engine == "ctranslate2" else "float32"
 
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The languages whose output vocabulary alone is allowed; none if all is."""
+        is_listed = getattr(self.settings, "vocabulary", "all") == "language"
+        return self.languages if is_listed else ()
+
 
 @dataclass(frozen=True)
 class Catalog:

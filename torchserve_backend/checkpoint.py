@@ -77,5 +77,9 @@ def prepare(model: Model, cache: Path, *, is_read: bool = False) -> Path:
     from handlers.engine.translation import conversion
 
     return conversion.convert(
-        directory, cache / "ctranslate2", model.compute_type, is_read=is_read
+        directory,
+        cache / "ctranslate2",
+        model.compute_type,
+        languages=model.listed,
+        is_read=is_read,
     )

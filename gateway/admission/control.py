@@ -142,7 +142,7 @@ class Ticket:
             is_answered = True
             return answer
         except DeadlineExceeded as error:
-            if turn.was_idle:
+            if turn.was_idle or self._lane.is_silent_since(began):
                 raise
             raise late() from error
         finally:

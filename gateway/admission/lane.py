@@ -13,7 +13,7 @@ from gevent.event import Event
 from gateway.admission.board import Load, ModelBoard
 from gateway.admission.pace import Pace
 from gateway.admission.queue import FairQueue, Flow
-from gateway.errors import Overloaded, Problem
+from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.transport.caller import Caller
 from torchserve_backend.catalog import Model
 
@@ -143,10 +143,11 @@ class Lane:
     def wait(self, turn: Turn) -> None:
         """Returns at this row's turn; `finish` must follow. Raises the problem that ended the
         turn."""
+        began = time.monotonic()
         try:
-            if not turn.called.wait(max(0.0, turn.deadline - time.monotonic())):
+            if not turn.called.wait(max(0.0, turn.deadline - began)):
                 self.pace.judge(is_late=True)
-                turn.end(late())
+                turn.end(_hung() if self.is_silent_since(began) else late())
             if turn.problem:
                 raise turn.problem
         except BaseException:
@@ -168,6 +169,11 @@ class Lane:
         if is_answered:
             self._heard_at = now
         self._release(turn)
+
+    def is_silent_since(self, then: float) -> bool:
+        """Whether the model has answered no process since then: it is late for everybody, and
+        not because of its work for others."""
+        return self._board.read()[0].heard_at <= then
 
     def _abandon(self, turn: Turn) -> None:
         """Forgets a row that nobody waits for any more."""
@@ -298,6 +304,10 @@ class Lane:
                 heard_at=self._heard_at,
             )
         )
+
+
+def _hung() -> DeadlineExceeded:
+    return DeadlineExceeded("The deadline passed before the model was asked.")
 
 
 def late() -> Overloaded:

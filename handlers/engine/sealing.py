@@ -43,6 +43,11 @@ def seal(part: Path) -> None:
         sync(path)
 
 
+def unseal(part: Path) -> None:
+    """Removes the seal, so that files can be added."""
+    (part / _MARKER).unlink()
+
+
 def sync(path: Path) -> None:
     """Syncs a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -33,6 +33,9 @@ class TranslationSection(Section):
     #: Tokens of a part of a batch that is translated at once, rows of like length together;
     #: 0 leaves the rows as they came.
     max_batch_tokens: CountOrNone = 4096
+    #: `language` allows only the pieces that the model's languages are written with, which is
+    #: faster; CTranslate2 alone can do that.
+    vocabulary: Literal["all", "language"] = "all"
     #: The widest beam that a request may ask for.
     max_beam_size: int = Field(BEAM_SIZE.most, ge=BEAM_SIZE.least, le=BEAM_SIZE.most)
     #: Other translations that a request may ask for, besides the best.
@@ -48,3 +51,11 @@ class TranslationSection(Section):
         if precision not in known:
             raise ValueError(f"one of {', '.join(known)} with the engine {engine}")
         return precision
+
+    @field_validator("vocabulary")
+    @classmethod
+    def _suits_ctranslate2(cls, vocabulary: str, info: ValidationInfo) -> str:
+        engine = info.data.get("engine", "ctranslate2")
+        if vocabulary != "all" and engine != "ctranslate2":
+            raise ValueError(f"all with the engine {engine}")
+        return vocabulary

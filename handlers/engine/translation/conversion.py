@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
@@ -24,8 +24,9 @@ from handlers.engine.directories import (
     check_directory,
     read_settings,
 )
-from handlers.engine.sealing import find_fault, seal, sync
+from handlers.engine.sealing import find_fault, seal, sync, unseal
 from handlers.engine.translation.m2m100 import language_token
+from handlers.engine.translation.vocabulary import list_pieces, write_list
 
 log = logging.getLogger(__name__)
 
@@ -47,31 +48,64 @@ def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
 
 
 def convert(
-    directory: Path, cache: Path, compute_type: str, *, is_read: bool = False
+    directory: Path,
+    cache: Path,
+    compute_type: str,
+    *,
+    languages: Sequence[str] = (),
+    is_read: bool = False,
 ) -> Path:
     """Converts `directory` unless that was done before, and returns the result's path.
 
     The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and a
     damaged one is made again. The check compares file sizes, and with `is_read` their
-    content.
+    content. With `languages` only their output vocabulary is allowed.
     Raises ModelError if `directory` is not an M2M100, or is damaged.
     """
     check_directory(directory, "translation")
     out = converted_path(directory, cache, compute_type)
+
+    def write(part: Path) -> None:
+        _make_converter(directory).convert(str(part), quantization=compute_type)
+        _add_files(directory, part)
+
+    with _explain(directory):
+        _make(out, write, is_read=is_read)
+        return _restrict(out, languages, is_read=is_read) if languages else out
+
+
+def _restrict(whole: Path, languages: Sequence[str], *, is_read: bool) -> Path:
+    """The same conversion with an output vocabulary. Its files are hard links, so all
+    languages share one copy on disk and in memory."""
+    name = " ".join((str(_VERSION), *sorted(languages)))
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    out = whole.with_name(f"{whole.name}-{digest[:8]}")
+
+    def write(part: Path) -> None:
+        part.mkdir()
+        for file in whole.iterdir():
+            os.link(file, part / file.name)
+        unseal(part)
+        vocabulary = json.loads((whole / "shared_vocabulary.json").read_text("utf-8"))
+        write_list(part, list_pieces(vocabulary, languages))
+
+    _make(out, write, is_read=is_read)
+    return out
+
+
+def _make(out: Path, write: Callable[[Path], None], *, is_read: bool) -> None:
+    """Has `write` fill a directory, unless a whole one is there, and seals it."""
     if out.exists():
         fault = find_fault(out, is_read=is_read)
         if not fault:
-            return out
+            return
         log.warning("%s is damaged (%s): the model is converted anew", out, fault)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix="converting-") as folder:
         part = Path(folder) / "model"
-        with _explain(directory):
-            _make_converter(directory).convert(str(part), quantization=compute_type)
-            _add_files(directory, part)
-            seal(part)
+        write(part)
+        seal(part)
         _publish(part, out, is_read=is_read)
-    return out
 
 
 def _add_files(directory: Path, part: Path) -> None:

@@ -12,6 +12,7 @@ from handlers.engine.directories import ModelError, read_settings
 from handlers.engine.errors import device_errors
 from handlers.engine.sealing import find_fault
 from handlers.engine.translation.m2m100 import (
+    Decoding,
     Sentence,
     Tokenizer,
     Translation,
@@ -20,6 +21,7 @@ from handlers.engine.translation.m2m100 import (
     longest_answer,
     read_beam,
 )
+from handlers.engine.translation.vocabulary import read_list
 
 #: With CTranslate2's default 1, the search ends before it finds the hypotheses that
 #: Transformers finds. A beam of one has no other hypotheses.
@@ -51,6 +53,7 @@ class CTranslate2Engine:
         self.tokenizer = Tokenizer(directory)
         self.max_tokens: int = read_settings(directory)["max_tokens"]
         self.translators = len(os.sched_getaffinity(0)) if device == "cpu" else 1
+        self._vocabulary = read_list(directory)
         self._model = ctranslate2.Translator(
             str(directory),
             device=device,
@@ -64,11 +67,49 @@ class CTranslate2Engine:
         """One translation per sentence, in order, as Transformers' beam search finds them."""
         decoding = common_decoding(sentences)
         tokens = [self.tokenizer.encode(s.text, s.source) for s in sentences]
+        answers: dict[int, Translation] = {}
+        for is_listed, rows in self._group(sentences, tokens, decoding).items():
+            found = self._search(
+                [tokens[row] for row in rows],
+                [sentences[row].target for row in rows],
+                decoding,
+                is_listed=is_listed,
+            )
+            answers.update(zip(rows, found, strict=True))
+        return [answers[row] for row in range(len(sentences))]
+
+    def _group(
+        self,
+        sentences: Sequence[Sentence],
+        tokens: Sequence[Sequence[str]],
+        decoding: Decoding,
+    ) -> dict[bool, list[int]]:
+        """Which rows are translated with the output vocabulary's list, and which without. A
+        second attempt has all pieces."""
+        groups: dict[bool, list[int]] = {}
+        for row, (sentence, pieces) in enumerate(zip(sentences, tokens, strict=True)):
+            is_listed = (
+                self._vocabulary is not None
+                and not decoding.is_careful
+                and self._vocabulary.suits(pieces[1:-1], sentence.source)
+            )
+            groups.setdefault(is_listed, []).append(row)
+        return groups
+
+    def _search(
+        self,
+        tokens: Sequence[Sequence[str]],
+        targets: Sequence[str],
+        decoding: Decoding,
+        *,
+        is_listed: bool,
+    ) -> list[Translation]:
         patience = _PATIENCE if decoding.beams > 1 else 1
         with device_errors():
             results = self._model.translate_batch(
                 tokens,
-                target_prefix=[[language_token(s.target)] for s in sentences],
+                target_prefix=[[language_token(target)] for target in targets],
+                use_vmap=is_listed,
                 beam_size=decoding.beams,
                 patience=patience,
                 num_hypotheses=decoding.beams * patience,

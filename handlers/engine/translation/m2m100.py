@@ -44,6 +44,11 @@ class Decoding:
         """The beam size, at least as large as the alternatives need."""
         return max(self.beam_size, self.alternatives + 1)
 
+    @property
+    def is_careful(self) -> bool:
+        """Whether these are the options of a second attempt."""
+        return self.no_repeat_ngram_size > 0
+
     def careful(self) -> Decoding:
         """Options for a second attempt: a wider beam and no repetition. Trigrams are blocked as
         by Paulus et al. (arXiv:1705.04304); the penalty is that of Keskar et al.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import gevent
-import pytest
 from gevent.event import Event
 
 from contract.tasks import TRANSLATION
@@ -22,17 +21,18 @@ ROWS, LIMIT_S = 10, 30
 
 
 class Slow:
-    """A backend that answers when it may, or says that it is too late."""
+    """A backend that answers when it may. `late` says which rows then come too late."""
 
-    def __init__(self) -> None:
+    def __init__(self, late: Sequence[bool] = ()) -> None:
         self.is_asked, self.may_answer = Event(), Event()
-        self.is_late = False
+        self._late = iter(late)
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
         """Nothing, then."""
+        is_late = next(self._late, False)
         self.is_asked.set()
         assert self.may_answer.wait(LIMIT_S)
-        if self.is_late:
+        if is_late:
             raise DeadlineExceeded("Too late.")
         return {}
 
@@ -59,18 +59,27 @@ def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way():
     assert admission.count_waiting() == {"ko": 0}
 
 
-def test_a_row_that_is_late_because_of_others_is_overload():
-    backend = Slow()
-    admission = Admission(backend, [KO])
-    with admission.admit("ko", make_caller(), [1.0] * 2, is_bulk=False) as ticket:
-        first, second = (
-            gevent.spawn(ticket.predict, write_row({}), 1.0) for _ in range(2)
-        )
-        while ticket._rows:
+def ask_twice(backend: Slow) -> tuple[gevent.Greenlet[[], Any], ...]:
+    """Two rows of one request, both with the model."""
+    ticket = Admission(backend, [KO]).admit(
+        "ko", make_caller(), [1.0] * 2, is_bulk=False
+    )
+    with ticket as admitted:
+        asked = [gevent.spawn(admitted.predict, write_row({}), 1.0) for _ in range(2)]
+        while admitted._rows:
             gevent.sleep(0)
-        backend.is_late = True
         backend.may_answer.set()
-        with pytest.raises(DeadlineExceeded):
-            first.get(timeout=LIMIT_S)
-        with pytest.raises(Overloaded, match="longer than expected"):
-            second.get(timeout=LIMIT_S)
+        return tuple(gevent.joinall(asked, timeout=LIMIT_S))
+
+
+def test_a_row_that_is_late_because_of_others_is_overload():
+    first, second = ask_twice(Slow(late=[False, True]))
+    assert first.value == {}
+    assert isinstance(second.exception, Overloaded)
+    assert "longer than expected" in second.exception.detail
+
+
+def test_rows_of_a_model_that_hangs_are_late_and_no_overload():
+    first, second = ask_twice(Slow(late=[True, True]))
+    assert isinstance(first.exception, DeadlineExceeded)
+    assert isinstance(second.exception, DeadlineExceeded)

@@ -1,0 +1,78 @@
+"""The output vocabulary of a language: the pieces that translations into it may consist of.
+With fewer of them, every token that the model writes costs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import regex
+
+from contract.languages import SCRIPTS
+from handlers.engine.translation.m2m100 import language_token
+
+#: CTranslate2 reads it from the model's directory. Its first line, behind a tab, is the list
+#: for all texts. Lists by source piece would follow, but CTranslate2 4.8 goes wrong when the
+#: allowed pieces change from one batch to the next.
+FILE = "vmap.txt"
+_CONTROL = regex.compile(r"__\w+__|madeupword\d+")
+_WORD_START = "▁"
+
+
+@dataclass(frozen=True)
+class OutputVocabulary:
+    """A list of pieces."""
+
+    pieces: frozenset[str]
+
+    def suits(self, pieces: Iterable[str], source: str) -> bool:
+        """Whether a text can be translated with the list. If the text has pieces in a third
+        script, such as a name, the model must be able to copy them."""
+        return all(
+            piece in self.pieces or _is_written_in(piece, source) for piece in pieces
+        )
+
+
+def list_pieces(vocabulary: Iterable[str], languages: Sequence[str]) -> list[str]:
+    """The pieces of a model's vocabulary for translations into these languages: those in
+    their scripts or ASCII, all single characters, control tokens, and the language tokens."""
+    allowed = regex.compile(_match(languages) + "*")
+    pieces = [
+        piece
+        for piece in vocabulary
+        if not _CONTROL.fullmatch(piece)
+        and (len(piece.lstrip(_WORD_START)) < 2 or allowed.fullmatch(piece))
+    ]
+    return [*pieces, *map(language_token, languages)]
+
+
+def write_list(directory: Path, pieces: Sequence[str]) -> None:
+    """Writes the list for CTranslate2."""
+    (directory / FILE).write_text(f"\t{' '.join(pieces)}\n", "utf-8")
+
+
+def read_list(directory: Path) -> OutputVocabulary | None:
+    """The list in a model's directory; None if there is none."""
+    path = directory / FILE
+    if not path.exists():
+        return None
+    return OutputVocabulary(frozenset(path.read_text("utf-8")[1:-1].split(" ")))
+
+
+@cache
+def _own(language: str) -> regex.Pattern[str]:
+    return regex.compile(_match([language]) + "*")
+
+
+def _is_written_in(piece: str, language: str) -> bool:
+    return _own(language).fullmatch(piece) is not None
+
+
+def _match(languages: Sequence[str]) -> str:
+    """A character of these languages' scripts, of ASCII, or of no script."""
+    scripts = sorted({script for language in languages for script in SCRIPTS[language]})
+    own = "".join(rf"\p{{{script}}}" for script in scripts)
+    return rf"[{own}\p{{Common}}\p{{Inherited}}A-Za-z]"
