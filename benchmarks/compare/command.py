@@ -78,7 +78,7 @@ def command(
             "one process. engine, thread: the engine alone, on all cores or in one thread. "
             "torchserve: our stack without nginx and the gateway. Alone only: packing "
             "(batches packed by tokens or as they come), placement (a model per device or "
-            "per language)."
+            "per language), vocabulary (all pieces or the target language's)."
         ),
     ],
     rounds: Annotated[int, typer.Option(help="Turns of each.", min=1)] = 5,

@@ -241,6 +241,10 @@ COMPARISONS: Mapping[str, Comparison] = {
         _make_stack("unpacked", running.start, max_batch_tokens=0),
         _make_stack("packed", running.start),
     ),
+    "vocabulary": Comparison(
+        _make_stack("all-pieces", running.start, vocabulary="all"),
+        _make_stack("listed", running.start, vocabulary="language"),
+    ),
     "placement": Comparison(
         _make_stack("by-language", running.start, placement="language"),
         _make_stack("by-device", running.start, placement="device"),

@@ -303,3 +303,15 @@ def test_a_models_languages_are_found_wherever_it_lies(
     assert checkpoint.find_sources(models) == ["en", "fr"]
     here = catalog.load(write_map(model="models/phrasebook"))
     assert set(checkpoint.find_sources(here)) < set(LANGUAGES)
+
+
+def test_with_a_vocabulary_each_language_has_a_directory_of_its_own(
+    tmp_path: Path, write_map: Callable[..., Path]
+):
+    def prepare(vocabulary: str) -> set[Path]:
+        path = write_map({"fr": "cpu", "de": "cpu"}, vocabulary=vocabulary)
+        models = catalog.load(path).models
+        return {checkpoint.prepare(model, tmp_path) for model in models}
+
+    whole, listed = prepare("all"), prepare("language")
+    assert (len(whole), len(listed), len(whole | listed)) == (1, 2, 3)

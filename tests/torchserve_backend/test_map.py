@@ -140,10 +140,16 @@ def test_a_bad_value_is_refused(setting: str, value: Any, expected: str):
             [f"translation.compute_type: expected one of {FLOATS} with the engine "],
         ),
         ({"engine": "onnx", "compute_type": "int8"}, ["translation.engine: expected "]),
+        (
+            {"engine": "transformers", "vocabulary": "language"},
+            ["translation.vocabulary: expected all with the engine transformers"],
+        ),
     ],
-    ids=["unknown", "of another engine", "of an unknown engine"],
+    ids=["unknown", "of another engine", "of an unknown engine", "vocabulary"],
 )
-def test_a_precision_has_to_suit_the_engine(section: dict[str, str], says: list[str]):
+def test_precision_and_vocabulary_have_to_suit_the_engine(
+    section: dict[str, str], says: list[str]
+):
     faults = refuse({"cuda_id": KO, "translation": section})
     assert len(faults) == len(says)
     assert all(map(str.startswith, faults, says))
