@@ -23,7 +23,7 @@ from torchserve_backend.management import Management, ManagementError
 from torchserve_backend.registrar import Desired
 
 _START_S = 90
-#: All tasks and a worker per language need more than 4 GB together.
+#: The other tasks would take nearly as much memory again as translation.
 _MORE_TASKS = (
     "Captions for videos, labels and boxes for images as well: "
     "make up CONFIG=torchserve_backend/all_tasks.json"

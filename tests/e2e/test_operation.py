@@ -32,6 +32,16 @@ def test_status_is_a_table_of_languages(deploy: Callable[..., str]):
         assert word in said
 
 
+def test_translation_workers_have_no_torch_in_memory(stack: Stack):
+    workers = [
+        p for p in processes(stack) if "model_service_worker" in str(p.cmdline())
+    ]
+    assert len(workers) == 14
+    for worker in workers:
+        files = {mapped.path for mapped in worker.memory_maps()}
+        assert not [file for file in files if "libtorch" in file]
+
+
 def test_languages_are_ready_and_named(url: str):
     languages = {row["code"]: row for row in requests.get(f"{url}/languages").json()}
     assert len(languages) == 14
