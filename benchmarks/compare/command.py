@@ -15,8 +15,7 @@ import typer
 from benchmarks.compare.contenders import Contender, Turn, Workload, choose, prepare
 from benchmarks.figures import Spread, find_ratio, show, spread
 from benchmarks.instruments import bare
-from benchmarks.instruments.load import Load
-from benchmarks.instruments.processes import sum_cpu, sum_memory
+from benchmarks.instruments.load import Load, sum_cpu, sum_memory
 from benchmarks.instruments.sentences import draw
 from benchmarks.measure.stack import SENTENCES
 from benchmarks.options import (

@@ -15,8 +15,8 @@ from benchmarks.compare.peers.launch import PEERS, make_start
 from benchmarks.figures import Latencies
 from benchmarks.instruments import bare, running
 from benchmarks.instruments.bare import Configuration
-from benchmarks.instruments.load import Client, Load, Request, Target, measure_closed
-from benchmarks.instruments.processes import measure_cost
+from benchmarks.instruments.generator import ask_once
+from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Start
 from benchmarks.instruments.sentences import write_request
 from benchmarks.options import Bar
@@ -125,9 +125,11 @@ def _make_stack(
                 write_request(sentence, stack.paths.get(sentence.target, "/"))
                 for sentence in workload.sentences
             ]
-            _check_answer(name, stack, requests[0])
+            asked = stack.aim(requests)
+            status = ask_once(asked).status
+            if status != "200":
+                raise StackError(f"{name} has come up, but answers {status}.")
             cold_start_s = time.perf_counter() - began
-            asked = Target(stack.url, requests, headers=stack.headers)
             bar.say(f"warming {name} up")
             measure_closed(
                 asked, clients=max(workload.clients), seconds=workload.warm_s
@@ -135,29 +137,14 @@ def _make_stack(
             loads = []
             for clients in workload.clients:
                 bar.say(f"{name}, {clients} clients")
-                loads.append(_measure(stack, asked, clients, workload.seconds))
+                loads.append(
+                    measure_closed(asked, clients=clients, seconds=workload.seconds)
+                )
                 bar.tick()
             bar.say(f"stopping {name}")
         return Turn(loads, cold_start_s)
 
     return Contender(name, take_turn, prepare)
-
-
-def _check_answer(name: str, stack: running.Running, request: Request) -> None:
-    """Raises StackError if the new stack does not translate."""
-    client = Client(stack.url, stack.headers)
-    status = client.ask(request)
-    client.close()
-    if status != "200":
-        raise StackError(f"{name} has come up, but answers {status}.")
-
-
-def _measure(
-    stack: running.Running, asked: Target, clients: int, seconds: float
-) -> Load:
-    return measure_cost(
-        stack.leaders, lambda: measure_closed(asked, clients=clients, seconds=seconds)
-    )
 
 
 def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> Turn:

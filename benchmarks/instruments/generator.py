@@ -7,19 +7,20 @@ from __future__ import annotations
 import errno
 import gc
 import heapq
+import math
 import re
 import resource
 import select
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from benchmarks.instruments.load import Target
+from benchmarks.instruments.processes import Leaders
 
 #: How much longer than its limit a client waits.
 GRACE_S = 1.0
@@ -36,6 +37,27 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LAST_CHUNK = b"0\r\n\r\n"
 
 
+@dataclass(frozen=True)
+class Request:
+    """What one request sends, and where to."""
+
+    body: bytes
+    path: str = "/"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The server that is asked, and for what; `tick` is called about ten times a second."""
+
+    url: str
+    requests: Sequence[Request]
+    tick: Callable[[], None] = lambda: None
+    #: Headers for every request.
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: The server's programs, where their cost is measured.
+    leaders: Leaders = field(default_factory=dict)
+
+
 class Reply(NamedTuple):
     """What one request got. Times are in seconds."""
 
@@ -50,17 +72,23 @@ class Reply(NamedTuple):
     #: How much later than planned it was sent.
     lag_s: float
 
+    @property
+    def is_good(self) -> bool:
+        return self.status == "200"
+
 
 @dataclass(frozen=True)
 class Manner:
     """How to ask the requests of a load."""
 
     #: What the request allows itself, as `X-Timeout-Ms`; none where it is None.
-    limit_ms: int | None
+    limit_ms: int | None = None
     #: How many addresses of this machine the clients have.
     addresses: int = 1
     #: How long a client waits for an answer.
     patience_s: float = 600.0
+    #: The most requests under way; further ones wait.
+    connections: float = math.inf
 
 
 def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
@@ -75,16 +103,18 @@ Next = Callable[[Reply], float | None]
 def ask_at(target: Target, arrivals: Iterable[float], manner: Manner) -> list[Reply]:
     """An open loop: one request at each of the `arrivals`, seconds from now."""
     replies: list[Reply] = []
-
-    def keep(reply: Reply) -> None:
-        replies.append(reply)
-
-    Generator(target, manner).run(arrivals, keep)
+    Generator(target, manner).run(arrivals, replies.append)
     return replies
 
 
+def ask_once(target: Target) -> Reply:
+    """The reply to the target's first request alone."""
+    (reply,) = ask_at(replace(target, requests=target.requests[:1]), [0.0], Manner())
+    return reply
+
+
 def ask_again(
-    target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float
+    target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float = 0
 ) -> list[Reply]:
     """A closed loop: each client asks again when it has its answer, after a pause if that
     was not 200."""
@@ -92,7 +122,7 @@ def ask_again(
 
     def keep(reply: Reply) -> float | None:
         replies.append(reply)
-        again_s = reply.ended_s + (0.0 if reply.status == "200" else pause_s)
+        again_s = reply.ended_s + (0.0 if reply.is_good else pause_s)
         return again_s if again_s < seconds else None
 
     Generator(target, manner).run([0.0] * clients, keep)
@@ -170,14 +200,16 @@ class Generator:
 
     def _find_pause(self) -> float:
         """Seconds until there is something to do."""
-        until = self._now() + _TICK_S
-        if self._due:
-            until = min(until, self._due[0])
-        return max(0.0, until - self._now())
+        return max(0.0, min(_TICK_S, self._find_due() - self._now()))
+
+    def _find_due(self) -> float:
+        """When the next request may be sent."""
+        is_full = len(self._waiting) >= self._manner.connections
+        return math.inf if is_full or not self._due else self._due[0]
 
     def _send_due(self) -> None:
         for _ in range(_BURST):
-            if not self._due or self._due[0] > self._now():
+            if self._find_due() > self._now():
                 return
             self._ask(heapq.heappop(self._due))
 

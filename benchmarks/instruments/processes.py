@@ -7,12 +7,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import psutil
 
-from benchmarks.instruments.load import Load
 from deploy.stack import Stack
 from deploy.supervision import PROGRAMS
 
@@ -35,22 +34,14 @@ class Holding:
     threads: int
 
 
-_TORCHSERVE, _WORKERS, _CLIENT = "torchserve", "workers", "client"
+_TORCHSERVE, _WORKERS = "torchserve", "workers"
+#: This process, which makes the load.
+CLIENT = "client"
 
 
 def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
     """The main processes of a stack that `python -m deploy` has started."""
     return {program: stack.find_leader(program) for program in PROGRAMS}
-
-
-def measure_cost(leaders: Leaders, measure: Callable[[], Load]) -> Load:
-    """A load, and what it cost each program; CPU includes the client that made it."""
-    load, spent = measure_cpu(leaders, measure)
-    return replace(
-        load,
-        cpu_ms=divide(spent, load.answers),
-        memory_mb=measure_memory(leaders),
-    )
 
 
 def measure_cpu(
@@ -115,16 +106,6 @@ def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
     return Holding(pss / 1e6, rss / 1e6, files, threads)
 
 
-def sum_cpu(load: Load) -> float | None:
-    """Milliseconds per answer of all programs but the client; None if none was counted."""
-    return sum(ms for name, ms in load.cpu_ms.items() if name != _CLIENT) or None
-
-
-def sum_memory(load: Load) -> float | None:
-    """Megabytes of all programs; None if none was counted."""
-    return sum(load.memory_mb.values()) or None
-
-
 def subtract(after: Clock, before: Clock) -> dict[str, float]:
     """CPU seconds by program between two clocks. A new process began at 0; what an ended
     one used is unknown."""
@@ -169,7 +150,7 @@ def _find_workers(family: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 
 def _read_clock(leaders: Leaders) -> Clock:
-    families = _find_families(leaders) | {_CLIENT: [psutil.Process()]}
+    families = _find_families(leaders) | {CLIENT: [psutil.Process()]}
     return {
         program: {process.pid: _read_cpu(process) for process in family}
         for program, family in families.items()

@@ -8,17 +8,17 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import requests
 
+from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.processes import Leaders, find_leaders
+from benchmarks.instruments.programs import run_program, wait_until
 from contract.tasks import TRANSLATION
 from deploy import stack as stacks
 from deploy.stack import GATEWAY, ROOT, Stack, StackError
@@ -45,6 +45,12 @@ class Running:
     paths: Mapping[str, str] = field(default_factory=dict)
     #: Of TorchServe and its workers, where there is one.
     metrics_url: str = ""
+
+    def aim(
+        self, requests: Sequence[Request], tick: Callable[[], None] = lambda: None
+    ) -> Target:
+        """What is asked of it, at the cost of its processes."""
+        return Target(self.url, requests, tick, self.headers, self.leaders)
 
 
 def find_running(run: Path) -> Running:
@@ -150,38 +156,30 @@ def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
 
 @contextmanager
 def _start_gunicorn(run: Path, settings: Mapping[str, str]) -> Iterator[Running]:
-    port = GATEWAY + find_port_offset()
+    bind = f"127.0.0.1:{GATEWAY + find_port_offset()}"
     run.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | settings
-    environment["BABELGATE_GATEWAY_BIND"] = f"127.0.0.1:{port}"
     gunicorn = Path(sys.executable).with_name("gunicorn")
-    command = [str(gunicorn), "--config", "gateway/gunicorn.conf.py"]
-    with (run / "gateway.log").open("w") as log:
-        process = psutil.Popen(
-            [*command, "gateway.app:create_app()"],
-            cwd=ROOT,
-            env=environment,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_ready(url, process)
+    with run_program(
+        [
+            str(gunicorn),
+            "--config",
+            "gateway/gunicorn.conf.py",
+            "gateway.app:create_app()",
+        ],
+        run / "gateway.log",
+        folder=ROOT,
+        environment={**settings, "BABELGATE_GATEWAY_BIND": bind},
+    ) as process:
+        url = f"http://{bind}"
+        if not wait_until(lambda: _is_ready(url), [process], START_S):
+            raise StackError(f"The gateway at {url} does not get ready; see its log.")
         yield Running(url, {"gateway": process})
-    finally:
-        process.terminate()
-        process.wait(_STOP_S)
 
 
-def _wait_until_ready(url: str, process: psutil.Popen) -> None:
-    give_up_at = time.monotonic() + START_S
-    while time.monotonic() < give_up_at and process.poll() is None:
-        with suppress(requests.RequestException):
-            if requests.get(f"{url}/readyz", timeout=5).ok:
-                return
-        time.sleep(0.3)
-    raise StackError(f"The gateway at {url} does not get ready; see its log.")
+def _is_ready(url: str) -> bool:
+    with suppress(requests.RequestException):
+        return requests.get(f"{url}/readyz", timeout=5).ok
+    return False
 
 
 def find_port_offset() -> int:

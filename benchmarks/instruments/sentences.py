@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from benchmarks.instruments.load import Request
+from benchmarks.instruments.generator import Request
 from handlers.engine.translation.m2m100 import Sentence, Tokenizer
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus

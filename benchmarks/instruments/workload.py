@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.instruments import sentences
-from benchmarks.instruments.load import Request
+from benchmarks.instruments.generator import Request
 from contract.tasks import CAPTIONING, PATHS, TRANSLATION
 from models.shapes_recipe import samples
 

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ import requests
 import typer
 
 from benchmarks.figures import show
-from benchmarks.instruments.load import Client, Request
+from benchmarks.instruments.generator import Request, Target, ask_once
 from benchmarks.instruments.processes import measure_cpu
 from benchmarks.instruments.running import (
     Running,
@@ -145,12 +145,12 @@ def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
 def measure_waits(url: str, shapes: Sequence[Shape], size_bytes: int) -> Waits:
     """Has all texts answered at once, and meanwhile asks for the gateway's health and for a
     sentence."""
-    bodies = [_write(shape, size_bytes) for shape in shapes]
+    targets = [Target(url, [_write(shape, size_bytes)]) for shape in shapes]
     began = time.perf_counter()
     health: list[float] = []
     sentence: list[float] = []
     with ThreadPoolExecutor(len(shapes)) as pool, requests.Session() as session:
-        under_way = [pool.submit(_send, url, body) for body in bodies]
+        under_way = [pool.submit(ask_once, target) for target in targets]
         while not all(answer.done() for answer in under_way):
             health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
             sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
@@ -217,12 +217,7 @@ def _write(shape: Shape, size_bytes: int) -> Request:
 
 
 def _ask(url: str, shape: Shape, size_bytes: int) -> str:
-    return _send(url, _write(shape, size_bytes))
-
-
-def _send(url: str, request: Request) -> str:
-    with closing(Client(url)) as client:
-        return client.ask(request)
+    return ask_once(Target(url, [_write(shape, size_bytes)])).status
 
 
 def _measure_ms(ask: Callable[[], requests.Response]) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +15,7 @@ import typer
 
 from benchmarks.figures import Spread, find_median, find_ratio, show
 from benchmarks.instruments import random_model, running
-from benchmarks.instruments.load import Load, Target, measure_closed
-from benchmarks.instruments.processes import measure_cost
+from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import (
@@ -128,19 +127,17 @@ class _Bench:
         self.bar.say(f"starting, batch size {batch_size}")
         requests = draw_requests(CLASSIFICATION, _IMAGES)
         with running.start_embedded(self.folder / "microbatching", map_path) as stack:
-            target = Target(stack.url, requests)
-            measure_closed(target, clients=batch_size, seconds=_WARM_S)
+            measure_closed(stack.aim(requests), clients=batch_size, seconds=_WARM_S)
             if bound_mb:
                 bound_memory(stack, bound_mb)
-            target = replace(target, tick=self.bar.tick)
-            return [self._ask(stack, target, number) for number in levels]
-
-    def _ask(self, stack: Running, target: Target, clients: int) -> Load:
-        self.bar.say(f"{clients} clients")
-        return measure_cost(
-            stack.leaders,
-            lambda: measure_closed(target, clients=clients, seconds=self.seconds),
-        )
+            target = stack.aim(requests, self.bar.tick)
+            loads = []
+            for number in levels:
+                self.bar.say(f"{number} clients")
+                loads.append(
+                    measure_closed(target, clients=number, seconds=self.seconds)
+                )
+            return loads
 
 
 def bound_memory(stack: Running, megabytes: int) -> None:

@@ -15,8 +15,7 @@ import typer
 from benchmarks.compare.peers.launch import PEERS, make_start
 from benchmarks.figures import show
 from benchmarks.instruments import bare, running
-from benchmarks.instruments.load import Request
-from benchmarks.instruments.load import Target as Asked
+from benchmarks.instruments.generator import Request
 from benchmarks.instruments.running import Running, Start
 from benchmarks.instruments.sentences import draw, write_request
 from benchmarks.measure.pressure import Bench, Ladder, Step, find_refusal_cost
@@ -177,7 +176,7 @@ class Session:
             yield Pressed(server.name, steps, find_refusal_cost(steps))
 
     def _make_bench(self, server: Server, stack: Running, bar: Bar) -> Bench:
-        asked = Asked(stack.url, self.requests, bar.tick, stack.headers)
+        asked = stack.aim(self.requests, bar.tick)
         return Bench(
             stack, asked, self.ladder, lambda doing: bar.say(f"{server.name}: {doing}")
         )

@@ -18,12 +18,13 @@ from benchmarks.instruments.counters import read_counters
 from benchmarks.instruments.generator import (
     UNSENT,
     Reply,
+    Target,
     ask_again,
     ask_at,
+    ask_once,
     ask_within,
 )
-from benchmarks.instruments.load import Client, Target
-from benchmarks.instruments.processes import measure_cpu
+from benchmarks.instruments.processes import CLIENT, measure_cpu
 from benchmarks.instruments.running import Running
 
 ANSWERED, REFUSED = "200", "429"
@@ -36,7 +37,6 @@ _SETTLE_S, _LOOK_S = 600.0, 1.0
 _PROBES, _NEARLY, _NOISE_S = 3, 2.0, 0.05
 #: Fewer refusals say nothing about what one costs.
 _FEWEST_REFUSALS = 200
-_CLIENT = "client"
 
 
 @dataclass(frozen=True)
@@ -193,11 +193,8 @@ class Bench:
 
     def _probe(self) -> tuple[bool, float]:
         """Whether one request gets 200, and how long it takes."""
-        client = Client(self.target.url, self.target.headers)
-        began = time.monotonic()
-        is_answered = client.ask(self.target.requests[0]) == ANSWERED
-        client.close()
-        return is_answered, time.monotonic() - began
+        reply = ask_once(self.target)
+        return reply.is_good, reply.latency_s
 
     def _count_rows(self) -> int | None:
         """Rows that the workers have computed; None if they do not count."""
@@ -249,7 +246,7 @@ def find_refusal_cost(steps: Sequence[Step]) -> dict[str, float]:
         (step.refused, step.answered + sum(step.others.values()), step.lasted_s)
         for step in steps
     ]
-    programs = set(steps[0].cpu_s) - {_CLIENT}
+    programs = set(steps[0].cpu_s) - {CLIENT}
     costs = {}
     for program in sorted(programs):
         spent_ms = [step.cpu_s.get(program, 0.0) * 1000 for step in steps]

@@ -4,12 +4,11 @@ whether anything grows.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +18,14 @@ import typer
 from benchmarks.figures import percentile, show
 from benchmarks.instruments import bare, running
 from benchmarks.instruments.arrivals import draw_arrivals
-from benchmarks.instruments.generator import Generator, Manner, Reply, ask_again
-from benchmarks.instruments.load import Target
+from benchmarks.instruments.beside import repeat
+from benchmarks.instruments.generator import (
+    Generator,
+    Manner,
+    Reply,
+    Target,
+    ask_again,
+)
 from benchmarks.instruments.processes import Holding, find_leaders, measure_holdings
 from benchmarks.measure.medley import SENTENCE, Piece, draw_medley, visit
 from benchmarks.measure.trend import Series, Trend, find_trend
@@ -130,7 +135,7 @@ def command(
         map_path = running.write_map(folder.resolve() / "map.json", settings, served)
         run = folder.resolve() / "run"
         with running.start(run, map_path, bare.find_model(model)) as stack:
-            target = Target(stack.url, [piece.request for piece in diary.pieces])
+            target = stack.aim([piece.request for piece in diary.pieces])
             rate = share * _find_capacity(target)
             console.print(f"{show(rate)} requests/s for {minutes:g} minutes")
             with (
@@ -218,13 +223,13 @@ def chart(samples: Sequence[Sample]) -> list[Chart]:
 def _find_capacity(target: Target) -> float:
     """Requests/s of clients that wait for their answers."""
     manner = Manner(None, _ADDRESSES, _PATIENCE_S)
-    replies = ask_again(target, manner, clients=_CLIENTS, seconds=_LOOK_S, pause_s=0.0)
+    replies = ask_again(target, manner, clients=_CLIENTS, seconds=_LOOK_S)
     return len(replies) / max(_LOOK_S, max(reply.ended_s for reply in replies))
 
 
 def _load(target: Target, diary: Diary, rate: float, seconds: float) -> None:
     with show_progress(seconds * _TICKS_PER_S) as bar:
-        asked = Target(target.url, target.requests, bar.tick)
+        asked = replace(target, tick=bar.tick)
         manner = Manner(None, _ADDRESSES, _PATIENCE_S)
         Generator(asked, manner).run(draw_arrivals(rate, seconds, 0), diary.keep)
 
@@ -240,7 +245,7 @@ def _look_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
             holdings = measure_holdings(find_leaders(stack)) if stack else {}
             diary.sample(time.monotonic() - began, holdings)
 
-    with _repeat(look, pause_s):
+    with repeat(look, pause_s):
         yield
 
 
@@ -255,23 +260,5 @@ def _reload_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
     if not pause_s:
         yield
         return
-    with _repeat(reload, pause_s):
+    with repeat(reload, pause_s):
         yield
-
-
-@contextmanager
-def _repeat(act: Callable[[], None], pause_s: float) -> Iterator[None]:
-    """Runs in a thread, again and again while the block lasts."""
-    stop = threading.Event()
-
-    def run() -> None:
-        while not stop.wait(pause_s):
-            act()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()

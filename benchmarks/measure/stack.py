@@ -13,13 +13,10 @@ import typer
 
 from benchmarks.figures import show
 from benchmarks.instruments.load import Load, measure_closed, measure_open
-from benchmarks.instruments.load import Target as Asked
-from benchmarks.instruments.processes import measure_cost
-from benchmarks.instruments.running import Running, find_running
+from benchmarks.instruments.running import find_running
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import (
     DEFAULT_RUN,
-    Bar,
     Clients,
     Plot,
     RunDir,
@@ -78,19 +75,18 @@ def command(
         requests = draw_requests(task, SENTENCES, targets=read_words(target))
         ticks = (len(numbers) + len(planned)) * seconds * _TICKS_PER_S
         with show_progress(ticks) as bar:
-            asked = Asked(running.url, requests, bar.tick)
-            loads = [
-                _measure_closed(running, asked, bar, clients=number, seconds=seconds)
-                for number in numbers
-            ] + [
-                _measure_open(
-                    *(running, asked, bar),
-                    rate=rate,
-                    seconds=seconds,
-                    connections=connections,
+            asked = running.aim(requests, bar.tick)
+            loads = []
+            for number in numbers:
+                bar.say(f"{number} clients")
+                loads.append(measure_closed(asked, clients=number, seconds=seconds))
+            for rate in planned:
+                bar.say(f"{rate:g} arrivals/s")
+                loads.append(
+                    measure_open(
+                        asked, rate=rate, seconds=seconds, connections=connections
+                    )
                 )
-                for rate in planned
-            ]
         console.print(_describe(loads))
         options = {
             "task": task,
@@ -144,34 +140,6 @@ def _write_row(load: Load, programs: Sequence[str]) -> tuple[str, ...]:
         *map(show, (times.p50_ms, times.p95_ms, times.p99_ms)),
         *(str(load.errors), show(load.lag_p99_ms)),
         *(show(load.cpu_ms.get(program)) for program in programs),
-    )
-
-
-def _measure_closed(
-    running: Running, asked: Asked, bar: Bar, *, clients: int, seconds: float
-) -> Load:
-    bar.say(f"{clients} clients")
-    return measure_cost(
-        running.leaders,
-        lambda: measure_closed(asked, clients=clients, seconds=seconds),
-    )
-
-
-def _measure_open(
-    running: Running,
-    asked: Asked,
-    bar: Bar,
-    *,
-    rate: float,
-    seconds: float,
-    connections: int,
-) -> Load:
-    bar.say(f"{rate:g} arrivals/s")
-    return measure_cost(
-        running.leaders,
-        lambda: measure_open(
-            asked, rate=rate, seconds=seconds, connections=connections
-        ),
     )
 
 

@@ -13,14 +13,8 @@ from requests import RequestException
 
 from benchmarks.instruments import running
 from benchmarks.instruments.counters import WorkerFigures, describe, read_counters
-from benchmarks.instruments.load import (
-    Load,
-    Request,
-    Target,
-    measure_closed,
-    measure_open,
-)
-from benchmarks.instruments.processes import measure_cost
+from benchmarks.instruments.generator import Request
+from benchmarks.instruments.load import OPEN, Load, measure_closed, measure_open
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import read_range
@@ -51,7 +45,7 @@ class Point:
         """The larger the better: throughput (in an open loop the planned one, which all
         combinations were asked for), then a short p99."""
         load = self.load
-        throughput = load.level if load.loop == "open" else load.requests_per_s
+        throughput = load.level if load.loop == OPEN else load.requests_per_s
         return throughput, -(load.latencies.p99_ms or 0.0)
 
 
@@ -161,8 +155,7 @@ class _Measure:
     def __init__(self, stack: Running, plan: Plan, combination: Combination) -> None:
         self._stack = stack
         self._plan = plan
-        requests = list_requests(plan.load, combination)
-        self._target = Target(stack.url, requests)
+        self._target = stack.aim(list_requests(plan.load, combination))
 
     def warm_up(self) -> None:
         """Asks with the highest load."""
@@ -170,7 +163,7 @@ class _Measure:
 
     def __call__(self, level: float, seconds: float) -> Point:
         before = read_counters(self._stack.metrics_url)
-        load = measure_cost(self._stack.leaders, lambda: self._ask(level, seconds))
+        load = self._ask(level, seconds)
         workers = describe(before, read_counters(self._stack.metrics_url))
         return Point(load, workers, keeps(load, self._plan.sla))
 
