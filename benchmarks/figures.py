@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,16 @@ def find_median(values: Iterable[float | None]) -> float | None:
     """The median of the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
+
+
+def group(
+    values: Iterable[Value], key: Callable[[Value], Key]
+) -> dict[Key, list[Value]]:
+    """The values of each key, in the order in which they come."""
+    groups: dict[Key, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
 
 
 def show(value: float | None) -> str:

@@ -38,6 +38,11 @@ Model = Annotated[
         help="A model directory, or 418M: random weights in M2M100-418M's size."
     ),
 ]
+Languages = Annotated[
+    str, typer.Option(help="Serve these languages only, and no other of the map.")
+]
+Folder = Annotated[Path, typer.Option(help="For the stacks' run directories.")]
+Out = Annotated[Path, typer.Option(help="Where the figures go.")]
 Task = Annotated[AnyTask, typer.Option(help="What is asked for.")]
 Setting = Annotated[
     list[str] | None,

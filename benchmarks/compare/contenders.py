@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare.baseline import launch
-from benchmarks.compare.peers.launch import PEERS, make_start
+from benchmarks.compare.peers.launch import PEERS
 from benchmarks.figures import Latencies
 from benchmarks.instruments import bare, running
 from benchmarks.instruments.bare import Configuration
@@ -159,8 +159,8 @@ def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> 
         model.compute_type,
         "cuda" if model.is_on_gpu else "cpu",
     )
-    directory = bare.prepare(configuration, checkpoint.default_cache())
-    engine = bare.load(configuration, directory)
+    directory = configuration.prepare(checkpoint.default_cache())
+    engine = configuration.load(directory).engine
     batches = divide(workload.sentences, model.settings.batch_size)
     bar.say("the engine alone")
     bare.translate(engine, batches[:1], threads)
@@ -219,9 +219,7 @@ COMPARISONS: Mapping[str, Comparison] = {
     "baseline": Comparison(_make_stack("baseline", launch.start), OURS),
     "window": Comparison(_make_stack("window", running.start, max_batch_delay=5), OURS),
     **{
-        name: Comparison(
-            _make_stack(name, make_start(peer), prepare=peer.prepare), OURS
-        )
+        name: Comparison(_make_stack(name, peer.start, prepare=peer.prepare), OURS)
         for name, peer in PEERS.items()
     },
     "packing": Comparison(

@@ -38,12 +38,39 @@ class Configuration:
         return self.engine, self.compute_type
 
     def prepare(self, cache: Path) -> Path:
-        """The directory that `load` takes. Raises Unsupported."""
-        return prepare(self, cache)
+        """The directory that the engine loads, converted into `cache` where it has to be.
+
+        Raises Unsupported if the engine cannot run it so.
+        """
+        if self.engine not in ENGINES:
+            raise Unsupported(f"there is no engine {self.engine!r}")
+        if self.engine == "echo":
+            return self.model
+        if self.engine == "transformers":
+            if self.compute_type not in _TRANSFORMERS_TYPES:
+                raise Unsupported(f"Transformers has no {self.compute_type}")
+            return self.model
+        import ctranslate2
+
+        from handlers.engine.translation.conversion import convert
+
+        known = ctranslate2.get_supported_compute_types(self.device)
+        if self.compute_type not in known:
+            raise Unsupported(
+                f"CTranslate2 has no {self.compute_type} on this {self.device}"
+            )
+        return convert(self.model, cache / "ctranslate2", self.compute_type)
 
     def load(self, directory: Path) -> EngineRunner:
-        """The engine on all its translators."""
-        return EngineRunner(load(self, directory))
+        """The engine on all its translators, with what `prepare` gave."""
+        return EngineRunner(
+            load_engine(
+                self.engine,
+                directory,
+                device=self.device,
+                compute_type=self.compute_type,
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -68,40 +95,6 @@ def find_model(name: str) -> Path:
 
         return random_model.find(cache / "benchmarks")
     return checkpoint.fetch(name, cache)
-
-
-def prepare(configuration: Configuration, cache: Path) -> Path:
-    """The directory that the engine loads, converted into `cache` where it has to be.
-
-    Raises Unsupported if the engine cannot run it so.
-    """
-    engine, compute_type = configuration.engine, configuration.compute_type
-    if engine not in ENGINES:
-        raise Unsupported(f"there is no engine {engine!r}")
-    if engine == "echo":
-        return configuration.model
-    if engine == "transformers":
-        if compute_type not in _TRANSFORMERS_TYPES:
-            raise Unsupported(f"Transformers has no {compute_type}")
-        return configuration.model
-    import ctranslate2
-
-    from handlers.engine.translation.conversion import convert
-
-    device = configuration.device
-    if compute_type not in ctranslate2.get_supported_compute_types(device):
-        raise Unsupported(f"CTranslate2 has no {compute_type} on this {device}")
-    return convert(configuration.model, cache / "ctranslate2", compute_type)
-
-
-def load(configuration: Configuration, directory: Path) -> Engine:
-    """The engine, with what `prepare` gave."""
-    return load_engine(
-        configuration.engine,
-        directory,
-        device=configuration.device,
-        compute_type=configuration.compute_type,
-    )
 
 
 def translate(

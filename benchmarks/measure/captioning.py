@@ -14,13 +14,14 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.figures import Spread, find_median, find_ratio, show, spread
+from benchmarks.figures import Spread, find_median, find_ratio, group, show, spread
 from benchmarks.instruments.processes import deal_cores, divide, measure_cpu
 from benchmarks.instruments.running import Running, find_running
 from benchmarks.measure.videos import find_video, list_captions
 from benchmarks.options import (
     DEFAULT_RUN,
     Bar,
+    Out,
     RunDir,
     console,
     explain_errors,
@@ -74,9 +75,7 @@ def command(
         ),
     ] = False,
     run_dir: RunDir = DEFAULT_RUN,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-captioning.json"
-    ),
+    out: Out = Path("run/benchmark-captioning.json"),
 ) -> None:
     """Frames/s of the running stack, mode by mode and size by size.
 
@@ -201,22 +200,20 @@ def _list_speeds(turns: Sequence[Turn], way: str, size: str) -> list[float]:
 def tabulate(turns: Sequence[Turn]) -> Table:
     """A row per size and mode: medians over the rounds."""
     programs = list(dict.fromkeys(name for turn in turns for name in turn.cpu_ms))
-    groups: dict[tuple[str, str], list[Turn]] = {}
-    for turn in turns:
-        groups.setdefault((turn.size, turn.way), []).append(turn)
+    groups = group(turns, lambda turn: (turn.size, turn.way))
     headers = ("size", "way", "frames/s", "right", *(f"{p} CPU ms" for p in programs))
     return Table(
         headers,
         tuple(
             (
-                *(size, way, str(spread([turn.frames_per_s for turn in group]))),
-                _show_share([turn.right for turn in group]),
+                *(size, way, str(spread(turn.frames_per_s for turn in done))),
+                _show_share([turn.right for turn in done]),
                 *(
-                    _show_median([turn.cpu_ms.get(program) for turn in group])
+                    _show_median([turn.cpu_ms.get(program) for turn in done])
                     for program in programs
                 ),
             )
-            for (size, way), group in groups.items()
+            for (size, way), done in groups.items()
         ),
     )
 

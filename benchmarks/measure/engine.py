@@ -16,6 +16,7 @@ from benchmarks.instruments.passes import Measurement, Plan, Skipped
 from benchmarks.instruments.sentences import draw
 from benchmarks.options import (
     Model,
+    Out,
     Plot,
     check_plot,
     explain_errors,
@@ -54,9 +55,7 @@ def command(
         float, typer.Option(help="No pass of a batch size begins after so long.")
     ] = 60,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-engine.json"
-    ),
+    out: Out = Path("run/benchmark-engine.json"),
     plot: Plot = None,
 ) -> None:
     """Sentences/s, tokens/s, time and memory of the engines alone, batch by batch.

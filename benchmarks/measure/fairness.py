@@ -5,7 +5,6 @@ others translate long documents.
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.figures import Spread, find_ratio, show
+from benchmarks.figures import Spread, find_median, find_ratio, group, show
 from benchmarks.instruments.beside import repeat
 from benchmarks.instruments.generator import Reply, Request, ask_once
 from benchmarks.instruments.generator import Target as Asked
@@ -24,6 +23,7 @@ from benchmarks.instruments.running import find_running
 from benchmarks.instruments.sentences import draw, write_document, write_request
 from benchmarks.options import (
     DEFAULT_RUN,
+    Out,
     RunDir,
     console,
     explain_errors,
@@ -59,9 +59,7 @@ def command(
     seconds: Annotated[float, typer.Option(help="Length of each half round.")] = 30,
     rounds: Annotated[int, typer.Option(help="Without and with, so often.", min=1)] = 3,
     run_dir: RunDir = DEFAULT_RUN,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-fairness.json"
-    ),
+    out: Out = Path("run/benchmark-fairness.json"),
 ) -> None:
     """One client's p95 while the running stack translates documents, against its p95 alone."""
     with explain_errors():
@@ -126,12 +124,9 @@ def tabulate(rounds: Sequence[Round]) -> Table:
 
 def _summarize(documents: Sequence[Reply]) -> str:
     """How many documents got which status, and the median of their times."""
-    times: dict[str, list[float]] = {}
-    for answer in documents:
-        times.setdefault(answer.status, []).append(answer.latency_s)
     return ", ".join(
-        f"{len(seconds)} x {status} after {show(statistics.median(seconds))} s"
-        for status, seconds in times.items()
+        f"{len(some)} x {status} after {show(find_median(r.latency_s for r in some))} s"
+        for status, some in group(documents, lambda reply: reply.status).items()
     )
 
 

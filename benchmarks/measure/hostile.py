@@ -28,6 +28,7 @@ from benchmarks.instruments.running import (
 )
 from benchmarks.measure.hostile_texts import SHAPES, Shape
 from benchmarks.options import (
+    Out,
     console,
     explain_errors,
     publish,
@@ -87,9 +88,7 @@ def command(
         Path | None,
         typer.Option(help="Ask the stack running here, and not a gateway alone."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-hostile.json"
-    ),
+    out: Out = Path("run/benchmark-hostile.json"),
 ) -> None:
     """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
     with explain_errors(), TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.compare.peers.launch import PEERS, make_start
+from benchmarks.compare.peers.launch import PEERS
 from benchmarks.figures import show
 from benchmarks.instruments import bare, running
 from benchmarks.instruments.generator import Request
@@ -23,7 +23,9 @@ from benchmarks.measure.stack import SENTENCES, read_rates
 from benchmarks.options import (
     DEFAULT_RUN,
     Bar,
+    Folder,
     Model,
+    Out,
     Plot,
     Setting,
     check_plot,
@@ -95,12 +97,8 @@ def command(
     against: Annotated[
         str, typer.Option(help="litserve, rayserve, flask: the same load for them.")
     ] = "",
-    folder: Annotated[
-        Path, typer.Option(help="For the stacks' run directories.")
-    ] = DEFAULT_RUN / "overload",
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-overload.json"
-    ),
+    folder: Folder = DEFAULT_RUN / "overload",
+    out: Out = Path("run/benchmark-overload.json"),
     plot: Plot = None,
 ) -> None:
     """Goodput, refusals and rows computed in vain, at multiples of the capacity.
@@ -190,7 +188,7 @@ def choose(names: Sequence[str]) -> tuple[Server, ...]:
     peers = (PEERS[name] for name in names)
     return (
         Server(OURS, running.start, lambda: None),
-        *(Server(peer.name, make_start(peer), peer.prepare) for peer in peers),
+        *(Server(peer.name, peer.start, peer.prepare) for peer in peers),
     )
 
 

@@ -31,7 +31,10 @@ from benchmarks.measure.medley import SENTENCE, Piece, draw_medley, visit
 from benchmarks.measure.trend import Series, Trend, find_trend
 from benchmarks.options import (
     DEFAULT_RUN,
+    Folder,
+    Languages,
     Model,
+    Out,
     Plot,
     Setting,
     check_plot,
@@ -108,17 +111,11 @@ def command(
     reload_minutes: Annotated[
         float, typer.Option(help="Between two reloads; 0 for none.", min=0)
     ] = 10,
-    languages: Annotated[
-        str, typer.Option(help="Serve these languages only, and no other of the map.")
-    ] = "",
+    languages: Languages = "",
     model: Model = "models/phrasebook",
     setting: Setting = None,
-    folder: Annotated[
-        Path, typer.Option(help="For the stack's run directory.")
-    ] = DEFAULT_RUN / "soak",
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-soak.json"
-    ),
+    folder: Folder = DEFAULT_RUN / "soak",
+    out: Out = Path("run/benchmark-soak.json"),
     plot: Plot = None,
 ) -> None:
     """Memory, open files, threads and latency of a stack under a steady load.

@@ -18,6 +18,7 @@ from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import (
     DEFAULT_RUN,
     Clients,
+    Out,
     Plot,
     RunDir,
     Target,
@@ -56,9 +57,7 @@ def command(
         int, typer.Option(help="Requests of an open loop under way at the most.", min=1)
     ] = 512,
     run_dir: RunDir = DEFAULT_RUN,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-stack.json"
-    ),
+    out: Out = Path("run/benchmark-stack.json"),
     plot: Plot = None,
 ) -> None:
     """Requests/s, latency, errors, CPU and memory of the running stack.

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.figures import show
+from benchmarks.figures import group, show
 from benchmarks.instruments import running
 from benchmarks.instruments.passes import Measurement, Plan, Skipped
 from benchmarks.instruments.tasks import TaskSubject
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import (
+    Out,
     Plot,
     Task,
     check_plot,
@@ -43,6 +44,10 @@ _HEADERS = (
     *("device", "batch", "ms per batch", "ms per item", "items/s", "tokens/s"),
     *("memory MB", "GPU MB", ""),
 )
+_COLUMNS = (
+    *("device", "batch", "repetitions", "ms_per_batch", "ms_least", "ms_most"),
+    *("ms_per_item", "items_per_s", "tokens_per_s", "memory_mb", "gpu_mb"),
+)
 
 
 def command(
@@ -69,9 +74,7 @@ def command(
         list[str] | None,
         typer.Option("--set", help="KEY=VALUE in the task's section of the map."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-study.json"
-    ),
+    out: Out = Path("run/benchmark-study.json"),
     plot: Plot = None,
 ) -> None:
     """Time, throughput and memory of a model's handler, batch size by batch size.
@@ -120,7 +123,7 @@ def find_knee(measured: Sequence[Measurement]) -> Measurement:
 
 def tabulate(measured: Sequence[Measurement]) -> Table:
     """A row per device and batch size; the knee is marked."""
-    knees = [find_knee(group) for group in _by_device(measured)]
+    knees = [*map(find_knee, _by_device(measured))]
     return Table(
         _HEADERS,
         tuple(
@@ -142,19 +145,7 @@ def write_csv(path: Path, measured: Sequence[Measurement]) -> None:
     """A row per device and batch size."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            (
-                *(
-                    "device",
-                    "batch",
-                    "repetitions",
-                    "ms_per_batch",
-                    "ms_least",
-                    "ms_most",
-                ),
-                *("ms_per_item", "items_per_s", "tokens_per_s", "memory_mb", "gpu_mb"),
-            )
-        )
+        writer.writerow(_COLUMNS)
         for m in measured:
             ms = m.ms_per_batch
             writer.writerow(
@@ -184,8 +175,8 @@ def _draw(
         "batch",
         y_label,
         {
-            " ".join(group[0].label): [(m.batch, read(m)) for m in group]
-            for group in groups
+            " ".join(some[0].label): [(m.batch, read(m)) for m in some]
+            for some in groups
         },
         is_logarithmic=True,
         dots={"knee": [(m.batch, read(m)) for m in map(find_knee, groups)]}
@@ -195,10 +186,7 @@ def _draw(
 
 
 def _by_device(measured: Sequence[Measurement]) -> list[list[Measurement]]:
-    groups: dict[tuple[str, ...], list[Measurement]] = {}
-    for measurement in measured:
-        groups.setdefault(measurement.label, []).append(measurement)
-    return list(groups.values())
+    return list(group(measured, lambda m: m.label).values())
 
 
 def _find_model(

@@ -19,7 +19,7 @@ import requests
 from benchmarks.compare.peers import environments
 from benchmarks.compare.peers.options import Options, write_options
 from benchmarks.instruments.programs import run_program, wait_until
-from benchmarks.instruments.running import Running, Start
+from benchmarks.instruments.running import Running
 from benchmarks.instruments.sentences import write_request
 from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
@@ -49,6 +49,12 @@ class Peer:
         directory = checkpoint.default_cache() / "benchmarks" / "peers" / self.name
         return environments.prepare(HERE / f"requirements-{self.name}.txt", directory)
 
+    def start(
+        self, run: Path, map_path: Path, model: Path
+    ) -> AbstractContextManager[Running]:
+        """Starts it for a map and a model, as others start our stack."""
+        return serve(self, self.prepare(), run, choose(map_path, model))
+
 
 #: Ray's documentation asks for the second to get the most requests through.
 _RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
@@ -60,17 +66,6 @@ PEERS = {
         Peer("flask", "benchmarks.compare.peers.serve_flask"),
     )
 }
-
-
-def make_start(peer: Peer) -> Start:
-    """A function that starts this peer for a map and a model, as others start our stack."""
-
-    def start(
-        run: Path, map_path: Path, model: Path
-    ) -> AbstractContextManager[Running]:
-        return serve(peer, peer.prepare(), run, choose(map_path, model))
-
-    return start
 
 
 def choose(map_path: Path, model: Path) -> Options:
