@@ -120,8 +120,7 @@ def read_range(text: str) -> tuple[int, int] | None:
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """Reads `placement=device` and `max_batch_delay=5` as keys with values. Raises
-    ValueError."""
+    """Reads `placement=device` and `max_batch_delay=5`. Raises ValueError."""
     settings = {}
     for text in texts:
         key, equals, value = text.partition("=")

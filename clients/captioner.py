@@ -1,6 +1,4 @@
-"""Captions videos in order. One thread decodes, scales and packs while others send;
-each waits for the next, so memory is bounded.
-"""
+"""Captions videos in order, in bounded memory: a thread decodes while others send."""
 
 from __future__ import annotations
 
@@ -91,10 +89,7 @@ def caption_video(
     reading: Reading,
     sending: Sending,
 ) -> tuple[list[str], Summary]:
-    """Captions one video, without files or a progress bar.
-
-    Raises VideoError if it is broken.
-    """
+    """Captions one video without files. Raises VideoError if it is broken."""
     captions: list[str] = []
 
     def report(event: Answer | End, _: float) -> None:
@@ -118,11 +113,9 @@ class Captioner:
     def run(
         self, videos: Sequence[Video], report: Report, done: Done = Done()
     ) -> Summary:
-        """Captions all videos except what is done, and reports in the order of frames.
-
-        A broken video ends where it is broken, and the others follow. Raises ServerError
-        and MemoryLimitError, and what `report` raises.
-        """
+        """Captions all videos that are not done, in the order of frames. A broken video
+        ends where it is broken. Raises ServerError and MemoryLimitError, and what
+        `report` raises."""
         began = time.perf_counter()
         frames = requests = 0
         stopping = threading.Event()

@@ -1,6 +1,4 @@
-"""A file of answers that survives a kill: reopened, it continues after its last
-complete line.
-"""
+"""A file of answers that survives a kill: it continues after its last complete line."""
 
 from __future__ import annotations
 
@@ -27,11 +25,8 @@ class Journal:
     """A line with what was asked for, then a line for each answer and each end."""
 
     def __init__(self, path: Path, origin: Origin, *, is_restart: bool = False) -> None:
-        """Opens or begins it.
-
-        Raises OutputError if it cannot be written, if another run writes it, or if it was
-        begun for something else, unless this is a restart.
-        """
+        """Opens or begins it. Raises OutputError if it cannot be written, if another run
+        writes it, or if it was begun for something else and this is no restart."""
         self.path = path
         self._starts: dict[int, int] = {}
         self._errors: dict[int, str] = {}

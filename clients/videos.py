@@ -33,11 +33,8 @@ class Video:
 
 
 def find_videos(arguments: Sequence[str]) -> list[Video]:
-    """The videos of all arguments in their order, each once; those of a folder or pattern
-    are sorted.
-
-    Raises VideoError for an argument without a video.
-    """
+    """The videos of all arguments, each once; those of a folder are sorted. Raises
+    VideoError."""
     found: dict[Path, Video] = {}
     for argument in arguments:
         for path, relative in _expand(argument):

@@ -1,6 +1,4 @@
-"""Serves to Prometheus what only `deploy` knows: the memory and start times of the
-stack's programs, and beside them the memory of the GPUs.
-"""
+"""Metrics for Prometheus: memory and start times of the programs, and memory of the GPUs."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
 
 
 def serve(run: Path, port: int) -> WSGIServer:
-    """Answers on loopback, in threads, for the stack of this run directory. Raises OSError
-    if the port is taken."""
+    """Answers for this stack on loopback, in threads. Raises OSError if the port is taken."""
     registry = CollectorRegistry()
     registry.register(_Programs(run))
     registry.register(_Gpus())

@@ -1,6 +1,4 @@
-"""A stack's files and ports. It copies the operator's configuration files into the run
-directory, with the ports moved if necessary.
-"""
+"""A stack's files and ports: it copies configuration files into the run directory."""
 
 from __future__ import annotations
 
@@ -111,10 +109,7 @@ class Stack:
             tempfile.TemporaryFile(dir=self._make_folder("logs")).close()
 
     def write(self, frozen_map: str) -> None:
-        """Fills the run directory with configuration files and the map's frozen copy.
-
-        Raises StackError if it cannot be written.
-        """
+        """Fills the run directory with configuration and the map's copy. Raises StackError."""
         with self.writing():
             for folder in (
                 *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
@@ -143,10 +138,8 @@ class Stack:
             ) from error
 
     def write_configuration(self) -> None:
-        """Copies the files that operators edit to where the programs read them.
-
-        Raises StackError if the run directory cannot be written.
-        """
+        """Copies the files that operators edit to where the programs read them. Raises
+        StackError."""
         with self.writing():
             self.write_nginx(self.run / "nginx")
             self._copy(
@@ -226,7 +219,7 @@ def is_taken(port: int) -> bool:
 
 
 def read(run: Path) -> Stack | None:
-    """The stack that was last started in this run directory, or None if its state is
+    """The stack that was last started in this run directory; None if its state is
     unreadable."""
     match statefiles.read(run / _STATE):
         case {

@@ -1,6 +1,4 @@
-"""The systemd unit of a stack: the template in `deploy/systemd` with this clone's
-paths.
-"""
+"""The systemd unit of a stack: the template in `deploy/systemd` with this clone's paths."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ _UP = "-m deploy up"
 
 
 def render_unit(stack: Stack, user: str = "") -> str:
-    """A unit that starts and watches `stack`. A system unit names the `user` that runs it; a
-    user unit names none."""
+    """A unit that starts and watches `stack`; a system unit runs as `user`."""
     options = ["--run-dir", stack.run, "--map", stack.map]
     if stack.model:
         options += ["--model", stack.model]

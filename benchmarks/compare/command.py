@@ -1,6 +1,4 @@
-"""`python -m benchmarks compare`: Babelgate and other systems in turns, on the same
-machine, model and sentences.
-"""
+"""`python -m benchmarks compare`: Babelgate and other systems, in turns on the same work."""
 
 from __future__ import annotations
 
@@ -149,8 +147,7 @@ def command(
 def alternate(
     contenders: Sequence[Contender], workload: Workload, rounds: int, bar: Bar
 ) -> list[Turns]:
-    """One contender after the other, in rounds. What slows the machine for a while slows
-    all."""
+    """Turns in rounds: what slows the machine for a while slows all contenders."""
     done: list[list[Turn]] = [[] for _ in contenders]
     for _ in range(rounds):
         for contender, turns in zip(contenders, done, strict=True):
@@ -185,8 +182,7 @@ def compare(ours: Turns, theirs: Turns) -> list[Ratio]:
 
 
 def tabulate(ours: Turns, others: Sequence[Turns]) -> Table:
-    """A row of ours per number of clients, then a row for each other one and how ours
-    compares."""
+    """Our row for each number of clients, then each other one's, and the ratio."""
     ratios = [compare(ours, theirs) for theirs in others]
     rows = []
     for index in range(len(_by_clients(ours))):

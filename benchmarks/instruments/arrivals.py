@@ -6,8 +6,8 @@ import random
 
 
 def draw_arrivals(rate: float, seconds: float, seed: int) -> list[float]:
-    """Times in seconds, in order, of a Poisson process: on average `rate` a second, each
-    independent of the others, none after `seconds`. The same seed gives the same times."""
+    """Times in seconds of a Poisson process, none after `seconds`; the same for the same
+    seed."""
     rng = random.Random(seed)
     times: list[float] = []
     time = rng.expovariate(rate)

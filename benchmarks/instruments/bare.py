@@ -1,6 +1,4 @@
-"""Measures an engine alone, without HTTP, queues or TorchServe. It tokenises, packs,
-translates and decodes as a worker does, but judges no answer.
-"""
+"""Measures an engine alone. It works as in a worker, but judges no answer."""
 
 from __future__ import annotations
 
@@ -38,10 +36,7 @@ class Configuration:
         return self.engine, self.compute_type
 
     def prepare(self, cache: Path) -> Path:
-        """The directory that the engine loads, converted into `cache` where it has to be.
-
-        Raises Unsupported if the engine cannot run it so.
-        """
+        """The directory to load, converted into `cache` if necessary. Raises Unsupported."""
         if self.engine not in ENGINES:
             raise Unsupported(f"there is no engine {self.engine!r}")
         if self.engine == "echo":
@@ -87,8 +82,7 @@ class EngineRunner:
 
 
 def find_model(name: str) -> Path:
-    """The directory of a model: a path, a hub name, or `418M` for random weights. Raises
-    ModelError for anything else."""
+    """The directory of a path, a hub name, or `418M`: random weights. Raises ModelError."""
     cache = checkpoint.default_cache()
     if name == RANDOM:
         from benchmarks.instruments import random_model
@@ -102,8 +96,7 @@ def translate(
     batches: Sequence[Sequence[Sentence]],
     threads: int | None = None,
 ) -> float:
-    """Translates one batch after the other, each in packs of like length on these threads
-    or all translators. Returns seconds."""
+    """Seconds for these batches, one after the other, on these threads or all translators."""
     threads = threads or engine.translators
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
-    """Repeats it in a thread while the block lasts, with a pause before each time. The end
-    waits for the last one."""
+    """Repeats it in a thread while the block lasts, with a pause before each time."""
     stop = threading.Event()
 
     def run() -> None:

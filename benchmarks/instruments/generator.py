@@ -1,6 +1,4 @@
-"""Sends thousands of requests per second from one thread. The open loop never waits for
-an answer; it opens another connection instead.
-"""
+"""Sends thousands of requests per second from one thread, in an open or a closed loop."""
 
 from __future__ import annotations
 
@@ -116,8 +114,8 @@ def ask_once(target: Target) -> Reply:
 def ask_again(
     target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float = 0
 ) -> list[Reply]:
-    """A closed loop: each client asks again when it has its answer, after a pause if that
-    was not 200."""
+    """A closed loop: each client asks again after each answer, with a pause if it was not
+    200."""
     replies: list[Reply] = []
 
     def keep(reply: Reply) -> float | None:
@@ -164,8 +162,8 @@ class Generator:
         self._number = 0
 
     def run(self, arrivals: Iterable[float], keep: Callable[[Reply], object]) -> None:
-        """Sends a request at each of the arrivals, in seconds from now, and at each time that
-        `keep` returns for a reply. Returns when the last reply has been kept."""
+        """Sends a request at each of the arrivals, in seconds from now, and whenever
+        `keep` says so. Returns when the last reply has been kept."""
         allow_many_files()
         self._keep = keep
         self._due = sorted(arrivals)
@@ -268,8 +266,8 @@ class Generator:
             self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
 
     def _read(self, connection: _Connection, fault: str = RESET) -> None:
-        """Reads an answer, which may come before the whole request has been sent. Without
-        an answer, the request ends with the fault."""
+        """Reads an answer, perhaps before the whole request has been sent, or ends with
+        the fault."""
         try:
             received = connection.socket.recv(_READ_BYTES)
         except BlockingIOError:

@@ -1,6 +1,4 @@
-"""Measures throughput and latency under load: with clients that wait for each answer
-(closed loop), or with requests that arrive by themselves (open loop).
-"""
+"""Measures load by clients that wait (closed loop), or by requests that do not (open loop)."""
 
 from __future__ import annotations
 
@@ -60,11 +58,8 @@ def measure_closed(target: Target, *, clients: int, seconds: float) -> Load:
 def measure_open(
     target: Target, *, rate: float, seconds: float, connections: int, seed: int = 0
 ) -> Load:
-    """Lets requests arrive at random for so long, whatever happens to the others.
-
-    Times count from the planned arrival. Otherwise a request that waits for a free
-    connection would hide its queueing.
-    """
+    """Requests arrive at random, whatever happens to the others. Times count from the
+    planned arrival: otherwise the wait for a free connection would be hidden."""
     arrivals = draw_arrivals(rate, seconds, seed)
     manner = Manner(connections=connections)
     return _measure(

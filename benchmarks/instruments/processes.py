@@ -1,6 +1,4 @@
-"""The CPU time and memory of a stack's processes, by program; model workers are counted
-apart from their parent, TorchServe's Java.
-"""
+"""CPU time and memory of a stack's programs; model workers are not counted with Java."""
 
 from __future__ import annotations
 
@@ -55,8 +53,7 @@ def measure_cpu(
 
 @contextmanager
 def deal_cores(leaders: Leaders) -> Iterator[None]:
-    """Gives the programs half of the cores, and this process the other half. Raises
-    ValueError if there is only one core."""
+    """Gives the programs half of the cores, this process the other. Raises ValueError."""
     cores = sorted(os.sched_getaffinity(0))
     half = len(cores) // 2
     if not half:
@@ -78,8 +75,7 @@ def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
 
 
 def measure_memory(leaders: Leaders) -> dict[str, float]:
-    """Megabytes of each program: proportional set size, in which memory shared by several
-    processes is counted once."""
+    """Megabytes of each program; memory shared by several processes counts once."""
     return {
         program: sum(map(_read_pss, family)) / 1e6
         for program, family in _find_families(leaders).items()
@@ -107,8 +103,7 @@ def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
 
 
 def subtract(after: Clock, before: Clock) -> dict[str, float]:
-    """CPU seconds by program between two clocks. A new process began at 0; what an ended
-    one used is unknown."""
+    """CPU seconds by program. A new process began at 0; what an ended one used is unknown."""
     return {
         program: sum(
             seconds - before.get(program, {}).get(pid, 0.0)

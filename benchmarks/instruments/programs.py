@@ -48,8 +48,7 @@ def wait_until(
 
 
 def _end(leader: psutil.Popen) -> None:
-    """Asks the leader to end, then kills the rest of its session: also what has lost its
-    parent."""
+    """Asks the leader to end, then kills its session, with what has lost its parent."""
     family = _find_session(leader.pid)
     with suppress(psutil.NoSuchProcess):
         leader.terminate()

@@ -1,6 +1,4 @@
-"""The stack that is running, and stacks started for one measurement on their own ports
-and in their own directories.
-"""
+"""The stack that is running, and stacks started for one measurement."""
 
 from __future__ import annotations
 
@@ -54,10 +52,7 @@ class Running:
 
 
 def find_running(run: Path) -> Running:
-    """The stack that `make up` has started in this directory.
-
-    Raises StackError if there is none.
-    """
+    """The stack that `make up` has started here. Raises StackError if there is none."""
     stack = stacks.read(run.resolve())
     if stack is None or not Supervision(stack).is_running():
         raise StackError("The stack is not running; `make up` starts it.")
@@ -70,11 +65,8 @@ Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
 
 @contextmanager
 def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
-    """Starts a stack with `python -m deploy`, and always stops it. `model` replaces the
-    map's model for translation.
-
-    Raises StackError with its message if it does not start.
-    """
+    """Runs a stack with `python -m deploy` while the block lasts. `model` replaces the
+    map's model for translation. Raises StackError with its message if it does not start."""
     options = ["--map", str(map_path), "--port-offset", str(find_port_offset())]
     if model:
         options += ["--model", str(model)]
@@ -89,8 +81,7 @@ def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Runn
 
 
 def reload(run: Path) -> None:
-    """Runs `make reload` for the stack in this directory. Raises StackError with its
-    message."""
+    """Runs `make reload` for the stack here. Raises StackError with its message."""
     _deploy("reload", run, timeout_s=_STOP_S)
 
 
@@ -114,10 +105,7 @@ def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running
 
 @contextmanager
 def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
-    """A gateway with the map's models in its own process, without nginx and TorchServe.
-
-    Raises StackError if it does not get ready.
-    """
+    """A gateway with the map's models in its own process. Raises StackError."""
     settings = {"GATEWAY_BACKEND": "embedded", "BABELGATE_MAP": str(map_path)}
     with _start_gunicorn(run, settings) as running:
         yield running
@@ -125,8 +113,8 @@ def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
 
 @contextmanager
 def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
-    """One process of the gateway alone. A server that answers every row at once with its
-    own text stands for TorchServe. Raises StackError."""
+    """A gateway with one process, and a fake TorchServe that answers at once. Raises
+    StackError."""
     run.mkdir(parents=True, exist_ok=True)
     key_file = run / "keys.json"
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})
@@ -198,9 +186,8 @@ def write_map(
     device: Any = None,
     task: str = TRANSLATION,
 ) -> Path:
-    """The map as it ships, with this task alone and other `settings`. `languages` and
-    `device` replace the map's own if they are given. Raises ValueError for a language that
-    is not in the map."""
+    """The shipped map with this task alone, other `settings`, and `languages` and
+    `device` if they are given. Raises ValueError for a language that is not in the map."""
     shipped = json.loads(catalog.MAP.read_text("utf-8"))
     content = {task: shipped.get(task, {}) | dict(settings)}
     if task == TRANSLATION:
@@ -234,8 +221,7 @@ def _is_free(offset: int) -> bool:
 
 
 def _deploy(command: str, run: Path, *options: str, timeout_s: float) -> None:
-    """Runs in its own session: Ctrl-C ends the benchmark, which must then stop the stack
-    without being interrupted."""
+    """Runs in its own session: Ctrl-C must not interrupt the stack's end."""
     done = subprocess.run(
         [sys.executable, "-m", "deploy", command, "--run-dir", str(run), *options],
         cwd=ROOT,

@@ -30,12 +30,9 @@ def draw(
     tokens: tuple[int, int] | None = None,
     seed: int = 0,
 ) -> tuple[Sentence, ...]:
-    """Sentences in random directions into `targets` (or any language), all different as
-    long as there are enough: a batch translates equal ones once.
-
-    With `tokens`, texts between about these lengths, short ones as often as long ones:
-    phrases with commas between.
-    """
+    """Sentences in random directions into `targets` or any language, all different as
+    long as there are enough. With `tokens`, texts between about these lengths, phrases
+    with commas between."""
     rng = random.Random(seed)
     if tokens is None:
         return _draw_phrases(rng, count, targets)

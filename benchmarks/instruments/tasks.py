@@ -63,8 +63,8 @@ class TaskRunner:
     handler: TaskHandler[Any]
 
     def run(self, batches: Sequence[Sequence[bytes]]) -> Pass:
-        """Times the handler's `run` alone. Raises MemoryEnds if a batch was halved or a
-        row did not fit, and RuntimeError where a row has another error."""
+        """Times `run` alone. Raises MemoryEnds for a halved batch, RuntimeError for other
+        errors."""
         items = [[self._parse(body) for body in batch] for batch in batches]
         tokens = 0
         began = time.perf_counter()

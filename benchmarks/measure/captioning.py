@@ -1,6 +1,4 @@
-"""`python -m benchmarks captioning`: captions videos of several sizes with the running
-stack in the bulk captioner's three ways, and measures what decoding alone would allow.
-"""
+"""`python -m benchmarks captioning`: videos of several sizes in the captioner's three ways."""
 
 from __future__ import annotations
 
@@ -171,8 +169,8 @@ class _Bench:
 
 
 def list_ratios(turns: Sequence[Turn]) -> dict[str, Spread]:
-    """Prebatches against the other modes and against decoding, size by size, and at the
-    last size against the first."""
+    """Prebatches against the other ways at each size, and at the last size against the
+    first."""
     sizes = list(dict.fromkeys(turn.size for turn in turns))
     first, last = sizes[0], sizes[-1]
     ours = Mode.STREAM_PREBATCH

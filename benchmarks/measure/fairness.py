@@ -1,6 +1,4 @@
-"""`python -m benchmarks fairness`: how much longer one client's sentences take while
-others translate long documents.
-"""
+"""`python -m benchmarks fairness`: one client's sentences beside long documents."""
 
 from __future__ import annotations
 

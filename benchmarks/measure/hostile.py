@@ -1,6 +1,4 @@
-"""`python -m benchmarks hostile`: what hostile texts cost the gateway at two sizes, and
-how long other requests wait meanwhile.
-"""
+"""`python -m benchmarks hostile`: what hostile texts cost the gateway and its other clients."""
 
 from __future__ import annotations
 
@@ -142,8 +140,7 @@ def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
 
 
 def measure_waits(url: str, shapes: Sequence[Shape], size_bytes: int) -> Waits:
-    """Has all texts answered at once, and meanwhile asks for the gateway's health and for a
-    sentence."""
+    """Sends all texts at once, and meanwhile asks for the gateway's health and a sentence."""
     targets = [Target(url, [_write(shape, size_bytes)]) for shape in shapes]
     began = time.perf_counter()
     health: list[float] = []

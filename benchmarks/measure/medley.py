@@ -1,6 +1,4 @@
-"""A realistic mix of requests: sentences, lists, documents, HTML and mistakes, and
-clients that send slowly or hang up.
-"""
+"""A realistic mix of requests, with mistakes, slow clients and clients that hang up."""
 
 from __future__ import annotations
 
@@ -91,8 +89,7 @@ def _encode(body: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
-    """Runs beside the block, one after the other with a pause between: a client that sends
-    its request slowly, and one that hangs up before its answer."""
+    """Runs two clients beside the block: one sends slowly, one hangs up before its answer."""
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or 80)
     rng = random.Random(0)

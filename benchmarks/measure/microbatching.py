@@ -1,5 +1,5 @@
-"""`python -m benchmarks microbatching`: a classifier in the gateway's own process, with
-batches and without.
+"""`python -m benchmarks microbatching`: a classifier in the gateway, with batches and
+without.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""`python -m benchmarks overload`: more requests with time limits than a server can
-answer, from clients that do not wait.
-"""
+"""`python -m benchmarks overload`: more requests with time limits than a server can answer."""
 
 from __future__ import annotations
 
@@ -199,8 +197,7 @@ def draw_requests() -> list[Request]:
 
 
 def find_misses(steps: Sequence[Step], goals: Mapping[float, float]) -> list[str]:
-    """The promises that were not kept, in words; `goals` are the shares of the peak up to
-    that multiple of the capacity."""
+    """The promises that were not kept; `goals` are shares of the peak, by the highest load."""
     return [
         f"{step.limit_ms} ms, {step.load:g} times: {miss}"
         for step in steps

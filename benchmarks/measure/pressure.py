@@ -1,6 +1,4 @@
-"""Puts one server under more load than it can carry: what it answers in time, refuses,
-and computes in vain.
-"""
+"""What one server under too much load answers in time, refuses, and computes in vain."""
 
 from __future__ import annotations
 
@@ -125,8 +123,8 @@ class Bench:
         return [first, last, *(_add_share(step, peak) for step in steps)]
 
     def find_peak(self, limit_ms: int) -> tuple[Step, int]:
-        """The closed loop with the most good answers, and its number of clients. The first
-        loop warms the server up."""
+        """The best closed loop and its number of clients, after one that warms the server
+        up."""
         self.say("warming up")
         self.measure_closed(limit_ms, max(self.ladder.clients))
         probes = [self._probe() for _ in range(_PROBES)]
@@ -178,8 +176,8 @@ class Bench:
         return replace(step, rows=rows, late_rows_share=late_share)
 
     def _settle(self) -> int:
-        """Waits until a single request is answered as fast as ever, so that nothing is left
-        in a queue. Returns how many were answered meanwhile."""
+        """Waits until no queue is left: a single request is fast. Returns how many were
+        answered."""
         give_up_at = time.monotonic() + _SETTLE_S
         answered = 0
         while time.monotonic() < give_up_at:
@@ -237,9 +235,8 @@ def _add_share(step: Step, peak: float) -> Step:
 
 
 def find_refusal_cost(steps: Sequence[Step]) -> dict[str, float]:
-    """Milliseconds of CPU per refusal by program, by least squares over the steps: a
-    program spends a fixed amount per refusal, per other request and per second. Empty if
-    few were refused."""
+    """Milliseconds of CPU per refusal by program, by least squares: a program spends a
+    fixed amount per refusal, other request and second. Empty if few were refused."""
     if sum(step.refused for step in steps) < _FEWEST_REFUSALS:
         return {}
     counts = [

@@ -1,6 +1,4 @@
-"""`python -m benchmarks soak`: a stack under the same mixed load for an hour, and
-whether anything grows.
-"""
+"""`python -m benchmarks soak`: an hour of the same mixed load, and whether anything grows."""
 
 from __future__ import annotations
 

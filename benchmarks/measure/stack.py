@@ -1,6 +1,4 @@
-"""`python -m benchmarks stack`: load on port 7777, from clients that wait for their
-answers and from clients that do not.
-"""
+"""`python -m benchmarks stack`: load on port 7777, in closed and open loops."""
 
 from __future__ import annotations
 

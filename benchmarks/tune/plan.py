@@ -55,18 +55,9 @@ class Combination:
     @property
     def name(self) -> str:
         """What distinguishes it from the map as it ships, and so from the others."""
-        pairs = [
-            *(("task", self.task), ("model", self.model), ("device", self.device)),
-            *self.settings,
-        ]
-        usual = {
-            *(
-                ("task", TRANSLATION),
-                ("model", find_model(self.task)),
-                ("device", None),
-            ),
-        }
-        told = [f"{key}={value}" for key, value in pairs if (key, value) not in usual]
+        usual = {"task": TRANSLATION, "model": find_model(self.task), "device": None}
+        pairs = [*((key, getattr(self, key)) for key in usual), *self.settings]
+        told = [f"{k}={value}" for k, value in pairs if usual.get(k, self) != value]
         return " ".join(told) or "as it ships"
 
 
@@ -127,14 +118,10 @@ class ModelEntry(BaseModel):
 
     def combine(self) -> Iterator[Combination]:
         """Every combination of the values."""
-        knobs = [
-            [(key, value) for value in getattr(self, key)]
-            for key in KNOBS
-            if getattr(self, key)
-        ]
-        for device in self.device or (None,):
-            for settings in itertools.product(*knobs):
-                yield self._make(device, settings)
+        values = {key: getattr(self, key) for key in KNOBS if getattr(self, key)}
+        knobs = ([(key, value) for value in of_key] for key, of_key in values.items())
+        for device, *settings in itertools.product(self.device or (None,), *knobs):
+            yield self._make(device, tuple(settings))
 
     @property
     def default(self) -> Combination:
@@ -217,9 +204,7 @@ class Plan(BaseModel):
 
     def combine(self) -> list[Combination]:
         """Every combination once, the default first."""
-        tried = (
-            combination for entry in self.models for combination in entry.combine()
-        )
+        tried = itertools.chain.from_iterable(map(ModelEntry.combine, self.models))
         return list(dict.fromkeys((self.default, *tried)))
 
     @property
@@ -278,8 +263,7 @@ def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node]
 
 
 def _refuse_duplicates(path: Path, node: yaml.Node) -> None:
-    """Raises PlanError for a key that is there twice; YAML's reader would silently keep the
-    last."""
+    """Raises PlanError for a key that is there twice: YAML's reader keeps the last one."""
     if isinstance(node, yaml.SequenceNode):
         for child in node.value:
             _refuse_duplicates(path, child)

@@ -1,6 +1,4 @@
-"""Measures one combination on its own stack at several levels of load, and checks what
-the plan promises.
-"""
+"""Measures one combination on its own stack at several levels of load."""
 
 from __future__ import annotations
 
@@ -79,8 +77,7 @@ class Trial:
 
 
 def write_map(path: Path, combination: Combination) -> Path:
-    """Writes the combination as a map for `make up CONFIG=…`. Raises ValueError if it does
-    not make one."""
+    """Writes the combination for `make up CONFIG=…`. Raises ValueError if it makes no map."""
     running.write_map(
         path,
         {"model": combination.model, **dict(combination.settings)},
@@ -100,8 +97,7 @@ def keeps(load: Load, sla: SlaEntry) -> bool:
 
 
 def list_requests(load: LoadEntry, combination: Combination) -> list[Request]:
-    """A plan's requests: images, or texts into the combination's languages, or into the
-    plan's own targets in its proportions."""
+    """A plan's requests: images, or texts into the combination's or the plan's languages."""
     targets = [target for target, n in load.targets.items() for _ in range(n)]
     return draw_requests(
         combination.task,
@@ -122,9 +118,8 @@ def run_trial(
     start: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Trial:
-    """Looks for the highest level of load that keeps the SLA, `seconds` at each; `start` is
-    the number of the expected level. A stack that does not start gives a trial with a
-    fault."""
+    """Finds the highest level that keeps the SLA, from level number `start`. A stack that
+    does not start gives a trial with a fault."""
     began = time.monotonic()
     points: list[Point] = []
     fault = ""

@@ -1,6 +1,4 @@
-"""Evaluates a model on held-out items, and finds the score below which an answer is
-more likely wrong than right.
-"""
+"""Evaluates a model on held-out items, and finds the score below which it warns."""
 
 from __future__ import annotations
 
@@ -62,8 +60,8 @@ class Report:
 
 
 def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> Report:
-    """Held-out items in random directions, a sample of the finite ones, and the sentences
-    of `outside.yaml`."""
+    """Judges held-out items, a sample of the finite ones, and the sentences of
+    `outside.yaml`."""
     judged = judge(engine, corpus.held_out(items))
     known = judge(engine, random.Random(2).sample(corpus.finite(), items))
     right_scores = sorted(j.translation.score for j in judged if j.is_right)

@@ -1,6 +1,4 @@
-"""Reads and checks `phrases/*.yaml`, and makes items from them by filling each phrase's
-slots.
-"""
+"""Reads and checks `phrases/*.yaml`, and makes items by filling slots."""
 
 from __future__ import annotations
 
@@ -58,8 +56,8 @@ class Phrase:
         return self.fill({slot: self._draw_value(slot, rng) for slot in self.slots})
 
     def draw_masked(self, rng: random.Random) -> Item:
-        """The phrase with a placeholder in one slot, or with its value between two marks
-        as between HTML tags: `{0}`, and `{0}the station{1}`."""
+        """The phrase with `{0}` in one slot, or with marks round its value: `{0}the
+        station{1}`."""
         while True:
             values = {slot: self._draw_value(slot, rng) for slot in self.slots}
             if not self.fill(values).is_held_out:
@@ -91,10 +89,7 @@ class Phrase:
 
 
 def load(folder: Path = FOLDER) -> list[Phrase]:
-    """All phrases of a folder, checked.
-
-    Raises PhrasebookError if a file breaks the format.
-    """
+    """All phrases of a folder. Raises PhrasebookError if a file breaks the format."""
     files = {
         path.stem: yaml.safe_load(path.read_text("utf-8"))
         for path in sorted(folder.glob("*.yaml"))
@@ -124,8 +119,7 @@ def load(folder: Path = FOLDER) -> list[Phrase]:
 def _collect_words(
     phrases: list[Phrase], seen: dict[tuple[str, str], str]
 ) -> list[Phrase]:
-    """Every slot's values as phrases of their own: short, so that the model meets each
-    of them often."""
+    """Every slot's values as phrases: short, so that the model meets each often."""
     values = {
         tuple(value[language] for language in LANGUAGES): value
         for phrase in phrases
@@ -194,8 +188,7 @@ def _read_phrase(
 def _find_ambiguous(
     wordings: Mapping[str, tuple[str, ...]], seen: dict[tuple[str, str], str], me: str
 ) -> frozenset[str]:
-    """The languages in which an earlier phrase has the same text: there the earlier
-    one is what the text means ("Bonjour" is "Hello" before it is "Good morning")."""
+    """The languages in which an earlier phrase has the same text, and so its meaning."""
     found = set()
     for language, texts in wordings.items():
         for text in texts:

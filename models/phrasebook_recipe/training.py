@@ -1,6 +1,4 @@
-"""Trains the model for a number of minutes, resuming the last run, and exports a
-Hugging Face directory.
-"""
+"""Trains the model for a number of minutes, resuming the last run, and exports it."""
 
 from __future__ import annotations
 
@@ -94,8 +92,7 @@ class Trainer:
             self._restore()
 
     def run(self, progress: Progress) -> None:
-        """Trains until the minutes are spent. A run that was stopped continues from the
-        last checkpoint."""
+        """Trains until the minutes are spent, from the last checkpoint on."""
         budget_s = self.recipe.minutes * 60
         bar = progress.add_task(
             "training", total=budget_s, completed=int(self.elapsed_s), loss=""
@@ -120,9 +117,8 @@ class Trainer:
         self._save()
 
     def export(self, folder: Path) -> None:
-        """Writes weights (float16), configuration, and generation defaults that suit the
-        model: beam 2 without early stopping, which costs accuracy, and no fixed target
-        language."""
+        """Writes weights (float16), configuration, and generation defaults: beam 2
+        without early stopping, which costs accuracy."""
         self.model.generation_config = GenerationConfig(
             bos_token_id=0,
             pad_token_id=1,
@@ -168,12 +164,9 @@ class Trainer:
         self, states: torch.Tensor, labels: torch.Tensor, *, is_exact: bool
     ) -> torch.Tensor:
         """Cross-entropy of `states` (pieces, width) against `labels` (pieces), over the
-        whole vocabulary or over a sample of it.
-
-        The output layer costs more than the six others together. Nearly all of it is
-        saved by looking only at the batch's own pieces and a random part of the others,
-        each of which stands for the many left out (Jean et al. 2015, arXiv:1412.2007).
-        """
+        whole vocabulary or a sample: the batch's own pieces and a random part of the
+        others, each of which stands for many (Jean et al. 2015, arXiv:1412.2007). The
+        sample saves nearly all of the output layer, which costs more than the six others."""
         weight = self.model.lm_head.weight
         if is_exact:
             logits = linear(states, weight).float()

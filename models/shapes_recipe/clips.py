@@ -1,6 +1,4 @@
-"""Clips in which every frame has a known caption: one figure that moves, or two that
-turn around each other, so that "left of" becomes "above".
-"""
+"""Clips in which every frame has a known caption: one figure moves, or two turn."""
 
 from __future__ import annotations
 
@@ -55,8 +53,7 @@ def _draw_wanderer(rng: random.Random) -> _Motion:
 
 
 def _draw_pair(rng: random.Random) -> _Motion:
-    """Two figures that stay near one relation, then turn quickly to the next. On the
-    diagonal between, neither caption is quite right."""
+    """Two figures near one relation that turn quickly to the next, past a doubtful diagonal."""
     one, other = scenes.draw_figure(rng), scenes.draw_figure(rng)
     distance = scenes.draw_distance(rng, one, other)
     reach = distance / 2 + max(one.size, other.size)

@@ -1,6 +1,4 @@
-"""Random scenes: figures with a shape, colour, size and place, and the one right
-caption, label or set of boxes.
-"""
+"""Random scenes of figures, with the one right caption, label or set of boxes."""
 
 from __future__ import annotations
 
@@ -135,8 +133,7 @@ def draw_single(rng: random.Random, aspect: float) -> Scene:
 
 
 def draw_crowd(rng: random.Random, aspect: float) -> Scene:
-    """One to six figures, some of them people, whose boxes do not meet in an image that is
-    `aspect` times as wide as high."""
+    """One to six figures, some of them people, whose boxes do not meet at this aspect."""
     wanted = rng.randint(1, 6)
     figures: list[Figure] = []
     for _ in range(wanted * 8):
@@ -186,8 +183,7 @@ def _make_figure(rng: random.Random, shape: str, size: float) -> Figure:
 
 
 def draw_place(rng: random.Random, size: float, aspect: float = 1.0) -> Point:
-    """Where a figure of that size is whole inside an image that is `aspect` times as wide
-    as high; with an aspect of 1, inside any."""
+    """Where a figure is whole in an image of this aspect; with 1, in any image."""
     margin_x = size / max(aspect, 1) + _EDGE
     margin_y = size * min(aspect, 1) + _EDGE
     return rng.uniform(margin_x, 1 - margin_x), rng.uniform(margin_y, 1 - margin_y)

@@ -1,17 +1,18 @@
-"""Trains a learner on images drawn on the fly, with checkpoints, so that a stopped
-training can resume.
-"""
+"""Trains a learner on images drawn on the fly, with checkpoints."""
 
 from __future__ import annotations
 
 import math
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Self
 
 import torch
+from transformers import AutoImageProcessor
 
 from models.shapes_recipe.samples import Sample, Task, draw_batch, held_out
 
@@ -32,21 +33,58 @@ class Recipe:
     checked: int = 300
 
 
-class Learner(Protocol):
-    """A model for a task, with its loss and its measure."""
+class Learner(ABC):
+    """A model for a task with its processor, its loss and its measure."""
 
-    task: Task
+    task: ClassVar[Task]
     recipe: Recipe
-    model: Any
+    #: What loads the exported model.
+    auto: ClassVar[Any]
+    #: Images that are answered at once.
+    at_once: ClassVar[int]
 
+    def __init__(self, model: Any, processor: Any) -> None:
+        self.model = model
+        self.processor = processor
+
+    @classmethod
+    @abstractmethod
+    def make(cls) -> Self:
+        """An untrained learner."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """A learner with an exported model."""
+        model = cls.auto.from_pretrained(folder, dtype=torch.float32)
+        return cls(model.eval(), cls.load_processor(folder))
+
+    @classmethod
+    def load_processor(cls, folder: Path) -> Any:
+        """The exported processor."""
+        return AutoImageProcessor.from_pretrained(folder, backend="pil")
+
+    @abstractmethod
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
         """How wrong the model is on these samples."""
 
+    @abstractmethod
     def judge(self, samples: Sequence[Sample]) -> float:
         """The share of right answers, by the task's own measure."""
 
     def export(self, folder: Path) -> None:
         """Writes a model directory."""
+        self.model.half().save_pretrained(folder)
+        self.processor.save_pretrained(folder)
+
+    def divide(self, samples: Sequence[Sample]) -> Iterator[Sequence[Sample]]:
+        """The samples that are answered at once."""
+        for start in range(0, len(samples), self.at_once):
+            yield samples[start : start + self.at_once]
+
+
+def share(answers: Sequence[str], truth: Iterable[str]) -> float:
+    """The share of answers that are the truth."""
+    return statistics.mean(map(str.__eq__, answers, truth))
 
 
 def read_pixels(processor: Any, samples: Sequence[Sample]) -> torch.Tensor:

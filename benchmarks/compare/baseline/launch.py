@@ -44,10 +44,7 @@ _GATEWAY = "benchmarks.compare.baseline.gateway:create_app"
 
 @contextmanager
 def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
-    """Starts the baseline for the languages and devices of a map, and always stops it.
-
-    Raises StackError if it does not start.
-    """
+    """Starts the baseline for a map's languages and devices. Raises StackError if it cannot."""
     offset = find_port_offset()
     placed = place(map_path)
     lay_out(run, placed, model, offset)

@@ -16,11 +16,8 @@ _TAIL_LINES = 20
 
 
 def prepare(requirements: Path, directory: Path) -> Path:
-    """The Python of the environment in `directory`, made anew if it is missing or has other
-    versions.
-
-    Raises StackError with pip's message on failure.
-    """
+    """The Python of an environment with these packages, made anew if others are in it.
+    Raises StackError with pip's message."""
     python = directory / "bin" / "python"
     mark = directory / "made-of"
     digest = _digest(requirements)

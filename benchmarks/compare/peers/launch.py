@@ -1,6 +1,4 @@
-"""Starts a peer's server with the model and batch settings of a map, and stops it with
-all its processes.
-"""
+"""Starts a peer's server with a map's model and batch settings."""
 
 from __future__ import annotations
 
@@ -44,8 +42,7 @@ class Peer:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def prepare(self) -> Path:
-        """The Python that has its packages, installed where they are not. Raises
-        StackError."""
+        """The Python with its packages, installed if they are missing. Raises StackError."""
         directory = checkpoint.default_cache() / "benchmarks" / "peers" / self.name
         return environments.prepare(HERE / f"requirements-{self.name}.txt", directory)
 
@@ -92,10 +89,8 @@ def choose(map_path: Path, model: Path) -> Options:
 
 @contextmanager
 def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Running]:
-    """Runs the peer's server while the block lasts, from its first translation on.
-
-    Raises StackError with the end of its log if it does not start.
-    """
+    """Runs the peer's server while the block lasts, from its first translation on. Raises
+    StackError with the end of its log if it does not start."""
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     log = run / f"{peer.name}.log"

@@ -1,6 +1,4 @@
-"""The do-it-yourself peer: Flask under Gunicorn, with one process, many threads, and a
-thread that runs their requests in batches.
-"""
+"""The do-it-yourself peer: Flask in one process of Gunicorn, and a thread that runs batches."""
 
 from __future__ import annotations
 
