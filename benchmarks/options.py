@@ -41,6 +41,9 @@ Model = Annotated[
 Languages = Annotated[
     str, typer.Option(help="Serve these languages only, and no other of the map.")
 ]
+Limit = Annotated[
+    float, typer.Option(help="No pass of a batch size begins after so long.")
+]
 Folder = Annotated[Path, typer.Option(help="For the stacks' run directories.")]
 Out = Annotated[Path, typer.Option(help="Where the figures go.")]
 Task = Annotated[AnyTask, typer.Option(help="What is asked for.")]
@@ -65,11 +68,9 @@ class Bar:
         self._task = progress.add_task("", total=total)
 
     def tick(self) -> None:
-        """Moves one step."""
         self._progress.advance(self._task)
 
     def say(self, doing: str) -> None:
-        """Names the current step."""
         self._progress.update(self._task, description=doing)
 
 

@@ -217,7 +217,6 @@ class Orientation:
         return Size(size.width, size.height) if self.is_transposed else size
 
     def apply(self, pixels: Pixels) -> Pixels:
-        """Turns the frame upright."""
         if self.is_transposed:
             pixels = pixels.swapaxes(0, 1)
         if self.is_mirrored:

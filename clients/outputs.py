@@ -22,7 +22,6 @@ class Plan:
     journal: Path
 
     def find_existing(self) -> list[Path]:
-        """The files that would be overwritten."""
         return [path for path in self.files if path.exists()]
 
 

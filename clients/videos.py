@@ -28,7 +28,6 @@ class Video:
 
     @property
     def name(self) -> str:
-        """The path, as the user wrote it."""
         return self.path.as_posix()
 
 

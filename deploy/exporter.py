@@ -58,7 +58,6 @@ class _Programs(Collector):
 
 
 def _measure_memory(programs: Mapping[int, str]) -> dict[str, int]:
-    """Resident bytes by program, given the programs' process groups."""
     sizes: dict[str, int] = {}
     for process in psutil.process_iter():
         with suppress(ProcessLookupError, psutil.Error):

@@ -50,23 +50,19 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Where clients send their requests."""
         scheme = "https" if self.tls else "http"
         return f"{scheme}://127.0.0.1:{DOOR + self.port_offset}"
 
     @property
     def inference_url(self) -> str:
-        """TorchServe's inference API."""
         return move_ports(variables.INFERENCE_URL.default, self.port_offset)
 
     @property
     def management_url(self) -> str:
-        """TorchServe's management API."""
         return move_ports(variables.MANAGEMENT_URL.default, self.port_offset)
 
     @property
     def metrics_url(self) -> str:
-        """TorchServe's metrics."""
         return f"http://127.0.0.1:{METRICS + self.port_offset}/metrics"
 
     @property
@@ -86,21 +82,17 @@ class Stack:
 
     @property
     def key_file(self) -> Path:
-        """Where TorchServe writes its keys."""
         return self.run / "torchserve" / "key_file.json"
 
     @property
     def store(self) -> Path:
-        """TorchServe's model store."""
         return self.run / "torchserve" / "store"
 
     @property
     def socket(self) -> Path:
-        """Where supervisord listens."""
         return self.run / "supervisor.sock"
 
     def log(self, program: str) -> Path:
-        """The log of one program."""
         return self.run / "logs" / f"{program}.log"
 
     def check_writable(self) -> None:
@@ -168,7 +160,6 @@ class Stack:
         statefiles.write(self.run / target, move_ports(text, self.port_offset))
 
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
-        """The environment of the programs."""
         python = Path(sys.executable)
         bind = move_ports(variables.GATEWAY_BIND.default, self.port_offset)
         ours: dict[Variable, object] = {

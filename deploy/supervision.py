@@ -47,7 +47,6 @@ class Supervision:
             return False
 
     def start(self, environment: dict[str, str]) -> None:
-        """Starts supervisord, which starts the programs."""
         command = [
             sys.executable,
             "-m",

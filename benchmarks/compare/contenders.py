@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -171,12 +171,19 @@ def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> 
         if time.perf_counter() - began >= workload.seconds:
             break
     elapsed_s = time.perf_counter() - began
-    loads = [
-        _describe_engine(count, elapsed_s, clients) for clients in workload.clients
-    ]
-    for _ in loads:
+    load = Load(
+        loop="engine",
+        level=0,
+        seconds=elapsed_s,
+        answers=count,
+        requests_per_s=count / elapsed_s,
+        errors=0,
+        latencies=Latencies(None, None, None),
+        statuses={},
+    )
+    for _ in workload.clients:
         bar.tick()
-    return Turn(loads)
+    return Turn([replace(load, level=clients) for clients in workload.clients])
 
 
 def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...]]:
@@ -185,19 +192,6 @@ def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...
         tuple(sentences[start : start + size])
         for start in range(0, len(sentences), size)
     ]
-
-
-def _describe_engine(sentences: int, seconds: float, clients: int) -> Load:
-    return Load(
-        loop="engine",
-        level=clients,
-        seconds=seconds,
-        answers=sentences,
-        requests_per_s=sentences / seconds,
-        errors=0,
-        latencies=Latencies(None, None, None),
-        statuses={},
-    )
 
 
 def _read_models(map_path: Path, model: Path) -> tuple[catalog.Model, ...]:

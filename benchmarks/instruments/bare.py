@@ -32,7 +32,6 @@ class Configuration:
 
     @property
     def label(self) -> tuple[str, ...]:
-        """Engine and precision."""
         return self.engine, self.compute_type
 
     def prepare(self, cache: Path) -> Path:

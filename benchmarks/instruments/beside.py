@@ -13,7 +13,7 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
     stop = threading.Event()
 
     def run() -> None:
-        while not stop.wait(pause_s):
+        while not stop.wait(min(pause_s, threading.TIMEOUT_MAX)):
             act()
 
     thread = threading.Thread(target=run, daemon=True)

@@ -127,21 +127,18 @@ def ask_again(
     return replies
 
 
+@dataclass(slots=True, eq=False)
 class _Connection:
     """A socket, and the request that waits on it."""
 
-    __slots__ = (
-        *("is_blocked", "number", "planned_s", "received", "sent_s", "socket"),
-        "unsent",
-    )
-
-    def __init__(self, opened: socket.socket) -> None:
-        self.socket = opened
-        self.number = 0
-        self.planned_s = self.sent_s = 0.0
-        self.unsent = self.received = b""
-        #: Whether the socket takes no more for now.
-        self.is_blocked = False
+    socket: socket.socket
+    number: int = 0
+    planned_s: float = 0.0
+    sent_s: float = 0.0
+    unsent: bytes = b""
+    received: bytes = b""
+    #: Whether the socket takes no more for now.
+    is_blocked: bool = False
 
 
 class Generator:

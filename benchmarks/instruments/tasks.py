@@ -32,23 +32,19 @@ class TaskSubject:
 
     @property
     def label(self) -> tuple[str, ...]:
-        """The device as the map names it."""
         return (self.model.devices[0],)
 
     @property
     def device(self) -> str:
-        """`cpu` or `cuda`."""
         return "cuda" if self.model.is_on_gpu else CPU
 
     def prepare(self, cache: Path) -> Path:
-        """Fetches or converts the model where it has to be. Raises Unsupported."""
         try:
             return checkpoint.prepare(self.model, cache)
         except ValueError as error:
             raise Unsupported(str(error)) from error
 
     def load(self, directory: Path) -> TaskRunner:
-        """The handler after its `setup`."""
         handler = find_handler(self.model.task)()
         index = int(self.model.devices[0]) if self.model.is_on_gpu else 0
         options = archiver.describe_handler(self.model, directory)

@@ -141,7 +141,6 @@ class _Bench:
         return turns
 
     def _decode(self, path: Path, reading: Reading) -> float:
-        """Frames/s without captions."""
         (video,) = find_videos([str(path)])
         began = time.perf_counter()
         for _ in FrameReader(video, reading, threading.Event()).read():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -83,7 +84,6 @@ class Diary:
     _recent_ms: list[float] = field(default_factory=list)
 
     def keep(self, reply: Reply) -> None:
-        """Records a reply."""
         piece = self.pieces[reply.number % len(self.pieces)]
         self.answers += 1
         if reply.status != piece.status:
@@ -92,7 +92,6 @@ class Diary:
             self._recent_ms.append(reply.latency_s * 1000)
 
     def sample(self, at_s: float, holdings: Mapping[str, Holding]) -> None:
-        """Records the state of the stack."""
         recent, self._recent_ms = self._recent_ms, []
         self.samples.append(
             Sample(at_s, holdings, percentile(recent, 0.5), percentile(recent, 0.95))
@@ -133,9 +132,10 @@ def command(
             target = stack.aim([piece.request for piece in diary.pieces])
             rate = share * _find_capacity(target)
             console.print(f"{show(rate)} requests/s for {minutes:g} minutes")
+            began, reload_s = time.monotonic(), reload_minutes * 60 or math.inf
             with (
-                _look_every(every_s, run, diary),
-                _reload_every(reload_minutes * 60, run, diary),
+                repeat(lambda: _look(run, diary, began), every_s),
+                repeat(lambda: _reload(run, diary), reload_s),
                 visit(stack.url, diary.pieces, _VISIT_S),
             ):
                 _load(target, diary, rate, minutes * 60)
@@ -229,31 +229,16 @@ def _load(target: Target, diary: Diary, rate: float, seconds: float) -> None:
         Generator(asked, manner).run(draw_arrivals(rate, seconds, 0), diary.keep)
 
 
-@contextmanager
-def _look_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
-    began = time.monotonic()
-
-    def look() -> None:
-        stack = stacks.read(run)
-        # A program that is being started anew is seen the next time.
-        with suppress(psutil.Error, OSError, ValueError, KeyError):
-            holdings = measure_holdings(find_leaders(stack)) if stack else {}
-            diary.sample(time.monotonic() - began, holdings)
-
-    with repeat(look, pause_s):
-        yield
+def _look(run: Path, diary: Diary, began: float) -> None:
+    stack = stacks.read(run)
+    # A program that is being started anew is seen the next time.
+    with suppress(psutil.Error, OSError, ValueError, KeyError):
+        holdings = measure_holdings(find_leaders(stack)) if stack else {}
+        diary.sample(time.monotonic() - began, holdings)
 
 
-@contextmanager
-def _reload_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
-    def reload() -> None:
-        try:
-            running.reload(run)
-        except stacks.StackError:
-            diary.surprises["reload: refused"] += 1
-
-    if not pause_s:
-        yield
-        return
-    with repeat(reload, pause_s):
-        yield
+def _reload(run: Path, diary: Diary) -> None:
+    try:
+        running.reload(run)
+    except stacks.StackError:
+        diary.surprises["reload: refused"] += 1

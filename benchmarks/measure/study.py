@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from benchmarks.instruments.passes import Measurement, Plan, Skipped
 from benchmarks.instruments.tasks import TaskSubject
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import (
+    Limit,
     Out,
     Plot,
     Task,
@@ -63,9 +64,7 @@ def command(
         str, typer.Option(help="Numbers of items in a batch.")
     ] = "1,2,4,8,16,32,64,128,256",
     repetitions: Annotated[int, typer.Option(help="Passes that count.", min=1)] = 10,
-    limit_s: Annotated[
-        float, typer.Option(help="No pass of a batch size begins after so long.")
-    ] = 30,
+    limit_s: Limit = 30,
     language: Annotated[str, typer.Option(help="To translate into.")] = "fr",
     tokens: Annotated[
         str, typer.Option(help="LEAST-MOST: texts with about this many tokens.")
@@ -159,29 +158,29 @@ def write_csv(path: Path, measured: Sequence[Measurement]) -> None:
 
 def chart(measured: Sequence[Measurement]) -> Iterator[Chart]:
     """Time per item and throughput over batch size, a line per device."""
-    yield _draw(measured, "Time", "ms per item", lambda m: m.ms_per_item)
-    yield _draw(measured, "Throughput", "items/s", lambda m: m.items_per_s.median)
+    knees = [find_knee(some) for some in _by_device(measured)]
+    yield draw_batches(measured, "Time", "ms per item", knees)
+    yield draw_batches(measured, "Throughput", "items/s", knees)
 
 
-def _draw(
+def draw_batches(
     measured: Sequence[Measurement],
     title: str,
     y_label: str,
-    read: Callable[[Measurement], float],
+    knees: Sequence[Measurement] = (),
 ) -> Chart:
-    groups = _by_device(measured)
+    """The time per item, or else the rate, over batch size: a line per subject."""
+
+    def read(m: Measurement) -> tuple[float, float]:
+        return m.batch, m.ms_per_item if title == "Time" else m.items_per_s.median
+
     return Chart(
         title,
         "batch",
         y_label,
-        {
-            " ".join(some[0].label): [(m.batch, read(m)) for m in some]
-            for some in groups
-        },
+        {" ".join(some[0].label): [*map(read, some)] for some in _by_device(measured)},
         is_logarithmic=True,
-        dots={"knee": [(m.batch, read(m)) for m in map(find_knee, groups)]}
-        if groups
-        else {},
+        dots={"knee": [*map(read, knees)]} if knees else {},
     )
 
 

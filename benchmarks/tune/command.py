@@ -86,12 +86,10 @@ class Run:
 
     @property
     def journal(self) -> Path:
-        """The file with one trial per line."""
         return self.out / "trials.jsonl"
 
     @property
     def winner_map(self) -> Path:
-        """The winner's map."""
         return self.out / "setup_config.json"
 
     @property
@@ -101,7 +99,6 @@ class Run:
         return search.plan_rungs(len(self.plan.combine()), is_grid=is_grid)
 
     def count_trials(self) -> int:
-        """The most trials that a search may take."""
         first, *others = self.rungs
         return first + sum(count + 1 for count in others) + 1
 
@@ -120,7 +117,6 @@ class Run:
         self._confirm(bar)
 
     def outcome(self) -> Outcome:
-        """The results so far."""
         last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
         of_last = {t.name: t for t in self.trials if t.rung == last}
         ranked = sorted(of_last.values(), key=lambda trial: trial.rank, reverse=True)
@@ -195,7 +191,6 @@ class Run:
         return self.plan.load.levels.index(best.load.level) if best else 0
 
     def _rank(self, rung: int) -> list[Combination]:
-        """The combinations of a rung, the best first."""
         trials = [trial for trial in self.trials if trial.rung == rung]
         by_name = {combination.name: combination for combination in self.plan.combine()}
         ranked = sorted(trials, key=lambda trial: trial.rank, reverse=True)

@@ -125,7 +125,6 @@ class ModelEntry(BaseModel):
 
     @property
     def default(self) -> Combination:
-        """As the map ships."""
         return self._make(None, ())
 
     def _make(self, device: Any, settings: tuple[tuple[str, Any], ...]) -> Combination:
@@ -155,12 +154,10 @@ class LoadEntry(BaseModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests arrive by themselves."""
         return bool(self.rates)
 
     @property
     def unit(self) -> str:
-        """The unit of the levels."""
         return "requests/s" if self.is_open else "clients"
 
     @property
@@ -199,7 +196,6 @@ class Plan(BaseModel):
 
     @property
     def default(self) -> Combination:
-        """The first model as the map ships."""
         return self.models[0].default
 
     def combine(self) -> list[Combination]:

@@ -11,7 +11,7 @@ from requests import RequestException
 
 from benchmarks.instruments import running
 from benchmarks.instruments.counters import WorkerFigures, describe, read_counters
-from benchmarks.instruments.generator import Request
+from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.load import OPEN, Load, measure_closed, measure_open
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
@@ -127,8 +127,9 @@ def run_trial(
         say(f"starting {combination.name}")
         with running.start(run_dir, map_path) as stack:
             say(f"warming up {combination.name}")
-            measure = _Measure(stack, plan, combination)
-            measure.warm_up()
+            requests = list_requests(plan.load, combination)
+            measure = _Measure(stack, plan, stack.aim(requests))
+            measure.ask(plan.load.levels[-1], plan.load.warm_up_seconds)
 
             def passes(number: int) -> bool:
                 level = plan.load.levels[number]
@@ -144,29 +145,25 @@ def run_trial(
     return Trial(combination.name, rung, elapsed_s, tuple(points), fault)
 
 
+@dataclass(frozen=True)
 class _Measure:
     """Asks one stack."""
 
-    def __init__(self, stack: Running, plan: Plan, combination: Combination) -> None:
-        self._stack = stack
-        self._plan = plan
-        self._target = stack.aim(list_requests(plan.load, combination))
-
-    def warm_up(self) -> None:
-        """Asks with the highest load."""
-        self._ask(self._plan.load.levels[-1], self._plan.load.warm_up_seconds)
+    stack: Running
+    plan: Plan
+    target: Target
 
     def __call__(self, level: float, seconds: float) -> Point:
-        before = read_counters(self._stack.metrics_url)
-        load = self._ask(level, seconds)
-        workers = describe(before, read_counters(self._stack.metrics_url))
-        return Point(load, workers, keeps(load, self._plan.sla))
+        before = read_counters(self.stack.metrics_url)
+        load = self.ask(level, seconds)
+        workers = describe(before, read_counters(self.stack.metrics_url))
+        return Point(load, workers, keeps(load, self.plan.sla))
 
-    def _ask(self, level: float, seconds: float) -> Load:
-        if not self._plan.load.is_open:
-            return measure_closed(self._target, clients=int(level), seconds=seconds)
+    def ask(self, level: float, seconds: float) -> Load:
+        if not self.plan.load.is_open:
+            return measure_closed(self.target, clients=int(level), seconds=seconds)
         return measure_open(
-            self._target,
+            self.target,
             rate=level,
             seconds=max(seconds, _LEAST_REQUESTS / level),
             connections=_CONNECTIONS,

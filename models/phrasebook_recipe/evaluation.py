@@ -34,12 +34,10 @@ class Judgement:
 
     @property
     def text(self) -> str:
-        """The translation, with spaces of one width."""
         return clean(self.translation.text)
 
     @property
     def is_right(self) -> bool:
-        """Whether the translation matches exactly."""
         return self.text == self.pair.target
 
 

@@ -25,7 +25,6 @@ class Item:
     wordings: Callable[[str], tuple[str, ...]]
 
     def text(self, language: str) -> str:
-        """The translation into `language`."""
         return self.wordings(language)[0]
 
     @property

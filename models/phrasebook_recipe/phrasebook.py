@@ -52,7 +52,6 @@ class Phrase:
         return Item(f"phrases/{self.domain}", key if self.slots else None, wordings)
 
     def draw(self, rng: random.Random) -> Item:
-        """The phrase with random values."""
         return self.fill({slot: self._draw_value(slot, rng) for slot in self.slots})
 
     def draw_masked(self, rng: random.Random) -> Item:

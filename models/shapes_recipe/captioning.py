@@ -124,7 +124,6 @@ class CaptioningLearner(Learner):
 
     @classmethod
     def make(cls) -> CaptioningLearner:
-        """An untrained learner."""
         torch.manual_seed(0)
         tokenizer = make_tokenizer()
         images = BlipImageProcessorPil(size={"height": _SIDE, "width": _SIDE})
@@ -142,11 +141,9 @@ class CaptioningLearner(Learner):
 
     @classmethod
     def load_processor(cls, folder: Path) -> Any:
-        """The images' and the captions' processor."""
         return AutoProcessor.from_pretrained(folder)
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """Cross-entropy of the captions' tokens."""
         tokens = [self._encode(sample) for sample in samples]
         longest = max(map(len, tokens))
         pad, eos = self._tokenizer.pad_token_id, self._tokenizer.eos_token_id
@@ -179,11 +176,9 @@ class CaptioningLearner(Learner):
         )
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """The share of exact matches."""
         return share(self.caption(samples), (describe(s.scene) for s in samples))
 
     def caption(self, samples: Sequence[Sample]) -> list[str]:
-        """The model's caption of each image."""
         captions: list[str] = []
         for batch in self.divide(samples):
             pixels = read_pixels(self.processor.image_processor, batch)

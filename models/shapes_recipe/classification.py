@@ -42,25 +42,21 @@ class ClassificationLearner(Learner):
 
     @classmethod
     def make(cls) -> ClassificationLearner:
-        """An untrained learner."""
         torch.manual_seed(0)
         model = ResNetForImageClassification(make_config())
         size = {"shortest_edge": _SIDE}
         return cls(model, ConvNextImageProcessorPil(size=size, crop_pct=0.875))
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """Cross-entropy of the labels."""
         labels = [LABELS.index(classify(sample.scene)) for sample in samples]
         pixels = read_pixels(self.processor, samples)
         loss: torch.Tensor = self.model(pixels, labels=torch.tensor(labels)).loss
         return loss
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """The accuracy."""
         return share(self.label(samples), (classify(s.scene) for s in samples))
 
     def label(self, samples: Sequence[Sample]) -> list[str]:
-        """The best label of each image."""
         labels: list[str] = []
         for batch in self.divide(samples):
             with torch.inference_mode():

@@ -67,7 +67,6 @@ class DetectionLearner(Learner):
 
     @classmethod
     def make(cls) -> DetectionLearner:
-        """An untrained learner."""
         torch.manual_seed(0)
         model = RTDetrForObjectDetection(make_config())
         for module in model.modules():
@@ -85,7 +84,6 @@ class DetectionLearner(Learner):
         return loss
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """AP50, averaged over the labels."""
         return statistics.mean(self.measure(samples).values())
 
     def measure(self, samples: Sequence[Sample]) -> dict[str, float]:
@@ -107,7 +105,6 @@ class DetectionLearner(Learner):
         return found
 
     def export(self, folder: Path) -> None:
-        """Writes a model directory."""
         self.model.to(memory_format=torch.contiguous_format)
         super().export(folder)
 

@@ -196,7 +196,6 @@ def _are_apart(one: Figure, other: Figure, aspect: float) -> bool:
 
 
 def _way(one: Figure, other: Figure) -> Point:
-    """The distance from one to the other, to the right and down."""
     return other.centre[0] - one.centre[0], other.centre[1] - one.centre[1]
 
 

@@ -60,7 +60,6 @@ class Learner(ABC):
 
     @classmethod
     def load_processor(cls, folder: Path) -> Any:
-        """The exported processor."""
         return AutoImageProcessor.from_pretrained(folder, backend="pil")
 
     @abstractmethod
@@ -77,7 +76,6 @@ class Learner(ABC):
         self.processor.save_pretrained(folder)
 
     def divide(self, samples: Sequence[Sample]) -> Iterator[Sequence[Sample]]:
-        """The samples that are answered at once."""
         for start in range(0, len(samples), self.at_once):
             yield samples[start : start + self.at_once]
 
@@ -129,7 +127,6 @@ class Trainer:
         self._save()
 
     def _train(self) -> float:
-        """One step; gives the loss."""
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
         model = self.learner.model

@@ -8,7 +8,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -180,27 +180,22 @@ def _wait(
 
 
 def _answers(management: Management) -> bool:
-    try:
+    with suppress(ManagementError):
         management.names()
-    except ManagementError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _is_ready(management: Management, language: str) -> bool:
-    try:
+    with suppress(ManagementError):
         registered = management.describe(language)
-    except ManagementError:
-        return False
-    return registered is not None and registered.is_ready
+        return registered is not None and registered.is_ready
+    return False
 
 
 def _is_open(url: str) -> bool:
     """Whether nginx and the gateway answer: both know that there is nothing to GET."""
-    try:
-        return (
-            requests.get(url, timeout=_LOOK_S).status_code
-            == HTTPStatus.METHOD_NOT_ALLOWED
-        )
-    except requests.RequestException:
-        return False
+    with suppress(requests.RequestException):
+        status = requests.get(url, timeout=_LOOK_S).status_code
+        return status == HTTPStatus.METHOD_NOT_ALLOWED
+    return False
