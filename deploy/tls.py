@@ -26,16 +26,14 @@ def read_option(text: str) -> str | None:
         )
     files = [Path(name).expanduser().absolute() for name in (certificate, key)]
     for file in files:
-        _check_readable(file)
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise StackError(
+                f"TLS: {file} cannot be read: {error.strerror}."
+            ) from error
     _check_pair(*files)
     return ",".join(map(str, files))
-
-
-def _check_readable(file: Path) -> None:
-    try:
-        file.read_bytes()
-    except OSError as error:
-        raise StackError(f"TLS: {file} cannot be read: {error.strerror}.") from error
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

@@ -77,7 +77,7 @@ def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
 def measure_memory(leaders: Leaders) -> dict[str, float]:
     """Megabytes of each program; memory shared by several processes counts once."""
     return {
-        program: sum(map(_read_pss, family)) / 1e6
+        program: _measure_holding(family).pss_mb
         for program, family in _find_families(leaders).items()
     }
 
@@ -96,9 +96,9 @@ def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
     for process in family:
         with suppress(psutil.Error):
             memory = process.memory_full_info()
+            pss, rss = pss + memory.pss, rss + memory.rss
             files += process.num_fds()
             threads += process.num_threads()
-            pss, rss = pss + memory.pss, rss + memory.rss
     return Holding(pss / 1e6, rss / 1e6, files, threads)
 
 
@@ -125,13 +125,9 @@ def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
         program: [leader, *leader.children(recursive=True)]
         for program, leader in leaders.items()
     }
-    if _TORCHSERVE in families:
-        families[_WORKERS] = _find_workers(families[_TORCHSERVE])
-        families[_TORCHSERVE] = [
-            process
-            for process in families[_TORCHSERVE]
-            if process not in families[_WORKERS]
-        ]
+    if family := families.get(_TORCHSERVE):
+        workers = families[_WORKERS] = _find_workers(family)
+        families[_TORCHSERVE] = [one for one in family if one not in workers]
     return families
 
 
@@ -157,9 +153,3 @@ def _read_cpu(process: psutil.Process) -> float:
         times = process.cpu_times()
         return float(times.user + times.system)
     return 0.0
-
-
-def _read_pss(process: psutil.Process) -> int:
-    with suppress(psutil.NoSuchProcess):
-        return int(process.memory_full_info().pss)
-    return 0

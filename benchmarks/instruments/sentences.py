@@ -58,12 +58,13 @@ def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
     return "".join(lines)
 
 
-def write_request(sentence: Sentence, path: str = "/") -> Request:
+def write_request(sentence: Sentence, path: str = "/", **options: str) -> Request:
     """The request for its translation."""
     body = {
         "src_lang": sentence.source,
         "src_text": sentence.text,
         "tgt_lang": sentence.target,
+        **options,
     }
     return Request(json.dumps(body, ensure_ascii=False).encode(), path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -29,6 +28,7 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.report import Content, Table
+from handlers.engine.translation.m2m100 import Sentence
 
 #: What is promised: under load the 95th percentile is at most so many times as high.
 LIMIT = 3.0
@@ -85,12 +85,7 @@ def command(
 def draw_request(target: str, size_bytes: int) -> Request:
     """A document of this size as a request, from English or, into English, from German."""
     source = "en" if target != "en" else "de"
-    body = {
-        "src_lang": source,
-        "src_text": write_document(source, size_bytes),
-        "tgt_lang": target,
-    }
-    return Request(json.dumps(body, ensure_ascii=False).encode())
+    return write_request(Sentence(write_document(source, size_bytes), source, target))
 
 
 def judge(rounds: Sequence[Round]) -> Spread | None:

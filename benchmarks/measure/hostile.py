@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ import requests
 import typer
 
 from benchmarks.figures import show
-from benchmarks.instruments.generator import Request, Target, ask_once
+from benchmarks.instruments.generator import Target, ask_once
 from benchmarks.instruments.processes import measure_cpu
 from benchmarks.instruments.running import (
     Running,
@@ -24,6 +23,7 @@ from benchmarks.instruments.running import (
     start_gateway,
     write_map,
 )
+from benchmarks.instruments.sentences import write_request
 from benchmarks.measure.hostile_texts import SHAPES, Shape
 from benchmarks.options import (
     Out,
@@ -33,6 +33,7 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.report import Content, Table
+from handlers.engine.translation.m2m100 import Sentence
 
 #: What is promised: the CPU of a whole text, against that of half of it, and in seconds;
 #: and the longest that others wait.
@@ -124,7 +125,7 @@ def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cos
 
     return Cost(
         shape.name,
-        "html" if shape.is_html else "text",
+        shape.format,
         min(spend(size_bytes // 2) for _ in range(rounds)),
         min(spend(size_bytes) for _ in range(rounds)),
         " ".join(sorted(statuses)),
@@ -141,7 +142,7 @@ def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
 
 def measure_waits(url: str, shapes: Sequence[Shape], size_bytes: int) -> Waits:
     """Sends all texts at once, and meanwhile asks for the gateway's health and a sentence."""
-    targets = [Target(url, [_write(shape, size_bytes)]) for shape in shapes]
+    targets = [_aim(url, shape, size_bytes) for shape in shapes]
     began = time.perf_counter()
     health: list[float] = []
     sentence: list[float] = []
@@ -202,18 +203,13 @@ def _find(run_dir: Path | None, folder: Path) -> Iterator[Running]:
         yield running
 
 
-def _write(shape: Shape, size_bytes: int) -> Request:
-    wanted = {
-        "src_lang": "en",
-        "src_text": shape.write(size_bytes),
-        "tgt_lang": _TARGET,
-        "format": "html" if shape.is_html else "text",
-    }
-    return Request(json.dumps(wanted, ensure_ascii=False).encode())
+def _aim(url: str, shape: Shape, size_bytes: int) -> Target:
+    sentence = Sentence(shape.write(size_bytes), "en", _TARGET)
+    return Target(url, [write_request(sentence, format=shape.format)])
 
 
 def _ask(url: str, shape: Shape, size_bytes: int) -> str:
-    return ask_once(Target(url, [_write(shape, size_bytes)])).status
+    return ask_once(_aim(url, shape, size_bytes)).status
 
 
 def _measure_ms(ask: Callable[[], requests.Response]) -> float:

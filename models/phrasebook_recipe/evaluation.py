@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +130,7 @@ def _share(judgements: Iterable[Judgement]) -> float:
 def _group(
     judgements: list[Judgement], key: Callable[[Judgement], str]
 ) -> dict[str, float]:
-    groups = defaultdict(list)
-    for judgement in judgements:
-        groups[key(judgement)].append(judgement)
-    return {name: _share(groups[name]) for name in sorted(groups)}
+    return {
+        name: _share(j for j in judgements if key(j) == name)
+        for name in sorted(set(map(key, judgements)))
+    }
