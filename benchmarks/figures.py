@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -83,6 +83,11 @@ def group(
     for value in values:
         groups.setdefault(key(value), []).append(value)
     return groups
+
+
+def list_counts(counts: Mapping[str, int]) -> str:
+    """`3 x 200, 1 x 429`."""
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
 def show(value: float | None) -> str:

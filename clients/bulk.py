@@ -39,8 +39,7 @@ class Outcome:
 
 
 def run_job(job: Job, server: Server, report: Report) -> Outcome:
-    """Captions what is missing and writes all files. Raises ClientError, and keeps the
-    journal."""
+    """Captions what is missing, writes all files. Raises ClientError, keeps the journal."""
     existing = job.plan.find_existing()
     if existing and not job.is_overwrite and not job.plan.journal.exists():
         raise OutputError(f"{existing[0]} is there already: --overwrite replaces it")

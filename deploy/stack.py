@@ -130,13 +130,13 @@ class Stack:
             ) from error
 
     def write_configuration(self) -> None:
-        """Copies the files that operators edit to where the programs read them. Raises
-        StackError."""
+        """Copies the files that operators edit. Raises StackError."""
         with self.writing():
             self.write_nginx(self.run / "nginx")
-            self._copy(
-                "torchserve_backend/config.properties", "torchserve/config.properties"
-            )
+            name = "config.properties"
+            text = (ROOT / "torchserve_backend" / name).read_text("utf-8")
+            moved = move_ports(text, self.port_offset)
+            statefiles.write(self.run / "torchserve" / name, moved)
             for name in ("log4j2.xml", "metrics.yaml"):
                 shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
 
@@ -154,10 +154,6 @@ class Stack:
         statefiles.write(main, move_ports(text, self.port_offset))
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
-
-    def _copy(self, source: str, target: str) -> None:
-        text = (ROOT / source).read_text("utf-8")
-        statefiles.write(self.run / target, move_ports(text, self.port_offset))
 
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
         python = Path(sys.executable)
@@ -210,8 +206,7 @@ def is_taken(port: int) -> bool:
 
 
 def read(run: Path) -> Stack | None:
-    """The stack that was last started in this run directory; None if its state is
-    unreadable."""
+    """The stack last started in this run directory; None if its state is unreadable."""
     match statefiles.read(run / _STATE):
         case {
             "map": str(map_path),

@@ -89,8 +89,7 @@ class Supervision:
             ) from fault
 
     def start_stopped(self) -> list[str]:
-        """Starts every program that is not running, for whatever reason; returns their
-        names."""
+        """Starts every program that is not running; returns their names."""
         stopped = [
             program
             for program, state in self.states().items()

@@ -22,8 +22,7 @@ from benchmarks.instruments.sentences import write_request
 from benchmarks.options import Bar
 from deploy.stack import StackError
 from handlers.engine.translation.m2m100 import Sentence
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.devices import count_gpus
+from torchserve_backend import checkpoint
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,6 @@ class Turn:
     cold_start_s: float | None = None
 
 
-def _need_nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Contender:
     """One side of a comparison."""
@@ -65,7 +60,7 @@ class Contender:
     name: str
     take_turn: Callable[[Workload, Bar], Turn]
     #: Installs what it needs, before the first turn.
-    prepare: Callable[[], object] = _need_nothing
+    prepare: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,7 @@ def prepare(contenders: Sequence[Contender], workload: Workload, bar: Bar) -> No
         contender.prepare()
     bar.say("preparing the model")
     map_path = _write_map(workload, "prepared", {})
-    for model in _read_models(map_path, workload.model):
+    for model in running.read_map(map_path, workload.model).models:
         checkpoint.prepare(model, checkpoint.default_cache())
 
 
@@ -111,7 +106,7 @@ def _make_stack(
     name: str,
     start: Start,
     *,
-    prepare: Callable[[], object] = _need_nothing,
+    prepare: Callable[[], object] = lambda: None,
     **settings: Any,
 ) -> Contender:
     """Starts a stack with these settings of the map."""
@@ -151,7 +146,7 @@ def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> 
     """Runs the map's engine in this process, with batches of the same size, on `threads`
     threads or all cores. It has no clients, so its figure stands for every number of them."""
     map_path = _write_map(workload, "engine", {})
-    model = _read_models(map_path, workload.model)[0]
+    model = running.read_map(map_path, workload.model).models[0]
     bar.say("loading the engine")
     configuration = Configuration(
         workload.model,
@@ -192,10 +187,6 @@ def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...
         tuple(sentences[start : start + size])
         for start in range(0, len(sentences), size)
     ]
-
-
-def _read_models(map_path: Path, model: Path) -> tuple[catalog.Model, ...]:
-    return catalog.load(map_path, gpus=count_gpus(), model=str(model)).models
 
 
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:

@@ -6,6 +6,7 @@ import errno
 import gc
 import heapq
 import math
+import random
 import re
 import resource
 import select
@@ -114,8 +115,7 @@ def ask_once(target: Target) -> Reply:
 def ask_again(
     target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float = 0
 ) -> list[Reply]:
-    """A closed loop: each client asks again after each answer, with a pause if it was not
-    200."""
+    """A closed loop: each client asks again after its answer, with a pause if not 200."""
     replies: list[Reply] = []
 
     def keep(reply: Reply) -> float | None:
@@ -263,8 +263,7 @@ class Generator:
             self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
 
     def _read(self, connection: _Connection, fault: str = RESET) -> None:
-        """Reads an answer, perhaps before the whole request has been sent, or ends with
-        the fault."""
+        """Reads an answer, perhaps before all has been sent, or ends with the fault."""
         try:
             received = connection.socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -306,10 +305,7 @@ class Generator:
             self._finish(oldest, TIMEOUT)
 
     def _close_unused(self, now: float) -> None:
-        unused = 0
-        while unused < len(self._idle) and self._idle[unused].sent_s < now - _IDLE_S:
-            unused += 1
-        for connection in self._idle[:unused]:
+        for connection in [c for c in self._idle if c.sent_s < now - _IDLE_S]:
             self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
@@ -317,6 +313,17 @@ class Generator:
             self._idle.remove(connection)
         if self._open.pop(connection.socket.fileno(), None):
             connection.socket.close()
+
+
+def draw_arrivals(rate: float, seconds: float, seed: int) -> list[float]:
+    """Times in seconds of a Poisson process, none after `seconds`; alike for a seed."""
+    rng = random.Random(seed)
+    times: list[float] = []
+    time = rng.expovariate(rate)
+    while time < seconds:
+        times.append(time)
+        time += rng.expovariate(rate)
+    return times
 
 
 def write_messages(target: Target, limit_ms: int | None) -> list[bytes]:

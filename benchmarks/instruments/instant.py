@@ -1,6 +1,4 @@
-"""A fake TorchServe that repeats each row at once and prints its port: for the gateway
-alone.
-"""
+"""A fake TorchServe that repeats each row at once, and prints its port."""
 
 from __future__ import annotations
 

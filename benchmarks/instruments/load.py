@@ -7,8 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchmarks.figures import Latencies, percentile, summarize_latencies
-from benchmarks.instruments.arrivals import draw_arrivals
-from benchmarks.instruments.generator import Manner, Reply, Target, ask_again, ask_at
+from benchmarks.instruments.generator import (
+    Manner,
+    Reply,
+    Target,
+    ask_again,
+    ask_at,
+    draw_arrivals,
+)
 from benchmarks.instruments.processes import (
     CLIENT,
     divide,

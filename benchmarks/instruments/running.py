@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,18 +88,17 @@ def reload(run: Path) -> None:
 @contextmanager
 def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
     """The same stack, asked at TorchServe's own door. Raises StackError."""
-    routes = catalog.load(map_path, gpus=count_gpus()).routes
+    routes = read_map(map_path).routes
     with start(run, map_path, model) as running:
         stack = stacks.read(run)
         assert stack is not None
-        yield Running(
-            stack.inference_url,
-            running.leaders,
-            {"Authorization": f"Bearer {read_key(stack.key_file, 'inference')}"},
-            {
-                language: prediction_path(model.name)
-                for (_, language), model in routes.items()
-            },
+        key = read_key(stack.key_file, "inference")
+        yield replace(
+            running,
+            url=stack.inference_url,
+            headers={"Authorization": f"Bearer {key}"},
+            paths={lang: prediction_path(m.name) for (_, lang), m in routes.items()},
+            metrics_url="",
         )
 
 
@@ -113,8 +112,7 @@ def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
 
 @contextmanager
 def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
-    """A gateway with one process, and a fake TorchServe that answers at once. Raises
-    StackError."""
+    """A gateway with one process and a fake TorchServe. Raises StackError."""
     run.mkdir(parents=True, exist_ok=True)
     key_file = run / "keys.json"
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})
@@ -176,6 +174,12 @@ def find_port_offset() -> int:
         if _is_free(offset):
             return offset
     raise StackError("No free ports for a stack.")
+
+
+def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:
+    """A map on this machine; `model` replaces its model for translation."""
+    chosen = str(model) if model else None
+    return catalog.load(path, gpus=count_gpus(), model=chosen)
 
 
 def write_map(

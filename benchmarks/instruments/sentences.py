@@ -16,8 +16,7 @@ from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 
 _FINAL_MARKS = ".!?。！？।؟"
-#: Phrases of which texts of a wanted length are made, tries for each, and the share of the
-#: length from which on another phrase would be too much.
+#: For texts of a length: phrases, tries for each, and the share that is long enough.
 _POOL, _CANDIDATES, _NEAR = 4000, 8, 0.9
 #: Draws per sentence before they repeat themselves.
 _ATTEMPTS = 50

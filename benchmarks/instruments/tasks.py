@@ -59,8 +59,7 @@ class TaskRunner:
     handler: TaskHandler[Any]
 
     def run(self, batches: Sequence[Sequence[bytes]]) -> Pass:
-        """Times `run` alone. Raises MemoryEnds for a halved batch, RuntimeError for other
-        errors."""
+        """Times `run` alone. Raises MemoryEnds for a halved batch, else RuntimeError."""
         items = [[self._parse(body) for body in batch] for batch in batches]
         tokens = 0
         began = time.perf_counter()

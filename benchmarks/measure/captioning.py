@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -168,8 +168,7 @@ class _Bench:
 
 
 def list_ratios(turns: Sequence[Turn]) -> dict[str, Spread]:
-    """Prebatches against the other ways at each size, and at the last size against the
-    first."""
+    """Prebatches against the other ways at each size, and the last size against the first."""
     sizes = list(dict.fromkeys(turn.size for turn in turns))
     first, last = sizes[0], sizes[-1]
     ours = Mode.STREAM_PREBATCH
@@ -181,17 +180,13 @@ def list_ratios(turns: Sequence[Turn]) -> dict[str, Spread]:
         },
         f"{ours}, {last} / {first}": ((ours, last), (ours, first)),
     }
-    measured = {(turn.way, turn.size) for turn in turns}
+    measured = group(turns, lambda turn: (turn.way, turn.size))
     ratios = {
-        name: find_ratio(*(_list_speeds(turns, *place) for place in pair))
+        name: find_ratio(*([t.frames_per_s for t in measured[place]] for place in pair))
         for name, pair in pairs.items()
-        if measured.issuperset(pair)
+        if measured.keys() >= set(pair)
     }
     return {name: ratio for name, ratio in ratios.items() if ratio}
-
-
-def _list_speeds(turns: Sequence[Turn], way: str, size: str) -> list[float]:
-    return [turn.frames_per_s for turn in turns if (turn.way, turn.size) == (way, size)]
 
 
 def tabulate(turns: Sequence[Turn]) -> Table:
@@ -204,9 +199,9 @@ def tabulate(turns: Sequence[Turn]) -> Table:
         tuple(
             (
                 *(size, way, str(spread(turn.frames_per_s for turn in done))),
-                _show_share([turn.right for turn in done]),
+                _show((turn.right for turn in done), "{:.1%}".format),
                 *(
-                    _show_median([turn.cpu_ms.get(program) for turn in done])
+                    _show(turn.cpu_ms.get(program) for turn in done)
                     for program in programs
                 ),
             )
@@ -215,11 +210,6 @@ def tabulate(turns: Sequence[Turn]) -> Table:
     )
 
 
-def _show_share(shares: Sequence[float | None]) -> str:
-    share = find_median(shares)
-    return "" if share is None else f"{share:.1%}"
-
-
-def _show_median(values: Sequence[float | None]) -> str:
+def _show(values: Iterable[float | None], form: Callable[[float], str] = show) -> str:
     value = find_median(values)
-    return "" if value is None else show(value)
+    return "" if value is None else form(value)

@@ -93,7 +93,7 @@ def command(
     with explain_errors(), TemporaryDirectory() as folder:
         with _find(run_dir, Path(folder)) as running:
             _ask(running.url, SHAPES[0], kilobytes * 1000)  # starts the readers
-            costs = _measure_all(running, kilobytes * 1000, rounds)
+            costs = list(_measure_all(running, kilobytes * 1000, rounds))
             chosen = choose(costs, at_once)
             waits = measure_waits(running.url, chosen, kilobytes * 1000)
         console.print(describe(costs, waits))
@@ -103,14 +103,12 @@ def command(
         publish(out, tabulate(costs), Content("hostile", options, results))
 
 
-def _measure_all(running: Running, size_bytes: int, rounds: int) -> list[Cost]:
-    costs = []
+def _measure_all(running: Running, size_bytes: int, rounds: int) -> Iterator[Cost]:
     with show_progress(len(SHAPES)) as bar:
         for shape in SHAPES:
             bar.say(shape.name)
-            costs.append(measure(running, shape, size_bytes, rounds))
+            yield measure(running, shape, size_bytes, rounds)
             bar.tick()
-    return costs
 
 
 def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cost:

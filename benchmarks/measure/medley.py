@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.instruments.beside import repeat
-from benchmarks.instruments.generator import Request
+from benchmarks.instruments.generator import Request, Target, write_messages
 from benchmarks.instruments.sentences import draw, write_document
 from handlers.engine.translation.m2m100 import Sentence
 
@@ -95,7 +95,7 @@ def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
     rng = random.Random(0)
 
     def send(act: Act) -> None:
-        message = _write_message(rng.choice(pieces).request.body)
+        (message,) = write_messages(Target(url, [rng.choice(pieces).request]), None)
         with (
             suppress(OSError),
             socket.create_connection(address, _PATIENCE_S) as client,
@@ -107,11 +107,6 @@ def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
         repeat(lambda: send(_leave), pause_s),
     ):
         yield
-
-
-def _write_message(body: bytes) -> bytes:
-    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
 
 
 def _send_slowly(client: socket.socket, message: bytes) -> None:

@@ -1,5 +1,5 @@
-"""`python -m benchmarks microbatching`: a classifier in the gateway, with batches and
-without.
+"""`python -m benchmarks microbatching`: a classifier in the gateway, with and without
+batches.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 import psutil
 import typer
 
-from benchmarks.figures import Spread, find_median, find_ratio, group, show
+from benchmarks.figures import Spread, find_median, find_ratio, group, list_counts, show
 from benchmarks.instruments import random_model, running
 from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Running
@@ -185,5 +185,5 @@ def _describe(gain: Gain) -> str:
 
 
 def _describe_bounded(load: Load) -> str:
-    counts = ", ".join(f"{n} x {status}" for status, n in load.statuses.items())
+    counts = list_counts(load.statuses)
     return f"{load.level:g} clients: {counts}; {show(load.requests_per_s)} requests/s"

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.figures import percentile
-from benchmarks.instruments.arrivals import draw_arrivals
 from benchmarks.instruments.counters import read_counters
 from benchmarks.instruments.generator import (
     UNSENT,
@@ -21,6 +20,7 @@ from benchmarks.instruments.generator import (
     ask_at,
     ask_once,
     ask_within,
+    draw_arrivals,
 )
 from benchmarks.instruments.processes import CLIENT, measure_cpu
 from benchmarks.instruments.running import Running
@@ -56,8 +56,7 @@ class Step:
     late: int
     refused: int
     refusal_p99_ms: float | None
-    #: All other ends of a request, by status; `reset`, `refused` (the connection), `timeout`
-    #: (the client's) and `unsent` among them.
+    #: All other ends of a request, by status, the generator's own words among them.
     others: Mapping[str, int]
     answered: int
     #: Until the last client had its answer, or had given up.
@@ -68,8 +67,7 @@ class Step:
     late_rows_share: float | None = None
     #: CPU seconds by program, the client's as `client`.
     cpu_s: Mapping[str, float] = field(default_factory=dict)
-    #: Share of the peak within the same limit, or of the offer where that is less; None
-    #: where nothing can be answered within the limit.
+    #: Share of the peak within the same limit, or of the offer where that is less.
     share: float | None = None
 
 
@@ -100,13 +98,10 @@ class Bench:
     _idle_s: float = math.inf
 
     def press(self, limit_ms: int, capacity: float | None) -> list[Step]:
-        """The peak within a limit, then the ladder's multiples of `capacity`, or of that
-        peak.
-
-        The peak is measured again after the loads, because a machine's speed varies. A
-        load's share is that of the mean of both peaks, or of the best load if that is more.
-        Raises ValueError if neither capacity nor peak is known.
-        """
+        """The peak within a limit, then the ladder's multiples of `capacity` or of that
+        peak, and the peak again, because a machine's speed varies. A load's share is that
+        of the mean of both peaks, or of the best load. Raises ValueError if nothing is
+        answered in time."""
         first, clients = self.find_peak(limit_ms)
         capacity = capacity or first.good_per_s
         if not capacity:
@@ -123,8 +118,7 @@ class Bench:
         return [first, last, *(_add_share(step, peak) for step in steps)]
 
     def find_peak(self, limit_ms: int) -> tuple[Step, int]:
-        """The best closed loop and its number of clients, after one that warms the server
-        up."""
+        """The best closed loop and its clients, after one that warms the server up."""
         self.say("warming up")
         self.measure_closed(limit_ms, max(self.ladder.clients))
         probes = [self._probe() for _ in range(_PROBES)]
@@ -176,8 +170,7 @@ class Bench:
         return replace(step, rows=rows, late_rows_share=late_share)
 
     def _settle(self) -> int:
-        """Waits until no queue is left: a single request is fast. Returns how many were
-        answered."""
+        """Waits until a single request is fast. Returns how many were answered."""
         give_up_at = time.monotonic() + _SETTLE_S
         answered = 0
         while time.monotonic() < give_up_at:

@@ -14,9 +14,8 @@ from typing import Annotated
 import psutil
 import typer
 
-from benchmarks.figures import percentile, show
+from benchmarks.figures import list_counts, percentile, show
 from benchmarks.instruments import bare, running
-from benchmarks.instruments.arrivals import draw_arrivals
 from benchmarks.instruments.beside import repeat
 from benchmarks.instruments.generator import (
     Generator,
@@ -24,6 +23,7 @@ from benchmarks.instruments.generator import (
     Reply,
     Target,
     ask_again,
+    draw_arrivals,
 )
 from benchmarks.instruments.processes import Holding, find_leaders, measure_holdings
 from benchmarks.measure.medley import SENTENCE, Piece, draw_medley, visit
@@ -54,8 +54,7 @@ _PIECES = 5000
 _CLIENTS, _LOOK_S = 64, 10.0
 _ADDRESSES, _PATIENCE_S, _VISIT_S = 50, 40.0, 1.0
 _TICKS_PER_S = 10
-#: By unit, what is too little to be called growth: a batch more under way, another thread
-#: of a pool, the clock of a shared machine.
+#: By unit, what is too little to be called growth, such as a pool's next thread.
 SLACK = {"PSS MB": 2.0, "RSS MB": 2.0, "files": 2.0, "threads": 2.0, "ms": 2.0}
 _HEADERS = ("", "", "first quarter", "last quarter", "change", "per hour", "flat")
 
@@ -184,9 +183,9 @@ def describe(diary: Diary, trends: Sequence[Trend]) -> list[str]:
         for trend in trends
         if not trend.is_flat
     ]
-    surprises = [f"{count} x {what}" for what, count in diary.surprises.most_common()]
+    surprises = list_counts(dict(diary.surprises.most_common()))
     return [
-        f"{diary.answers} answers; not as expected: {', '.join(surprises) or 'none'}",
+        f"{diary.answers} answers; not as expected: {surprises or 'none'}",
         *(grown or ["Everything is flat."]),
     ]
 

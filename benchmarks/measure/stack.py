@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.figures import show
+from benchmarks.figures import list_counts, show
 from benchmarks.instruments.load import Load, measure_closed, measure_open
 from benchmarks.instruments.running import find_running
 from benchmarks.instruments.workload import draw_requests
@@ -143,8 +143,7 @@ def _write_row(load: Load, programs: Sequence[str]) -> tuple[str, ...]:
 def _describe(loads: Sequence[Load]) -> str:
     """Facts that the table leaves out."""
     statuses = [
-        f"{load.loop} {load.level:g}: "
-        + ", ".join(f"{count} x {status}" for status, count in load.statuses.items())
+        f"{load.loop} {load.level:g}: {list_counts(load.statuses)}"
         for load in loads
         if load.errors
     ]

@@ -35,7 +35,6 @@ from benchmarks.plots import Chart
 from benchmarks.report import Content, Table
 from contract.tasks import TRANSLATION
 from torchserve_backend import catalog
-from torchserve_backend.devices import count_gpus
 
 #: Items in a pass; a larger batch is a pass by itself.
 _PASS_ITEMS = 64
@@ -200,4 +199,4 @@ def _find_model(
             device=device,
             task=task,
         )
-        return catalog.load(map_path, gpus=count_gpus()).models[0]
+        return running.read_map(map_path).models[0]

@@ -17,8 +17,7 @@ from benchmarks.tune.plan import Combination, Plan, PlanError, read_plan
 from benchmarks.tune.report import Outcome
 from benchmarks.tune.trials import Trial, run_trial, write_map
 
-#: Of the time, what the first rung may take: combinations that it has not come to by then
-#: are not tried.
+#: The first rung's share of the time: what it has not come to by then is not tried.
 _FIRST_SHARE = 0.6
 _INTERRUPTED = 130
 _TRIAL = TypeAdapter(Trial)

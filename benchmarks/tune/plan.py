@@ -25,8 +25,7 @@ from benchmarks.instruments.workload import Task
 from contract.tasks import TRANSLATION
 from torchserve_backend.map import SECTIONS, check
 
-#: The keys of a model's entry that are tried in every combination; the map has the same
-#: ones in the task's section, if not all in each.
+#: The keys of a model's entry that are tried; each task's section of the map has some.
 KNOBS = (
     *("engine", "compute_type", "placement", "workers"),
     *("batch_size", "max_batch_delay", "max_batch_tokens", "max_batch_frames"),

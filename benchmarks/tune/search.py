@@ -44,8 +44,7 @@ def plan_rungs(combinations: int, *, is_grid: bool = False) -> list[int]:
 
 
 def shuffle(combinations: Sequence[T]) -> list[T]:
-    """Keeps the first and orders the others at random, so that the tried ones lie
-    everywhere."""
+    """Keeps the first, and the others in a random order that is always the same."""
     first, *others = combinations
     random.Random(0).shuffle(others)
     return [first, *others]

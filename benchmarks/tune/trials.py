@@ -19,8 +19,6 @@ from benchmarks.options import read_range
 from benchmarks.tune.plan import Combination, LoadEntry, Plan, SlaEntry
 from benchmarks.tune.search import find_highest
 from deploy.stack import StackError
-from torchserve_backend import catalog
-from torchserve_backend.devices import count_gpus
 
 _REQUESTS = 2000
 #: The most requests of an open loop that are under way.
@@ -85,7 +83,7 @@ def write_map(path: Path, combination: Combination) -> Path:
         device=combination.device,
         task=combination.task,
     )
-    catalog.load(path, gpus=count_gpus())
+    running.read_map(path)
     return path
 
 

@@ -136,8 +136,7 @@ def _weigh(phrase: phrasebook.Phrase) -> int:
 
 
 def vary(text: str, rng: random.Random) -> str:
-    """The text as somebody in a hurry types it: other or no final mark, other or no
-    capitals."""
+    """The text as typed in a hurry: other or no final mark, other or no capitals."""
     chance = rng.random()
     if chance < 0.5:
         return text

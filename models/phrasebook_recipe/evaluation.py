@@ -57,8 +57,7 @@ class Report:
 
 
 def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> Report:
-    """Judges held-out items, a sample of the finite ones, and the sentences of
-    `outside.yaml`."""
+    """Judges held-out items, a sample of the finite ones, and `outside.yaml`."""
     judged = judge(engine, corpus.held_out(items))
     known = judge(engine, random.Random(2).sample(corpus.finite(), items))
     right_scores = sorted(j.translation.score for j in judged if j.is_right)

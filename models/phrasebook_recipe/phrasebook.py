@@ -55,8 +55,7 @@ class Phrase:
         return self.fill({slot: self._draw_value(slot, rng) for slot in self.slots})
 
     def draw_masked(self, rng: random.Random) -> Item:
-        """The phrase with `{0}` in one slot, or with marks round its value: `{0}the
-        station{1}`."""
+        """The phrase with `{0}` in one slot, or marks round its value: `{0}map{1}`."""
         while True:
             values = {slot: self._draw_value(slot, rng) for slot in self.slots}
             if not self.fill(values).is_held_out:
@@ -72,14 +71,12 @@ class Phrase:
     def all_items(self, rng: random.Random, most: int) -> Iterator[Item]:
         """The fillings of the finite slots, at most `most`, in random order."""
         choices = [
-            self.values.get(slot) or self._draws(slot, rng, most) for slot in self.slots
+            self.values.get(slot) or [self._draw_value(slot, rng) for _ in range(most)]
+            for slot in self.slots
         ]
         fillings = list(product(*choices))
         for filling in rng.sample(fillings, min(most, len(fillings))):
             yield self.fill(dict(zip(self.slots, filling, strict=True)))
-
-    def _draws(self, slot: str, rng: random.Random, count: int) -> list[Value]:
-        return [self._draw_value(slot, rng) for _ in range(count)]
 
     def _draw_value(self, slot: str, rng: random.Random) -> Value:
         if slot in self.values:
@@ -107,11 +104,14 @@ def load(folder: Path = FOLDER) -> list[Phrase]:
         for entry in content["phrases"]
     ]
     words = _collect_words(phrases, seen)
-    clear = {"word": tuple(_as_value(word) for word in words if not word.ambiguous_in)}
+    clear = [word.wordings for word in words if not word.ambiguous_in]
+    values: dict[str, tuple[Value, ...]] = {
+        "word": tuple({lang: w[lang][0] for lang in w} for w in clear)
+    }
     return [
         *phrases,
         *words,
-        *(_read_phrase(WORDS, entry, clear, seen) for entry in about_words["phrases"]),
+        *(_read_phrase(WORDS, entry, values, seen) for entry in about_words["phrases"]),
     ]
 
 
@@ -132,10 +132,6 @@ def _collect_words(
         Phrase(WORDS, meaning, (), {}, _find_ambiguous(meaning, seen, str(i)))
         for i, meaning in enumerate(meanings)
     ]
-
-
-def _as_value(word: Phrase) -> Value:
-    return {language: texts[0] for language, texts in word.wordings.items()}
 
 
 def _read_slots(

@@ -31,8 +31,7 @@ def measure_overlap(one: Box, other: Box) -> float:
 def measure_ap50(
     truth: Sequence[Sequence[Box]], found: Sequence[Sequence[Detected]]
 ) -> dict[str, float]:
-    """Average precision of each true label at an overlap of 0.5, interpolated as in
-    PASCAL VOC."""
+    """Average precision of each label at an overlap of 0.5, interpolated as in VOC."""
     labels = sorted({box.label for boxes in truth for box in boxes})
     return {label: _measure_label(label, truth, found) for label in labels}
 

@@ -65,11 +65,10 @@ def describe(scene: Scene) -> str:
         return _name(scene.figures[0])
     one, other = scene.figures
     across, down = _way(one, other)
-    if abs(across) > abs(down):
-        first, second = (one, other) if across > 0 else (other, one)
-        return f"{_name(first)} left of {_name(second)}"
-    first, second = (one, other) if down > 0 else (other, one)
-    return f"{_name(first)} above {_name(second)}"
+    is_beside = abs(across) > abs(down)
+    if (across if is_beside else down) <= 0:
+        one, other = other, one
+    return f"{_name(one)} {'left of' if is_beside else 'above'} {_name(other)}"
 
 
 def classify(scene: Scene) -> str:

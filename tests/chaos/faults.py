@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 import psutil
 import requests
 
-from benchmarks.instruments.arrivals import draw_arrivals
 from benchmarks.instruments.generator import (
     Reply,
     Request,
     Target,
     ask_at,
     ask_within,
+    draw_arrivals,
     name_address,
 )
 from tests.chaos import hostility

@@ -22,12 +22,12 @@ import numpy as np
 import psutil
 import requests
 
-from benchmarks.instruments.arrivals import draw_arrivals
 from benchmarks.instruments.generator import (
     Manner,
     Request,
     Target,
     ask_at,
+    draw_arrivals,
     name_address,
 )
 from deploy.stack import Stack

@@ -19,7 +19,7 @@ import requests
 import yaml
 
 from benchmarks.instruments.programs import run_program, wait_until
-from benchmarks.instruments.running import START_S, Running, find_port_offset
+from benchmarks.instruments.running import START_S, Running, find_port_offset, read_map
 from deploy import programs
 from deploy.stack import (
     DOOR,
@@ -31,7 +31,6 @@ from deploy.stack import (
     move_ports,
 )
 from torchserve_backend import catalog
-from torchserve_backend.devices import count_gpus
 from torchserve_backend.management import Management, ManagementError
 
 HERE = Path(__file__).parent
@@ -73,7 +72,7 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
 
 def place(map_path: Path) -> dict[str, str]:
     """The device of each language: `cpu`, or the number of a GPU."""
-    routes = catalog.load(map_path, gpus=count_gpus()).routes
+    routes = read_map(map_path).routes
     return {language: model.devices[0] for (_, language), model in routes.items()}
 
 

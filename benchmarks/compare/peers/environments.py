@@ -16,8 +16,7 @@ _TAIL_LINES = 20
 
 
 def prepare(requirements: Path, directory: Path) -> Path:
-    """The Python of an environment with these packages, made anew if others are in it.
-    Raises StackError with pip's message."""
+    """The Python of an environment, made anew for other packages. Raises StackError."""
     python = directory / "bin" / "python"
     mark = directory / "made-of"
     digest = _digest(requirements)

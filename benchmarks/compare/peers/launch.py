@@ -17,14 +17,13 @@ import requests
 from benchmarks.compare.peers import environments
 from benchmarks.compare.peers.options import Options, write_options
 from benchmarks.instruments.programs import run_program, wait_until
-from benchmarks.instruments.running import Running
+from benchmarks.instruments.running import Running, read_map
 from benchmarks.instruments.sentences import write_request
 from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
 from handlers.engine.directories import read_settings
 from handlers.engine.translation.m2m100 import Sentence
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.devices import count_gpus
+from torchserve_backend import checkpoint
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
@@ -66,9 +65,8 @@ PEERS = {
 
 
 def choose(map_path: Path, model: Path) -> Options:
-    """The model and the batches of a map, on a free port. Raises StackError for what the
-    peers cannot run."""
-    models = catalog.load(map_path, gpus=count_gpus(), model=str(model))
+    """The model and the batches of a map. Raises StackError for what peers cannot run."""
+    models = read_map(map_path, model)
     served, settings = models.models[0], models.translation
     if settings.engine == "transformers" or served.is_on_gpu:
         raise StackError(

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.instruments.arrivals import draw_arrivals
-from benchmarks.instruments.generator import Reply, Request, Target
+from benchmarks.instruments.generator import Reply, Request, Target, draw_arrivals
 from benchmarks.instruments.load import measure_closed, measure_open, summarize
 from tests.benchmarks.conftest import Server
 
