@@ -175,8 +175,7 @@ class Server:
 
 
 def choose_delay(attempt: int) -> float:
-    """Seconds after each attempt: twice as many as before, and up to a half fewer by
-    chance, so that clients do not come back together."""
+    """Seconds after each attempt: ever longer, and by chance shorter than another client's."""
     longest_s: float = min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** (attempt - 1))
     return longest_s * random.uniform(0.5, 1)
 

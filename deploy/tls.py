@@ -15,8 +15,7 @@ _LOOPBACK = ("localhost", "127.0.0.1")
 
 
 def read_option(text: str) -> str | None:
-    """`certificate.pem,key.pem` with absolute paths; None for an empty text. Raises
-    StackError if nginx could not use them."""
+    """`certificate.pem,key.pem` with absolute paths, or None. Raises StackError."""
     if not text:
         return None
     certificate, comma, key = text.partition(",")

@@ -72,8 +72,7 @@ class Comparison:
 
 
 def choose(names: Sequence[str]) -> tuple[Contender, ...]:
-    """Ours, then the others that are named. Raises ValueError for an unknown name, and for
-    names with different counterparts."""
+    """Ours, then the named others. Raises ValueError for unknown and unlike ones."""
     unknown = [name for name in names if name not in COMPARISONS]
     if unknown or not names:
         raise ValueError(
@@ -91,8 +90,7 @@ def choose(names: Sequence[str]) -> tuple[Contender, ...]:
 
 
 def prepare(contenders: Sequence[Contender], workload: Workload, bar: Bar) -> None:
-    """Installs packages and converts the model before the first turn, so that no start is
-    slower for being the first. Raises StackError, and ModelError."""
+    """Installs packages and converts the model, so that no first start is slower."""
     for contender in contenders:
         bar.say(f"preparing {contender.name}")
         contender.prepare()

@@ -171,7 +171,8 @@ def _is_ready(url: str) -> bool:
 def find_port_offset() -> int:
     """An offset at which every port of a stack is free. Raises StackError."""
     for offset in _OFFSETS:
-        if _is_free(offset):
+        with suppress(StackError):
+            Stack(Path(), Path(), None, offset).check_ports()
             return offset
     raise StackError("No free ports for a stack.")
 
@@ -214,14 +215,6 @@ def _choose_languages(
         for language, own in shipped.items()
         if not languages or language in languages
     }
-
-
-def _is_free(offset: int) -> bool:
-    try:
-        Stack(Path(), Path(), None, offset).check_ports()
-    except StackError:
-        return False
-    return True
 
 
 def _deploy(command: str, run: Path, *options: str, timeout_s: float) -> None:

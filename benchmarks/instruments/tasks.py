@@ -60,7 +60,8 @@ class TaskRunner:
 
     def run(self, batches: Sequence[Sequence[bytes]]) -> Pass:
         """Times `run` alone. Raises MemoryEnds for a halved batch, else RuntimeError."""
-        items = [[self._parse(body) for body in batch] for batch in batches]
+        read = self.handler.preprocess
+        items = [[read(Row(body)) for body in batch] for batch in batches]
         tokens = 0
         began = time.perf_counter()
         for batch in items:
@@ -68,9 +69,6 @@ class TaskRunner:
             _check(outcome)
             tokens += outcome.counts.get("BabelgateTokens", 0)
         return Pass(time.perf_counter() - began, tokens)
-
-    def _parse(self, body: bytes) -> Any:
-        return self.handler.preprocess(Row(body))
 
 
 def _check(outcome: Outcome) -> None:

@@ -54,8 +54,7 @@ def command(
 
 
 def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
-    """The run in a folder, with its earlier trials. Raises PlanError if those are of
-    another plan, and ValueError if a combination does not make a map."""
+    """The run in a folder, with its trials. Raises PlanError, and ValueError for no map."""
     run = Run(plan, out)
     mark = out / "plan.sha256"
     if is_fresh:
@@ -120,14 +119,13 @@ class Run:
         of_last = {t.name: t for t in self.trials if t.rung == last}
         ranked = sorted(of_last.values(), key=lambda trial: trial.rank, reverse=True)
         winner = ranked[0] if ranked and ranked[0].best else None
+        name = winner.name if winner else None
+        confirmations = [t for t in self.trials if t.rung == len(self.rungs)]
         tried = {trial.name for trial in self.trials}
         return Outcome(
             winner=winner,
             default=of_last.get(self.plan.default.name),
-            confirmation=next(
-                (t for t in self.trials if winner and self._is_confirmation(t, winner)),
-                None,
-            ),
+            confirmation=next((t for t in confirmations if t.name == name), None),
             untried=sum(c.name not in tried for c in self.plan.combine()),
         )
 
@@ -194,6 +192,3 @@ class Run:
         by_name = {combination.name: combination for combination in self.plan.combine()}
         ranked = sorted(trials, key=lambda trial: trial.rank, reverse=True)
         return [by_name[trial.name] for trial in ranked]
-
-    def _is_confirmation(self, trial: Trial, winner: Trial) -> bool:
-        return trial.rung == len(self.rungs) and trial.name == winner.name

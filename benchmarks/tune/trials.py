@@ -116,8 +116,7 @@ def run_trial(
     start: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Trial:
-    """Finds the highest level that keeps the SLA, from level number `start`. A stack that
-    does not start gives a trial with a fault."""
+    """Finds the highest level that keeps the SLA; without a stack, a trial has a fault."""
     began = time.monotonic()
     points: list[Point] = []
     fault = ""

@@ -139,11 +139,7 @@ def draw_percent(rng: random.Random) -> Item:
 
 
 def _slot(draw: Draw) -> Callable[[random.Random], Mapping[str, str]]:
-    def value(rng: random.Random) -> Mapping[str, str]:
-        item = draw(rng)
-        return {language: item.text(language) for language in LANGUAGES}
-
-    return value
+    return lambda rng: dict(zip(LANGUAGES, map(draw(rng).text, LANGUAGES), strict=True))
 
 
 def _draw_long_date(rng: random.Random) -> Item:

@@ -167,13 +167,11 @@ class CaptioningLearner(Learner):
         learnt."""
         kinds = torch.tensor([_kind(sample) for sample in samples])
         states = (outputs.vision_outputs[0], outputs.qformer_outputs[0])
-        return sum(
-            (
-                cross_entropy(hint(state.mean(1)), kinds)
-                for hint, state in zip(self.model.hints, states, strict=True)
-            ),
-            start=torch.zeros(()),
-        )
+        losses = [
+            cross_entropy(hint(state.mean(1)), kinds)
+            for hint, state in zip(self.model.hints, states, strict=True)
+        ]
+        return torch.stack(losses).sum()
 
     def judge(self, samples: Sequence[Sample]) -> float:
         return share(self.caption(samples), (describe(s.scene) for s in samples))

@@ -41,10 +41,7 @@ def plan_clip(seed: int, frames: int) -> Iterator[Scene]:
 
 def _draw_wanderer(rng: random.Random) -> _Motion:
     figure = scenes.draw_figure(rng)
-    start, end = (
-        scenes.draw_place(rng, figure.size),
-        scenes.draw_place(rng, figure.size),
-    )
+    start, end = (scenes.draw_place(rng, figure.size) for _ in range(2))
 
     def move(share: float) -> tuple[Figure, ...]:
         return (replace(figure, centre=_between(start, end, _ease(share))),)
@@ -72,10 +69,8 @@ def _draw_pair(rng: random.Random) -> _Motion:
 
 
 def _between(start: Point, end: Point, share: float) -> Point:
-    return (
-        start[0] + (end[0] - start[0]) * share,
-        start[1] + (end[1] - start[1]) * share,
-    )
+    (x, y), (to_x, to_y) = start, end
+    return x + (to_x - x) * share, y + (to_y - y) * share
 
 
 def _ease(share: float) -> float:

@@ -154,12 +154,8 @@ def _make_noise(level: int) -> Frame:
 
 def _make_cross(_: Figure) -> list[Part]:
     arm, end = 0.34, 1.0
-    corner = [(arm, -end), (arm, -arm), (end, -arm)]
-    points: list[Point] = []
-    for _quarter in range(4):
-        points += corner
-        corner = [(-y, x) for x, y in corner]
-    return [Part(tuple(points))]
+    half = [(arm, -end), (arm, -arm), (end, -arm), (end, arm), (arm, arm), (arm, end)]
+    return [Part((*half, *((-x, -y) for x, y in half)))]
 
 
 def _make_person(figure: Figure) -> list[Part]:

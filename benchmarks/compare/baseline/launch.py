@@ -77,8 +77,8 @@ def place(map_path: Path) -> dict[str, str]:
 
 
 def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> None:
-    """Writes the configuration with moved ports, and an archive per language. The weights
-    stay where they are: copies would only slow the start."""
+    """Writes the configuration with moved ports, and an archive without weights per
+    language."""
     shutil.rmtree(run, ignore_errors=True)
     for folder in ("logs", "temp", "torchserve/store", "torchserve/tmp"):
         (run / folder).mkdir(parents=True)

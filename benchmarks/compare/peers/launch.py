@@ -87,8 +87,7 @@ def choose(map_path: Path, model: Path) -> Options:
 
 @contextmanager
 def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Running]:
-    """Runs the peer's server while the block lasts, from its first translation on. Raises
-    StackError with the end of its log if it does not start."""
+    """Runs the peer while the block lasts. Raises StackError with the end of its log."""
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     log = run / f"{peer.name}.log"
