@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latencies:
-    """The times within which half, 95 %, 99 % and 90 % of the requests were answered, and their
-    average; None if there were no requests."""
+    """Percentiles of the answers' times, and the mean; None if there were no answers."""
 
     p50_ms: float | None
     p95_ms: float | None
@@ -33,8 +36,7 @@ class Latencies:
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """The smallest value that `share` of the values do not exceed (nearest rank), so one
-    that was measured. None without values."""
+    """The smallest value that `share` of the values do not exceed; None without values."""
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
@@ -61,8 +63,7 @@ def spread(values: Iterable[float]) -> Spread:
 def find_ratio(
     ours: Sequence[float | None], theirs: Sequence[float | None]
 ) -> Spread | None:
-    """Ours divided by theirs, round by round, so that what slows the machine for a while
-    slows both; None if no round has both."""
+    """Ours divided by theirs, round by round; None if no round has both."""
     pairs = zip(ours, theirs, strict=True)
     ratios = [our / their for our, their in pairs if our is not None and their]
     return spread(ratios) if ratios else None
@@ -72,6 +73,21 @@ def find_median(values: Iterable[float | None]) -> float | None:
     """The median of the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
+
+
+def group(
+    values: Iterable[Value], key: Callable[[Value], Key]
+) -> dict[Key, list[Value]]:
+    """The values of each key, in the order in which they come."""
+    groups: dict[Key, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
+
+
+def list_counts(counts: Mapping[str, int]) -> str:
+    """`3 x 200, 1 x 429`."""
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
 def show(value: float | None) -> str:

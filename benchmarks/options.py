@@ -38,6 +38,14 @@ Model = Annotated[
         help="A model directory, or 418M: random weights in M2M100-418M's size."
     ),
 ]
+Languages = Annotated[
+    str, typer.Option(help="Serve these languages only, and no other of the map.")
+]
+Limit = Annotated[
+    float, typer.Option(help="No pass of a batch size begins after so long.")
+]
+Folder = Annotated[Path, typer.Option(help="For the stacks' run directories.")]
+Out = Annotated[Path, typer.Option(help="Where the figures go.")]
 Task = Annotated[AnyTask, typer.Option(help="What is asked for.")]
 Setting = Annotated[
     list[str] | None,
@@ -60,11 +68,9 @@ class Bar:
         self._task = progress.add_task("", total=total)
 
     def tick(self) -> None:
-        """Moves one step."""
         self._progress.advance(self._task)
 
     def say(self, doing: str) -> None:
-        """Names the current step."""
         self._progress.update(self._task, description=doing)
 
 
@@ -115,8 +121,7 @@ def read_range(text: str) -> tuple[int, int] | None:
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """Reads `placement=device` and `max_batch_delay=5` as keys with values. Raises
-    ValueError."""
+    """Reads `placement=device` and `max_batch_delay=5`. Raises ValueError."""
     settings = {}
     for text in texts:
         key, equals, value = text.partition("=")

@@ -41,10 +41,7 @@ def load_figure() -> Any:
 
 
 def draw(charts: Sequence[Chart], path: Path) -> None:
-    """Draws the charts side by side; the path's ending names the format.
-
-    Raises PlotError if matplotlib is missing.
-    """
+    """Draws the charts side by side in the format of the path's ending. Raises PlotError."""
     width, height = _INCHES
     size = (width * len(charts), height)
     figure = load_figure()(figsize=size, layout="constrained")

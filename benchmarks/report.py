@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import psutil
+from pydantic_core import to_json
 from rich import table as rich_table
 
 _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
@@ -53,24 +52,10 @@ def to_rich(table: Table) -> rich_table.Table:
 
 
 def save(out: Path, content: Content) -> None:
-    """Writes the JSON file."""
-    document = {"machine": describe_machine(), **to_json(content)}
+    """Writes the JSON file. Numbers that are not finite become null."""
+    document = {"machine": describe_machine(), **vars(content)}
     out.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    out.write_text(text + "\n", "utf-8")
-
-
-def to_json(value: Any) -> Any:
-    """Dataclasses as objects, paths as text, numbers that are not finite as null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return to_json(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): to_json(entry) for key, entry in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [to_json(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
+    out.write_bytes(to_json(document, indent=2, inf_nan_mode="null") + b"\n")
 
 
 def describe_machine() -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""Captions many videos as one resumable job; each video's file is written as soon as it
-is finished.
-"""
+"""Captions many videos as one resumable job, and writes each file as soon as it can."""
 
 from __future__ import annotations
 
@@ -41,10 +39,7 @@ class Outcome:
 
 
 def run_job(job: Job, server: Server, report: Report) -> Outcome:
-    """Captions what is missing and writes all files.
-
-    Raises ClientError; the journal keeps the answers so far.
-    """
+    """Captions what is missing, writes all files. Raises ClientError, keeps the journal."""
     existing = job.plan.find_existing()
     if existing and not job.is_overwrite and not job.plan.journal.exists():
         raise OutputError(f"{existing[0]} is there already: --overwrite replaces it")

@@ -1,6 +1,4 @@
-"""Captions videos in order. One thread decodes, scales and packs while others send;
-each waits for the next, so memory is bounded.
-"""
+"""Captions videos in order, in bounded memory: a thread decodes while others send."""
 
 from __future__ import annotations
 
@@ -91,10 +89,7 @@ def caption_video(
     reading: Reading,
     sending: Sending,
 ) -> tuple[list[str], Summary]:
-    """Captions one video, without files or a progress bar.
-
-    Raises VideoError if it is broken.
-    """
+    """Captions one video without files. Raises VideoError if it is broken."""
     captions: list[str] = []
 
     def report(event: Answer | End, _: float) -> None:
@@ -107,28 +102,26 @@ def caption_video(
     return captions, captioner.run(find_videos([str(path)]), report)
 
 
+@dataclass(frozen=True)
 class Captioner:
     """Sends videos to a server."""
 
-    def __init__(self, server: Server, reading: Reading, sending: Sending) -> None:
-        self._server = server
-        self._reading = reading
-        self._sending = sending
+    server: Server
+    reading: Reading
+    sending: Sending
 
     def run(
         self, videos: Sequence[Video], report: Report, done: Done = Done()
     ) -> Summary:
-        """Captions all videos except what is done, and reports in the order of frames.
-
-        A broken video ends where it is broken, and the others follow. Raises ServerError
-        and MemoryLimitError, and what `report` raises.
-        """
+        """Captions all videos that are not done, in the order of frames. A broken video
+        ends where it is broken. Raises ServerError and MemoryLimitError, and what
+        `report` raises."""
         began = time.perf_counter()
         frames = requests = 0
         stopping = threading.Event()
-        work = _Work(videos, done, self._reading, self._sending, stopping)
-        in_flight = self._sending.requests_in_flight
-        pipeline = _Pipeline(work.list_events(), self._server, in_flight, stopping)
+        work = _Work(videos, done, self.reading, self.sending, stopping)
+        in_flight = self.sending.requests_in_flight
+        pipeline = _Pipeline(work.list_events(), self.server, in_flight, stopping)
         with closing(pipeline.run()) as events:
             for event, share in events:
                 if isinstance(event, Answer):
@@ -177,7 +170,6 @@ class _Work:
         return self._hoard(batches, reader) if mode is Mode.SINGLE else batches
 
     def _hoard(self, batches: Iterator[Batch], reader: FrameReader) -> Iterator[Batch]:
-        """Reads the whole video before the first batch goes."""
         hoard: deque[Batch] = deque()
         left_bytes = self.sending.memory_limit_bytes
         for batch in batches:

@@ -108,8 +108,7 @@ class FrameReader:
         self._scale = VideoReformatter()
 
     def read(self, skip: int = 0) -> Iterator[Frame]:
-        """The wanted frames, without the first `skip`. Frames before a broken place are
-        good."""
+        """The wanted frames, without the first `skip`, up to a broken place."""
         try:
             with av.open(self.video.path) as container:
                 yield from self._read(container, skip)
@@ -144,8 +143,7 @@ class FrameReader:
         self._check_end(stated_s)
 
     def _follow(self, frame: Any, stream: Any, start_s: float) -> float:
-        """The frame's time. Raw streams have no times; there, each frame follows the last
-        one."""
+        """The frame's time; in raw streams, which have none, the last frame's end."""
         time_s = self.end_s
         if frame.pts is not None:
             time_s = max(0.0, float(frame.pts * frame.time_base) - start_s)
@@ -219,7 +217,6 @@ class Orientation:
         return Size(size.width, size.height) if self.is_transposed else size
 
     def apply(self, pixels: Pixels) -> Pixels:
-        """Turns the frame upright."""
         if self.is_transposed:
             pixels = pixels.swapaxes(0, 1)
         if self.is_mirrored:
@@ -228,12 +225,8 @@ class Orientation:
 
 
 def choose_filter(source: Size, target: Size) -> Interpolation:
-    """The best filter for its cost.
-
-    If the source is twice as large or more, averages are as good as a cubic filter, which
-    takes three times as long. Without FULL_CHR_H_INT swscale writes RGB with half the
-    colours across, which shows in small frames.
-    """
+    """The best filter for its cost: averages where the source is at least twice as large.
+    Without FULL_CHR_H_INT swscale writes RGB with half the colours across."""
     is_much_smaller = 2 * target.height <= source.height and (
         2 * target.width <= source.width
     )

@@ -1,6 +1,4 @@
-"""A file of answers that survives a kill: reopened, it continues after its last
-complete line.
-"""
+"""A file of answers that survives a kill: it continues after its last complete line."""
 
 from __future__ import annotations
 
@@ -14,11 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import TypeAdapter
+
 from clients.captioner import Answer, Done, End
 from clients.errors import OutputError
 
 #: After so long at most, lines are on the disk itself and survive a power cut.
 _SYNC_EVERY_S = 1.0
+
+_EVENT: TypeAdapter[Answer | End] = TypeAdapter(Answer | End)
 
 Origin = Mapping[str, Any]
 
@@ -27,11 +29,8 @@ class Journal:
     """A line with what was asked for, then a line for each answer and each end."""
 
     def __init__(self, path: Path, origin: Origin, *, is_restart: bool = False) -> None:
-        """Opens or begins it.
-
-        Raises OutputError if it cannot be written, if another run writes it, or if it was
-        begun for something else, unless this is a restart.
-        """
+        """Opens or begins it. Raises OutputError if it cannot be written, if another run
+        writes it, or if it was begun for something else and this is no restart."""
         self.path = path
         self._starts: dict[int, int] = {}
         self._errors: dict[int, str] = {}
@@ -60,7 +59,6 @@ class Journal:
 
     @property
     def errors(self) -> list[str]:
-        """One sentence for each broken video."""
         return [self._errors[video] for video in sorted(self._errors)]
 
     def append(self, event: Answer | End) -> None:
@@ -69,19 +67,17 @@ class Journal:
         self._write(asdict(event))
 
     def read(self, video: int) -> Iterator[Answer | End]:
-        """The events of one video."""
         if video not in self._starts:
             return
         with self.path.open("rb") as file:
             file.seek(self._starts[video])
             for line in file:
-                event = _parse(json.loads(line))
+                event = _EVENT.validate_json(line)
                 if event.video != video:
                     return
                 yield event
 
     def remove(self) -> None:
-        """Deletes the journal once the output is complete."""
         self.path.unlink()
 
     def _recover(self, origin: Any, is_restart: bool) -> None:
@@ -93,7 +89,7 @@ class Journal:
         if found is not None and found[1] == origin:
             end = found[0]
             for next_end, content in lines:
-                self._note(_parse(content), end)
+                self._note(_EVENT.validate_python(content), end)
                 end = next_end
         self._file.truncate(end)
         if end == 0:
@@ -156,10 +152,3 @@ def _read_whole_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
         except ValueError:
             return
         yield end, content
-
-
-def _parse(content: Any) -> Answer | End:
-    if "captions" in content:
-        lists = {key: tuple(content[key]) for key in ("frames", "times_s", "captions")}
-        return Answer(content["video"], **lists)
-    return End(**content)

@@ -22,17 +22,13 @@ class Plan:
     journal: Path
 
     def find_existing(self) -> list[Path]:
-        """The files that would be overwritten."""
         return [path for path in self.files if path.exists()]
 
 
 def plan_files(videos: Sequence[Video], name: str, kind: Format | None) -> Plan:
-    """JSON lines go into one file for all videos, subtitles into one file per video, in a
-    folder if there are several.
-
-    A name that ends with a slash is a folder, even if it does not exist yet. Without a
-    kind, the suffix decides. Raises OutputError for a contradiction.
-    """
+    """JSON lines go into one file, subtitles into one per video, in a folder if there are
+    several. A name with a slash at its end is a folder. Without a kind, the suffix
+    decides. Raises OutputError for a contradiction."""
     output = Path(name)
     is_folder = name.endswith("/") or output.is_dir()
     kind = kind or (Format.JSONL if is_folder else _guess(output))

@@ -1,6 +1,4 @@
-"""The client's view of a stack on port 7777: asks for image sizes and captions, with
-retries within a time limit.
-"""
+"""Asks the stack on port 7777 for image sizes and captions, with retries."""
 
 from __future__ import annotations
 
@@ -74,8 +72,7 @@ class Server:
         self._stopping.set()
 
     def find_input(self) -> Size:
-        """The image size of the captioning model. Raises ServerError if the server does not
-        say."""
+        """The image size of the captioning model. Raises ServerError if it is not known."""
         tasks = self._ask("GET", "/tasks", ())
         try:
             inputs = {task["task"]: task.get("input") for task in tasks}
@@ -178,8 +175,7 @@ class Server:
 
 
 def choose_delay(attempt: int) -> float:
-    """Seconds to wait after each attempt: twice as long as before, and by chance up to a
-    half shorter, so that clients that failed together do not come back together."""
+    """Seconds after each attempt: ever longer, and by chance shorter than another client's."""
     longest_s: float = min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** (attempt - 1))
     return longest_s * random.uniform(0.5, 1)
 

@@ -45,10 +45,8 @@ def render(kind: Format, video: str, events: Iterable[Answer | End]) -> Iterator
 
 
 def join_cues(events: Iterable[Answer | End]) -> Iterator[Cue]:
-    """One cue for as long as the caption stays the same; none for an empty caption.
-
-    A cue lasts until the next frame that has a caption, the last one until the video's end.
-    """
+    """A cue for as long as the caption stays the same, up to the next frame that has a
+    caption, or the video's end; none for an empty caption."""
     cue: Cue | None = None
     for time_s, caption in _list_changes(events):
         time_ms = round(1000 * time_s)

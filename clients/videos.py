@@ -28,16 +28,11 @@ class Video:
 
     @property
     def name(self) -> str:
-        """The path, as the user wrote it."""
         return self.path.as_posix()
 
 
 def find_videos(arguments: Sequence[str]) -> list[Video]:
-    """The videos of all arguments in their order, each once; those of a folder or pattern
-    are sorted.
-
-    Raises VideoError for an argument without a video.
-    """
+    """The videos of all arguments, each once, a folder's sorted. Raises VideoError."""
     found: dict[Path, Video] = {}
     for argument in arguments:
         for path, relative in _expand(argument):
@@ -53,7 +48,8 @@ def _expand(argument: str) -> Iterator[tuple[Path, Path]]:
     if path.is_file():
         return iter([(path, Path(path.name))])
     if path.is_dir():
-        files = [file for file in sorted(path.rglob("*")) if _is_video(file)]
+        videos = (file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
+        files = sorted(file for file in videos if file.is_file())
         if not files:
             raise VideoError(
                 f"{argument}: the folder holds no video ({' '.join(sorted(SUFFIXES))})"
@@ -66,7 +62,3 @@ def _expand(argument: str) -> Iterator[tuple[Path, Path]]:
     if not files:
         raise VideoError(f"{argument}: no file matches this pattern")
     return ((file, Path(file.name)) for file in files)
-
-
-def _is_video(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and path.is_file()

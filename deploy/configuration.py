@@ -12,9 +12,7 @@ from deploy.stack import ROOT, Stack, StackError
 
 
 def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
-    """Asks nginx and Gunicorn whether they accept the edited files: neither would survive a
-    reload with a wrong one. Raises StackError with their own words.
-    """
+    """Has nginx and Gunicorn check the edited files. Raises StackError with their words."""
     gunicorn = Path(sys.executable).with_name("gunicorn")
     gunicorn_file = f"{ROOT}/gateway/gunicorn.conf.py"
     checks = {

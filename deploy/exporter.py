@@ -1,6 +1,4 @@
-"""Serves to Prometheus what only `deploy` knows: the memory and start times of the
-stack's programs, and beside them the memory of the GPUs.
-"""
+"""Metrics for Prometheus: memory and start times of the programs, and memory of the GPUs."""
 
 from __future__ import annotations
 
@@ -23,17 +21,15 @@ _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
 
 
 def serve(run: Path, port: int) -> WSGIServer:
-    """Answers on loopback, in threads, for the stack of this run directory. Raises OSError
-    if the port is taken."""
+    """Answers for this stack on loopback, in threads. Raises OSError if the port is taken."""
     registry = CollectorRegistry()
-    registry.register(_Programs(run))
-    registry.register(_Gpus())
+    registry.register(_Collector(run))
     server, _ = start_http_server(port, "127.0.0.1", registry)
     return server
 
 
-class _Programs(Collector):
-    """The process groups that `deploy.launch` has recorded in the run directory."""
+class _Collector(Collector):
+    """The process groups that `deploy.launch` has recorded, and the GPUs."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -57,11 +53,21 @@ class _Programs(Collector):
                     started.add_metric([record.stem], since)
         for program, size in _measure_memory(programs).items():
             memory.add_metric([program], size)
-        yield from (memory, started)
+        used = GaugeMetricFamily(
+            "babelgate_gpu_memory_used_bytes",
+            "Memory of a GPU that is taken, by whatever program.",
+            labels=["gpu"],
+        )
+        total = GaugeMetricFamily(
+            "babelgate_gpu_memory_bytes", "Memory that a GPU has.", labels=["gpu"]
+        )
+        for gpu in measure_gpu_memory():
+            used.add_metric([gpu.index], gpu.used_bytes)
+            total.add_metric([gpu.index], gpu.total_bytes)
+        yield from (memory, started, used, total)
 
 
 def _measure_memory(programs: Mapping[int, str]) -> dict[str, int]:
-    """Resident bytes by program, given the programs' process groups."""
     sizes: dict[str, int] = {}
     for process in psutil.process_iter():
         with suppress(ProcessLookupError, psutil.Error):
@@ -77,19 +83,3 @@ def _measure_memory(programs: Mapping[int, str]) -> dict[str, int]:
             size = process.memory_info().rss
             sizes[program] = sizes.get(program, 0) + size
     return sizes
-
-
-class _Gpus(Collector):
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        used = GaugeMetricFamily(
-            "babelgate_gpu_memory_used_bytes",
-            "Memory of a GPU that is taken, by whatever program.",
-            labels=["gpu"],
-        )
-        total = GaugeMetricFamily(
-            "babelgate_gpu_memory_bytes", "Memory that a GPU has.", labels=["gpu"]
-        )
-        for gpu in measure_gpu_memory():
-            used.add_metric([gpu.index], gpu.used_bytes)
-            total.add_metric([gpu.index], gpu.total_bytes)
-        yield from (used, total)

@@ -31,11 +31,9 @@ _MORE_TASKS = (
 
 
 def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
-    """Starts what is not running yet, waits until every model is ready, shows a translation.
-
-    Raises StackError, CatalogError, ModelError, ManagementError or TimeoutError. After a
-    KeyboardInterrupt nothing that it started is left.
-    """
+    """Starts what is not running yet, waits for every model, shows a translation. After a
+    KeyboardInterrupt nothing that it started is left. Raises StackError, CatalogError,
+    ModelError, ManagementError or TimeoutError."""
     nginx = ensure(NGINX, console)
     wanted.check_writable()
     supervision = Supervision(wanted)
@@ -73,8 +71,7 @@ def ensure(program: Program, console: Console) -> Path:
 
 
 def find_running(wanted: Stack, supervision: Supervision) -> Stack | None:
-    """The stack in the same run directory. If its state cannot be read any more, it counts as
-    another one."""
+    """The stack in the same run directory; another one if its state cannot be read."""
     if not supervision.is_running():
         return None
     return stack.read(wanted.run) or replace(wanted, map=Path())
@@ -106,9 +103,7 @@ def complete(wanted: Stack, running: Stack | None) -> Stack:
 
 def make_way(wanted: Stack, running: Stack | None, console: Console) -> bool:
     """Ends another stack in the run directory; returns whether one is to be started.
-
-    Raises StackError if it cannot be ended, or if another program has a port.
-    """
+    Raises StackError if it cannot be ended, or if another program has a port."""
     if running == wanted:
         console.print("The stack is running already.")
         return False
@@ -183,8 +178,7 @@ def choose_sample(languages: Sequence[str]) -> dict[str, str]:
 
 
 def reload(running: Stack, nginx: Path) -> None:
-    """Takes over edited files of nginx and the gateway. Raises StackError if they would not
-    accept them."""
+    """Takes over edited files of nginx and the gateway. Raises StackError if they are wrong."""
     configuration.check_edited(running, nginx, running.frozen_map)
     running.write_configuration()
     supervision = Supervision(running)

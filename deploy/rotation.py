@@ -1,6 +1,4 @@
-"""Keeps the programs' log files within their limits. Programs append to their own
-files, so a file can be copied and emptied without telling them.
-"""
+"""Keeps log files within their limits. Programs append, so a file can be copied and emptied."""
 
 from __future__ import annotations
 

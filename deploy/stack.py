@@ -1,6 +1,4 @@
-"""A stack's files and ports. It copies the operator's configuration files into the run
-directory, with the ports moved if necessary.
-"""
+"""A stack's files and ports: it copies configuration files into the run directory."""
 
 from __future__ import annotations
 
@@ -52,23 +50,19 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Where clients send their requests."""
         scheme = "https" if self.tls else "http"
         return f"{scheme}://127.0.0.1:{DOOR + self.port_offset}"
 
     @property
     def inference_url(self) -> str:
-        """TorchServe's inference API."""
         return move_ports(variables.INFERENCE_URL.default, self.port_offset)
 
     @property
     def management_url(self) -> str:
-        """TorchServe's management API."""
         return move_ports(variables.MANAGEMENT_URL.default, self.port_offset)
 
     @property
     def metrics_url(self) -> str:
-        """TorchServe's metrics."""
         return f"http://127.0.0.1:{METRICS + self.port_offset}/metrics"
 
     @property
@@ -88,21 +82,17 @@ class Stack:
 
     @property
     def key_file(self) -> Path:
-        """Where TorchServe writes its keys."""
         return self.run / "torchserve" / "key_file.json"
 
     @property
     def store(self) -> Path:
-        """TorchServe's model store."""
         return self.run / "torchserve" / "store"
 
     @property
     def socket(self) -> Path:
-        """Where supervisord listens."""
         return self.run / "supervisor.sock"
 
     def log(self, program: str) -> Path:
-        """The log of one program."""
         return self.run / "logs" / f"{program}.log"
 
     def check_writable(self) -> None:
@@ -111,10 +101,7 @@ class Stack:
             tempfile.TemporaryFile(dir=self._make_folder("logs")).close()
 
     def write(self, frozen_map: str) -> None:
-        """Fills the run directory with configuration files and the map's frozen copy.
-
-        Raises StackError if it cannot be written.
-        """
+        """Fills the run directory with configuration and the map's copy. Raises StackError."""
         with self.writing():
             for folder in (
                 *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
@@ -143,15 +130,13 @@ class Stack:
             ) from error
 
     def write_configuration(self) -> None:
-        """Copies the files that operators edit to where the programs read them.
-
-        Raises StackError if the run directory cannot be written.
-        """
+        """Copies the files that operators edit. Raises StackError."""
         with self.writing():
             self.write_nginx(self.run / "nginx")
-            self._copy(
-                "torchserve_backend/config.properties", "torchserve/config.properties"
-            )
+            name = "config.properties"
+            text = (ROOT / "torchserve_backend" / name).read_text("utf-8")
+            moved = move_ports(text, self.port_offset)
+            statefiles.write(self.run / "torchserve" / name, moved)
             for name in ("log4j2.xml", "metrics.yaml"):
                 shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
 
@@ -170,12 +155,7 @@ class Stack:
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
 
-    def _copy(self, source: str, target: str) -> None:
-        text = (ROOT / source).read_text("utf-8")
-        statefiles.write(self.run / target, move_ports(text, self.port_offset))
-
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
-        """The environment of the programs."""
         python = Path(sys.executable)
         bind = move_ports(variables.GATEWAY_BIND.default, self.port_offset)
         ours: dict[Variable, object] = {
@@ -226,8 +206,7 @@ def is_taken(port: int) -> bool:
 
 
 def read(run: Path) -> Stack | None:
-    """The stack that was last started in this run directory, or None if its state is
-    unreadable."""
+    """The stack last started in this run directory; None if its state is unreadable."""
     match statefiles.read(run / _STATE):
         case {
             "map": str(map_path),

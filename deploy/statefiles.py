@@ -1,6 +1,4 @@
-"""Small files in the run directory that say what runs: written completely or not at
-all, and treated as absent if torn.
-"""
+"""Small files that say what runs, written completely or not at all; a torn one is absent."""
 
 from __future__ import annotations
 
@@ -12,8 +10,7 @@ from typing import Any
 
 
 def write(path: Path, content: str) -> None:
-    """Replaces `path`. After a power cut it has either its old or its new content. Raises
-    OSError."""
+    """Replaces `path`; a power cut leaves the old content or the new. Raises OSError."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with open(descriptor, "w", encoding="utf-8") as part:

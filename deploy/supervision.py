@@ -47,7 +47,6 @@ class Supervision:
             return False
 
     def start(self, environment: dict[str, str]) -> None:
-        """Starts supervisord, which starts the programs."""
         command = [
             sys.executable,
             "-m",
@@ -64,10 +63,7 @@ class Supervision:
             )
 
     def stop(self) -> None:
-        """Stops every program, then supervisord, and waits until all have gone.
-
-        Raises StackError if something is still there after two minutes and a half.
-        """
+        """Stops every program and supervisord, and waits. Raises StackError if some stay."""
         pid = int(self._call("getPID"))
         supervisord = psutil.Process(pid)
         family = [supervisord, *supervisord.children(recursive=True)]
@@ -93,8 +89,7 @@ class Supervision:
             ) from fault
 
     def start_stopped(self) -> list[str]:
-        """Starts every program that is not running, whether supervisord has given it up, will
-        retry it, or it was stopped or has ended. Returns their names."""
+        """Starts every program that is not running; returns their names."""
         stopped = [
             program
             for program, state in self.states().items()
@@ -105,10 +100,7 @@ class Supervision:
         return stopped
 
     def restart(self, program: str) -> None:
-        """Stops a program if it runs, and starts it, without waiting for it to stay.
-
-        Raises StackError if it cannot be started at all.
-        """
+        """Stops a program if it runs, and starts it, without waiting. Raises StackError."""
         with suppress(Fault):
             self._call("stopProcess", program)
         try:
@@ -127,11 +119,8 @@ class Supervision:
 
 
 def end(stack: Stack) -> bool:
-    """Ends everything that runs in a run directory, including what a killed supervisord has
-    left, and removes its state. Returns whether supervisord was running.
-
-    Raises StackError if something cannot be ended.
-    """
+    """Ends everything in a run directory, also what a killed supervisord has left, and
+    removes its state. Returns whether supervisord was running. Raises StackError."""
     supervision = Supervision(stack)
     was_running = supervision.is_running()
     if was_running:

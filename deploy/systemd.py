@@ -1,6 +1,4 @@
-"""The systemd unit of a stack: the template in `deploy/systemd` with this clone's
-paths.
-"""
+"""The systemd unit of a stack: the template in `deploy/systemd` with this clone's paths."""
 
 from __future__ import annotations
 
@@ -15,16 +13,16 @@ _UP = "-m deploy up"
 
 
 def render_unit(stack: Stack, user: str = "") -> str:
-    """A unit that starts and watches `stack`. A system unit names the `user` that runs it; a
-    user unit names none."""
-    options = ["--run-dir", stack.run, "--map", stack.map]
-    if stack.model:
-        options += ["--model", stack.model]
-    if stack.port_offset:
-        options += ["--port-offset", stack.port_offset]
-    if stack.tls:
-        options += ["--tls", stack.tls]
-    up = " ".join([_UP, *(f'"{_escape(option)}"' for option in options)])
+    """A unit that starts and watches `stack`; a system unit runs as `user`."""
+    options = {
+        "--run-dir": stack.run,
+        "--map": stack.map,
+        "--model": stack.model,
+        "--port-offset": stack.port_offset,
+        "--tls": stack.tls,
+    }
+    given = (part for pair in options.items() if pair[1] for part in pair)
+    up = " ".join([_UP, *(f'"{_escape(part)}"' for part in given)])
     paths = {
         "/srv/babelgate/run": stack.run,
         "/srv/babelgate/.venv/bin/python": Path(sys.executable),

@@ -1,6 +1,4 @@
-"""TLS on port 7777: checks a certificate and its key before anything stops, and shows a
-curl command that trusts it.
-"""
+"""TLS on port 7777: checks a certificate and its key, and shows a curl command."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ _LOOPBACK = ("localhost", "127.0.0.1")
 
 
 def read_option(text: str) -> str | None:
-    """`certificate.pem,key.pem` with absolute paths, or None if nothing is wanted. Raises
-    StackError if nginx could not use them.
-    """
+    """`certificate.pem,key.pem` with absolute paths, or None. Raises StackError."""
     if not text:
         return None
     certificate, comma, key = text.partition(",")
@@ -29,16 +25,14 @@ def read_option(text: str) -> str | None:
         )
     files = [Path(name).expanduser().absolute() for name in (certificate, key)]
     for file in files:
-        _check_readable(file)
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise StackError(
+                f"TLS: {file} cannot be read: {error.strerror}."
+            ) from error
     _check_pair(*files)
     return ",".join(map(str, files))
-
-
-def _check_readable(file: Path) -> None:
-    try:
-        file.read_bytes()
-    except OSError as error:
-        raise StackError(f"TLS: {file} cannot be read: {error.strerror}.") from error
 
 
 def _check_pair(certificate: Path, key: Path) -> None:
@@ -57,8 +51,7 @@ def _check_pair(certificate: Path, key: Path) -> None:
 
 
 def post(stack: Stack, body: bytes) -> urllib3.BaseHTTPResponse:
-    """The stack's answer. With TLS its certificate must be the given one, with any name: the
-    address is this machine's."""
+    """The stack's answer. Its certificate must be the given one, whatever names it has."""
     context = _make_context(stack) if stack.tls else None
     with urllib3.PoolManager(ssl_context=context, assert_hostname=False) as pool:
         return pool.request(

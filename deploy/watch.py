@@ -1,6 +1,4 @@
-"""Runs beside the stack: heals TorchServe's models, keeps the logs within their limits
-and serves the metrics of `deploy.exporter`.
-"""
+"""Runs beside the stack: heals models, bounds the logs, serves metrics."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""`python -m benchmarks compare`: Babelgate and other systems in turns, on the same
-machine, model and sentences.
-"""
+"""`python -m benchmarks compare`: Babelgate and other systems, in turns on the same work."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,17 +10,19 @@ from typing import Annotated
 import typer
 
 from benchmarks.compare.contenders import Contender, Turn, Workload, choose, prepare
-from benchmarks.figures import Spread, find_ratio, show, spread
+from benchmarks.figures import Spread, find_median, find_ratio, show, spread
 from benchmarks.instruments import bare
-from benchmarks.instruments.load import Load
-from benchmarks.instruments.processes import sum_cpu, sum_memory
+from benchmarks.instruments.load import Load, sum_cpu, sum_memory
 from benchmarks.instruments.sentences import draw
 from benchmarks.measure.stack import SENTENCES
 from benchmarks.options import (
     DEFAULT_RUN,
     Bar,
     Clients,
+    Folder,
+    Languages,
     Model,
+    Out,
     Setting,
     Target,
     explain_errors,
@@ -42,19 +41,24 @@ _HEADERS = (
 )
 
 
+#: What is compared, in the order of the columns.
+_FIGURES: Mapping[str, Callable[[Load], float | None]] = {
+    "requests_per_s": lambda load: load.requests_per_s,
+    "p50_ms": lambda load: load.latencies.p50_ms,
+    "p95_ms": lambda load: load.latencies.p95_ms,
+    "p99_ms": lambda load: load.latencies.p99_ms,
+    "cpu_ms": sum_cpu,
+    "memory_mb": sum_memory,
+}
+
+
 @dataclass(frozen=True)
 class Ratio:
     """Ours divided by theirs, round by round; None if one of them has no figure."""
 
     against: str
     clients: int
-    requests_per_s: Spread | None
-    p50_ms: Spread | None
-    p95_ms: Spread | None
-    p99_ms: Spread | None
-    cpu_ms: Spread | None
-    memory_mb: Spread | None
-    cold_start_s: Spread | None
+    figures: Mapping[str, Spread | None]
 
 
 @dataclass(frozen=True)
@@ -93,15 +97,11 @@ def command(
             "empty: the phrasebook's own. Against packing 3-200."
         ),
     ] = "",
-    languages: Annotated[
-        str, typer.Option(help="Serve these languages only, and no other of the map.")
-    ] = "",
+    languages: Languages = "",
     model: Model = "models/phrasebook",
     setting: Setting = None,
-    folder: Annotated[
-        Path, typer.Option(help="For the stacks' run directories.")
-    ] = DEFAULT_RUN / "compare",
-    out: Annotated[Path | None, typer.Option(help="Where the figures go.")] = None,
+    folder: Folder = DEFAULT_RUN / "compare",
+    out: Out | None = None,
 ) -> None:
     """Start ours and others in turns, A B C A B C …, and report how they compare.
 
@@ -147,8 +147,7 @@ def command(
 def alternate(
     contenders: Sequence[Contender], workload: Workload, rounds: int, bar: Bar
 ) -> list[Turns]:
-    """One contender after the other, in rounds. What slows the machine for a while slows
-    all."""
+    """Turns in rounds: what slows the machine for a while slows all contenders."""
     done: list[list[Turn]] = [[] for _ in contenders]
     for _ in range(rounds):
         for contender, turns in zip(contenders, done, strict=True):
@@ -168,26 +167,22 @@ def compare(ours: Turns, theirs: Turns) -> list[Ratio]:
     cold_start_s = find_ratio(ours.cold_starts_s, theirs.cold_starts_s)
     return [
         Ratio(
-            against=theirs.name,
-            clients=int(our[0].level),
-            requests_per_s=find_ratio(
-                [load.requests_per_s for load in our],
-                [load.requests_per_s for load in their],
-            ),
-            p50_ms=find_ratio(_read_times(our, "p50_ms"), _read_times(their, "p50_ms")),
-            p95_ms=find_ratio(_read_times(our, "p95_ms"), _read_times(their, "p95_ms")),
-            p99_ms=find_ratio(_read_times(our, "p99_ms"), _read_times(their, "p99_ms")),
-            cpu_ms=find_ratio([*map(sum_cpu, our)], [*map(sum_cpu, their)]),
-            memory_mb=find_ratio([*map(sum_memory, our)], [*map(sum_memory, their)]),
-            cold_start_s=cold_start_s,
+            theirs.name,
+            int(our[0].level),
+            {
+                **{
+                    name: find_ratio([*map(read, our)], [*map(read, their)])
+                    for name, read in _FIGURES.items()
+                },
+                "cold_start_s": cold_start_s,
+            },
         )
         for our, their in zip(_by_clients(ours), _by_clients(theirs), strict=True)
     ]
 
 
 def tabulate(ours: Turns, others: Sequence[Turns]) -> Table:
-    """A row of ours per number of clients, then a row for each other one and how ours
-    compares."""
+    """Our row for each number of clients, then each other one's, and the ratio."""
     ratios = [compare(ours, theirs) for theirs in others]
     rows = []
     for index in range(len(_by_clients(ours))):
@@ -203,40 +198,16 @@ def _by_clients(turns: Turns) -> list[tuple[Load, ...]]:
     return list(zip(*turns.rounds, strict=True))
 
 
-def _read_times(loads: Iterable[Load], name: str) -> list[float | None]:
-    return [getattr(load.latencies, name) for load in loads]
-
-
 def _write_row(turns: Turns, index: int) -> tuple[str, ...]:
     """Medians of the rounds."""
     loads = _by_clients(turns)[index]
-    return (
-        *(f"{loads[0].level:g}", turns.name),
-        str(spread(load.requests_per_s for load in loads)),
-        *(
-            show(_find_median(_read_times(loads, time)))
-            for time in ("p50_ms", "p95_ms", "p99_ms")
-        ),
-        str(sum(load.errors for load in loads)),
-        show(_find_median(map(sum_cpu, loads))),
-        show(_find_median(map(sum_memory, loads))),
-        show(_find_median(turns.cold_starts_s)),
-    )
+    rate = spread(load.requests_per_s for load in loads)
+    values = [*([*map(read, loads)] for read in _FIGURES.values()), turns.cold_starts_s]
+    _, p50, p95, p99, *costs = (show(find_median(figures)) for figures in values)
+    errors = str(sum(load.errors for load in loads))
+    return (f"{loads[0].level:g}", turns.name, str(rate), p50, p95, p99, errors, *costs)
 
 
 def _write_ratio(ratio: Ratio) -> tuple[str, ...]:
-    times = (ratio.p50_ms, ratio.p95_ms, ratio.p99_ms)
-    costs = (ratio.cpu_ms, ratio.memory_mb, ratio.cold_start_s)
-    return (
-        *(str(ratio.clients), "ratio", _show(ratio.requests_per_s)),
-        *(*map(_show, times), "–", *map(_show, costs)),
-    )
-
-
-def _show(figure: Spread | None) -> str:
-    return str(figure) if figure else "–"
-
-
-def _find_median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    rate, p50, p95, p99, *costs = (str(f or "–") for f in ratio.figures.values())
+    return (str(ratio.clients), "ratio", rate, p50, p95, p99, "–", *costs)

@@ -5,25 +5,24 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.compare.baseline import launch
-from benchmarks.compare.peers.launch import PEERS, make_start
+from benchmarks.compare.peers.launch import PEERS
 from benchmarks.figures import Latencies
 from benchmarks.instruments import bare, running
 from benchmarks.instruments.bare import Configuration
-from benchmarks.instruments.load import Client, Load, Request, Target, measure_closed
-from benchmarks.instruments.processes import measure_cost
+from benchmarks.instruments.generator import ask_once
+from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Start
 from benchmarks.instruments.sentences import write_request
 from benchmarks.options import Bar
 from deploy.stack import StackError
 from handlers.engine.translation.m2m100 import Sentence
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.devices import count_gpus
+from torchserve_backend import checkpoint
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,6 @@ class Turn:
     cold_start_s: float | None = None
 
 
-def _need_nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Contender:
     """One side of a comparison."""
@@ -65,7 +60,7 @@ class Contender:
     name: str
     take_turn: Callable[[Workload, Bar], Turn]
     #: Installs what it needs, before the first turn.
-    prepare: Callable[[], object] = _need_nothing
+    prepare: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -77,8 +72,7 @@ class Comparison:
 
 
 def choose(names: Sequence[str]) -> tuple[Contender, ...]:
-    """Ours, then the others that are named. Raises ValueError for an unknown name, and for
-    names with different counterparts."""
+    """Ours, then the named others. Raises ValueError for unknown and unlike ones."""
     unknown = [name for name in names if name not in COMPARISONS]
     if unknown or not names:
         raise ValueError(
@@ -96,14 +90,13 @@ def choose(names: Sequence[str]) -> tuple[Contender, ...]:
 
 
 def prepare(contenders: Sequence[Contender], workload: Workload, bar: Bar) -> None:
-    """Installs packages and converts the model before the first turn, so that no start is
-    slower for being the first. Raises StackError, and ModelError."""
+    """Installs packages and converts the model, so that no first start is slower."""
     for contender in contenders:
         bar.say(f"preparing {contender.name}")
         contender.prepare()
     bar.say("preparing the model")
     map_path = _write_map(workload, "prepared", {})
-    for model in _read_models(map_path, workload.model):
+    for model in running.read_map(map_path, workload.model).models:
         checkpoint.prepare(model, checkpoint.default_cache())
 
 
@@ -111,7 +104,7 @@ def _make_stack(
     name: str,
     start: Start,
     *,
-    prepare: Callable[[], object] = _need_nothing,
+    prepare: Callable[[], object] = lambda: None,
     **settings: Any,
 ) -> Contender:
     """Starts a stack with these settings of the map."""
@@ -125,9 +118,11 @@ def _make_stack(
                 write_request(sentence, stack.paths.get(sentence.target, "/"))
                 for sentence in workload.sentences
             ]
-            _check_answer(name, stack, requests[0])
+            asked = stack.aim(requests)
+            status = ask_once(asked).status
+            if status != "200":
+                raise StackError(f"{name} has come up, but answers {status}.")
             cold_start_s = time.perf_counter() - began
-            asked = Target(stack.url, requests, headers=stack.headers)
             bar.say(f"warming {name} up")
             measure_closed(
                 asked, clients=max(workload.clients), seconds=workload.warm_s
@@ -135,7 +130,9 @@ def _make_stack(
             loads = []
             for clients in workload.clients:
                 bar.say(f"{name}, {clients} clients")
-                loads.append(_measure(stack, asked, clients, workload.seconds))
+                loads.append(
+                    measure_closed(asked, clients=clients, seconds=workload.seconds)
+                )
                 bar.tick()
             bar.say(f"stopping {name}")
         return Turn(loads, cold_start_s)
@@ -143,28 +140,11 @@ def _make_stack(
     return Contender(name, take_turn, prepare)
 
 
-def _check_answer(name: str, stack: running.Running, request: Request) -> None:
-    """Raises StackError if the new stack does not translate."""
-    client = Client(stack.url, stack.headers)
-    status = client.ask(request)
-    client.close()
-    if status != "200":
-        raise StackError(f"{name} has come up, but answers {status}.")
-
-
-def _measure(
-    stack: running.Running, asked: Target, clients: int, seconds: float
-) -> Load:
-    return measure_cost(
-        stack.leaders, lambda: measure_closed(asked, clients=clients, seconds=seconds)
-    )
-
-
 def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> Turn:
     """Runs the map's engine in this process, with batches of the same size, on `threads`
     threads or all cores. It has no clients, so its figure stands for every number of them."""
     map_path = _write_map(workload, "engine", {})
-    model = _read_models(map_path, workload.model)[0]
+    model = running.read_map(map_path, workload.model).models[0]
     bar.say("loading the engine")
     configuration = Configuration(
         workload.model,
@@ -172,8 +152,8 @@ def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> 
         model.compute_type,
         "cuda" if model.is_on_gpu else "cpu",
     )
-    directory = bare.prepare(configuration, checkpoint.default_cache())
-    engine = bare.load(configuration, directory)
+    directory = configuration.prepare(checkpoint.default_cache())
+    engine = configuration.load(directory).engine
     batches = divide(workload.sentences, model.settings.batch_size)
     bar.say("the engine alone")
     bare.translate(engine, batches[:1], threads)
@@ -184,12 +164,19 @@ def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> 
         if time.perf_counter() - began >= workload.seconds:
             break
     elapsed_s = time.perf_counter() - began
-    loads = [
-        _describe_engine(count, elapsed_s, clients) for clients in workload.clients
-    ]
-    for _ in loads:
+    load = Load(
+        loop="engine",
+        level=0,
+        seconds=elapsed_s,
+        answers=count,
+        requests_per_s=count / elapsed_s,
+        errors=0,
+        latencies=Latencies(None, None, None),
+        statuses={},
+    )
+    for _ in workload.clients:
         bar.tick()
-    return Turn(loads)
+    return Turn([replace(load, level=clients) for clients in workload.clients])
 
 
 def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...]]:
@@ -198,23 +185,6 @@ def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...
         tuple(sentences[start : start + size])
         for start in range(0, len(sentences), size)
     ]
-
-
-def _describe_engine(sentences: int, seconds: float, clients: int) -> Load:
-    return Load(
-        loop="engine",
-        level=clients,
-        seconds=seconds,
-        answers=sentences,
-        requests_per_s=sentences / seconds,
-        errors=0,
-        latencies=Latencies(None, None, None),
-        statuses={},
-    )
-
-
-def _read_models(map_path: Path, model: Path) -> tuple[catalog.Model, ...]:
-    return catalog.load(map_path, gpus=count_gpus(), model=str(model)).models
 
 
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
@@ -232,9 +202,7 @@ COMPARISONS: Mapping[str, Comparison] = {
     "baseline": Comparison(_make_stack("baseline", launch.start), OURS),
     "window": Comparison(_make_stack("window", running.start, max_batch_delay=5), OURS),
     **{
-        name: Comparison(
-            _make_stack(name, make_start(peer), prepare=peer.prepare), OURS
-        )
+        name: Comparison(_make_stack(name, peer.start, prepare=peer.prepare), OURS)
         for name, peer in PEERS.items()
     },
     "packing": Comparison(

@@ -1,6 +1,4 @@
-"""Measures an engine alone, without HTTP, queues or TorchServe. It tokenises, packs,
-translates and decodes as a worker does, but judges no answer.
-"""
+"""Measures an engine alone. It works as in a worker, but judges no answer."""
 
 from __future__ import annotations
 
@@ -34,16 +32,39 @@ class Configuration:
 
     @property
     def label(self) -> tuple[str, ...]:
-        """Engine and precision."""
         return self.engine, self.compute_type
 
     def prepare(self, cache: Path) -> Path:
-        """The directory that `load` takes. Raises Unsupported."""
-        return prepare(self, cache)
+        """The directory to load, converted into `cache` if necessary. Raises Unsupported."""
+        if self.engine not in ENGINES:
+            raise Unsupported(f"there is no engine {self.engine!r}")
+        if self.engine == "echo":
+            return self.model
+        if self.engine == "transformers":
+            if self.compute_type not in _TRANSFORMERS_TYPES:
+                raise Unsupported(f"Transformers has no {self.compute_type}")
+            return self.model
+        import ctranslate2
+
+        from handlers.engine.translation.conversion import convert
+
+        known = ctranslate2.get_supported_compute_types(self.device)
+        if self.compute_type not in known:
+            raise Unsupported(
+                f"CTranslate2 has no {self.compute_type} on this {self.device}"
+            )
+        return convert(self.model, cache / "ctranslate2", self.compute_type)
 
     def load(self, directory: Path) -> EngineRunner:
-        """The engine on all its translators."""
-        return EngineRunner(load(self, directory))
+        """The engine on all its translators, with what `prepare` gave."""
+        return EngineRunner(
+            load_engine(
+                self.engine,
+                directory,
+                device=self.device,
+                compute_type=self.compute_type,
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -60,8 +81,7 @@ class EngineRunner:
 
 
 def find_model(name: str) -> Path:
-    """The directory of a model: a path, a hub name, or `418M` for random weights. Raises
-    ModelError for anything else."""
+    """The directory of a path, a hub name, or `418M`: random weights. Raises ModelError."""
     cache = checkpoint.default_cache()
     if name == RANDOM:
         from benchmarks.instruments import random_model
@@ -70,47 +90,12 @@ def find_model(name: str) -> Path:
     return checkpoint.fetch(name, cache)
 
 
-def prepare(configuration: Configuration, cache: Path) -> Path:
-    """The directory that the engine loads, converted into `cache` where it has to be.
-
-    Raises Unsupported if the engine cannot run it so.
-    """
-    engine, compute_type = configuration.engine, configuration.compute_type
-    if engine not in ENGINES:
-        raise Unsupported(f"there is no engine {engine!r}")
-    if engine == "echo":
-        return configuration.model
-    if engine == "transformers":
-        if compute_type not in _TRANSFORMERS_TYPES:
-            raise Unsupported(f"Transformers has no {compute_type}")
-        return configuration.model
-    import ctranslate2
-
-    from handlers.engine.translation.conversion import convert
-
-    device = configuration.device
-    if compute_type not in ctranslate2.get_supported_compute_types(device):
-        raise Unsupported(f"CTranslate2 has no {compute_type} on this {device}")
-    return convert(configuration.model, cache / "ctranslate2", compute_type)
-
-
-def load(configuration: Configuration, directory: Path) -> Engine:
-    """The engine, with what `prepare` gave."""
-    return load_engine(
-        configuration.engine,
-        directory,
-        device=configuration.device,
-        compute_type=configuration.compute_type,
-    )
-
-
 def translate(
     engine: Engine,
     batches: Sequence[Sequence[Sentence]],
     threads: int | None = None,
 ) -> float:
-    """Translates one batch after the other, each in packs of like length on these threads
-    or all translators. Returns seconds."""
+    """Seconds for these batches, one after the other, on these threads or all translators."""
     threads = threads or engine.translators
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:

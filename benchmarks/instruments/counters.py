@@ -29,10 +29,7 @@ class WorkerFigures:
 
 
 def read_counters(url: str) -> Counter[str]:
-    """The handlers' counters, added up over the models; all 0 before the first batch.
-
-    Raises requests.RequestException where the page does not answer.
-    """
+    """The handlers' counters, added up over the models. Raises RequestException."""
     page = requests.get(url, timeout=_TIMEOUT_S)
     page.raise_for_status()
     counters: Counter[str] = Counter()

@@ -1,25 +1,25 @@
-"""Sends thousands of requests per second from one thread. The open loop never waits for
-an answer; it opens another connection instead.
-"""
+"""Sends thousands of requests per second from one thread, in an open or a closed loop."""
 
 from __future__ import annotations
 
 import errno
 import gc
 import heapq
+import math
+import random
 import re
 import resource
 import select
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from benchmarks.instruments.load import Target
+from benchmarks.instruments.processes import Leaders
 
 #: How much longer than its limit a client waits.
 GRACE_S = 1.0
@@ -36,6 +36,27 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LAST_CHUNK = b"0\r\n\r\n"
 
 
+@dataclass(frozen=True)
+class Request:
+    """What one request sends, and where to."""
+
+    body: bytes
+    path: str = "/"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The server that is asked, and for what; `tick` is called about ten times a second."""
+
+    url: str
+    requests: Sequence[Request]
+    tick: Callable[[], None] = lambda: None
+    #: Headers for every request.
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: The server's programs, where their cost is measured.
+    leaders: Leaders = field(default_factory=dict)
+
+
 class Reply(NamedTuple):
     """What one request got. Times are in seconds."""
 
@@ -50,17 +71,23 @@ class Reply(NamedTuple):
     #: How much later than planned it was sent.
     lag_s: float
 
+    @property
+    def is_good(self) -> bool:
+        return self.status == "200"
+
 
 @dataclass(frozen=True)
 class Manner:
     """How to ask the requests of a load."""
 
     #: What the request allows itself, as `X-Timeout-Ms`; none where it is None.
-    limit_ms: int | None
+    limit_ms: int | None = None
     #: How many addresses of this machine the clients have.
     addresses: int = 1
     #: How long a client waits for an answer.
     patience_s: float = 600.0
+    #: The most requests under way; further ones wait.
+    connections: float = math.inf
 
 
 def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
@@ -75,45 +102,43 @@ Next = Callable[[Reply], float | None]
 def ask_at(target: Target, arrivals: Iterable[float], manner: Manner) -> list[Reply]:
     """An open loop: one request at each of the `arrivals`, seconds from now."""
     replies: list[Reply] = []
-
-    def keep(reply: Reply) -> None:
-        replies.append(reply)
-
-    Generator(target, manner).run(arrivals, keep)
+    Generator(target, manner).run(arrivals, replies.append)
     return replies
 
 
+def ask_once(target: Target) -> Reply:
+    """The reply to the target's first request alone."""
+    (reply,) = ask_at(replace(target, requests=target.requests[:1]), [0.0], Manner())
+    return reply
+
+
 def ask_again(
-    target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float
+    target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float = 0
 ) -> list[Reply]:
-    """A closed loop: each client asks again when it has its answer, after a pause if that
-    was not 200."""
+    """A closed loop: each client asks again after its answer, with a pause if not 200."""
     replies: list[Reply] = []
 
     def keep(reply: Reply) -> float | None:
         replies.append(reply)
-        again_s = reply.ended_s + (0.0 if reply.status == "200" else pause_s)
+        again_s = reply.ended_s + (0.0 if reply.is_good else pause_s)
         return again_s if again_s < seconds else None
 
     Generator(target, manner).run([0.0] * clients, keep)
     return replies
 
 
+@dataclass(slots=True, eq=False)
 class _Connection:
     """A socket, and the request that waits on it."""
 
-    __slots__ = (
-        *("is_blocked", "number", "planned_s", "received", "sent_s", "socket"),
-        "unsent",
-    )
-
-    def __init__(self, opened: socket.socket) -> None:
-        self.socket = opened
-        self.number = 0
-        self.planned_s = self.sent_s = 0.0
-        self.unsent = self.received = b""
-        #: Whether the socket takes no more for now.
-        self.is_blocked = False
+    socket: socket.socket
+    number: int = 0
+    planned_s: float = 0.0
+    sent_s: float = 0.0
+    unsent: bytes = b""
+    received: bytes = b""
+    #: Whether the socket takes no more for now.
+    is_blocked: bool = False
 
 
 class Generator:
@@ -134,8 +159,8 @@ class Generator:
         self._number = 0
 
     def run(self, arrivals: Iterable[float], keep: Callable[[Reply], object]) -> None:
-        """Sends a request at each of the arrivals, in seconds from now, and at each time that
-        `keep` returns for a reply. Returns when the last reply has been kept."""
+        """Sends a request at each of the arrivals, in seconds from now, and whenever
+        `keep` says so. Returns when the last reply has been kept."""
         allow_many_files()
         self._keep = keep
         self._due = sorted(arrivals)
@@ -170,14 +195,16 @@ class Generator:
 
     def _find_pause(self) -> float:
         """Seconds until there is something to do."""
-        until = self._now() + _TICK_S
-        if self._due:
-            until = min(until, self._due[0])
-        return max(0.0, until - self._now())
+        return max(0.0, min(_TICK_S, self._find_due() - self._now()))
+
+    def _find_due(self) -> float:
+        """When the next request may be sent."""
+        is_full = len(self._waiting) >= self._manner.connections
+        return math.inf if is_full or not self._due else self._due[0]
 
     def _send_due(self) -> None:
         for _ in range(_BURST):
-            if not self._due or self._due[0] > self._now():
+            if self._find_due() > self._now():
                 return
             self._ask(heapq.heappop(self._due))
 
@@ -236,8 +263,7 @@ class Generator:
             self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
 
     def _read(self, connection: _Connection, fault: str = RESET) -> None:
-        """Reads an answer, which may come before the whole request has been sent. Without
-        an answer, the request ends with the fault."""
+        """Reads an answer, perhaps before all has been sent, or ends with the fault."""
         try:
             received = connection.socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -279,10 +305,7 @@ class Generator:
             self._finish(oldest, TIMEOUT)
 
     def _close_unused(self, now: float) -> None:
-        unused = 0
-        while unused < len(self._idle) and self._idle[unused].sent_s < now - _IDLE_S:
-            unused += 1
-        for connection in self._idle[:unused]:
+        for connection in [c for c in self._idle if c.sent_s < now - _IDLE_S]:
             self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
@@ -290,6 +313,17 @@ class Generator:
             self._idle.remove(connection)
         if self._open.pop(connection.socket.fileno(), None):
             connection.socket.close()
+
+
+def draw_arrivals(rate: float, seconds: float, seed: int) -> list[float]:
+    """Times in seconds of a Poisson process, none after `seconds`; alike for a seed."""
+    rng = random.Random(seed)
+    times: list[float] = []
+    time = rng.expovariate(rate)
+    while time < seconds:
+        times.append(time)
+        time += rng.expovariate(rate)
+    return times
 
 
 def write_messages(target: Target, limit_ms: int | None) -> list[bytes]:

@@ -1,6 +1,4 @@
-"""Runs one subject over the same items at each batch size, in its own process, so that
-its memory can be measured.
-"""
+"""Runs one subject at each batch size, in its own process so that its memory is measured."""
 
 from __future__ import annotations
 
@@ -190,8 +188,7 @@ def summarize(
 
 
 def _repeat(runner: Runner, plan: Plan, batch: int) -> list[Pass]:
-    """The passes that count, at least one. A pass that takes longer than the limit has
-    warmed itself up."""
+    """The passes that count, at least one. A pass that outlasts the limit warms itself up."""
     batches = plan.divide(batch)
     give_up_at = time.monotonic() + plan.limit_s
     warm_up = runner.run(batches[:1])

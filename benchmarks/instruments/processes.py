@@ -1,18 +1,15 @@
-"""The CPU time and memory of a stack's processes, by program; model workers are counted
-apart from their parent, TorchServe's Java.
-"""
+"""CPU time and memory of a stack's programs; model workers are not counted with Java."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import psutil
 
-from benchmarks.instruments.load import Load
 from deploy.stack import Stack
 from deploy.supervision import PROGRAMS
 
@@ -35,22 +32,14 @@ class Holding:
     threads: int
 
 
-_TORCHSERVE, _WORKERS, _CLIENT = "torchserve", "workers", "client"
+_TORCHSERVE, _WORKERS = "torchserve", "workers"
+#: This process, which makes the load.
+CLIENT = "client"
 
 
 def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
     """The main processes of a stack that `python -m deploy` has started."""
     return {program: stack.find_leader(program) for program in PROGRAMS}
-
-
-def measure_cost(leaders: Leaders, measure: Callable[[], Load]) -> Load:
-    """A load, and what it cost each program; CPU includes the client that made it."""
-    load, spent = measure_cpu(leaders, measure)
-    return replace(
-        load,
-        cpu_ms=divide(spent, load.answers),
-        memory_mb=measure_memory(leaders),
-    )
 
 
 def measure_cpu(
@@ -64,8 +53,7 @@ def measure_cpu(
 
 @contextmanager
 def deal_cores(leaders: Leaders) -> Iterator[None]:
-    """Gives the programs half of the cores, and this process the other half. Raises
-    ValueError if there is only one core."""
+    """Gives the programs half of the cores, this process the other. Raises ValueError."""
     cores = sorted(os.sched_getaffinity(0))
     half = len(cores) // 2
     if not half:
@@ -87,10 +75,9 @@ def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
 
 
 def measure_memory(leaders: Leaders) -> dict[str, float]:
-    """Megabytes of each program: proportional set size, in which memory shared by several
-    processes is counted once."""
+    """Megabytes of each program; memory shared by several processes counts once."""
     return {
-        program: sum(map(_read_pss, family)) / 1e6
+        program: _measure_holding(family).pss_mb
         for program, family in _find_families(leaders).items()
     }
 
@@ -109,25 +96,14 @@ def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
     for process in family:
         with suppress(psutil.Error):
             memory = process.memory_full_info()
+            pss, rss = pss + memory.pss, rss + memory.rss
             files += process.num_fds()
             threads += process.num_threads()
-            pss, rss = pss + memory.pss, rss + memory.rss
     return Holding(pss / 1e6, rss / 1e6, files, threads)
 
 
-def sum_cpu(load: Load) -> float | None:
-    """Milliseconds per answer of all programs but the client; None if none was counted."""
-    return sum(ms for name, ms in load.cpu_ms.items() if name != _CLIENT) or None
-
-
-def sum_memory(load: Load) -> float | None:
-    """Megabytes of all programs; None if none was counted."""
-    return sum(load.memory_mb.values()) or None
-
-
 def subtract(after: Clock, before: Clock) -> dict[str, float]:
-    """CPU seconds by program between two clocks. A new process began at 0; what an ended
-    one used is unknown."""
+    """CPU seconds by program. A new process began at 0; what an ended one used is unknown."""
     return {
         program: sum(
             seconds - before.get(program, {}).get(pid, 0.0)
@@ -149,13 +125,9 @@ def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
         program: [leader, *leader.children(recursive=True)]
         for program, leader in leaders.items()
     }
-    if _TORCHSERVE in families:
-        families[_WORKERS] = _find_workers(families[_TORCHSERVE])
-        families[_TORCHSERVE] = [
-            process
-            for process in families[_TORCHSERVE]
-            if process not in families[_WORKERS]
-        ]
+    if family := families.get(_TORCHSERVE):
+        workers = families[_WORKERS] = _find_workers(family)
+        families[_TORCHSERVE] = [one for one in family if one not in workers]
     return families
 
 
@@ -169,7 +141,7 @@ def _find_workers(family: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 
 def _read_clock(leaders: Leaders) -> Clock:
-    families = _find_families(leaders) | {_CLIENT: [psutil.Process()]}
+    families = _find_families(leaders) | {CLIENT: [psutil.Process()]}
     return {
         program: {process.pid: _read_cpu(process) for process in family}
         for program, family in families.items()
@@ -181,9 +153,3 @@ def _read_cpu(process: psutil.Process) -> float:
         times = process.cpu_times()
         return float(times.user + times.system)
     return 0.0
-
-
-def _read_pss(process: psutil.Process) -> int:
-    with suppress(psutil.NoSuchProcess):
-        return int(process.memory_full_info().pss)
-    return 0

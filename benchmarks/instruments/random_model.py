@@ -1,12 +1,9 @@
-"""Builds models of real sizes with random weights. They answer nonsense, but load,
-batch and answer like real ones.
-"""
+"""Builds models of real sizes with random weights: they answer nonsense at the real cost."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from pathlib import Path
 
 import torch
@@ -19,6 +16,7 @@ from transformers import (
     ViTImageProcessorPil,
 )
 
+from benchmarks.instruments.keeping import keep
 from contract.languages import LANGUAGES
 from handlers.engine.directories import SETTINGS_FILE
 from models.phrasebook_recipe import phrasebook
@@ -39,43 +37,33 @@ _GENERATION = {
 
 def find(cache: Path) -> Path:
     """The model of M2M100-418M's size in `cache`, built if it is missing. Its answers end
-    after 32 tokens, it takes texts of as many, and no guard judges them. It appears
-    complete or not at all."""
-    directory = cache / f"m2m100_418M-random-{_ANSWER_TOKENS}"
-    if directory.exists():
-        return directory
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
-        part = build(Path(folder) / "model")
+    after 32 tokens, it takes texts of as many, and no guard judges them."""
+
+    def make(part: Path) -> None:
+        build(part)
         settings = {"max_tokens": _ANSWER_TOKENS, "guard": False}
         (part / SETTINGS_FILE).write_text(json.dumps(settings) + "\n")
         generation = {**_GENERATION, "max_length": _ANSWER_TOKENS}
         (part / "generation_config.json").write_text(json.dumps(generation) + "\n")
-        part.replace(directory)
-    return directory
+
+    return keep(cache / f"m2m100_418M-random-{_ANSWER_TOKENS}", make)
 
 
 def find_classifier(cache: Path, side: int) -> Path:
-    """An image classifier of ViT-B/16's size in `cache`, for images of `side` pixels, built
-    if it is missing. It appears complete or not at all."""
-    directory = cache / f"vit-b16-{side}-random"
-    if directory.exists():
-        return directory
-    cache.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(0)
-    model = ViTForImageClassification(ViTConfig(image_size=side, num_labels=1000))
-    processor = ViTImageProcessorPil(size={"height": side, "width": side})
-    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
-        part = Path(folder) / "model"
-        for piece in (model, processor):
-            piece.save_pretrained(part)
-        part.replace(directory)
-    return directory
+    """An image classifier of ViT-B/16's size, for images of `side` pixels, built once."""
+
+    def make(part: Path) -> None:
+        torch.manual_seed(0)
+        config = ViTConfig(image_size=side, num_labels=1000)
+        ViTForImageClassification(config).save_pretrained(part)
+        size = {"height": side, "width": side}
+        ViTImageProcessorPil(size=size).save_pretrained(part)
+
+    return keep(cache / f"vit-b16-{side}-random", make)
 
 
 def build(directory: Path, config: M2M100Config | None = None) -> Path:
-    """Writes a model into `directory` and returns it. Without `config` it is exactly as
-    large as facebook/m2m100_418M: 1 GB on disk, 2.5 GB of memory while it is made."""
+    """Writes a model of these sizes, or of facebook/m2m100_418M's: 1 GB, 2.5 GB of memory."""
     config = config or M2M100Config()
     config.architectures = ["M2M100ForConditionalGeneration"]
     config.dtype = torch.float16

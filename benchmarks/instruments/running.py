@@ -1,6 +1,4 @@
-"""The stack that is running, and stacks started for one measurement on their own ports
-and in their own directories.
-"""
+"""The stack that is running, and stacks started for one measurement."""
 
 from __future__ import annotations
 
@@ -8,17 +6,17 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import requests
 
+from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.processes import Leaders, find_leaders
+from benchmarks.instruments.programs import run_program, wait_until
 from contract.tasks import TRANSLATION
 from deploy import stack as stacks
 from deploy.stack import GATEWAY, ROOT, Stack, StackError
@@ -46,12 +44,15 @@ class Running:
     #: Of TorchServe and its workers, where there is one.
     metrics_url: str = ""
 
+    def aim(
+        self, requests: Sequence[Request], tick: Callable[[], None] = lambda: None
+    ) -> Target:
+        """What is asked of it, at the cost of its processes."""
+        return Target(self.url, requests, tick, self.headers, self.leaders)
+
 
 def find_running(run: Path) -> Running:
-    """The stack that `make up` has started in this directory.
-
-    Raises StackError if there is none.
-    """
+    """The stack that `make up` has started here. Raises StackError if there is none."""
     stack = stacks.read(run.resolve())
     if stack is None or not Supervision(stack).is_running():
         raise StackError("The stack is not running; `make up` starts it.")
@@ -64,11 +65,8 @@ Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
 
 @contextmanager
 def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
-    """Starts a stack with `python -m deploy`, and always stops it. `model` replaces the
-    map's model for translation.
-
-    Raises StackError with its message if it does not start.
-    """
+    """Runs a stack with `python -m deploy` while the block lasts. `model` replaces the
+    map's model for translation. Raises StackError with its message if it does not start."""
     options = ["--map", str(map_path), "--port-offset", str(find_port_offset())]
     if model:
         options += ["--model", str(model)]
@@ -83,35 +81,30 @@ def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Runn
 
 
 def reload(run: Path) -> None:
-    """Runs `make reload` for the stack in this directory. Raises StackError with its
-    message."""
+    """Runs `make reload` for the stack here. Raises StackError with its message."""
     _deploy("reload", run, timeout_s=_STOP_S)
 
 
 @contextmanager
 def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
     """The same stack, asked at TorchServe's own door. Raises StackError."""
-    routes = catalog.load(map_path, gpus=count_gpus()).routes
+    routes = read_map(map_path).routes
     with start(run, map_path, model) as running:
         stack = stacks.read(run)
         assert stack is not None
-        yield Running(
-            stack.inference_url,
-            running.leaders,
-            {"Authorization": f"Bearer {read_key(stack.key_file, 'inference')}"},
-            {
-                language: prediction_path(model.name)
-                for (_, language), model in routes.items()
-            },
+        key = read_key(stack.key_file, "inference")
+        yield replace(
+            running,
+            url=stack.inference_url,
+            headers={"Authorization": f"Bearer {key}"},
+            paths={lang: prediction_path(m.name) for (_, lang), m in routes.items()},
+            metrics_url="",
         )
 
 
 @contextmanager
 def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
-    """A gateway with the map's models in its own process, without nginx and TorchServe.
-
-    Raises StackError if it does not get ready.
-    """
+    """A gateway with the map's models in its own process. Raises StackError."""
     settings = {"GATEWAY_BACKEND": "embedded", "BABELGATE_MAP": str(map_path)}
     with _start_gunicorn(run, settings) as running:
         yield running
@@ -119,8 +112,7 @@ def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
 
 @contextmanager
 def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
-    """One process of the gateway alone. A server that answers every row at once with its
-    own text stands for TorchServe. Raises StackError."""
+    """A gateway with one process and a fake TorchServe. Raises StackError."""
     run.mkdir(parents=True, exist_ok=True)
     key_file = run / "keys.json"
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})
@@ -150,46 +142,45 @@ def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
 
 @contextmanager
 def _start_gunicorn(run: Path, settings: Mapping[str, str]) -> Iterator[Running]:
-    port = GATEWAY + find_port_offset()
+    bind = f"127.0.0.1:{GATEWAY + find_port_offset()}"
     run.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | settings
-    environment["BABELGATE_GATEWAY_BIND"] = f"127.0.0.1:{port}"
     gunicorn = Path(sys.executable).with_name("gunicorn")
-    command = [str(gunicorn), "--config", "gateway/gunicorn.conf.py"]
-    with (run / "gateway.log").open("w") as log:
-        process = psutil.Popen(
-            [*command, "gateway.app:create_app()"],
-            cwd=ROOT,
-            env=environment,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_ready(url, process)
+    with run_program(
+        [
+            str(gunicorn),
+            "--config",
+            "gateway/gunicorn.conf.py",
+            "gateway.app:create_app()",
+        ],
+        run / "gateway.log",
+        folder=ROOT,
+        environment={**settings, "BABELGATE_GATEWAY_BIND": bind},
+    ) as process:
+        url = f"http://{bind}"
+        if not wait_until(lambda: _is_ready(url), [process], START_S):
+            raise StackError(f"The gateway at {url} does not get ready; see its log.")
         yield Running(url, {"gateway": process})
-    finally:
-        process.terminate()
-        process.wait(_STOP_S)
 
 
-def _wait_until_ready(url: str, process: psutil.Popen) -> None:
-    give_up_at = time.monotonic() + START_S
-    while time.monotonic() < give_up_at and process.poll() is None:
-        with suppress(requests.RequestException):
-            if requests.get(f"{url}/readyz", timeout=5).ok:
-                return
-        time.sleep(0.3)
-    raise StackError(f"The gateway at {url} does not get ready; see its log.")
+def _is_ready(url: str) -> bool:
+    with suppress(requests.RequestException):
+        return requests.get(f"{url}/readyz", timeout=5).ok
+    return False
 
 
 def find_port_offset() -> int:
     """An offset at which every port of a stack is free. Raises StackError."""
     for offset in _OFFSETS:
-        if _is_free(offset):
+        with suppress(StackError):
+            Stack(Path(), Path(), None, offset).check_ports()
             return offset
     raise StackError("No free ports for a stack.")
+
+
+def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:
+    """A map on this machine; `model` replaces its model for translation."""
+    chosen = str(model) if model else None
+    return catalog.load(path, gpus=count_gpus(), model=chosen)
 
 
 def write_map(
@@ -200,9 +191,8 @@ def write_map(
     device: Any = None,
     task: str = TRANSLATION,
 ) -> Path:
-    """The map as it ships, with this task alone and other `settings`. `languages` and
-    `device` replace the map's own if they are given. Raises ValueError for a language that
-    is not in the map."""
+    """The shipped map with this task alone, other `settings`, and `languages` and
+    `device` if they are given. Raises ValueError for a language that is not in the map."""
     shipped = json.loads(catalog.MAP.read_text("utf-8"))
     content = {task: shipped.get(task, {}) | dict(settings)}
     if task == TRANSLATION:
@@ -227,17 +217,8 @@ def _choose_languages(
     }
 
 
-def _is_free(offset: int) -> bool:
-    try:
-        Stack(Path(), Path(), None, offset).check_ports()
-    except StackError:
-        return False
-    return True
-
-
 def _deploy(command: str, run: Path, *options: str, timeout_s: float) -> None:
-    """Runs in its own session: Ctrl-C ends the benchmark, which must then stop the stack
-    without being interrupted."""
+    """Runs in its own session: Ctrl-C must not interrupt the stack's end."""
     done = subprocess.run(
         [sys.executable, "-m", "deploy", command, "--run-dir", str(run), *options],
         cwd=ROOT,

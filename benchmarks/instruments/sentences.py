@@ -10,14 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from benchmarks.instruments.load import Request
+from benchmarks.instruments.generator import Request
 from handlers.engine.translation.m2m100 import Sentence, Tokenizer
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 
 _FINAL_MARKS = ".!?。！？।؟"
-#: Phrases of which texts of a wanted length are made, tries for each, and the share of the
-#: length from which on another phrase would be too much.
+#: For texts of a length: phrases, tries for each, and the share that is long enough.
 _POOL, _CANDIDATES, _NEAR = 4000, 8, 0.9
 #: Draws per sentence before they repeat themselves.
 _ATTEMPTS = 50
@@ -30,12 +29,9 @@ def draw(
     tokens: tuple[int, int] | None = None,
     seed: int = 0,
 ) -> tuple[Sentence, ...]:
-    """Sentences in random directions into `targets` (or any language), all different as
-    long as there are enough: a batch translates equal ones once.
-
-    With `tokens`, texts between about these lengths, short ones as often as long ones:
-    phrases with commas between.
-    """
+    """Sentences in random directions into `targets` or any language, all different as
+    long as there are enough. With `tokens`, texts between about these lengths, phrases
+    with commas between."""
     rng = random.Random(seed)
     if tokens is None:
         return _draw_phrases(rng, count, targets)
@@ -61,12 +57,13 @@ def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
     return "".join(lines)
 
 
-def write_request(sentence: Sentence, path: str = "/") -> Request:
+def write_request(sentence: Sentence, path: str = "/", **options: str) -> Request:
     """The request for its translation."""
     body = {
         "src_lang": sentence.source,
         "src_text": sentence.text,
         "tgt_lang": sentence.target,
+        **options,
     }
     return Request(json.dumps(body, ensure_ascii=False).encode(), path)
 

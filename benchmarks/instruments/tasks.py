@@ -32,23 +32,19 @@ class TaskSubject:
 
     @property
     def label(self) -> tuple[str, ...]:
-        """The device as the map names it."""
         return (self.model.devices[0],)
 
     @property
     def device(self) -> str:
-        """`cpu` or `cuda`."""
         return "cuda" if self.model.is_on_gpu else CPU
 
     def prepare(self, cache: Path) -> Path:
-        """Fetches or converts the model where it has to be. Raises Unsupported."""
         try:
             return checkpoint.prepare(self.model, cache)
         except ValueError as error:
             raise Unsupported(str(error)) from error
 
     def load(self, directory: Path) -> TaskRunner:
-        """The handler after its `setup`."""
         handler = find_handler(self.model.task)()
         index = int(self.model.devices[0]) if self.model.is_on_gpu else 0
         options = archiver.describe_handler(self.model, directory)
@@ -63,9 +59,9 @@ class TaskRunner:
     handler: TaskHandler[Any]
 
     def run(self, batches: Sequence[Sequence[bytes]]) -> Pass:
-        """Times the handler's `run` alone. Raises MemoryEnds if a batch was halved or a
-        row did not fit, and RuntimeError where a row has another error."""
-        items = [[self._parse(body) for body in batch] for batch in batches]
+        """Times `run` alone. Raises MemoryEnds for a halved batch, else RuntimeError."""
+        read = self.handler.preprocess
+        items = [[read(Row(body)) for body in batch] for batch in batches]
         tokens = 0
         began = time.perf_counter()
         for batch in items:
@@ -73,9 +69,6 @@ class TaskRunner:
             _check(outcome)
             tokens += outcome.counts.get("BabelgateTokens", 0)
         return Pass(time.perf_counter() - began, tokens)
-
-    def _parse(self, body: bytes) -> Any:
-        return self.handler.preprocess(Row(body))
 
 
 def _check(outcome: Outcome) -> None:

@@ -1,6 +1,4 @@
-"""The requests that benchmarks send for each task: sentences to translate, or images of
-the shapes that the built-in models know.
-"""
+"""The requests that benchmarks send for each task: sentences, or images of shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.instruments import sentences
-from benchmarks.instruments.load import Request
+from benchmarks.instruments.generator import Request
 from contract.tasks import CAPTIONING, PATHS, TRANSLATION
 from models.shapes_recipe import samples
 
@@ -30,8 +28,7 @@ def draw_requests(
     targets: Collection[str] = (),
     tokens: tuple[int, int] | None = None,
 ) -> list[Request]:
-    """`count` requests, the same in every run, with at most 200 different images. `targets`
-    and `tokens` are those of `sentences.draw`."""
+    """The same requests in every run; `targets` and `tokens` are those of `sentences.draw`."""
     if task == TRANSLATION:
         drawn = sentences.draw(count, targets, tokens=tokens)
         return [sentences.write_request(sentence) for sentence in drawn]

@@ -1,12 +1,10 @@
-"""`python -m benchmarks captioning`: captions videos of several sizes with the running
-stack in the bulk captioner's three ways, and measures what decoding alone would allow.
-"""
+"""`python -m benchmarks captioning`: videos of several sizes in the captioner's three ways."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,13 +12,14 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.figures import Spread, find_median, find_ratio, show, spread
+from benchmarks.figures import Spread, find_median, find_ratio, group, show, spread
 from benchmarks.instruments.processes import deal_cores, divide, measure_cpu
 from benchmarks.instruments.running import Running, find_running
 from benchmarks.measure.videos import find_video, list_captions
 from benchmarks.options import (
     DEFAULT_RUN,
     Bar,
+    Out,
     RunDir,
     console,
     explain_errors,
@@ -74,9 +73,7 @@ def command(
         ),
     ] = False,
     run_dir: RunDir = DEFAULT_RUN,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-captioning.json"
-    ),
+    out: Out = Path("run/benchmark-captioning.json"),
 ) -> None:
     """Frames/s of the running stack, mode by mode and size by size.
 
@@ -144,7 +141,6 @@ class _Bench:
         return turns
 
     def _decode(self, path: Path, reading: Reading) -> float:
-        """Frames/s without captions."""
         (video,) = find_videos([str(path)])
         began = time.perf_counter()
         for _ in FrameReader(video, reading, threading.Event()).read():
@@ -172,8 +168,7 @@ class _Bench:
 
 
 def list_ratios(turns: Sequence[Turn]) -> dict[str, Spread]:
-    """Prebatches against the other modes and against decoding, size by size, and at the
-    last size against the first."""
+    """Prebatches against the other ways at each size, and the last size against the first."""
     sizes = list(dict.fromkeys(turn.size for turn in turns))
     first, last = sizes[0], sizes[-1]
     ours = Mode.STREAM_PREBATCH
@@ -185,47 +180,36 @@ def list_ratios(turns: Sequence[Turn]) -> dict[str, Spread]:
         },
         f"{ours}, {last} / {first}": ((ours, last), (ours, first)),
     }
-    measured = {(turn.way, turn.size) for turn in turns}
+    measured = group(turns, lambda turn: (turn.way, turn.size))
     ratios = {
-        name: find_ratio(*(_list_speeds(turns, *place) for place in pair))
+        name: find_ratio(*([t.frames_per_s for t in measured[place]] for place in pair))
         for name, pair in pairs.items()
-        if measured.issuperset(pair)
+        if measured.keys() >= set(pair)
     }
     return {name: ratio for name, ratio in ratios.items() if ratio}
-
-
-def _list_speeds(turns: Sequence[Turn], way: str, size: str) -> list[float]:
-    return [turn.frames_per_s for turn in turns if (turn.way, turn.size) == (way, size)]
 
 
 def tabulate(turns: Sequence[Turn]) -> Table:
     """A row per size and mode: medians over the rounds."""
     programs = list(dict.fromkeys(name for turn in turns for name in turn.cpu_ms))
-    groups: dict[tuple[str, str], list[Turn]] = {}
-    for turn in turns:
-        groups.setdefault((turn.size, turn.way), []).append(turn)
+    groups = group(turns, lambda turn: (turn.size, turn.way))
     headers = ("size", "way", "frames/s", "right", *(f"{p} CPU ms" for p in programs))
     return Table(
         headers,
         tuple(
             (
-                *(size, way, str(spread([turn.frames_per_s for turn in group]))),
-                _show_share([turn.right for turn in group]),
+                *(size, way, str(spread(turn.frames_per_s for turn in done))),
+                _show((turn.right for turn in done), "{:.1%}".format),
                 *(
-                    _show_median([turn.cpu_ms.get(program) for turn in group])
+                    _show(turn.cpu_ms.get(program) for turn in done)
                     for program in programs
                 ),
             )
-            for (size, way), group in groups.items()
+            for (size, way), done in groups.items()
         ),
     )
 
 
-def _show_share(shares: Sequence[float | None]) -> str:
-    share = find_median(shares)
-    return "" if share is None else f"{share:.1%}"
-
-
-def _show_median(values: Sequence[float | None]) -> str:
+def _show(values: Iterable[float | None], form: Callable[[float], str] = show) -> str:
     value = find_median(values)
-    return "" if value is None else show(value)
+    return "" if value is None else form(value)

@@ -14,8 +14,11 @@ from benchmarks.instruments import bare
 from benchmarks.instruments.bare import Configuration
 from benchmarks.instruments.passes import Measurement, Plan, Skipped
 from benchmarks.instruments.sentences import draw
+from benchmarks.measure.study import draw_batches
 from benchmarks.options import (
+    Limit,
     Model,
+    Out,
     Plot,
     check_plot,
     explain_errors,
@@ -50,13 +53,9 @@ def command(
         int, typer.Option(help="Sentences of a pass; of a larger batch one is a pass.")
     ] = 64,
     repetitions: Annotated[int, typer.Option(help="Passes that count.", min=1)] = 5,
-    limit_s: Annotated[
-        float, typer.Option(help="No pass of a batch size begins after so long.")
-    ] = 60,
+    limit_s: Limit = 60,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-engine.json"
-    ),
+    out: Out = Path("run/benchmark-engine.json"),
     plot: Plot = None,
 ) -> None:
     """Sentences/s, tokens/s, time and memory of the engines alone, batch by batch.
@@ -96,14 +95,8 @@ def tabulate(results: Sequence[Measurement | Skipped]) -> Table:
 
 def chart(measured: Sequence[Measurement]) -> Iterator[Chart]:
     """Throughput and time per item, a line per engine and precision."""
-    rates: dict[str, list[tuple[float, float]]] = {}
-    times: dict[str, list[tuple[float, float]]] = {}
-    for m in measured:
-        name = " ".join(m.label)
-        rates.setdefault(name, []).append((m.batch, m.items_per_s.median))
-        times.setdefault(name, []).append((m.batch, m.ms_per_item))
-    yield Chart("Throughput", "batch", "sentences/s", rates, is_logarithmic=True)
-    yield Chart("Time", "batch", "ms per sentence", times, is_logarithmic=True)
+    yield draw_batches(measured, "Throughput", "sentences/s")
+    yield draw_batches(measured, "Time", "ms per sentence")
 
 
 def _write_row(result: Measurement | Skipped) -> tuple[str, ...]:

@@ -1,28 +1,26 @@
-"""`python -m benchmarks fairness`: how much longer one client's sentences take while
-others translate long documents.
-"""
+"""`python -m benchmarks fairness`: one client's sentences beside long documents."""
 
 from __future__ import annotations
 
-import json
-import statistics
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.figures import Spread, find_ratio, show
-from benchmarks.instruments.load import Answer, Client, Load, Request, measure_closed
-from benchmarks.instruments.load import Target as Asked
+from benchmarks.figures import Spread, find_median, find_ratio, group, show
+from benchmarks.instruments.beside import repeat
+from benchmarks.instruments.generator import Reply, Request, ask_once
+from benchmarks.instruments.generator import Target as Asked
+from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import find_running
 from benchmarks.instruments.sentences import draw, write_document, write_request
 from benchmarks.options import (
     DEFAULT_RUN,
+    Out,
     RunDir,
     console,
     explain_errors,
@@ -30,6 +28,7 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.report import Content, Table
+from handlers.engine.translation.m2m100 import Sentence
 
 #: What is promised: under load the 95th percentile is at most so many times as high.
 LIMIT = 3.0
@@ -45,7 +44,7 @@ class Round:
 
     alone: Load
     loaded: Load
-    documents: Sequence[Answer]
+    documents: Sequence[Reply]
 
 
 def command(
@@ -58,9 +57,7 @@ def command(
     seconds: Annotated[float, typer.Option(help="Length of each half round.")] = 30,
     rounds: Annotated[int, typer.Option(help="Without and with, so often.", min=1)] = 3,
     run_dir: RunDir = DEFAULT_RUN,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-fairness.json"
-    ),
+    out: Out = Path("run/benchmark-fairness.json"),
 ) -> None:
     """One client's p95 while the running stack translates documents, against its p95 alone."""
     with explain_errors():
@@ -68,7 +65,7 @@ def command(
         requests = list(map(write_request, draw(_SENTENCES, (target,))))
         document = draw_request(target, int(kilobytes * 1000))
         with show_progress(2 * rounds * seconds * _TICKS_PER_S) as bar:
-            asked = Asked(running.url, requests, bar.tick)
+            asked = running.aim(requests, bar.tick)
             measured = []
             for number in range(rounds):
                 bar.say(f"round {number + 1} of {rounds}")
@@ -88,12 +85,7 @@ def command(
 def draw_request(target: str, size_bytes: int) -> Request:
     """A document of this size as a request, from English or, into English, from German."""
     source = "en" if target != "en" else "de"
-    body = {
-        "src_lang": source,
-        "src_text": write_document(source, size_bytes),
-        "tgt_lang": target,
-    }
-    return Request(json.dumps(body, ensure_ascii=False).encode())
+    return write_request(Sentence(write_document(source, size_bytes), source, target))
 
 
 def judge(rounds: Sequence[Round]) -> Spread | None:
@@ -123,20 +115,25 @@ def tabulate(rounds: Sequence[Round]) -> Table:
     return Table(headers, tuple(rows))
 
 
-def _summarize(documents: Sequence[Answer]) -> str:
+def _summarize(documents: Sequence[Reply]) -> str:
     """How many documents got which status, and the median of their times."""
-    times: dict[str, list[float]] = {}
-    for answer in documents:
-        times.setdefault(answer.status, []).append(answer.latency_s)
     return ", ".join(
-        f"{len(seconds)} x {status} after {show(statistics.median(seconds))} s"
-        for status, seconds in times.items()
+        f"{len(some)} x {status} after {show(find_median(r.latency_s for r in some))} s"
+        for status, some in group(documents, lambda reply: reply.status).items()
     )
 
 
 def _measure(asked: Asked, document: Request, documents: int, seconds: float) -> Round:
     alone = measure_closed(asked, clients=1, seconds=seconds)
-    with _translate(asked.url, document, documents) as answers:
+    answers: list[Reply] = []
+    target = Asked(asked.url, [document])
+    with ExitStack() as others:
+        for _ in range(documents):
+            # The last ones are awaited: the next round begins with nothing under way.
+            others.enter_context(
+                repeat(lambda: answers.append(ask_once(target)), pause_s=0)
+            )
+        time.sleep(_BEGIN_S)
         loaded = measure_closed(asked, clients=1, seconds=seconds)
     return Round(alone, loaded, answers)
 
@@ -148,30 +145,3 @@ def _write_row(number: int, beside: str, load: Load) -> tuple[str, ...]:
         *map(show, (times.p50_ms, times.p95_ms, times.p99_ms)),
         str(load.errors),
     )
-
-
-@contextmanager
-def _translate(url: str, document: Request, clients: int) -> Iterator[list[Answer]]:
-    """Clients have the document translated again and again. At the end the last ones are
-    awaited, so that the next round begins with nothing under way."""
-    stop = threading.Event()
-    answers: list[Answer] = []
-
-    def ask() -> None:
-        client = Client(url)
-        while not stop.is_set():
-            sent = time.perf_counter()
-            status = client.ask(document)
-            answers.append(Answer(time.perf_counter() - sent, status))
-        client.close()
-
-    threads = [threading.Thread(target=ask, daemon=True) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    time.sleep(_BEGIN_S)
-    try:
-        yield answers
-    finally:
-        stop.set()
-    for thread in threads:
-        thread.join()

@@ -1,14 +1,11 @@
-"""`python -m benchmarks hostile`: what hostile texts cost the gateway at two sizes, and
-how long other requests wait meanwhile.
-"""
+"""`python -m benchmarks hostile`: what hostile texts cost the gateway and its other clients."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +15,7 @@ import requests
 import typer
 
 from benchmarks.figures import show
-from benchmarks.instruments.load import Client, Request
+from benchmarks.instruments.generator import Target, ask_once
 from benchmarks.instruments.processes import measure_cpu
 from benchmarks.instruments.running import (
     Running,
@@ -26,14 +23,17 @@ from benchmarks.instruments.running import (
     start_gateway,
     write_map,
 )
+from benchmarks.instruments.sentences import write_request
 from benchmarks.measure.hostile_texts import SHAPES, Shape
 from benchmarks.options import (
+    Out,
     console,
     explain_errors,
     publish,
     show_progress,
 )
 from benchmarks.report import Content, Table
+from handlers.engine.translation.m2m100 import Sentence
 
 #: What is promised: the CPU of a whole text, against that of half of it, and in seconds;
 #: and the longest that others wait.
@@ -87,15 +87,13 @@ def command(
         Path | None,
         typer.Option(help="Ask the stack running here, and not a gateway alone."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-hostile.json"
-    ),
+    out: Out = Path("run/benchmark-hostile.json"),
 ) -> None:
     """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
     with explain_errors(), TemporaryDirectory() as folder:
         with _find(run_dir, Path(folder)) as running:
             _ask(running.url, SHAPES[0], kilobytes * 1000)  # starts the readers
-            costs = _measure_all(running, kilobytes * 1000, rounds)
+            costs = list(_measure_all(running, kilobytes * 1000, rounds))
             chosen = choose(costs, at_once)
             waits = measure_waits(running.url, chosen, kilobytes * 1000)
         console.print(describe(costs, waits))
@@ -105,14 +103,12 @@ def command(
         publish(out, tabulate(costs), Content("hostile", options, results))
 
 
-def _measure_all(running: Running, size_bytes: int, rounds: int) -> list[Cost]:
-    costs = []
+def _measure_all(running: Running, size_bytes: int, rounds: int) -> Iterator[Cost]:
     with show_progress(len(SHAPES)) as bar:
         for shape in SHAPES:
             bar.say(shape.name)
-            costs.append(measure(running, shape, size_bytes, rounds))
+            yield measure(running, shape, size_bytes, rounds)
             bar.tick()
-    return costs
 
 
 def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cost:
@@ -127,7 +123,7 @@ def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cos
 
     return Cost(
         shape.name,
-        "html" if shape.is_html else "text",
+        shape.format,
         min(spend(size_bytes // 2) for _ in range(rounds)),
         min(spend(size_bytes) for _ in range(rounds)),
         " ".join(sorted(statuses)),
@@ -143,14 +139,13 @@ def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
 
 
 def measure_waits(url: str, shapes: Sequence[Shape], size_bytes: int) -> Waits:
-    """Has all texts answered at once, and meanwhile asks for the gateway's health and for a
-    sentence."""
-    bodies = [_write(shape, size_bytes) for shape in shapes]
+    """Sends all texts at once, and meanwhile asks for the gateway's health and a sentence."""
+    targets = [_aim(url, shape, size_bytes) for shape in shapes]
     began = time.perf_counter()
     health: list[float] = []
     sentence: list[float] = []
     with ThreadPoolExecutor(len(shapes)) as pool, requests.Session() as session:
-        under_way = [pool.submit(_send, url, body) for body in bodies]
+        under_way = [pool.submit(ask_once, target) for target in targets]
         while not all(answer.done() for answer in under_way):
             health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
             sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
@@ -206,23 +201,13 @@ def _find(run_dir: Path | None, folder: Path) -> Iterator[Running]:
         yield running
 
 
-def _write(shape: Shape, size_bytes: int) -> Request:
-    wanted = {
-        "src_lang": "en",
-        "src_text": shape.write(size_bytes),
-        "tgt_lang": _TARGET,
-        "format": "html" if shape.is_html else "text",
-    }
-    return Request(json.dumps(wanted, ensure_ascii=False).encode())
+def _aim(url: str, shape: Shape, size_bytes: int) -> Target:
+    sentence = Sentence(shape.write(size_bytes), "en", _TARGET)
+    return Target(url, [write_request(sentence, format=shape.format)])
 
 
 def _ask(url: str, shape: Shape, size_bytes: int) -> str:
-    return _send(url, _write(shape, size_bytes))
-
-
-def _send(url: str, request: Request) -> str:
-    with closing(Client(url)) as client:
-        return client.ask(request)
+    return ask_once(_aim(url, shape, size_bytes)).status
 
 
 def _measure_ms(ask: Callable[[], requests.Response]) -> float:

@@ -16,6 +16,10 @@ class Shape:
     head: str = ""
     tail: str = ""
 
+    @property
+    def format(self) -> str:
+        return "html" if self.is_html else "text"
+
     def write(self, size_bytes: int) -> str:
         """A text that takes about `size` bytes in a request's body."""
         times = (size_bytes - _measure(self.head + self.tail)) // _measure(self.unit)

@@ -1,20 +1,19 @@
-"""A realistic mix of requests: sentences, lists, documents, HTML and mistakes, and
-clients that send slowly or hang up.
-"""
+"""A realistic mix of requests, with mistakes, slow clients and clients that hang up."""
 
 from __future__ import annotations
 
 import json
 import random
 import socket
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.instruments.load import Request
+from benchmarks.instruments.beside import repeat
+from benchmarks.instruments.generator import Request, Target, write_messages
 from benchmarks.instruments.sentences import draw, write_document
 from handlers.engine.translation.m2m100 import Sentence
 
@@ -26,8 +25,8 @@ _PATIENCE_S = 40.0
 _SLOW_PARTS = 5
 
 
-#: What a client does with a connection and a request until it is told to stop.
-Act = Callable[[threading.Event, socket.socket, bytes], None]
+#: What a client does with a connection and a request.
+Act = Callable[[socket.socket, bytes], None]
 
 
 @dataclass(frozen=True)
@@ -90,48 +89,34 @@ def _encode(body: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
-    """Runs beside the block, one after the other with a pause between: a client that sends
-    its request slowly, and one that hangs up before its answer."""
-    stop = threading.Event()
+    """Runs two clients beside the block: one sends slowly, one hangs up before its answer."""
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or 80)
+    rng = random.Random(0)
 
-    def repeat(act: Act) -> None:
-        rng = random.Random(0)
-        while not stop.wait(pause_s):
-            message = _write_message(rng.choice(pieces).request.body)
-            with (
-                suppress(OSError),
-                socket.create_connection(address, _PATIENCE_S) as client,
-            ):
-                act(stop, client, message)
+    def send(act: Act) -> None:
+        (message,) = write_messages(Target(url, [rng.choice(pieces).request]), None)
+        with (
+            suppress(OSError),
+            socket.create_connection(address, _PATIENCE_S) as client,
+        ):
+            act(client, message)
 
-    threads = [
-        threading.Thread(target=repeat, args=(act,)) for act in (_send_slowly, _leave)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
+    with (
+        repeat(lambda: send(_send_slowly), pause_s),
+        repeat(lambda: send(_leave), pause_s),
+    ):
         yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
-def _write_message(body: bytes) -> bytes:
-    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
-
-
-def _send_slowly(stop: threading.Event, client: socket.socket, message: bytes) -> None:
+def _send_slowly(client: socket.socket, message: bytes) -> None:
     size = len(message) // _SLOW_PARTS + 1
     for start in range(0, len(message), size):
         client.sendall(message[start : start + size])
-        stop.wait(0.2)
+        time.sleep(0.2)
     client.recv(1 << 16)
 
 
-def _leave(stop: threading.Event, client: socket.socket, message: bytes) -> None:
+def _leave(client: socket.socket, message: bytes) -> None:
     client.sendall(message)
-    stop.wait(0.02)
+    time.sleep(0.02)

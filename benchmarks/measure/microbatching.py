@@ -1,27 +1,26 @@
-"""`python -m benchmarks microbatching`: a classifier in the gateway's own process, with
-batches and without.
+"""`python -m benchmarks microbatching`: a classifier in the gateway, with and without
+batches.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import psutil
 import typer
 
-from benchmarks.figures import Spread, find_median, find_ratio, show
+from benchmarks.figures import Spread, find_median, find_ratio, group, list_counts, show
 from benchmarks.instruments import random_model, running
-from benchmarks.instruments.load import Load, Target, measure_closed
-from benchmarks.instruments.processes import measure_cost
+from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import (
     Bar,
     Clients,
+    Out,
     console,
     explain_errors,
     publish,
@@ -69,9 +68,7 @@ def command(
     bound_mb: Annotated[
         int, typer.Option(help="Also: with so much memory for batches, and no more.")
     ] = 0,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-microbatching.json"
-    ),
+    out: Out = Path("run/benchmark-microbatching.json"),
 ) -> None:
     """A classifier of ViT-B/16's size in the gateway's process, with batches and without.
 
@@ -92,11 +89,9 @@ def command(
                 for size in sizes
                 for load in bench.measure(size, levels)
             ]
-            bounded = (
-                bench.measure(batch_size, [max(levels)], bound_mb=bound_mb)
-                if bound_mb
-                else []
-            )
+            bounded = []
+            if bound_mb:
+                bounded = bench.measure(batch_size, [max(levels)], bound_mb=bound_mb)
         gains = [compare(turns, number) for number in levels]
         console.print("\n".join(map(_describe, gains)))
         for load in bounded:
@@ -128,19 +123,17 @@ class _Bench:
         self.bar.say(f"starting, batch size {batch_size}")
         requests = draw_requests(CLASSIFICATION, _IMAGES)
         with running.start_embedded(self.folder / "microbatching", map_path) as stack:
-            target = Target(stack.url, requests)
-            measure_closed(target, clients=batch_size, seconds=_WARM_S)
+            measure_closed(stack.aim(requests), clients=batch_size, seconds=_WARM_S)
             if bound_mb:
                 bound_memory(stack, bound_mb)
-            target = replace(target, tick=self.bar.tick)
-            return [self._ask(stack, target, number) for number in levels]
-
-    def _ask(self, stack: Running, target: Target, clients: int) -> Load:
-        self.bar.say(f"{clients} clients")
-        return measure_cost(
-            stack.leaders,
-            lambda: measure_closed(target, clients=clients, seconds=self.seconds),
-        )
+            target = stack.aim(requests, self.bar.tick)
+            loads = []
+            for number in levels:
+                self.bar.say(f"{number} clients")
+                loads.append(
+                    measure_closed(target, clients=number, seconds=self.seconds)
+                )
+            return loads
 
 
 def bound_memory(stack: Running, megabytes: int) -> None:
@@ -153,47 +146,34 @@ def bound_memory(stack: Running, megabytes: int) -> None:
 
 def compare(turns: Sequence[Turn], clients: int) -> Gain:
     """The larger batches divided by the smaller ones."""
-    loads: dict[int, list[Load]] = {}
-    for turn in turns:
-        if turn.load.level == clients:
-            loads.setdefault(turn.batch_size, []).append(turn.load)
-    (_, alone), (_, batched) = sorted(loads.items())
+    asked = [turn for turn in turns if turn.load.level == clients]
+    (_, alone), (_, batched) = sorted(group(asked, lambda t: t.batch_size).items())
+    sides = (batched, alone)
     return Gain(
         clients,
-        find_ratio(
-            *([load.requests_per_s for load in side] for side in (batched, alone))
-        ),
-        find_ratio(
-            *([load.latencies.mean_ms for load in side] for side in (batched, alone))
-        ),
+        find_ratio(*([turn.load.requests_per_s for turn in side] for side in sides)),
+        find_ratio(*([turn.load.latencies.mean_ms for turn in side] for side in sides)),
     )
 
 
 def tabulate(turns: Sequence[Turn]) -> Table:
     """A row per number of clients and batch size: medians over the rounds."""
-    groups: dict[tuple[float, int], list[Load]] = {}
-    for turn in turns:
-        groups.setdefault((turn.load.level, turn.batch_size), []).append(turn.load)
+    groups = group(turns, lambda turn: (turn.load.level, turn.batch_size))
     return Table(
-        _HEADERS,
-        tuple(
-            _write_row(clients, batch_size, loads)
-            for (clients, batch_size), loads in sorted(groups.items())
-        ),
+        _HEADERS, tuple(_write_row(turns) for _, turns in sorted(groups.items()))
     )
 
 
-def _write_row(
-    clients: float, batch_size: int, loads: Sequence[Load]
-) -> tuple[str, ...]:
+def _write_row(turns: Sequence[Turn]) -> tuple[str, ...]:
+    loads = [turn.load for turn in turns]
     return (
-        *(f"{clients:g}", str(batch_size)),
-        show(find_median([load.requests_per_s for load in loads])),
-        show(find_median([load.latencies.mean_ms for load in loads])),
-        show(find_median([load.latencies.p99_ms for load in loads])),
+        *(f"{loads[0].level:g}", str(turns[0].batch_size)),
+        show(find_median(load.requests_per_s for load in loads)),
+        show(find_median(load.latencies.mean_ms for load in loads)),
+        show(find_median(load.latencies.p99_ms for load in loads)),
         str(sum(load.errors for load in loads)),
-        show(find_median([load.cpu_ms.get("gateway") for load in loads])),
-        show(find_median([load.memory_mb.get("gateway") for load in loads])),
+        show(find_median(load.cpu_ms.get("gateway") for load in loads)),
+        show(find_median(load.memory_mb.get("gateway") for load in loads)),
     )
 
 
@@ -205,6 +185,5 @@ def _describe(gain: Gain) -> str:
 
 
 def _describe_bounded(load: Load) -> str:
-    statuses: Mapping[str, int] = Counter(load.statuses)
-    counts = ", ".join(f"{count} x {status}" for status, count in statuses.items())
+    counts = list_counts(load.statuses)
     return f"{load.level:g} clients: {counts}; {show(load.requests_per_s)} requests/s"

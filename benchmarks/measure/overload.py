@@ -1,30 +1,30 @@
-"""`python -m benchmarks overload`: more requests with time limits than a server can
-answer, from clients that do not wait.
-"""
+"""`python -m benchmarks overload`: more requests with time limits than a server can answer."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.compare.peers.launch import PEERS, make_start
-from benchmarks.figures import show
+from benchmarks.compare.peers.launch import PEERS
+from benchmarks.figures import list_counts, show
 from benchmarks.instruments import bare, running
-from benchmarks.instruments.load import Request
-from benchmarks.instruments.load import Target as Asked
-from benchmarks.instruments.running import Running, Start
+from benchmarks.instruments.generator import Request
+from benchmarks.instruments.running import Start
 from benchmarks.instruments.sentences import draw, write_request
 from benchmarks.measure.pressure import Bench, Ladder, Step, find_refusal_cost
 from benchmarks.measure.stack import SENTENCES, read_rates
 from benchmarks.options import (
     DEFAULT_RUN,
     Bar,
+    Folder,
     Model,
+    Out,
     Plot,
     Setting,
     check_plot,
@@ -39,8 +39,7 @@ from benchmarks.options import (
 )
 from benchmarks.plots import Chart
 from benchmarks.report import Content, Table
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.devices import count_gpus
+from torchserve_backend import checkpoint
 
 OURS = "babelgate"
 TARGET = "fr"
@@ -96,12 +95,8 @@ def command(
     against: Annotated[
         str, typer.Option(help="litserve, rayserve, flask: the same load for them.")
     ] = "",
-    folder: Annotated[
-        Path, typer.Option(help="For the stacks' run directories.")
-    ] = DEFAULT_RUN / "overload",
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-overload.json"
-    ),
+    folder: Folder = DEFAULT_RUN / "overload",
+    out: Out = Path("run/benchmark-overload.json"),
     plot: Plot = None,
 ) -> None:
     """Goodput, refusals and rows computed in vain, at multiples of the capacity.
@@ -157,30 +152,25 @@ class Session:
     ) -> Iterator[Pressed]:
         """One server after the other, ours first. Raises StackError and ValueError."""
         map_path = running.write_map(self.folder / "map.json", self.settings, (TARGET,))
-        for served in catalog.load(
-            map_path, gpus=count_gpus(), model=str(self.model)
-        ).models:
+        for served in running.read_map(map_path, self.model).models:
             checkpoint.prepare(served, checkpoint.default_cache())
         capacity = None
+
+        def say(name: str, doing: str) -> None:
+            bar.say(f"{name}: {doing}")
+
         for server in servers:
             bar.say(f"preparing {server.name}")
             server.prepare()
             steps: list[Step] = []
             for limit_ms in limits_ms:
-                with server.start(
-                    self.folder / server.name, map_path, self.model
-                ) as stack:
-                    steps += self._make_bench(server, stack, bar).press(
-                        limit_ms, capacity
-                    )
+                run = self.folder / server.name
+                with server.start(run, map_path, self.model) as stack:
+                    asked = stack.aim(self.requests, bar.tick)
+                    bench = Bench(stack, asked, self.ladder, partial(say, server.name))
+                    steps += bench.press(limit_ms, capacity)
                 capacity = capacity or steps[0].good_per_s
             yield Pressed(server.name, steps, find_refusal_cost(steps))
-
-    def _make_bench(self, server: Server, stack: Running, bar: Bar) -> Bench:
-        asked = Asked(stack.url, self.requests, bar.tick, stack.headers)
-        return Bench(
-            stack, asked, self.ladder, lambda doing: bar.say(f"{server.name}: {doing}")
-        )
 
 
 def choose(names: Sequence[str]) -> tuple[Server, ...]:
@@ -191,7 +181,7 @@ def choose(names: Sequence[str]) -> tuple[Server, ...]:
     peers = (PEERS[name] for name in names)
     return (
         Server(OURS, running.start, lambda: None),
-        *(Server(peer.name, make_start(peer), peer.prepare) for peer in peers),
+        *(Server(peer.name, peer.start, peer.prepare) for peer in peers),
     )
 
 
@@ -202,8 +192,7 @@ def draw_requests() -> list[Request]:
 
 
 def find_misses(steps: Sequence[Step], goals: Mapping[float, float]) -> list[str]:
-    """The promises that were not kept, in words; `goals` are the shares of the peak up to
-    that multiple of the capacity."""
+    """The promises that were not kept; `goals` are shares of the peak, by the highest load."""
     return [
         f"{step.limit_ms} ms, {step.load:g} times: {miss}"
         for step in steps
@@ -221,7 +210,7 @@ def _find_misses(step: Step, goals: Mapping[float, float]) -> Iterator[str]:
     if (step.refusal_p99_ms or 0.0) > REFUSAL_MS:
         yield f"429 after {show(step.refusal_p99_ms)} ms, not {REFUSAL_MS:g}"
     if step.others:
-        yield f"neither 200 nor 429: {_list_statuses(step.others)}"
+        yield f"neither 200 nor 429: {list_counts(step.others)}"
     if (step.late_rows_share or 0.0) > LATE_ROWS:
         yield f"{step.late_rows_share:.0%} of the rows in vain, not {LATE_ROWS:.0%}"
 
@@ -281,14 +270,10 @@ def _write_row(name: str, step: Step) -> tuple[str, ...]:
         *(show(step.offered_per_s), show(step.good_per_s), _show_share(step.share)),
         *(show(step.p50_ms), show(step.p99_ms)),
         *(str(step.refused), show(step.refusal_p99_ms)),
-        *(_list_statuses(step.others) or "–", _show_share(late_rows)),
+        *(list_counts(step.others) or "–", _show_share(late_rows)),
         show(step.lag_p99_ms),
     )
 
 
 def _show_share(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
-
-
-def _list_statuses(statuses: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} x {status}" for status, count in statuses.items())

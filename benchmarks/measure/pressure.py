@@ -1,6 +1,4 @@
-"""Puts one server under more load than it can carry: what it answers in time, refuses,
-and computes in vain.
-"""
+"""What one server under too much load answers in time, refuses, and computes in vain."""
 
 from __future__ import annotations
 
@@ -13,17 +11,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.figures import percentile
-from benchmarks.instruments.arrivals import draw_arrivals
 from benchmarks.instruments.counters import read_counters
 from benchmarks.instruments.generator import (
     UNSENT,
     Reply,
+    Target,
     ask_again,
     ask_at,
+    ask_once,
     ask_within,
+    draw_arrivals,
 )
-from benchmarks.instruments.load import Client, Target
-from benchmarks.instruments.processes import measure_cpu
+from benchmarks.instruments.processes import CLIENT, measure_cpu
 from benchmarks.instruments.running import Running
 
 ANSWERED, REFUSED = "200", "429"
@@ -36,7 +35,6 @@ _SETTLE_S, _LOOK_S = 600.0, 1.0
 _PROBES, _NEARLY, _NOISE_S = 3, 2.0, 0.05
 #: Fewer refusals say nothing about what one costs.
 _FEWEST_REFUSALS = 200
-_CLIENT = "client"
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,7 @@ class Step:
     late: int
     refused: int
     refusal_p99_ms: float | None
-    #: All other ends of a request, by status; `reset`, `refused` (the connection), `timeout`
-    #: (the client's) and `unsent` among them.
+    #: All other ends of a request, by status, the generator's own words among them.
     others: Mapping[str, int]
     answered: int
     #: Until the last client had its answer, or had given up.
@@ -70,8 +67,7 @@ class Step:
     late_rows_share: float | None = None
     #: CPU seconds by program, the client's as `client`.
     cpu_s: Mapping[str, float] = field(default_factory=dict)
-    #: Share of the peak within the same limit, or of the offer where that is less; None
-    #: where nothing can be answered within the limit.
+    #: Share of the peak within the same limit, or of the offer where that is less.
     share: float | None = None
 
 
@@ -102,13 +98,10 @@ class Bench:
     _idle_s: float = math.inf
 
     def press(self, limit_ms: int, capacity: float | None) -> list[Step]:
-        """The peak within a limit, then the ladder's multiples of `capacity`, or of that
-        peak.
-
-        The peak is measured again after the loads, because a machine's speed varies. A
-        load's share is that of the mean of both peaks, or of the best load if that is more.
-        Raises ValueError if neither capacity nor peak is known.
-        """
+        """The peak within a limit, then the ladder's multiples of `capacity` or of that
+        peak, and the peak again, because a machine's speed varies. A load's share is that
+        of the mean of both peaks, or of the best load. Raises ValueError if nothing is
+        answered in time."""
         first, clients = self.find_peak(limit_ms)
         capacity = capacity or first.good_per_s
         if not capacity:
@@ -125,8 +118,7 @@ class Bench:
         return [first, last, *(_add_share(step, peak) for step in steps)]
 
     def find_peak(self, limit_ms: int) -> tuple[Step, int]:
-        """The closed loop with the most good answers, and its number of clients. The first
-        loop warms the server up."""
+        """The best closed loop and its clients, after one that warms the server up."""
         self.say("warming up")
         self.measure_closed(limit_ms, max(self.ladder.clients))
         probes = [self._probe() for _ in range(_PROBES)]
@@ -178,8 +170,7 @@ class Bench:
         return replace(step, rows=rows, late_rows_share=late_share)
 
     def _settle(self) -> int:
-        """Waits until a single request is answered as fast as ever, so that nothing is left
-        in a queue. Returns how many were answered meanwhile."""
+        """Waits until a single request is fast. Returns how many were answered."""
         give_up_at = time.monotonic() + _SETTLE_S
         answered = 0
         while time.monotonic() < give_up_at:
@@ -193,11 +184,8 @@ class Bench:
 
     def _probe(self) -> tuple[bool, float]:
         """Whether one request gets 200, and how long it takes."""
-        client = Client(self.target.url, self.target.headers)
-        began = time.monotonic()
-        is_answered = client.ask(self.target.requests[0]) == ANSWERED
-        client.close()
-        return is_answered, time.monotonic() - began
+        reply = ask_once(self.target)
+        return reply.is_good, reply.latency_s
 
     def _count_rows(self) -> int | None:
         """Rows that the workers have computed; None if they do not count."""
@@ -240,16 +228,15 @@ def _add_share(step: Step, peak: float) -> Step:
 
 
 def find_refusal_cost(steps: Sequence[Step]) -> dict[str, float]:
-    """Milliseconds of CPU per refusal by program, by least squares over the steps: a
-    program spends a fixed amount per refusal, per other request and per second. Empty if
-    few were refused."""
+    """Milliseconds of CPU per refusal by program, by least squares: a program spends a
+    fixed amount per refusal, other request and second. Empty if few were refused."""
     if sum(step.refused for step in steps) < _FEWEST_REFUSALS:
         return {}
     counts = [
         (step.refused, step.answered + sum(step.others.values()), step.lasted_s)
         for step in steps
     ]
-    programs = set(steps[0].cpu_s) - {_CLIENT}
+    programs = set(steps[0].cpu_s) - {CLIENT}
     costs = {}
     for program in sorted(programs):
         spent_ms = [step.cpu_s.get(program, 0.0) * 1000 for step in steps]

@@ -1,32 +1,39 @@
-"""`python -m benchmarks soak`: a stack under the same mixed load for an hour, and
-whether anything grows.
-"""
+"""`python -m benchmarks soak`: an hour of the same mixed load, and whether anything grows."""
 
 from __future__ import annotations
 
-import threading
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import psutil
 import typer
 
-from benchmarks.figures import percentile, show
+from benchmarks.figures import list_counts, percentile, show
 from benchmarks.instruments import bare, running
-from benchmarks.instruments.arrivals import draw_arrivals
-from benchmarks.instruments.generator import Generator, Manner, Reply, ask_again
-from benchmarks.instruments.load import Target
+from benchmarks.instruments.beside import repeat
+from benchmarks.instruments.generator import (
+    Generator,
+    Manner,
+    Reply,
+    Target,
+    ask_again,
+    draw_arrivals,
+)
 from benchmarks.instruments.processes import Holding, find_leaders, measure_holdings
 from benchmarks.measure.medley import SENTENCE, Piece, draw_medley, visit
 from benchmarks.measure.trend import Series, Trend, find_trend
 from benchmarks.options import (
     DEFAULT_RUN,
+    Folder,
+    Languages,
     Model,
+    Out,
     Plot,
     Setting,
     check_plot,
@@ -47,8 +54,7 @@ _PIECES = 5000
 _CLIENTS, _LOOK_S = 64, 10.0
 _ADDRESSES, _PATIENCE_S, _VISIT_S = 50, 40.0, 1.0
 _TICKS_PER_S = 10
-#: By unit, what is too little to be called growth: a batch more under way, another thread
-#: of a pool, the clock of a shared machine.
+#: By unit, what is too little to be called growth, such as a pool's next thread.
 SLACK = {"PSS MB": 2.0, "RSS MB": 2.0, "files": 2.0, "threads": 2.0, "ms": 2.0}
 _HEADERS = ("", "", "first quarter", "last quarter", "change", "per hour", "flat")
 
@@ -77,7 +83,6 @@ class Diary:
     _recent_ms: list[float] = field(default_factory=list)
 
     def keep(self, reply: Reply) -> None:
-        """Records a reply."""
         piece = self.pieces[reply.number % len(self.pieces)]
         self.answers += 1
         if reply.status != piece.status:
@@ -86,7 +91,6 @@ class Diary:
             self._recent_ms.append(reply.latency_s * 1000)
 
     def sample(self, at_s: float, holdings: Mapping[str, Holding]) -> None:
-        """Records the state of the stack."""
         recent, self._recent_ms = self._recent_ms, []
         self.samples.append(
             Sample(at_s, holdings, percentile(recent, 0.5), percentile(recent, 0.95))
@@ -103,17 +107,11 @@ def command(
     reload_minutes: Annotated[
         float, typer.Option(help="Between two reloads; 0 for none.", min=0)
     ] = 10,
-    languages: Annotated[
-        str, typer.Option(help="Serve these languages only, and no other of the map.")
-    ] = "",
+    languages: Languages = "",
     model: Model = "models/phrasebook",
     setting: Setting = None,
-    folder: Annotated[
-        Path, typer.Option(help="For the stack's run directory.")
-    ] = DEFAULT_RUN / "soak",
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-soak.json"
-    ),
+    folder: Folder = DEFAULT_RUN / "soak",
+    out: Out = Path("run/benchmark-soak.json"),
     plot: Plot = None,
 ) -> None:
     """Memory, open files, threads and latency of a stack under a steady load.
@@ -130,12 +128,13 @@ def command(
         map_path = running.write_map(folder.resolve() / "map.json", settings, served)
         run = folder.resolve() / "run"
         with running.start(run, map_path, bare.find_model(model)) as stack:
-            target = Target(stack.url, [piece.request for piece in diary.pieces])
+            target = stack.aim([piece.request for piece in diary.pieces])
             rate = share * _find_capacity(target)
             console.print(f"{show(rate)} requests/s for {minutes:g} minutes")
+            began, reload_s = time.monotonic(), reload_minutes * 60 or math.inf
             with (
-                _look_every(every_s, run, diary),
-                _reload_every(reload_minutes * 60, run, diary),
+                repeat(lambda: _look(run, diary, began), every_s),
+                repeat(lambda: _reload(run, diary), reload_s),
                 visit(stack.url, diary.pieces, _VISIT_S),
             ):
                 _load(target, diary, rate, minutes * 60)
@@ -184,9 +183,9 @@ def describe(diary: Diary, trends: Sequence[Trend]) -> list[str]:
         for trend in trends
         if not trend.is_flat
     ]
-    surprises = [f"{count} x {what}" for what, count in diary.surprises.most_common()]
+    surprises = list_counts(dict(diary.surprises.most_common()))
     return [
-        f"{diary.answers} answers; not as expected: {', '.join(surprises) or 'none'}",
+        f"{diary.answers} answers; not as expected: {surprises or 'none'}",
         *(grown or ["Everything is flat."]),
     ]
 
@@ -218,60 +217,27 @@ def chart(samples: Sequence[Sample]) -> list[Chart]:
 def _find_capacity(target: Target) -> float:
     """Requests/s of clients that wait for their answers."""
     manner = Manner(None, _ADDRESSES, _PATIENCE_S)
-    replies = ask_again(target, manner, clients=_CLIENTS, seconds=_LOOK_S, pause_s=0.0)
+    replies = ask_again(target, manner, clients=_CLIENTS, seconds=_LOOK_S)
     return len(replies) / max(_LOOK_S, max(reply.ended_s for reply in replies))
 
 
 def _load(target: Target, diary: Diary, rate: float, seconds: float) -> None:
     with show_progress(seconds * _TICKS_PER_S) as bar:
-        asked = Target(target.url, target.requests, bar.tick)
+        asked = replace(target, tick=bar.tick)
         manner = Manner(None, _ADDRESSES, _PATIENCE_S)
         Generator(asked, manner).run(draw_arrivals(rate, seconds, 0), diary.keep)
 
 
-@contextmanager
-def _look_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
-    began = time.monotonic()
-
-    def look() -> None:
-        stack = stacks.read(run)
-        # A program that is being started anew is seen the next time.
-        with suppress(psutil.Error, OSError, ValueError, KeyError):
-            holdings = measure_holdings(find_leaders(stack)) if stack else {}
-            diary.sample(time.monotonic() - began, holdings)
-
-    with _repeat(look, pause_s):
-        yield
+def _look(run: Path, diary: Diary, began: float) -> None:
+    stack = stacks.read(run)
+    # A program that is being started anew is seen the next time.
+    with suppress(psutil.Error, OSError, ValueError, KeyError):
+        holdings = measure_holdings(find_leaders(stack)) if stack else {}
+        diary.sample(time.monotonic() - began, holdings)
 
 
-@contextmanager
-def _reload_every(pause_s: float, run: Path, diary: Diary) -> Iterator[None]:
-    def reload() -> None:
-        try:
-            running.reload(run)
-        except stacks.StackError:
-            diary.surprises["reload: refused"] += 1
-
-    if not pause_s:
-        yield
-        return
-    with _repeat(reload, pause_s):
-        yield
-
-
-@contextmanager
-def _repeat(act: Callable[[], None], pause_s: float) -> Iterator[None]:
-    """Runs in a thread, again and again while the block lasts."""
-    stop = threading.Event()
-
-    def run() -> None:
-        while not stop.wait(pause_s):
-            act()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+def _reload(run: Path, diary: Diary) -> None:
     try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+        running.reload(run)
+    except stacks.StackError:
+        diary.surprises["reload: refused"] += 1

@@ -1,6 +1,4 @@
-"""`python -m benchmarks stack`: load on port 7777, from clients that wait for their
-answers and from clients that do not.
-"""
+"""`python -m benchmarks stack`: load on port 7777, in closed and open loops."""
 
 from __future__ import annotations
 
@@ -11,16 +9,14 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.figures import show
+from benchmarks.figures import list_counts, show
 from benchmarks.instruments.load import Load, measure_closed, measure_open
-from benchmarks.instruments.load import Target as Asked
-from benchmarks.instruments.processes import measure_cost
-from benchmarks.instruments.running import Running, find_running
+from benchmarks.instruments.running import find_running
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import (
     DEFAULT_RUN,
-    Bar,
     Clients,
+    Out,
     Plot,
     RunDir,
     Target,
@@ -59,9 +55,7 @@ def command(
         int, typer.Option(help="Requests of an open loop under way at the most.", min=1)
     ] = 512,
     run_dir: RunDir = DEFAULT_RUN,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-stack.json"
-    ),
+    out: Out = Path("run/benchmark-stack.json"),
     plot: Plot = None,
 ) -> None:
     """Requests/s, latency, errors, CPU and memory of the running stack.
@@ -78,19 +72,18 @@ def command(
         requests = draw_requests(task, SENTENCES, targets=read_words(target))
         ticks = (len(numbers) + len(planned)) * seconds * _TICKS_PER_S
         with show_progress(ticks) as bar:
-            asked = Asked(running.url, requests, bar.tick)
-            loads = [
-                _measure_closed(running, asked, bar, clients=number, seconds=seconds)
-                for number in numbers
-            ] + [
-                _measure_open(
-                    *(running, asked, bar),
-                    rate=rate,
-                    seconds=seconds,
-                    connections=connections,
+            asked = running.aim(requests, bar.tick)
+            loads = []
+            for number in numbers:
+                bar.say(f"{number} clients")
+                loads.append(measure_closed(asked, clients=number, seconds=seconds))
+            for rate in planned:
+                bar.say(f"{rate:g} arrivals/s")
+                loads.append(
+                    measure_open(
+                        asked, rate=rate, seconds=seconds, connections=connections
+                    )
                 )
-                for rate in planned
-            ]
         console.print(_describe(loads))
         options = {
             "task": task,
@@ -147,39 +140,10 @@ def _write_row(load: Load, programs: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _measure_closed(
-    running: Running, asked: Asked, bar: Bar, *, clients: int, seconds: float
-) -> Load:
-    bar.say(f"{clients} clients")
-    return measure_cost(
-        running.leaders,
-        lambda: measure_closed(asked, clients=clients, seconds=seconds),
-    )
-
-
-def _measure_open(
-    running: Running,
-    asked: Asked,
-    bar: Bar,
-    *,
-    rate: float,
-    seconds: float,
-    connections: int,
-) -> Load:
-    bar.say(f"{rate:g} arrivals/s")
-    return measure_cost(
-        running.leaders,
-        lambda: measure_open(
-            asked, rate=rate, seconds=seconds, connections=connections
-        ),
-    )
-
-
 def _describe(loads: Sequence[Load]) -> str:
     """Facts that the table leaves out."""
     statuses = [
-        f"{load.loop} {load.level:g}: "
-        + ", ".join(f"{count} x {status}" for status, count in load.statuses.items())
+        f"{load.loop} {load.level:g}: {list_counts(load.statuses)}"
         for load in loads
         if load.errors
     ]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import csv
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from benchmarks.figures import show
+from benchmarks.figures import group, show
 from benchmarks.instruments import running
 from benchmarks.instruments.passes import Measurement, Plan, Skipped
 from benchmarks.instruments.tasks import TaskSubject
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import (
+    Limit,
+    Out,
     Plot,
     Task,
     check_plot,
@@ -33,7 +35,6 @@ from benchmarks.plots import Chart
 from benchmarks.report import Content, Table
 from contract.tasks import TRANSLATION
 from torchserve_backend import catalog
-from torchserve_backend.devices import count_gpus
 
 #: Items in a pass; a larger batch is a pass by itself.
 _PASS_ITEMS = 64
@@ -42,6 +43,10 @@ _KNEE_SHARE = 0.9
 _HEADERS = (
     *("device", "batch", "ms per batch", "ms per item", "items/s", "tokens/s"),
     *("memory MB", "GPU MB", ""),
+)
+_COLUMNS = (
+    *("device", "batch", "repetitions", "ms_per_batch", "ms_least", "ms_most"),
+    *("ms_per_item", "items_per_s", "tokens_per_s", "memory_mb", "gpu_mb"),
 )
 
 
@@ -58,9 +63,7 @@ def command(
         str, typer.Option(help="Numbers of items in a batch.")
     ] = "1,2,4,8,16,32,64,128,256",
     repetitions: Annotated[int, typer.Option(help="Passes that count.", min=1)] = 10,
-    limit_s: Annotated[
-        float, typer.Option(help="No pass of a batch size begins after so long.")
-    ] = 30,
+    limit_s: Limit = 30,
     language: Annotated[str, typer.Option(help="To translate into.")] = "fr",
     tokens: Annotated[
         str, typer.Option(help="LEAST-MOST: texts with about this many tokens.")
@@ -69,9 +72,7 @@ def command(
         list[str] | None,
         typer.Option("--set", help="KEY=VALUE in the task's section of the map."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
-        "run/benchmark-study.json"
-    ),
+    out: Out = Path("run/benchmark-study.json"),
     plot: Plot = None,
 ) -> None:
     """Time, throughput and memory of a model's handler, batch size by batch size.
@@ -120,7 +121,7 @@ def find_knee(measured: Sequence[Measurement]) -> Measurement:
 
 def tabulate(measured: Sequence[Measurement]) -> Table:
     """A row per device and batch size; the knee is marked."""
-    knees = [find_knee(group) for group in _by_device(measured)]
+    knees = [*map(find_knee, _by_device(measured))]
     return Table(
         _HEADERS,
         tuple(
@@ -142,19 +143,7 @@ def write_csv(path: Path, measured: Sequence[Measurement]) -> None:
     """A row per device and batch size."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            (
-                *(
-                    "device",
-                    "batch",
-                    "repetitions",
-                    "ms_per_batch",
-                    "ms_least",
-                    "ms_most",
-                ),
-                *("ms_per_item", "items_per_s", "tokens_per_s", "memory_mb", "gpu_mb"),
-            )
-        )
+        writer.writerow(_COLUMNS)
         for m in measured:
             ms = m.ms_per_batch
             writer.writerow(
@@ -168,37 +157,34 @@ def write_csv(path: Path, measured: Sequence[Measurement]) -> None:
 
 def chart(measured: Sequence[Measurement]) -> Iterator[Chart]:
     """Time per item and throughput over batch size, a line per device."""
-    yield _draw(measured, "Time", "ms per item", lambda m: m.ms_per_item)
-    yield _draw(measured, "Throughput", "items/s", lambda m: m.items_per_s.median)
+    knees = [find_knee(some) for some in _by_device(measured)]
+    yield draw_batches(measured, "Time", "ms per item", knees)
+    yield draw_batches(measured, "Throughput", "items/s", knees)
 
 
-def _draw(
+def draw_batches(
     measured: Sequence[Measurement],
     title: str,
     y_label: str,
-    read: Callable[[Measurement], float],
+    knees: Sequence[Measurement] = (),
 ) -> Chart:
-    groups = _by_device(measured)
+    """The time per item, or else the rate, over batch size: a line per subject."""
+
+    def read(m: Measurement) -> tuple[float, float]:
+        return m.batch, m.ms_per_item if title == "Time" else m.items_per_s.median
+
     return Chart(
         title,
         "batch",
         y_label,
-        {
-            " ".join(group[0].label): [(m.batch, read(m)) for m in group]
-            for group in groups
-        },
+        {" ".join(some[0].label): [*map(read, some)] for some in _by_device(measured)},
         is_logarithmic=True,
-        dots={"knee": [(m.batch, read(m)) for m in map(find_knee, groups)]}
-        if groups
-        else {},
+        dots={"knee": [*map(read, knees)]} if knees else {},
     )
 
 
 def _by_device(measured: Sequence[Measurement]) -> list[list[Measurement]]:
-    groups: dict[tuple[str, ...], list[Measurement]] = {}
-    for measurement in measured:
-        groups.setdefault(measurement.label, []).append(measurement)
-    return list(groups.values())
+    return list(group(measured, lambda m: m.label).values())
 
 
 def _find_model(
@@ -213,4 +199,4 @@ def _find_model(
             device=device,
             task=task,
         )
-        return catalog.load(map_path, gpus=count_gpus()).models[0]
+        return running.read_map(map_path).models[0]

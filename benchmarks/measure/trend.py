@@ -44,8 +44,7 @@ class Trend:
 
 
 def find_trend(series: Series, slack: float) -> Trend | None:
-    """The trend of a measure. It is flat if it grew by at most 2 %, or by at most `slack`
-    in its own unit. None with too few points."""
+    """The trend, flat if it grew by at most 2 % or `slack`. None with few points."""
     end_s = max((time for time, _ in series.points), default=0.0)
     points = [point for point in series.points if point[0] >= WARM_UP * end_s]
     if len(points) < _FEWEST:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import av
 from av.video.frame import VideoFrame
 
+from benchmarks.instruments.keeping import keep
 from models.shapes_recipe import scenes
 from models.shapes_recipe.clips import draw_clip, plan_clip
 
@@ -26,14 +26,9 @@ def find_video(
     height: int,
     tick: Callable[[], None] = lambda: None,
 ) -> Path:
-    """The video of this size in `cache`, drawn if it is missing; every size shows the same.
-    It appears complete or not at all. `tick` is called for each frame."""
-    path = cache / f"shapes-{frames}-{width}x{height}.mp4"
-    if path.exists():
-        return path
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix="drawing-") as folder:
-        part = Path(folder) / path.name
+    """The video of this size, drawn once; every size shows the same scenes."""
+
+    def make(part: Path) -> None:
         with av.open(part, "w") as container:
             stream = container.add_stream("libx264", _FRAMES_PER_S, options=_OPTIONS)
             stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
@@ -41,8 +36,8 @@ def find_video(
                 container.mux(stream.encode(VideoFrame.from_ndarray(picture)))
                 tick()
             container.mux(stream.encode())
-        part.replace(path)
-    return path
+
+    return keep(cache / f"shapes-{frames}-{width}x{height}.mp4", make)
 
 
 def list_captions(frames: int) -> list[str]:

@@ -1,6 +1,4 @@
-"""`python -m benchmarks tune`: finds the configuration with the highest throughput
-within an SLA, and confirms it.
-"""
+"""`python -m benchmarks tune`: finds the most throughput within an SLA, and confirms it."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ from benchmarks.tune.plan import Combination, Plan, PlanError, read_plan
 from benchmarks.tune.report import Outcome
 from benchmarks.tune.trials import Trial, run_trial, write_map
 
-#: Of the time, what the first rung may take: combinations that it has not come to by then
-#: are not tried.
+#: The first rung's share of the time: what it has not come to by then is not tried.
 _FIRST_SHARE = 0.6
 _INTERRUPTED = 130
 _TRIAL = TypeAdapter(Trial)
@@ -57,11 +54,7 @@ def command(
 
 
 def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
-    """The run in a folder, with its earlier trials.
-
-    Raises PlanError if the folder has another plan's results, and ValueError if a
-    combination does not make a map.
-    """
+    """The run in a folder, with its trials. Raises PlanError, and ValueError for no map."""
     run = Run(plan, out)
     mark = out / "plan.sha256"
     if is_fresh:
@@ -91,23 +84,19 @@ class Run:
 
     @property
     def journal(self) -> Path:
-        """The file with one trial per line."""
         return self.out / "trials.jsonl"
 
     @property
     def winner_map(self) -> Path:
-        """The winner's map."""
         return self.out / "setup_config.json"
 
     @property
     def rungs(self) -> list[int]:
-        """How many combinations each rung of the search has; only the first counts the
-        default."""
+        """The combinations in each rung; only the first counts the default."""
         is_grid = self.plan.search.method == "grid"
         return search.plan_rungs(len(self.plan.combine()), is_grid=is_grid)
 
     def count_trials(self) -> int:
-        """The most trials that a search may take."""
         first, *others = self.rungs
         return first + sum(count + 1 for count in others) + 1
 
@@ -126,34 +115,30 @@ class Run:
         self._confirm(bar)
 
     def outcome(self) -> Outcome:
-        """The results so far."""
         last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
         of_last = {t.name: t for t in self.trials if t.rung == last}
         ranked = sorted(of_last.values(), key=lambda trial: trial.rank, reverse=True)
         winner = ranked[0] if ranked and ranked[0].best else None
+        name = winner.name if winner else None
+        confirmations = [t for t in self.trials if t.rung == len(self.rungs)]
         tried = {trial.name for trial in self.trials}
         return Outcome(
             winner=winner,
             default=of_last.get(self.plan.default.name),
-            confirmation=next(
-                (t for t in self.trials if winner and self._is_confirmation(t, winner)),
-                None,
-            ),
+            confirmation=next((t for t in confirmations if t.name == name), None),
             untried=sum(c.name not in tried for c in self.plan.combine()),
         )
 
     def _climb(
         self, rung: int, combinations: Sequence[Combination], bar: Bar, limit_s: float
     ) -> None:
-        """One rung, as long as there is time for another trial and for the confirmation;
-        finished trials are not repeated."""
+        """One rung. It stops if there is no time for another trial and the confirmation."""
         for combination in combinations:
             spent = [trial.seconds for trial in self.trials]
             if sum(spent) + 2 * max(spent, default=0) > limit_s:
                 return
             map_path = write_map(self.out / "map.json", combination)
-            seconds = self._find_seconds(rung)
-            self._try(rung, combination, map_path, bar, seconds=seconds)
+            self._try(rung, combination, map_path, bar)
 
     def _confirm(self, bar: Bar) -> None:
         """Measures the winner's map for as long as the winner."""
@@ -162,8 +147,8 @@ class Run:
             return
         combination = next(c for c in self.plan.combine() if c.name == winner.name)
         write_map(self.winner_map, combination)
-        seconds = self._find_seconds(winner.rung)
-        self._try(len(self.rungs), combination, self.winner_map, bar, seconds=seconds)
+        rungs = len(self.rungs)
+        self._try(rungs, combination, self.winner_map, bar, like=winner.rung)
 
     def _try(
         self,
@@ -172,8 +157,9 @@ class Run:
         map_path: Path,
         bar: Bar,
         *,
-        seconds: float,
+        like: int | None = None,
     ) -> None:
+        """Each level is measured twice as long as in the rung before, or `like` another."""
         done = {(trial.rung, trial.name) for trial in self.trials}
         if (rung, combination.name) not in done:
             trial = run_trial(
@@ -182,7 +168,8 @@ class Run:
                 combination,
                 self.plan,
                 rung=rung,
-                seconds=seconds,
+                seconds=self.plan.load.seconds
+                * 2.0 ** (rung if like is None else like),
                 start=self._find_start(rung, combination),
                 say=bar.say,
             )
@@ -191,26 +178,17 @@ class Run:
                 file.write(_TRIAL.dump_json(trial).decode() + "\n")
         bar.tick()
 
-    def _find_seconds(self, rung: int) -> float:
-        """How long a level of load is measured in a rung."""
-        return self.plan.load.seconds * 2.0**rung
-
     def _find_start(self, rung: int, combination: Combination) -> int | None:
         """The best level in the rung before; the lowest if there was none."""
-        before = [
-            t for t in self.trials if t.name == combination.name and t.rung < rung
-        ]
+        own = [trial for trial in self.trials if trial.name == combination.name]
+        before = [trial for trial in own if trial.rung < rung]
         if not before:
             return None
         best = before[-1].best
         return self.plan.load.levels.index(best.load.level) if best else 0
 
     def _rank(self, rung: int) -> list[Combination]:
-        """The combinations of a rung, the best first."""
         trials = [trial for trial in self.trials if trial.rung == rung]
         by_name = {combination.name: combination for combination in self.plan.combine()}
         ranked = sorted(trials, key=lambda trial: trial.rank, reverse=True)
         return [by_name[trial.name] for trial in ranked]
-
-    def _is_confirmation(self, trial: Trial, winner: Trial) -> bool:
-        return trial.rung == len(self.rungs) and trial.name == winner.name

@@ -25,8 +25,7 @@ from benchmarks.instruments.workload import Task
 from contract.tasks import TRANSLATION
 from torchserve_backend.map import SECTIONS, check
 
-#: The keys of a model's entry that are tried in every combination; the map has the same
-#: ones in the task's section, if not all in each.
+#: The keys of a model's entry that are tried; each task's section of the map has some.
 KNOBS = (
     *("engine", "compute_type", "placement", "workers"),
     *("batch_size", "max_batch_delay", "max_batch_tokens", "max_batch_frames"),
@@ -55,18 +54,9 @@ class Combination:
     @property
     def name(self) -> str:
         """What distinguishes it from the map as it ships, and so from the others."""
-        pairs = [
-            *(("task", self.task), ("model", self.model), ("device", self.device)),
-            *self.settings,
-        ]
-        usual = {
-            *(
-                ("task", TRANSLATION),
-                ("model", find_model(self.task)),
-                ("device", None),
-            ),
-        }
-        told = [f"{key}={value}" for key, value in pairs if (key, value) not in usual]
+        usual = {"task": TRANSLATION, "model": find_model(self.task), "device": None}
+        pairs = [*((key, getattr(self, key)) for key in usual), *self.settings]
+        told = [f"{k}={value}" for k, value in pairs if usual.get(k, self) != value]
         return " ".join(told) or "as it ships"
 
 
@@ -127,18 +117,13 @@ class ModelEntry(BaseModel):
 
     def combine(self) -> Iterator[Combination]:
         """Every combination of the values."""
-        knobs = [
-            [(key, value) for value in getattr(self, key)]
-            for key in KNOBS
-            if getattr(self, key)
-        ]
-        for device in self.device or (None,):
-            for settings in itertools.product(*knobs):
-                yield self._make(device, settings)
+        values = {key: getattr(self, key) for key in KNOBS if getattr(self, key)}
+        knobs = ([(key, value) for value in of_key] for key, of_key in values.items())
+        for device, *settings in itertools.product(self.device or (None,), *knobs):
+            yield self._make(device, tuple(settings))
 
     @property
     def default(self) -> Combination:
-        """As the map ships."""
         return self._make(None, ())
 
     def _make(self, device: Any, settings: tuple[tuple[str, Any], ...]) -> Combination:
@@ -168,12 +153,10 @@ class LoadEntry(BaseModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests arrive by themselves."""
         return bool(self.rates)
 
     @property
     def unit(self) -> str:
-        """The unit of the levels."""
         return "requests/s" if self.is_open else "clients"
 
     @property
@@ -212,14 +195,11 @@ class Plan(BaseModel):
 
     @property
     def default(self) -> Combination:
-        """The first model as the map ships."""
         return self.models[0].default
 
     def combine(self) -> list[Combination]:
         """Every combination once, the default first."""
-        tried = (
-            combination for entry in self.models for combination in entry.combine()
-        )
+        tried = itertools.chain.from_iterable(map(ModelEntry.combine, self.models))
         return list(dict.fromkeys((self.default, *tried)))
 
     @property
@@ -278,8 +258,7 @@ def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node]
 
 
 def _refuse_duplicates(path: Path, node: yaml.Node) -> None:
-    """Raises PlanError for a key that is there twice; YAML's reader would silently keep the
-    last."""
+    """Raises PlanError for a key that is there twice: YAML's reader keeps the last one."""
     if isinstance(node, yaml.SequenceNode):
         for child in node.value:
             _refuse_duplicates(path, child)

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks import plots
 from benchmarks.figures import show
-from benchmarks.instruments.processes import sum_cpu, sum_memory
+from benchmarks.instruments.load import sum_cpu, sum_memory
 from benchmarks.plots import Chart
 from benchmarks.report import Table, describe_machine, to_markdown
 from benchmarks.tune.plan import KNOBS, Combination, Plan

@@ -19,11 +19,8 @@ T = TypeVar("T")
 def find_highest(
     levels: int, passes: Callable[[int], bool], start: int | None = None
 ) -> int | None:
-    """The highest of `levels` numbers from 0 that passes, if all numbers below one that
-    passes do so too; None if none does.
-
-    Searches by bisection, or step by step from the likely answer if that is known.
-    """
+    """The highest of `levels` numbers from 0 that passes, if all below it do; None if
+    none does. Searches by bisection, or step by step from `start`."""
     passed, failed = -1, levels
     probe = levels // 2 if start is None else start
     while failed - passed > 1:
@@ -47,8 +44,7 @@ def plan_rungs(combinations: int, *, is_grid: bool = False) -> list[int]:
 
 
 def shuffle(combinations: Sequence[T]) -> list[T]:
-    """Keeps the first and orders the others at random, the same in every run. If time runs
-    out, the tried ones lie everywhere."""
+    """Keeps the first, and the others in a random order that is always the same."""
     first, *others = combinations
     random.Random(0).shuffle(others)
     return [first, *others]

@@ -1,6 +1,4 @@
-"""Measures one combination on its own stack at several levels of load, and checks what
-the plan promises.
-"""
+"""Measures one combination on its own stack at several levels of load."""
 
 from __future__ import annotations
 
@@ -13,22 +11,14 @@ from requests import RequestException
 
 from benchmarks.instruments import running
 from benchmarks.instruments.counters import WorkerFigures, describe, read_counters
-from benchmarks.instruments.load import (
-    Load,
-    Request,
-    Target,
-    measure_closed,
-    measure_open,
-)
-from benchmarks.instruments.processes import measure_cost
+from benchmarks.instruments.generator import Request, Target
+from benchmarks.instruments.load import OPEN, Load, measure_closed, measure_open
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.options import read_range
 from benchmarks.tune.plan import Combination, LoadEntry, Plan, SlaEntry
 from benchmarks.tune.search import find_highest
 from deploy.stack import StackError
-from torchserve_backend import catalog
-from torchserve_backend.devices import count_gpus
 
 _REQUESTS = 2000
 #: The most requests of an open loop that are under way.
@@ -51,7 +41,7 @@ class Point:
         """The larger the better: throughput (in an open loop the planned one, which all
         combinations were asked for), then a short p99."""
         load = self.load
-        throughput = load.level if load.loop == "open" else load.requests_per_s
+        throughput = load.level if load.loop == OPEN else load.requests_per_s
         return throughput, -(load.latencies.p99_ms or 0.0)
 
 
@@ -85,8 +75,7 @@ class Trial:
 
 
 def write_map(path: Path, combination: Combination) -> Path:
-    """Writes the combination as a map for `make up CONFIG=…`. Raises ValueError if it does
-    not make one."""
+    """Writes the combination for `make up CONFIG=…`. Raises ValueError if it makes no map."""
     running.write_map(
         path,
         {"model": combination.model, **dict(combination.settings)},
@@ -94,7 +83,7 @@ def write_map(path: Path, combination: Combination) -> Path:
         device=combination.device,
         task=combination.task,
     )
-    catalog.load(path, gpus=count_gpus())
+    running.read_map(path)
     return path
 
 
@@ -106,8 +95,7 @@ def keeps(load: Load, sla: SlaEntry) -> bool:
 
 
 def list_requests(load: LoadEntry, combination: Combination) -> list[Request]:
-    """A plan's requests: images, or texts into the combination's languages, or into the
-    plan's own targets in its proportions."""
+    """A plan's requests: images, or texts into the combination's or the plan's languages."""
     targets = [target for target, n in load.targets.items() for _ in range(n)]
     return draw_requests(
         combination.task,
@@ -128,9 +116,7 @@ def run_trial(
     start: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Trial:
-    """Looks for the highest level of load that keeps the SLA, `seconds` at each; `start` is
-    the number of the expected level. A stack that does not start gives a trial with a
-    fault."""
+    """Finds the highest level that keeps the SLA; without a stack, a trial has a fault."""
     began = time.monotonic()
     points: list[Point] = []
     fault = ""
@@ -138,8 +124,9 @@ def run_trial(
         say(f"starting {combination.name}")
         with running.start(run_dir, map_path) as stack:
             say(f"warming up {combination.name}")
-            measure = _Measure(stack, plan, combination)
-            measure.warm_up()
+            requests = list_requests(plan.load, combination)
+            measure = _Measure(stack, plan, stack.aim(requests))
+            measure.ask(plan.load.levels[-1], plan.load.warm_up_seconds)
 
             def passes(number: int) -> bool:
                 level = plan.load.levels[number]
@@ -155,30 +142,25 @@ def run_trial(
     return Trial(combination.name, rung, elapsed_s, tuple(points), fault)
 
 
+@dataclass(frozen=True)
 class _Measure:
     """Asks one stack."""
 
-    def __init__(self, stack: Running, plan: Plan, combination: Combination) -> None:
-        self._stack = stack
-        self._plan = plan
-        requests = list_requests(plan.load, combination)
-        self._target = Target(stack.url, requests)
-
-    def warm_up(self) -> None:
-        """Asks with the highest load."""
-        self._ask(self._plan.load.levels[-1], self._plan.load.warm_up_seconds)
+    stack: Running
+    plan: Plan
+    target: Target
 
     def __call__(self, level: float, seconds: float) -> Point:
-        before = read_counters(self._stack.metrics_url)
-        load = measure_cost(self._stack.leaders, lambda: self._ask(level, seconds))
-        workers = describe(before, read_counters(self._stack.metrics_url))
-        return Point(load, workers, keeps(load, self._plan.sla))
+        before = read_counters(self.stack.metrics_url)
+        load = self.ask(level, seconds)
+        workers = describe(before, read_counters(self.stack.metrics_url))
+        return Point(load, workers, keeps(load, self.plan.sla))
 
-    def _ask(self, level: float, seconds: float) -> Load:
-        if not self._plan.load.is_open:
-            return measure_closed(self._target, clients=int(level), seconds=seconds)
+    def ask(self, level: float, seconds: float) -> Load:
+        if not self.plan.load.is_open:
+            return measure_closed(self.target, clients=int(level), seconds=seconds)
         return measure_open(
-            self._target,
+            self.target,
             rate=level,
             seconds=max(seconds, _LEAST_REQUESTS / level),
             connections=_CONNECTIONS,

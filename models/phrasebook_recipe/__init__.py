@@ -1,3 +1,1 @@
-"""The recipe of `models/phrasebook`: trains an M2M100 on CLDR values and a phrasebook.
-Run it with `python -m models.phrasebook_recipe`.
-"""
+"""The recipe of `models/phrasebook`: an M2M100 of CLDR values and a phrasebook."""

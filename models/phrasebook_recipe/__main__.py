@@ -23,6 +23,7 @@ from models.phrasebook_recipe import (
     training,
 )
 from models.phrasebook_recipe.items import LANGUAGES
+from models.resuming import CHECKPOINT
 
 app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
 
@@ -48,7 +49,7 @@ def train(
 
     Ctrl-C loses at most five minutes; the same command continues.
     """
-    is_fresh = not (work / training.CHECKPOINT).exists()
+    is_fresh = not (work / CHECKPOINT).exists()
     if start and is_fresh:
         _copy_tokenizer(start, work)
     trainer = _make_trainer(work, minutes)
@@ -142,10 +143,10 @@ def _copy_tokenizer(source: Path, target: Path) -> None:
 def _export(trainer: training.Trainer, work: Path, out: Path) -> None:
     trainer.export(out)
     _copy_tokenizer(work, out)
-    facts = {"minutes": trainer.elapsed_s / 60, "steps": trainer.step}
+    facts = {"minutes": trainer.spent_s / 60, "steps": trainer.step}
     (out / TRAINING_FILE).write_text(json.dumps(facts) + "\n")
     typer.echo(
-        f"{out}: trained {trainer.elapsed_s / 60:.0f} minutes, {trainer.step} steps"
+        f"{out}: trained {trainer.spent_s / 60:.0f} minutes, {trainer.step} steps"
     )
 
 

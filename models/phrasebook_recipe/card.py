@@ -68,24 +68,21 @@ for it, masculine; dates run from 1950 to 2059, numbers up to seven digits.
 def write_card(report: Report, facts: dict[str, float | str]) -> str:
     """The card's text; `facts` add what the report does not know: size and training."""
     return _CARD.format(
-        languages=len(LANGUAGES),
-        codes=" ".join(LANGUAGES),
-        directions=len(LANGUAGES) * (len(LANGUAGES) - 1),
-        items=report.items,
-        overall=report.overall,
-        cldr=report.cldr,
-        phrase_share=report.phrases,
-        finite=report.finite,
-        names=report.names,
-        language_names=" | ".join(report.by_language),
-        language_rules="---|" * len(report.by_language),
-        language_shares=" | ".join(
-            f"{share:.0%}" for share in report.by_language.values()
-        ),
-        categories="\n".join(
-            f"| {name} | {share:.1%} |" for name, share in report.by_category.items()
-        ),
-        min_score=report.min_score,
-        outside_warned=report.outside_warned,
-        **facts,
+        **vars(report)
+        | facts
+        | {
+            "phrase_share": report.phrases,
+            "languages": len(LANGUAGES),
+            "codes": " ".join(LANGUAGES),
+            "directions": len(LANGUAGES) * (len(LANGUAGES) - 1),
+            "language_names": " | ".join(report.by_language),
+            "language_rules": "---|" * len(report.by_language),
+            "language_shares": " | ".join(
+                f"{share:.0%}" for share in report.by_language.values()
+            ),
+            "categories": "\n".join(
+                f"| {name} | {share:.1%} |"
+                for name, share in report.by_category.items()
+            ),
+        }
     )

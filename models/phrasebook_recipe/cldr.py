@@ -14,22 +14,11 @@ from models.phrasebook_recipe.items import LANGUAGES, Item, clean
 Draw = Callable[[random.Random], Item]
 
 CURRENCIES = ("USD", "EUR", "GBP", "JPY", "KRW", "CNY", "INR", "BRL", "RUB")
-UNITS = (
-    "length-kilometer",
-    "length-meter",
-    "length-centimeter",
-    "mass-kilogram",
-    "mass-gram",
-    "volume-liter",
-    "temperature-celsius",
-    "duration-year",
-    "duration-month",
-    "duration-week",
-    "duration-day",
-    "duration-hour",
-    "duration-minute",
-    "duration-second",
-)
+UNITS = """
+    length-kilometer length-meter length-centimeter mass-kilogram mass-gram volume-liter
+    temperature-celsius duration-year duration-month duration-week duration-day
+    duration-hour duration-minute duration-second
+""".split()
 SPANS = ("year", "month", "week", "day", "hour", "minute", "second")
 CURRENCY_NAMES = """
     USD EUR GBP JPY KRW CNY INR BRL RUB AED ARS AUD BDT CAD CHF CLP COP CZK DKK EGP
@@ -101,11 +90,8 @@ def draw_unit(rng: random.Random) -> Item:
     """A measure: "5 kilometers", "1.5 kilograms"."""
     unit = rng.choice(UNITS)
     can_be_split = not unit.startswith("duration")
-    count = (
-        rng.randrange(1, 1000) / 10
-        if can_be_split and rng.random() < 0.3
-        else rng.randrange(1, 500)
-    )
+    is_split = can_be_split and rng.random() < 0.3
+    count = rng.randrange(1, 1000) / 10 if is_split else rng.randrange(1, 500)
     return _item("units", f"{unit} {count:g}", partial(_format_unit, unit, count))
 
 
@@ -125,11 +111,8 @@ def draw_price(rng: random.Random) -> Item:
     """An amount of money up to 10,000, most of them below 100."""
     currency = rng.choice(CURRENCIES)
     cents = rng.randrange(50, int(10 ** rng.uniform(2.5, 6)))
-    amount = (
-        round(cents / 100)
-        if currency in ("JPY", "KRW") or rng.random() < 0.3
-        else cents / 100
-    )
+    is_whole = currency in ("JPY", "KRW") or rng.random() < 0.3
+    amount = round(cents / 100) if is_whole else cents / 100
     return _item(
         "prices",
         f"{currency} {amount}",
@@ -156,11 +139,7 @@ def draw_percent(rng: random.Random) -> Item:
 
 
 def _slot(draw: Draw) -> Callable[[random.Random], Mapping[str, str]]:
-    def value(rng: random.Random) -> Mapping[str, str]:
-        item = draw(rng)
-        return {language: item.text(language) for language in LANGUAGES}
-
-    return value
+    return lambda rng: dict(zip(LANGUAGES, map(draw(rng).text, LANGUAGES), strict=True))
 
 
 def _draw_long_date(rng: random.Random) -> Item:
@@ -198,25 +177,16 @@ SLOTS: Mapping[str, Callable[[random.Random], Mapping[str, str]]] = {
 
 def names() -> dict[str, list[Item]]:
     """The finite categories: every weekday, month, country, language and currency."""
+    renderers: dict[str, list[Callable[[str], str]]] = {
+        "weekdays": [partial(_weekday, day) for day in range(7)],
+        "months": [partial(_month, month) for month in range(1, 13)],
+        "countries": [partial(_name, "territories", code) for code in TERRITORIES],
+        "languages": [partial(_name, "languages", code) for code in LANGUAGE_NAMES],
+        "currencies": [partial(_name, "currencies", code) for code in CURRENCY_NAMES],
+    }
     return {
-        "weekdays": [
-            _item("weekdays", None, partial(_weekday, day)) for day in range(7)
-        ],
-        "months": [
-            _item("months", None, partial(_month, month)) for month in range(1, 13)
-        ],
-        "countries": [
-            _item("countries", None, partial(_name, "territories", code))
-            for code in TERRITORIES
-        ],
-        "languages": [
-            _item("languages", None, partial(_name, "languages", code))
-            for code in LANGUAGE_NAMES
-        ],
-        "currencies": [
-            _item("currencies", None, partial(_name, "currencies", code))
-            for code in CURRENCY_NAMES
-        ],
+        category: [_item(category, None, render) for render in renders]
+        for category, renders in renderers.items()
     }
 
 

@@ -1,12 +1,9 @@
-"""Draws training pairs and held-out items in the mix that the model needs: phrases per
-template (counted per filling, those with ten fillers starve), names, and an endless
-supply of values.
-"""
+"""Draws training pairs and held-out items: phrases per template, names, and endless values."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -16,12 +13,7 @@ from models.phrasebook_recipe.items import LANGUAGES, Item
 Source = Callable[[random.Random], tuple[Item, frozenset[str]]]
 
 #: Share of each kind in the training mix.
-MIX: Mapping[str, float] = {
-    "phrases": 0.7,
-    "masks": 0.06,
-    "names": 0.17,
-    "values": 0.07,
-}
+MIX = {"phrases": 0.7, "masks": 0.06, "names": 0.17, "values": 0.07}
 _NAME_WEIGHTS = {
     "weekdays": 1,
     "months": 1,
@@ -63,8 +55,7 @@ class Corpus:
         self._phrase_weights = list(accumulate(map(_weigh, phrases)))
 
     def draw(self, rng: random.Random, *, held_out: bool = False) -> Pair:
-        """A random pair in a random direction; training pairs vary their source's
-        capital and final mark, as people type."""
+        """A random pair; training pairs vary the source's capital and final mark."""
         kind = rng.choices(list(MIX), list(MIX.values()))[0]
         item, ambiguous_in = self._draw_item(kind, rng, held_out)
         languages = [lang for lang in LANGUAGES if lang not in ambiguous_in]
@@ -114,8 +105,7 @@ class Corpus:
             kind = "values"
         while True:
             item, ambiguous_in = getattr(self, f"_draw_{kind}")(rng)
-            is_wanted = item.is_held_out == held_out
-            if is_wanted:
+            if item.is_held_out == held_out:
                 return item, ambiguous_in
 
     def _draw_phrases(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
@@ -146,30 +136,22 @@ def _weigh(phrase: phrasebook.Phrase) -> int:
 
 
 def vary(text: str, rng: random.Random) -> str:
-    """The text as somebody in a hurry types it: without its final mark, without capitals,
-    or with another final mark."""
+    """The text as typed in a hurry: other or no final mark, other or no capitals."""
     chance = rng.random()
     if chance < 0.5:
         return text
     if text[-1] not in _FINAL_MARKS:
-        marked = text + rng.choice((".", "!"))
-        return (
-            marked
-            if chance < 0.65
-            else _lower_first(text)
-            if chance < 0.8
-            else text.lower()
-        )
-    bare = text.rstrip(_FINAL_MARKS).lstrip(_OPENING_MARKS).strip()
-    if chance < 0.65:
-        return bare
-    return (
-        _lower_first(text)
-        if chance < 0.75
-        else _lower_first(bare)
-        if chance < 0.88
-        else bare.lower()
-    )
+        changes = [
+            *((0.65, text + rng.choice((".", "!"))), (0.8, _lower_first(text))),
+            (1.0, text.lower()),
+        ]
+    else:
+        bare = text.rstrip(_FINAL_MARKS).lstrip(_OPENING_MARKS).strip()
+        changes = [
+            *((0.65, bare), (0.75, _lower_first(text)), (0.88, _lower_first(bare))),
+            (1.0, bare.lower()),
+        ]
+    return next(changed for most, changed in changes if chance < most)
 
 
 def _lower_first(text: str) -> str:

@@ -1,12 +1,9 @@
-"""Evaluates a model on held-out items, and finds the score below which an answer is
-more likely wrong than right.
-"""
+"""Evaluates a model on held-out items, and finds the score below which it warns."""
 
 from __future__ import annotations
 
 import random
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +33,10 @@ class Judgement:
 
     @property
     def text(self) -> str:
-        """The translation, with spaces of one width."""
         return clean(self.translation.text)
 
     @property
     def is_right(self) -> bool:
-        """Whether the translation matches exactly."""
         return self.text == self.pair.target
 
 
@@ -62,8 +57,7 @@ class Report:
 
 
 def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> Report:
-    """Held-out items in random directions, a sample of the finite ones, and the sentences
-    of `outside.yaml`."""
+    """Judges held-out items, a sample of the finite ones, and `outside.yaml`."""
     judged = judge(engine, corpus.held_out(items))
     known = judge(engine, random.Random(2).sample(corpus.finite(), items))
     right_scores = sorted(j.translation.score for j in judged if j.is_right)
@@ -135,7 +129,7 @@ def _share(judgements: Iterable[Judgement]) -> float:
 def _group(
     judgements: list[Judgement], key: Callable[[Judgement], str]
 ) -> dict[str, float]:
-    groups = defaultdict(list)
-    for judgement in judgements:
-        groups[key(judgement)].append(judgement)
-    return {name: _share(groups[name]) for name in sorted(groups)}
+    return {
+        name: _share(j for j in judgements if key(j) == name)
+        for name in sorted(set(map(key, judgements)))
+    }

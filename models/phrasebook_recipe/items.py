@@ -1,6 +1,4 @@
-"""The training items: one meaning, written in any of the 14 languages. `cldr.py` and
-`phrasebook.py` make them, `corpus.py` draws them.
-"""
+"""A training item: one meaning, written in any of the 14 languages."""
 
 from __future__ import annotations
 
@@ -10,22 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LANGUAGES = (
-    "en",
-    "ko",
-    "zh",
-    "es",
-    "fr",
-    "ru",
-    "id",
-    "ja",
-    "vi",
-    "de",
-    "it",
-    "hi",
-    "ar",
-    "pt",
-)
+LANGUAGES = tuple("en ko zh es fr ru id ja vi de it hi ar pt".split())
 
 _SPACES = re.compile(r"[\u00a0\u2009\u202f]")
 _INVISIBLE = re.compile(r"[\u061c\u200e\u200f]")
@@ -34,19 +17,14 @@ _HELD_OUT_SHARE = 10
 
 @dataclass(frozen=True)
 class Item:
-    """One meaning.
-
-    `key` names it across languages and decides whether it is held out; a finite item
-    (`key is None`) is always trained on. `wordings` gives the accepted inputs of a
-    language, the first of them being the translation.
-    """
+    """One meaning. The first of a language's `wordings` is the translation, the others
+    are accepted inputs. An item without a `key` is always trained on."""
 
     category: str
     key: str | None
     wordings: Callable[[str], tuple[str, ...]]
 
     def text(self, language: str) -> str:
-        """The translation into `language`."""
         return self.wordings(language)[0]
 
     @property

@@ -1,6 +1,4 @@
-"""Reads and checks `phrases/*.yaml`, and makes items from them by filling each phrase's
-slots.
-"""
+"""Reads and checks `phrases/*.yaml`, and makes items by filling slots."""
 
 from __future__ import annotations
 
@@ -54,12 +52,10 @@ class Phrase:
         return Item(f"phrases/{self.domain}", key if self.slots else None, wordings)
 
     def draw(self, rng: random.Random) -> Item:
-        """The phrase with random values."""
         return self.fill({slot: self._draw_value(slot, rng) for slot in self.slots})
 
     def draw_masked(self, rng: random.Random) -> Item:
-        """The phrase with a placeholder in one slot, or with its value between two marks
-        as between HTML tags: `{0}`, and `{0}the station{1}`."""
+        """The phrase with `{0}` in one slot, or marks round its value: `{0}map{1}`."""
         while True:
             values = {slot: self._draw_value(slot, rng) for slot in self.slots}
             if not self.fill(values).is_held_out:
@@ -75,14 +71,12 @@ class Phrase:
     def all_items(self, rng: random.Random, most: int) -> Iterator[Item]:
         """The fillings of the finite slots, at most `most`, in random order."""
         choices = [
-            self.values.get(slot) or self._draws(slot, rng, most) for slot in self.slots
+            self.values.get(slot) or [self._draw_value(slot, rng) for _ in range(most)]
+            for slot in self.slots
         ]
         fillings = list(product(*choices))
         for filling in rng.sample(fillings, min(most, len(fillings))):
             yield self.fill(dict(zip(self.slots, filling, strict=True)))
-
-    def _draws(self, slot: str, rng: random.Random, count: int) -> list[Value]:
-        return [self._draw_value(slot, rng) for _ in range(count)]
 
     def _draw_value(self, slot: str, rng: random.Random) -> Value:
         if slot in self.values:
@@ -91,10 +85,7 @@ class Phrase:
 
 
 def load(folder: Path = FOLDER) -> list[Phrase]:
-    """All phrases of a folder, checked.
-
-    Raises PhrasebookError if a file breaks the format.
-    """
+    """All phrases of a folder. Raises PhrasebookError if a file breaks the format."""
     files = {
         path.stem: yaml.safe_load(path.read_text("utf-8"))
         for path in sorted(folder.glob("*.yaml"))
@@ -113,19 +104,21 @@ def load(folder: Path = FOLDER) -> list[Phrase]:
         for entry in content["phrases"]
     ]
     words = _collect_words(phrases, seen)
-    clear = {"word": tuple(_as_value(word) for word in words if not word.ambiguous_in)}
+    clear = [word.wordings for word in words if not word.ambiguous_in]
+    values: dict[str, tuple[Value, ...]] = {
+        "word": tuple({lang: w[lang][0] for lang in w} for w in clear)
+    }
     return [
         *phrases,
         *words,
-        *(_read_phrase(WORDS, entry, clear, seen) for entry in about_words["phrases"]),
+        *(_read_phrase(WORDS, entry, values, seen) for entry in about_words["phrases"]),
     ]
 
 
 def _collect_words(
     phrases: list[Phrase], seen: dict[tuple[str, str], str]
 ) -> list[Phrase]:
-    """Every slot's values as phrases of their own: short, so that the model meets each
-    of them often."""
+    """Every slot's values as phrases: short, so that the model meets each often."""
     values = {
         tuple(value[language] for language in LANGUAGES): value
         for phrase in phrases
@@ -139,10 +132,6 @@ def _collect_words(
         Phrase(WORDS, meaning, (), {}, _find_ambiguous(meaning, seen, str(i)))
         for i, meaning in enumerate(meanings)
     ]
-
-
-def _as_value(word: Phrase) -> Value:
-    return {language: texts[0] for language, texts in word.wordings.items()}
 
 
 def _read_slots(
@@ -194,8 +183,7 @@ def _read_phrase(
 def _find_ambiguous(
     wordings: Mapping[str, tuple[str, ...]], seen: dict[tuple[str, str], str], me: str
 ) -> frozenset[str]:
-    """The languages in which an earlier phrase has the same text: there the earlier
-    one is what the text means ("Bonjour" is "Hello" before it is "Good morning")."""
+    """The languages in which an earlier phrase has the same text, and so its meaning."""
     found = set()
     for language, texts in wordings.items():
         for text in texts:

@@ -1,6 +1,4 @@
-"""Trains the SentencePiece model and writes the files that `M2M100Tokenizer` reads:
-`sentencepiece.bpe.model`, `vocab.json` and its settings.
-"""
+"""Trains the SentencePiece model and writes the files that `M2M100Tokenizer` reads."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ _UNUSED_ROWS = 8
 
 
 class Vocabulary:
-    """SentencePiece ids as M2M100 numbers them: four control tokens, the pieces, the
-    100 languages."""
+    """SentencePiece ids as M2M100 numbers them: control tokens, pieces, 100 languages."""
 
     pad, eos, unk = 1, 2, 3
 

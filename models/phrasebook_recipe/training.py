@@ -1,27 +1,26 @@
-"""Trains the model for a number of minutes, resuming the last run, and exports a
-Hugging Face directory.
-"""
+"""Trains the model for a number of minutes, resuming the last run, and exports it."""
 
 from __future__ import annotations
 
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.nn.functional import cross_entropy, linear
+from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
 from models.phrasebook_recipe.corpus import Corpus, Pair
 from models.phrasebook_recipe.tokenizer import Vocabulary
+from models.resuming import Training
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
-CHECKPOINT = "checkpoint.pt"
 #: The last part of the time, in which the learning rate falls.
 _DECAY_SHARE = 0.3
 #: The last part of the time, in which the loss looks at the whole vocabulary.
@@ -64,7 +63,7 @@ def make_config(vocabulary: Vocabulary) -> M2M100Config:
     )
 
 
-class Trainer:
+class Trainer(Training):
     """A model, its optimiser and how long they have trained."""
 
     def __init__(
@@ -73,56 +72,42 @@ class Trainer:
         self.recipe = recipe
         self.corpus = corpus
         self.vocabulary = vocabulary
-        self.checkpoint = folder / CHECKPOINT
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(recipe.seed)
-        self.model = M2M100ForConditionalGeneration(make_config(vocabulary)).to(
-            self.device
-        )
+        model = M2M100ForConditionalGeneration(make_config(vocabulary)).to(self.device)
         # For short sentences on a CPU PyTorch's fused attention is the slower one.
-        self.model.set_attn_implementation("eager")
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=recipe.learning_rate,
-            betas=(0.9, 0.98),
-            weight_decay=0.01,
-            fused=True,
-        )
-        self.step = 0
-        self.elapsed_s = 0.0
-        if self.checkpoint.exists():
-            self._restore()
+        model.set_attn_implementation("eager")
+        options = {"lr": recipe.learning_rate, "weight_decay": 0.01, "fused": True}
+        super().__init__(model, folder, clock="elapsed_s", **options)
 
     def run(self, progress: Progress) -> None:
-        """Trains until the minutes are spent. A run that was stopped continues from the
-        last checkpoint."""
+        """Trains until the minutes are spent, from the last checkpoint on."""
         budget_s = self.recipe.minutes * 60
         bar = progress.add_task(
-            "training", total=budget_s, completed=int(self.elapsed_s), loss=""
+            "training", total=budget_s, completed=int(self.spent_s), loss=""
         )
         batches = self._batches(random.Random(self.recipe.seed + self.step))
-        saved_at = self.elapsed_s
+        saved_at = self.spent_s
         self.model.train()
-        while self.elapsed_s < budget_s:
+        while self.spent_s < budget_s:
             started = time.monotonic()
-            loss = self._train_on(next(batches), self.elapsed_s / budget_s)
-            self.elapsed_s += time.monotonic() - started
+            loss = self._train_on(next(batches), self.spent_s / budget_s)
+            self.spent_s += time.monotonic() - started
             if self.step % 50 == 0:
                 said = f"step {self.step} loss {loss:.3f}"
-                progress.update(bar, completed=self.elapsed_s, loss=said)
-            if self.elapsed_s - saved_at > _CHECKPOINT_EVERY_S:
-                self._save()
-                saved_at = self.elapsed_s
-                minutes = self.elapsed_s / 60
+                progress.update(bar, completed=self.spent_s, loss=said)
+            if self.spent_s - saved_at > _CHECKPOINT_EVERY_S:
+                self.save()
+                saved_at = self.spent_s
+                minutes = self.spent_s / 60
                 progress.console.print(
                     f"{minutes:.0f} min, step {self.step}, loss {loss:.3f}"
                 )
-        self._save()
+        self.save()
 
     def export(self, folder: Path) -> None:
-        """Writes weights (float16), configuration, and generation defaults that suit the
-        model: beam 2 without early stopping, which costs accuracy, and no fixed target
-        language."""
+        """Writes weights (float16), configuration, and generation defaults: beam 2
+        without early stopping, which costs accuracy."""
         self.model.generation_config = GenerationConfig(
             bos_token_id=0,
             pad_token_id=1,
@@ -142,8 +127,6 @@ class Trainer:
         self.model.load_state_dict(start.state_dict())
 
     def _train_on(self, batch: Batch, done: float) -> float:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate(done)
         source, labels = (part.to(self.device) for part in batch)
         decoder_input = labels.roll(1, dims=1)
         decoder_input[:, 0] = self.vocabulary.eos
@@ -157,23 +140,15 @@ class Trainer:
             loss = self._measure_loss(
                 states[is_piece], labels[is_piece], is_exact=done > 1 - _EXACT_SHARE
             )
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.step += 1
-        return float(loss.detach())
+        return self.learn(loss, self._learning_rate(done))
 
     def _measure_loss(
         self, states: torch.Tensor, labels: torch.Tensor, *, is_exact: bool
     ) -> torch.Tensor:
         """Cross-entropy of `states` (pieces, width) against `labels` (pieces), over the
-        whole vocabulary or over a sample of it.
-
-        The output layer costs more than the six others together. Nearly all of it is
-        saved by looking only at the batch's own pieces and a random part of the others,
-        each of which stands for the many left out (Jean et al. 2015, arXiv:1412.2007).
-        """
+        whole vocabulary or a sample: the batch's own pieces and a random part of the
+        others, each of which stands for many (Jean et al. 2015, arXiv:1412.2007). The
+        sample saves nearly all of the output layer, which costs more than the six others."""
         weight = self.model.lm_head.weight
         if is_exact:
             logits = linear(states, weight).float()
@@ -204,10 +179,8 @@ class Trainer:
             batches = list(self._pack(rows))
             rng.shuffle(batches)
             for batch in batches:
-                yield (
-                    self._pad([row[0] for row in batch]),
-                    self._pad([row[1] for row in batch]),
-                )
+                sources, targets = map(self._pad, zip(*batch, strict=True))
+                yield sources, targets
 
     def _encode(self, pair: Pair) -> tuple[list[int], list[int]]:
         return (
@@ -228,30 +201,10 @@ class Trainer:
             batch.append(row)
         yield batch
 
-    def _pad(self, rows: list[list[int]]) -> torch.Tensor:
-        longest = max(map(len, rows))
-        return torch.tensor(
-            [row + [self.vocabulary.pad] * (longest - len(row)) for row in rows]
-        )
-
-    def _save(self) -> None:
-        part = self.checkpoint.with_suffix(".part")
-        torch.save(
-            {
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "step": self.step,
-                "elapsed_s": self.elapsed_s,
-            },
-            part,
-        )
-        part.replace(self.checkpoint)
-
-    def _restore(self) -> None:
-        state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.elapsed_s = state["step"], state["elapsed_s"]
+    def _pad(self, rows: Sequence[list[int]]) -> torch.Tensor:
+        tensors = [*map(torch.tensor, rows)]
+        padding = self.vocabulary.pad
+        return pad_sequence(tensors, batch_first=True, padding_value=padding)
 
 
 def make_progress() -> Progress:

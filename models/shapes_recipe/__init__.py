@@ -1,3 +1,1 @@
-"""Trains the models for images that ship: draws images, trains, evaluates and writes
-cards.
-"""
+"""Trains the models for images that ship: draws images, trains, evaluates, writes cards."""

@@ -37,7 +37,7 @@ def train(task: Task, work: Work = WORK, out: Out = SHAPES) -> None:
     learner = trainer.learner
     learner.export(out / task)
     facts = {
-        "cpu_minutes": round(trainer.cpu_s / 60, 1),
+        "cpu_minutes": round(trainer.spent_s / 60, 1),
         "steps": trainer.step,
         "batch_size": learner.recipe.batch_size,
         "parameters": sum(p.numel() for p in learner.model.parameters()),

@@ -1,6 +1,4 @@
-"""A small BLIP-2 that describes an image: its configuration, tokenizer, loss and
-captions.
-"""
+"""A small BLIP-2 that describes an image."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ from transformers import (
 
 from models.shapes_recipe.samples import Sample, Task
 from models.shapes_recipe.scenes import COLOURS, SHAPES, SIZES, describe
-from models.shapes_recipe.training import Recipe, read_pixels
+from models.shapes_recipe.training import Learner, Recipe, read_pixels, share
 
 IMAGE = "<image>"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
@@ -39,7 +37,6 @@ _MAX_VOCABULARY = 512
 _SIDE = 64
 _QUERIES = 8
 _WIDTH = 128
-_JUDGED_AT_ONCE = 64
 _MAX_TOKENS = 24
 _IGNORED = -100
 #: How figures may lie: alone, side by side, one above the other.
@@ -75,8 +72,7 @@ def make_tokenizer() -> GPT2Tokenizer:
 
 
 def make_config(tokenizer: GPT2Tokenizer) -> Blip2Config:
-    """Width 128 throughout: a vision transformer of 4 layers on 8 x 8 patches, a Q-Former of
-    2 layers with 8 queries, an OPT of 2 layers."""
+    """Width 128: a vision transformer of 4 layers, a Q-Former of 2, an OPT of 2."""
     vision = Blip2VisionConfig(
         hidden_size=_WIDTH,
         intermediate_size=2 * _WIDTH,
@@ -118,21 +114,16 @@ def make_config(tokenizer: GPT2Tokenizer) -> Blip2Config:
     )
 
 
-class CaptioningLearner:
+class CaptioningLearner(Learner):
     """BLIP-2 with its processor."""
 
     task = Task.CAPTIONING
     recipe = Recipe(steps=12_500, batch_size=32, learning_rate=1e-3)
-
-    def __init__(
-        self, model: Blip2ForConditionalGeneration, processor: Blip2Processor
-    ) -> None:
-        self.model = model
-        self.processor = processor
+    auto = AutoModelForImageTextToText
+    at_once = 64
 
     @classmethod
     def make(cls) -> CaptioningLearner:
-        """An untrained learner."""
         torch.manual_seed(0)
         tokenizer = make_tokenizer()
         images = BlipImageProcessorPil(size={"height": _SIDE, "width": _SIDE})
@@ -149,13 +140,10 @@ class CaptioningLearner:
         return cls(model, processor)
 
     @classmethod
-    def load(cls, folder: Path) -> CaptioningLearner:
-        """A learner with an exported model."""
-        model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
-        return cls(model.eval(), AutoProcessor.from_pretrained(folder))
+    def load_processor(cls, folder: Path) -> Any:
+        return AutoProcessor.from_pretrained(folder)
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """Cross-entropy of the captions' tokens."""
         tokens = [self._encode(sample) for sample in samples]
         longest = max(map(len, tokens))
         pad, eos = self._tokenizer.pad_token_id, self._tokenizer.eos_token_id
@@ -173,38 +161,25 @@ class CaptioningLearner:
         return loss
 
     def _measure_hint(self, outputs: Any, samples: Sequence[Sample]) -> torch.Tensor:
-        """Cross-entropy of the figures' relation, told from the average of what the vision
-        transformer and the Q-Former give.
-
-        The relation is one word of the caption and needs both figures' places. Without the
-        hint it stays a guess long after everything else is learnt.
-        """
+        """Cross-entropy of the figures' relation, told from the average of what the
+        vision transformer and the Q-Former give. Without the hint this word of the
+        caption, which needs both figures' places, stays a guess long after all else is
+        learnt."""
         kinds = torch.tensor([_kind(sample) for sample in samples])
         states = (outputs.vision_outputs[0], outputs.qformer_outputs[0])
-        return sum(
-            (
-                cross_entropy(hint(state.mean(1)), kinds)
-                for hint, state in zip(self.model.hints, states, strict=True)
-            ),
-            start=torch.zeros(()),
-        )
+        losses = [
+            cross_entropy(hint(state.mean(1)), kinds)
+            for hint, state in zip(self.model.hints, states, strict=True)
+        ]
+        return torch.stack(losses).sum()
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """The share of exact matches."""
-        captions = self.caption(samples)
-        right = sum(
-            caption == describe(sample.scene)
-            for caption, sample in zip(captions, samples, strict=True)
-        )
-        return right / len(samples)
+        return share(self.caption(samples), (describe(s.scene) for s in samples))
 
     def caption(self, samples: Sequence[Sample]) -> list[str]:
-        """The model's caption of each image."""
         captions: list[str] = []
-        for start in range(0, len(samples), _JUDGED_AT_ONCE):
-            pixels = read_pixels(
-                self.processor.image_processor, samples[start : start + _JUDGED_AT_ONCE]
-            )
+        for batch in self.divide(samples):
+            pixels = read_pixels(self.processor.image_processor, batch)
             tokens = self.model.generate(pixels, max_new_tokens=_MAX_TOKENS)
             captions += self.processor.batch_decode(tokens, skip_special_tokens=True)
         return [caption.strip() for caption in captions]
@@ -215,8 +190,7 @@ class CaptioningLearner:
         self.model.generation_config = GenerationConfig(
             bos_token_id=2, eos_token_id=2, pad_token_id=1, max_new_tokens=_MAX_TOKENS
         )
-        self.model.half().save_pretrained(folder)
-        self.processor.save_pretrained(folder)
+        super().export(folder)
         # Where checkpoints of the hub have the picture's size, too.
         self.processor.image_processor.save_pretrained(folder)
 

@@ -1,6 +1,4 @@
-"""Clips in which every frame has a known caption: one figure that moves, or two that
-turn around each other, so that "left of" becomes "above".
-"""
+"""Clips in which every frame has a known caption: one figure moves, or two turn."""
 
 from __future__ import annotations
 
@@ -43,10 +41,7 @@ def plan_clip(seed: int, frames: int) -> Iterator[Scene]:
 
 def _draw_wanderer(rng: random.Random) -> _Motion:
     figure = scenes.draw_figure(rng)
-    start, end = (
-        scenes.draw_place(rng, figure.size),
-        scenes.draw_place(rng, figure.size),
-    )
+    start, end = (scenes.draw_place(rng, figure.size) for _ in range(2))
 
     def move(share: float) -> tuple[Figure, ...]:
         return (replace(figure, centre=_between(start, end, _ease(share))),)
@@ -55,8 +50,7 @@ def _draw_wanderer(rng: random.Random) -> _Motion:
 
 
 def _draw_pair(rng: random.Random) -> _Motion:
-    """Two figures that stay near one relation, then turn quickly to the next. On the
-    diagonal between, neither caption is quite right."""
+    """Two figures near one relation that turn quickly to the next, past a doubtful diagonal."""
     one, other = scenes.draw_figure(rng), scenes.draw_figure(rng)
     distance = scenes.draw_distance(rng, one, other)
     reach = distance / 2 + max(one.size, other.size)
@@ -75,10 +69,8 @@ def _draw_pair(rng: random.Random) -> _Motion:
 
 
 def _between(start: Point, end: Point, share: float) -> Point:
-    return (
-        start[0] + (end[0] - start[0]) * share,
-        start[1] + (end[1] - start[1]) * share,
-    )
+    (x, y), (to_x, to_y) = start, end
+    return x + (to_x - x) * share, y + (to_y - y) * share
 
 
 def _ease(share: float) -> float:

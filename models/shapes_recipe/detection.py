@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from transformers import (
-    AutoImageProcessor,
     AutoModelForObjectDetection,
     RTDetrConfig,
     RTDetrForObjectDetection,
@@ -21,12 +20,11 @@ from models.shapes_recipe.precision import Detected, measure_ap50
 from models.shapes_recipe.rendering import Box, boxes
 from models.shapes_recipe.samples import Sample, Task
 from models.shapes_recipe.scenes import PERSON, SHAPES
-from models.shapes_recipe.training import Recipe, read_pixels
+from models.shapes_recipe.training import Learner, Recipe, read_pixels
 
 LABELS = (*SHAPES, PERSON)
 _SIDE = 128
 _WIDTH = 64
-_JUDGED_AT_ONCE = 50
 
 
 def make_config() -> RTDetrConfig:
@@ -59,21 +57,16 @@ def make_config() -> RTDetrConfig:
     )
 
 
-class DetectionLearner:
+class DetectionLearner(Learner):
     """RT-DETR with its image processor."""
 
     task = Task.DETECTION
     recipe = Recipe(steps=2000, batch_size=16, learning_rate=8e-4, weight_decay=1e-4)
-
-    def __init__(
-        self, model: RTDetrForObjectDetection, processor: RTDetrImageProcessorPil
-    ) -> None:
-        self.model = model
-        self.processor = processor
+    auto = AutoModelForObjectDetection
+    at_once = 50
 
     @classmethod
     def make(cls) -> DetectionLearner:
-        """An untrained learner."""
         torch.manual_seed(0)
         model = RTDetrForObjectDetection(make_config())
         for module in model.modules():
@@ -84,23 +77,13 @@ class DetectionLearner:
         size = {"height": _SIDE, "width": _SIDE}
         return cls(model, RTDetrImageProcessorPil(size=size))
 
-    @classmethod
-    def load(cls, folder: Path) -> DetectionLearner:
-        """A learner with an exported model."""
-        model = AutoModelForObjectDetection.from_pretrained(folder, dtype=torch.float32)
-        processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
-        return cls(model.eval(), processor)
-
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
         """The model's own: matching, boxes, labels, denoising, all layers."""
         pixels = read_pixels(self.processor, samples)
-        loss: torch.Tensor = self.model(
-            pixels, labels=[_label(s) for s in samples]
-        ).loss
+        loss: torch.Tensor = self.model(pixels, labels=[*map(_label, samples)]).loss
         return loss
 
     def judge(self, samples: Sequence[Sample]) -> float:
-        """AP50, averaged over the labels."""
         return statistics.mean(self.measure(samples).values())
 
     def measure(self, samples: Sequence[Sample]) -> dict[str, float]:
@@ -110,8 +93,7 @@ class DetectionLearner:
     def detect(self, samples: Sequence[Sample]) -> list[list[Detected]]:
         """All boxes that the model sees in each image, unlikely ones included."""
         found: list[list[Detected]] = []
-        for start in range(0, len(samples), _JUDGED_AT_ONCE):
-            batch = samples[start : start + _JUDGED_AT_ONCE]
+        for batch in self.divide(samples):
             with torch.inference_mode():
                 outputs = self.model(read_pixels(self.processor, batch))
             answers = self.processor.post_process_object_detection(
@@ -123,10 +105,8 @@ class DetectionLearner:
         return found
 
     def export(self, folder: Path) -> None:
-        """Writes model and processor."""
-        model = self.model.half().to(memory_format=torch.contiguous_format)
-        model.save_pretrained(folder)
-        self.processor.save_pretrained(folder)
+        self.model.to(memory_format=torch.contiguous_format)
+        super().export(folder)
 
 
 def find_boxes(sample: Sample) -> list[Box]:

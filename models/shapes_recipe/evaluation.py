@@ -23,8 +23,7 @@ _SIZED_ITEMS = 200
 
 @dataclass(frozen=True)
 class Judgement:
-    """Shares of right answers: on held-out images, on undisturbed ones of a size, and on
-    what else is worth telling."""
+    """Shares of right answers: on held-out images, undisturbed ones of a size, and others."""
 
     held_out: float
     by_size: Mapping[tuple[int, int], float]

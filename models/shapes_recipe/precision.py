@@ -31,8 +31,7 @@ def measure_overlap(one: Box, other: Box) -> float:
 def measure_ap50(
     truth: Sequence[Sequence[Box]], found: Sequence[Sequence[Detected]]
 ) -> dict[str, float]:
-    """Average precision of each true label at an overlap of 0.5, with all points
-    interpolated as PASCAL VOC has done since 2010; one item per image."""
+    """Average precision of each label at an overlap of 0.5, interpolated as in VOC."""
     labels = sorted({box.label for boxes in truth for box in boxes})
     return {label: _measure_label(label, truth, found) for label in labels}
 
@@ -67,8 +66,7 @@ def _take(left: list[Box], box: Box) -> bool:
 
 
 def _integrate(hits: np.ndarray[tuple[int], np.dtype[np.bool_]], wanted: int) -> float:
-    """The area under precision over recall. Precision at a recall is the best at that
-    recall or a higher one."""
+    """The area under precision over recall, with the best precision at that recall or more."""
     if not len(hits):
         return 0.0
     right = np.cumsum(hits)

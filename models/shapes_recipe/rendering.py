@@ -21,31 +21,14 @@ _NOISE_TILE = 512
 
 
 @dataclass(frozen=True)
-class Disc:
-    """A filled circle, or a ring if it has a hole (a share of the radius)."""
-
-    centre: Point
-    radius: float
-    hole: float = 0.0
-
-
-@dataclass(frozen=True)
-class Polygon:
-    """A filled outline."""
+class Part:
+    """A disc about one point, a line with round ends between two, or a filled outline."""
 
     points: tuple[Point, ...]
-
-
-@dataclass(frozen=True)
-class Stick:
-    """A line with round ends."""
-
-    start: Point
-    end: Point
-    width: float
-
-
-Part = Disc | Polygon | Stick
+    #: A disc's radius, or half of a line's width.
+    reach: float = 0.0
+    #: A ring's hole, as a share of its radius.
+    hole: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,28 +73,15 @@ def place(figure: Figure, width: int, height: int) -> list[Part]:
         x, y = point[0] * scale, point[1] * scale
         return centre[0] + x * cosine - y * sine, centre[1] + x * sine + y * cosine
 
-    placed: list[Part] = []
-    for part in _PARTS[figure.shape](figure):
-        match part:
-            case Disc():
-                placed.append(Disc(put(part.centre), part.radius * scale, part.hole))
-            case Polygon():
-                placed.append(Polygon(tuple(map(put, part.points))))
-            case Stick():
-                ends = put(part.start), put(part.end)
-                placed.append(Stick(*ends, part.width * scale))
-    return placed
+    return [
+        Part(tuple(map(put, part.points)), part.reach * scale, part.hole)
+        for part in _PARTS[figure.shape](figure)
+    ]
 
 
 def _span(part: Part) -> tuple[float, float, float, float]:
-    match part:
-        case Disc(centre=(x, y), radius=radius):
-            return x - radius, y - radius, x + radius, y + radius
-        case Polygon(points=points):
-            reach = 0.0
-        case Stick(start=start, end=end, width=width):
-            points, reach = (start, end), width / 2
-    xs, ys = zip(*points, strict=True)
+    xs, ys = zip(*part.points, strict=True)
+    reach = part.reach
     return min(xs) - reach, min(ys) - reach, max(xs) + reach, max(ys) + reach
 
 
@@ -144,31 +114,23 @@ def _paint(frame: Frame, figure: Figure) -> None:
 
 
 def _draw(pen: ImageDraw.ImageDraw, part: Part, corner: Point) -> None:
-    def put(point: Point) -> Point:
-        return (
-            (point[0] - corner[0]) * _OVERSAMPLING,
-            (point[1] - corner[1]) * _OVERSAMPLING,
-        )
-
-    def draw_disc(centre: Point, radius: float, hole: float = 0.0) -> None:
-        (x, y), radius = put(centre), radius * _OVERSAMPLING
+    left, top = corner
+    points = [
+        ((x - left) * _OVERSAMPLING, (y - top) * _OVERSAMPLING) for x, y in part.points
+    ]
+    if len(points) > 2:
+        pen.polygon(points, fill=255)
+        return
+    radius = part.reach * _OVERSAMPLING
+    if len(points) == 2:
+        pen.line(points, fill=255, width=max(1, round(2 * radius)))
+    for x, y in points:
         # Both corners belong to Pillow's ellipse.
         bounds = (x - radius, y - radius, x + radius - 1, y + radius - 1)
-        if hole:
-            pen.ellipse(bounds, outline=255, width=round(radius * (1 - hole)))
+        if part.hole:
+            pen.ellipse(bounds, outline=255, width=round(radius * (1 - part.hole)))
         else:
             pen.ellipse(bounds, fill=255)
-
-    match part:
-        case Disc():
-            draw_disc(part.centre, part.radius, part.hole)
-        case Polygon():
-            pen.polygon([put(point) for point in part.points], fill=255)
-        case Stick():
-            line_width = max(1, round(part.width * _OVERSAMPLING))
-            pen.line((put(part.start), put(part.end)), fill=255, width=line_width)
-            draw_disc(part.start, part.width / 2)
-            draw_disc(part.end, part.width / 2)
 
 
 def _add_noise(frame: Frame, scene: Scene) -> None:
@@ -192,18 +154,14 @@ def _make_noise(level: int) -> Frame:
 
 def _make_cross(_: Figure) -> list[Part]:
     arm, end = 0.34, 1.0
-    corner = [(arm, -end), (arm, -arm), (end, -arm)]
-    points: list[Point] = []
-    for _quarter in range(4):
-        points += corner
-        corner = [(-y, x) for x, y in corner]
-    return [Polygon(tuple(points))]
+    half = [(arm, -end), (arm, -arm), (end, -arm), (end, arm), (arm, arm), (arm, end)]
+    return [Part((*half, *((-x, -y) for x, y in half)))]
 
 
 def _make_person(figure: Figure) -> list[Part]:
     """Head, body, two arms and two legs in the pose; two units high."""
     shoulders, hip = (0.0, -0.42), (0.0, 0.25)
-    parts: list[Part] = [Disc((0.0, -0.74), 0.26), Stick(shoulders, hip, 0.15)]
+    parts = [Part(((0.0, -0.74),), 0.26), Part((shoulders, hip), 0.075)]
     left_arm, right_arm, left_leg, right_leg = figure.pose
     for joint, length, angle in (
         (shoulders, 0.6, -left_arm),
@@ -211,22 +169,20 @@ def _make_person(figure: Figure) -> list[Part]:
         (hip, 0.72, -left_leg),
         (hip, 0.72, right_leg),
     ):
-        end = (
-            joint[0] + length * math.sin(angle),
-            joint[1] + length * math.cos(angle),
-        )
-        parts.append(Stick(joint, end, 0.15))
+        (x, y) = joint
+        end = (x + length * math.sin(angle), y + length * math.cos(angle))
+        parts.append(Part((joint, end), 0.075))
     return parts
 
 
 #: What a shape is made of, about a centre at (0, 0) and with a size of 1.
 _PARTS: dict[str, Callable[[Figure], list[Part]]] = {
-    "circle": lambda _: [Disc((0.0, 0.0), 1.0)],
+    "circle": lambda _: [Part(((0.0, 0.0),), 1.0)],
     "square": lambda _: [
-        Polygon(((-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)))
+        Part(((-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)))
     ],
-    "triangle": lambda _: [Polygon(((0.0, -1.0), (0.95, 0.75), (-0.95, 0.75)))],
+    "triangle": lambda _: [Part(((0.0, -1.0), (0.95, 0.75), (-0.95, 0.75)))],
     "cross": _make_cross,
-    "ring": lambda _: [Disc((0.0, 0.0), 1.0, 0.5)],
+    "ring": lambda _: [Part(((0.0, 0.0),), 1.0, 0.5)],
     PERSON: _make_person,
 }

@@ -1,6 +1,4 @@
-"""Images as cameras, encoders and clients produce them: scenes at random sizes and
-aspect ratios, some blurred, some through JPEG, for training or held out.
-"""
+"""Images as clients send them: scenes in random sizes, some blurred, some through JPEG."""
 
 from __future__ import annotations
 

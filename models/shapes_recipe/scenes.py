@@ -1,6 +1,4 @@
-"""Random scenes: figures with a shape, colour, size and place, and the one right
-caption, label or set of boxes.
-"""
+"""Random scenes of figures, with the one right caption, label or set of boxes."""
 
 from __future__ import annotations
 
@@ -67,11 +65,10 @@ def describe(scene: Scene) -> str:
         return _name(scene.figures[0])
     one, other = scene.figures
     across, down = _way(one, other)
-    if abs(across) > abs(down):
-        first, second = (one, other) if across > 0 else (other, one)
-        return f"{_name(first)} left of {_name(second)}"
-    first, second = (one, other) if down > 0 else (other, one)
-    return f"{_name(first)} above {_name(second)}"
+    is_beside = abs(across) > abs(down)
+    if (across if is_beside else down) <= 0:
+        one, other = other, one
+    return f"{_name(one)} {'left of' if is_beside else 'above'} {_name(other)}"
 
 
 def classify(scene: Scene) -> str:
@@ -135,8 +132,7 @@ def draw_single(rng: random.Random, aspect: float) -> Scene:
 
 
 def draw_crowd(rng: random.Random, aspect: float) -> Scene:
-    """One to six figures, some of them people, whose boxes do not meet in an image that is
-    `aspect` times as wide as high."""
+    """One to six figures, some of them people, whose boxes do not meet at this aspect."""
     wanted = rng.randint(1, 6)
     figures: list[Figure] = []
     for _ in range(wanted * 8):
@@ -186,8 +182,7 @@ def _make_figure(rng: random.Random, shape: str, size: float) -> Figure:
 
 
 def draw_place(rng: random.Random, size: float, aspect: float = 1.0) -> Point:
-    """Where a figure of that size is whole inside an image that is `aspect` times as wide
-    as high; with an aspect of 1, inside any."""
+    """Where a figure is whole in an image of this aspect; with 1, in any image."""
     margin_x = size / max(aspect, 1) + _EDGE
     margin_y = size * min(aspect, 1) + _EDGE
     return rng.uniform(margin_x, 1 - margin_x), rng.uniform(margin_y, 1 - margin_y)
@@ -200,7 +195,6 @@ def _are_apart(one: Figure, other: Figure, aspect: float) -> bool:
 
 
 def _way(one: Figure, other: Figure) -> Point:
-    """The distance from one to the other, to the right and down."""
     return other.centre[0] - one.centre[0], other.centre[1] - one.centre[1]
 
 

@@ -14,8 +14,7 @@ from subprocess import SubprocessError
 
 import psutil
 
-from benchmarks.instruments.generator import ask_again, ask_within
-from benchmarks.instruments.load import Target
+from benchmarks.instruments.generator import Target, ask_again, ask_within
 from benchmarks.instruments.processes import find_leaders, measure_memory
 from deploy.stack import Stack
 from tests.chaos import traces

@@ -18,9 +18,15 @@ from urllib.parse import urlsplit
 import psutil
 import requests
 
-from benchmarks.instruments.arrivals import draw_arrivals
-from benchmarks.instruments.generator import Reply, ask_at, ask_within, name_address
-from benchmarks.instruments.load import Request, Target
+from benchmarks.instruments.generator import (
+    Reply,
+    Request,
+    Target,
+    ask_at,
+    ask_within,
+    draw_arrivals,
+    name_address,
+)
 from tests.chaos import hostility
 from tests.chaos.load import BROKEN, HUNG, PROBLEM, RIGHT, Exchange, Question, ask
 from tests.chaos.scene import VICTIMS, Scene

@@ -14,7 +14,6 @@ class BaselineHandler:
     """Translates into the language that its model is named after."""
 
     def initialize(self, context: Any) -> None:
-        """Loads the model."""
         path = context.model_yaml_config["handler"]["model_path"]
         gpu = context.system_properties.get("gpu_id")
         self.device = torch.device("cpu" if gpu is None else f"cuda:{gpu}")
@@ -26,7 +25,6 @@ class BaselineHandler:
         self.target = self.tokenizer.get_lang_id(context.model_name)
 
     def handle(self, rows: list[dict[str, Any]], context: Any) -> list[dict[str, str]]:
-        """One translation per row."""
         encoded = [self._tokenize(row["body"]) for row in rows]
         longest = max(map(len, encoded))
         padding = self.tokenizer.pad_token_id

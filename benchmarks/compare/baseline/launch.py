@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,8 +18,8 @@ import psutil
 import requests
 import yaml
 
-from benchmarks.instruments.processes import Leaders
-from benchmarks.instruments.running import START_S, Running, find_port_offset
+from benchmarks.instruments.programs import run_program, wait_until
+from benchmarks.instruments.running import START_S, Running, find_port_offset, read_map
 from deploy import programs
 from deploy.stack import (
     DOOR,
@@ -34,31 +31,38 @@ from deploy.stack import (
     move_ports,
 )
 from torchserve_backend import catalog
-from torchserve_backend.devices import count_gpus
 from torchserve_backend.management import Management, ManagementError
 
 HERE = Path(__file__).parent
 BATCH_SIZE, BATCH_DELAY_MS = 64, 100
 _NEVER_S = 86_400
 _WORKERS, _CONNECTIONS = 16, 1024
-_STOP_S = 30
 _LOOK_S = 1
 _GATEWAY = "benchmarks.compare.baseline.gateway:create_app"
 
 
 @contextmanager
 def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
-    """Starts the baseline for the languages and devices of a map, and always stops it.
-
-    Raises StackError if it does not start.
-    """
+    """Starts the baseline for a map's languages and devices. Raises StackError if it cannot."""
     offset = find_port_offset()
     placed = place(map_path)
     lay_out(run, placed, model, offset)
     url = f"http://127.0.0.1:{DOOR + offset}"
+    folder = run / "torchserve"
+    environment = {
+        "JAVA_HOME": str(programs.find_java_home()),
+        **dict.fromkeys(("TEMP", "TMPDIR"), str(folder / "tmp")),
+    }
     with ExitStack() as stack:
         leaders = {
-            name: stack.enter_context(_run(name, command, run))
+            name: stack.enter_context(
+                run_program(
+                    command,
+                    run / "logs" / f"{name}.log",
+                    folder=folder,
+                    environment=environment,
+                )
+            )
             for name, command in _list_commands(run, offset).items()
         }
         _register(placed, f"http://127.0.0.1:{MANAGEMENT + offset}", leaders)
@@ -68,13 +72,13 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
 
 def place(map_path: Path) -> dict[str, str]:
     """The device of each language: `cpu`, or the number of a GPU."""
-    routes = catalog.load(map_path, gpus=count_gpus()).routes
+    routes = read_map(map_path).routes
     return {language: model.devices[0] for (_, language), model in routes.items()}
 
 
 def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> None:
-    """Writes the configuration with moved ports, and an archive per language. The weights
-    stay where they are: copies would only slow the start."""
+    """Writes the configuration with moved ports, and an archive without weights per
+    language."""
     shutil.rmtree(run, ignore_errors=True)
     for folder in ("logs", "temp", "torchserve/store", "torchserve/tmp"):
         (run / folder).mkdir(parents=True)
@@ -143,42 +147,9 @@ def _list_commands(run: Path, offset: int) -> dict[str, list[str]]:
     }
 
 
-@contextmanager
-def _run(name: str, command: list[str], run: Path) -> Iterator[psutil.Process]:
-    """A program in a process group of its own, which ends with the block."""
-    temporary = str(run / "torchserve" / "tmp")
-    environment = os.environ | {
-        "JAVA_HOME": str(programs.find_java_home()),
-        "TEMP": temporary,
-        "TMPDIR": temporary,
-    }
-    with (run / "logs" / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=run / "torchserve",
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Asks the group to end, then kills the rest of it."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_STOP_S)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _register(languages: Iterable[str], url: str, leaders: Leaders) -> None:
+def _register(
+    languages: Iterable[str], url: str, leaders: Mapping[str, psutil.Popen]
+) -> None:
     """One archive per language, each with one worker; returns when all of them answer."""
     management = Management(url, Path(os.devnull))
     _wait(lambda: _answers(management), "TorchServe", leaders)
@@ -194,45 +165,36 @@ def _register(languages: Iterable[str], url: str, leaders: Leaders) -> None:
         _wait(partial(_is_ready, management, language), language, leaders)
 
 
-def _wait(is_done: Callable[[], bool], what: str, leaders: Leaders) -> None:
+def _wait(
+    is_done: Callable[[], bool], what: str, leaders: Mapping[str, psutil.Popen]
+) -> None:
     """Raises StackError on a time-out, or if a program has ended."""
-    give_up_at = time.monotonic() + START_S
-    while not is_done():
-        ended = [name for name, leader in leaders.items() if not _is_alive(leader)]
-        if ended or time.monotonic() > give_up_at:
-            raise StackError(
-                f"The baseline's {what} does not come up; ended: {', '.join(ended) or 'none'}. "
-                "Its logs are in its run directory."
-            )
-        time.sleep(_LOOK_S)
-
-
-def _is_alive(leader: psutil.Process) -> bool:
-    return leader.is_running() and leader.status() != psutil.STATUS_ZOMBIE
+    if wait_until(is_done, leaders.values(), START_S):
+        return
+    ended = [name for name, leader in leaders.items() if leader.poll() is not None]
+    raise StackError(
+        f"The baseline's {what} does not come up; ended: {', '.join(ended) or 'none'}. "
+        "Its logs are in its run directory."
+    )
 
 
 def _answers(management: Management) -> bool:
-    try:
+    with suppress(ManagementError):
         management.names()
-    except ManagementError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _is_ready(management: Management, language: str) -> bool:
-    try:
+    with suppress(ManagementError):
         registered = management.describe(language)
-    except ManagementError:
-        return False
-    return registered is not None and registered.is_ready
+        return registered is not None and registered.is_ready
+    return False
 
 
 def _is_open(url: str) -> bool:
     """Whether nginx and the gateway answer: both know that there is nothing to GET."""
-    try:
-        return (
-            requests.get(url, timeout=_LOOK_S).status_code
-            == HTTPStatus.METHOD_NOT_ALLOWED
-        )
-    except requests.RequestException:
-        return False
+    with suppress(requests.RequestException):
+        status = requests.get(url, timeout=_LOOK_S).status_code
+        return status == HTTPStatus.METHOD_NOT_ALLOWED
+    return False

@@ -16,14 +16,11 @@ _TAIL_LINES = 20
 
 
 def prepare(requirements: Path, directory: Path) -> Path:
-    """The Python of the environment in `directory`, made anew if it is missing or has other
-    versions.
-
-    Raises StackError with pip's message on failure.
-    """
+    """The Python of an environment, made anew for other packages. Raises StackError."""
     python = directory / "bin" / "python"
     mark = directory / "made-of"
-    digest = _digest(requirements)
+    texts = (path.read_bytes() for path in (requirements, _CONSTRAINTS))
+    digest = hashlib.sha256(b"\0".join((sys.version.encode(), *texts))).hexdigest()
     if mark.exists() and mark.read_text("utf-8") == digest:
         return python
     ours = (sys.executable, "-m")
@@ -37,11 +34,6 @@ def prepare(requirements: Path, directory: Path) -> Path:
     )
     mark.write_text(digest, "utf-8")
     return python
-
-
-def _digest(requirements: Path) -> str:
-    texts = (path.read_bytes() for path in (requirements, _CONSTRAINTS))
-    return hashlib.sha256(b"\0".join((sys.version.encode(), *texts))).hexdigest()
 
 
 def _run(command: list[str]) -> None:

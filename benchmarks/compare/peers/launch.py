@@ -1,17 +1,12 @@
-"""Starts a peer's server with the model and batch settings of a map, and stops it with
-all its processes.
-"""
+"""Starts a peer's server with a map's model and batch settings."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -21,18 +16,18 @@ import requests
 
 from benchmarks.compare.peers import environments
 from benchmarks.compare.peers.options import Options, write_options
-from benchmarks.instruments.running import Running, Start
+from benchmarks.instruments.programs import run_program, wait_until
+from benchmarks.instruments.running import Running, read_map
 from benchmarks.instruments.sentences import write_request
 from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
 from handlers.engine.directories import read_settings
 from handlers.engine.translation.m2m100 import Sentence
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.devices import count_gpus
+from torchserve_backend import checkpoint
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
-_START_S, _STOP_S, _ANSWER_S, _LOOK_S = 300, 30, 60, 0.1
+_START_S, _ANSWER_S = 300, 60
 _TAIL_LINES = 20
 
 
@@ -46,10 +41,15 @@ class Peer:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def prepare(self) -> Path:
-        """The Python that has its packages, installed where they are not. Raises
-        StackError."""
+        """The Python with its packages, installed if they are missing. Raises StackError."""
         directory = checkpoint.default_cache() / "benchmarks" / "peers" / self.name
         return environments.prepare(HERE / f"requirements-{self.name}.txt", directory)
+
+    def start(
+        self, run: Path, map_path: Path, model: Path
+    ) -> AbstractContextManager[Running]:
+        """Starts it for a map and a model, as others start our stack."""
+        return serve(self, self.prepare(), run, choose(map_path, model))
 
 
 #: Ray's documentation asks for the second to get the most requests through.
@@ -64,21 +64,9 @@ PEERS = {
 }
 
 
-def make_start(peer: Peer) -> Start:
-    """A function that starts this peer for a map and a model, as others start our stack."""
-
-    def start(
-        run: Path, map_path: Path, model: Path
-    ) -> AbstractContextManager[Running]:
-        return serve(peer, peer.prepare(), run, choose(map_path, model))
-
-    return start
-
-
 def choose(map_path: Path, model: Path) -> Options:
-    """The model and the batches of a map, on a free port. Raises StackError for what the
-    peers cannot run."""
-    models = catalog.load(map_path, gpus=count_gpus(), model=str(model))
+    """The model and the batches of a map. Raises StackError for what peers cannot run."""
+    models = read_map(map_path, model)
     served, settings = models.models[0], models.translation
     if settings.engine == "transformers" or served.is_on_gpu:
         raise StackError(
@@ -99,10 +87,7 @@ def choose(map_path: Path, model: Path) -> Options:
 
 @contextmanager
 def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Running]:
-    """Runs the peer's server while the block lasts, from its first translation on.
-
-    Raises StackError with the end of its log if it does not start.
-    """
+    """Runs the peer while the block lasts. Raises StackError with the end of its log."""
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     log = run / f"{peer.name}.log"
@@ -111,9 +96,8 @@ def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Run
     # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
     with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
         variables = {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, "HOME": temporary}
-        with _run(
-            command, {**os.environ, **variables, **peer.environment}, log
-        ) as leader:
+        environment = {**variables, **peer.environment}
+        with run_program(command, log, folder=run, environment=environment) as leader:
             _wait(url, _choose_sentence(options), leader, log)
             yield Running(url, {peer.name: leader})
 
@@ -124,62 +108,13 @@ def find_free_port() -> int:
         return int(server.getsockname()[1])
 
 
-@contextmanager
-def _run(
-    command: list[str], environment: Mapping[str, str], log: Path
-) -> Iterator[psutil.Popen]:
-    """A program in a session of its own, which ends with the block."""
-    with log.open("wb") as output:
-        leader = psutil.Popen(
-            command,
-            cwd=log.parent,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield leader
-    finally:
-        _end(leader)
-
-
-def _end(leader: psutil.Popen) -> None:
-    """Asks the leader to end, then kills the rest of its session."""
-    family = _find_session(leader.pid)
-    with suppress(psutil.NoSuchProcess):
-        leader.terminate()
-    with suppress(psutil.TimeoutExpired):
-        leader.wait(_STOP_S)
-    left = {leader, *family, *_find_session(leader.pid)}
-    for process in left:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(left, timeout=_STOP_S)
-
-
-def _find_session(number: int) -> list[psutil.Process]:
-    """All processes that a session's leader has started, even those that have lost their
-    parent."""
-    return [p for p in psutil.process_iter() if _read_session(p.pid) == number]
-
-
-def _read_session(pid: int) -> int | None:
-    with suppress(ProcessLookupError):
-        return os.getsid(pid)
-    return None
-
-
 def _wait(url: str, sentence: Sentence, leader: psutil.Popen, log: Path) -> None:
     """Returns when it translates. Raises StackError if it does not, or has ended."""
-    give_up_at = time.monotonic() + _START_S
-    while answer := _find_fault(url, sentence):
-        if leader.poll() is not None or time.monotonic() > give_up_at:
-            lines = log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-            raise StackError(
-                "\n".join([f"{log.stem} does not come up: {answer}", *lines])
-            )
-        time.sleep(_LOOK_S)
+    if wait_until(lambda: not _find_fault(url, sentence), [leader], _START_S):
+        return
+    fault = _find_fault(url, sentence)
+    lines = log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+    raise StackError("\n".join([f"{log.stem} does not come up: {fault}", *lines]))
 
 
 def _find_fault(url: str, sentence: Sentence) -> str:

@@ -27,7 +27,6 @@ class Options:
 
     @property
     def wait_s(self) -> float:
-        """The wait in seconds."""
         return self.wait_ms / 1000
 
 

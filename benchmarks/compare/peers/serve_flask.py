@@ -1,16 +1,15 @@
-"""The do-it-yourself peer: Flask under Gunicorn, with one process, many threads, and a
-thread that runs their requests in batches.
-"""
+"""The do-it-yourself peer: Flask in one process of Gunicorn, and a thread that runs batches."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
 
 from flask import Flask, request
-from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
+from gunicorn.app.wsgiapp import run  # type: ignore[import-untyped]
 
-from benchmarks.compare.peers.options import Options, read_options
+from benchmarks.compare.peers.options import read_options
 from benchmarks.compare.peers.translator import Refused, Translator
 from gateway.embedded.microbatcher import MicroBatcher, QueueFull
 from handlers.engine.translation.m2m100 import Sentence
@@ -18,11 +17,13 @@ from handlers.engine.translation.m2m100 import Sentence
 #: A thread per request that is answered at the same time, and no more of them than wait.
 _THREADS = _QUEUE_SIZE = 512
 _ANSWER_S = 600
+_APP = "benchmarks.compare.peers.serve_flask:create_app"
 
 
-def create_app(options: Options) -> Flask:
+def create_app(arguments: Sequence[str]) -> Flask:
     """Loads the model and answers `POST /`."""
     app = Flask(__name__)
+    options = read_options(arguments)
     translator = Translator(options)
     batcher: MicroBatcher[Sentence, str] = MicroBatcher(
         translator.translate,
@@ -47,30 +48,12 @@ def create_app(options: Options) -> Flask:
     return app
 
 
-class Server(BaseApplication):  # type: ignore[misc]
-    """Gunicorn, configured by this program instead of a file."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        super().__init__()
-
-    def load_config(self) -> None:
-        """One process, so that the model is loaded once."""
-        settings: dict[str, Any] = {
-            "bind": f"{self._options.host}:{self._options.port}",
-            "workers": 1,
-            "worker_class": "gthread",
-            "threads": _THREADS,
-            "timeout": _ANSWER_S,
-            "control_socket_disable": True,
-        }
-        for name, value in settings.items():
-            self.cfg.set(name, value)
-
-    def load(self) -> Flask:
-        """The application, in the worker."""
-        return create_app(self._options)
-
-
 if __name__ == "__main__":
-    Server(read_options()).run()
+    given = read_options()
+    sys.argv[1:] = [
+        *("--bind", f"{given.host}:{given.port}", "--no-control-socket"),
+        # One process, so that the model is loaded once.
+        *("--workers", "1", "--worker-class", "gthread", "--threads", str(_THREADS)),
+        *("--timeout", str(_ANSWER_S), f"{_APP}({sys.argv[1:]!r})"),
+    ]
+    run()

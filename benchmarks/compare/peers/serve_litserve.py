@@ -32,13 +32,11 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
         self._options = options
 
     def setup(self, device: str) -> None:
-        """Loads the model, in the worker."""
         self._translator = Translator(self._options)
 
     # LitServe makes FastAPI's model of a body of this annotation, and of an answer of the
     # other's: without them it takes JSON as it is, as in its examples.
     def decode_request(self, request):  # type: ignore[no-untyped-def]
-        """The sentence in a request's body."""
         try:
             return self._translator.parse(request)
         except Refused as error:
@@ -49,7 +47,6 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
         return inputs
 
     def predict(self, x: Sequence[Sentence]) -> list[str]:
-        """One text per sentence."""
         return self._translator.translate(x)
 
     def unbatch(self, output: list[str]) -> list[str]:
@@ -57,7 +54,6 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
         return output
 
     def encode_response(self, output):  # type: ignore[no-untyped-def]
-        """The answer's body."""
         return {"translated": output}
 
 

@@ -1,6 +1,4 @@
-"""Ray Serve with its batching: one replica, because the engine uses all cores. A thread
-translates each batch, so the replica can collect the next one.
-"""
+"""Ray Serve with one replica, whose thread translates while it collects the next batch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The translation that every peer serves, with our workers' engine, packing and guard,
-so that only the serving differs.
-"""
+"""What every peer serves: our workers' engine, packing and guard."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from benchmarks.compare.peers import environments, launch
 from benchmarks.compare.peers.launch import HERE, PEERS, Peer, find_free_port
 from benchmarks.compare.peers.options import Options, read_options, write_options
 from benchmarks.compare.peers.translator import Refused, Translator
+from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
 from deploy.stack import ROOT, StackError
 from handlers.engine.translation.conversion import convert
@@ -83,7 +84,7 @@ def test_a_peer_gets_the_model_and_the_batches_of_the_map(
 def test_what_a_peer_lacks_the_packages_for_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, engine: str
 ):
-    monkeypatch.setattr(launch, "count_gpus", lambda: gpus)
+    monkeypatch.setattr(running, "count_gpus", lambda: gpus)
     map_path = write_map(tmp_path / "map.json", {"engine": engine})
     with pytest.raises(StackError, match="CTranslate2 on the CPU"):
         launch.choose(map_path, tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from benchmarks.instruments.arrivals import draw_arrivals
+from benchmarks.instruments.generator import draw_arrivals
 
 RATE, SECONDS = 50.0, 200.0
 

@@ -11,6 +11,9 @@ from contextlib import closing
 import pytest
 
 from benchmarks.instruments.generator import (
+    Manner,
+    Request,
+    Target,
     ask_again,
     ask_at,
     ask_within,
@@ -18,7 +21,6 @@ from benchmarks.instruments.generator import (
     read_status,
     write_messages,
 )
-from benchmarks.instruments.load import Request, Target
 from tests.benchmarks.conftest import Server
 
 REQUESTS = [Request(b'{"number": %d}' % number) for number in range(3)]
@@ -45,6 +47,13 @@ def test_an_open_loop_does_not_wait_for_answers(silent: str):
     assert Counter(reply.status for reply in replies) == {"timeout": 50}
     spread_s = max(r.ended_s for r in replies) - min(r.ended_s for r in replies)
     assert spread_s < 1, "each waited for the one before it"
+
+
+def test_a_bound_on_connections_makes_requests_wait(silent: str):
+    manner = Manner(patience_s=0.1, connections=1)
+    replies = ask_at(Target(silent, REQUESTS), [0.0, 0.0], manner)
+    assert [reply.status for reply in replies] == ["timeout"] * 2
+    assert replies[1].lag_s >= 0.1
 
 
 def test_a_closed_loop_asks_again_after_each_answer(server: Server):

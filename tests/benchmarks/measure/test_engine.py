@@ -72,7 +72,7 @@ def test_what_an_engine_cannot_do_has_a_reason(
     tmp_path: Path, name: str, compute_type: str, reason: str
 ):
     with pytest.raises(Unsupported) as caught:
-        bare.prepare(Configuration(tmp_path, name, compute_type), tmp_path)
+        Configuration(tmp_path, name, compute_type).prepare(tmp_path)
     assert str(caught.value) == reason
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 
 from benchmarks.figures import Spread
-from benchmarks.instruments.load import Answer, summarize
+from benchmarks.instruments.generator import Reply
+from benchmarks.instruments.load import summarize
 from benchmarks.measure.fairness import Round, describe, draw_request, judge, tabulate
 
-DOCUMENT = Answer(20.0, "200")
+
+def make_reply(latency_s: float) -> Reply:
+    return Reply(0, "200", latency_s, latency_s, 0.0)
 
 
 def make_round(alone_s: float, loaded_s: float) -> Round:
-    alone = summarize("closed", 1, 1.0, [Answer(alone_s, "200")])
-    loaded = summarize("closed", 1, 1.0, [Answer(loaded_s, "200")])
-    return Round(alone, loaded, [DOCUMENT, Answer(30.0, "200")])
+    alone = summarize("closed", 1, 1.0, [make_reply(alone_s)])
+    loaded = summarize("closed", 1, 1.0, [make_reply(loaded_s)])
+    return Round(alone, loaded, [make_reply(20.0), make_reply(30.0)])
 
 
 def test_rounds_are_judged_by_their_95th_percentiles():

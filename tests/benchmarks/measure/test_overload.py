@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.instruments.generator import Reply
-from benchmarks.instruments.load import Target
+from benchmarks.instruments.generator import Reply, Target
 from benchmarks.instruments.running import Running
 from benchmarks.measure import pressure
 from benchmarks.measure.overload import (

@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.instruments.generator import Manner, Reply, ask_again
-from benchmarks.instruments.load import Target
+from benchmarks.instruments.generator import Manner, Reply, Target, ask_again
 from benchmarks.instruments.processes import Holding, measure_holdings
 from benchmarks.measure.medley import SHARES, draw_medley, visit
 from benchmarks.measure.soak import (

@@ -10,13 +10,16 @@ from typer.testing import CliRunner
 
 from benchmarks import plots
 from benchmarks.__main__ import app
-from benchmarks.instruments.load import Answer, summarize
+from benchmarks.instruments.generator import Reply
+from benchmarks.instruments.load import summarize
 from benchmarks.measure.stack import chart, read_rates, tabulate
 from benchmarks.options import read_numbers
 from benchmarks.plots import Chart
 
-CLOSED = summarize("closed", 64, 1.0, [Answer(0.25, "200"), Answer(0.1, "503")])
-OPEN = summarize("open", 20, 1.0, [Answer(0.5, "200", lag_s=0.01)])
+CLOSED = summarize(
+    "closed", 64, 1.0, [Reply(0, "200", 1, 0.25, 0), Reply(1, "503", 1, 0.1, 0)]
+)
+OPEN = summarize("open", 20, 1.0, [Reply(0, "200", 1, 0.5, lag_s=0.01)])
 
 
 def test_a_load_is_a_row():

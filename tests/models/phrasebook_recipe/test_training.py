@@ -100,11 +100,11 @@ def test_a_stopped_training_remembers_what_it_has_learnt(
     trainer: Trainer, tmp_path: Path
 ):
     trainer._train_on(next(trainer._batches(random.Random(0))), 0.0)
-    trainer.elapsed_s = 60.0
+    trainer.spent_s = 60.0
     with make_progress() as progress:
         trainer.run(progress)
     again = Trainer(trainer.corpus, trainer.vocabulary, trainer.recipe, tmp_path)
-    assert (again.step, again.elapsed_s) == (1, 60.0)
+    assert (again.step, again.spent_s) == (1, 60.0)
     for name, expected in trainer.model.state_dict().items():
         assert torch.equal(again.model.state_dict()[name], expected), name
 
