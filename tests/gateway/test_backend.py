@@ -46,10 +46,6 @@ def predict(backend: TorchServeBackend, *, timeout_s: float = 60):
     return backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + timeout_s)
 
 
-def test_the_handlers_answer_comes_back(backend):
-    assert predict(backend) == {"translated": "ko:Hello", "score": -0.1}
-
-
 def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
     backend, torchserve
 ):
@@ -179,13 +175,6 @@ def test_the_handlers_word_about_a_row_is_passed_on(
         predict(backend)
     assert (caught.value.status, caught.value.slug) == (status, slug)
     assert len(torchserve.calls) == 1
-
-
-def test_a_connection_is_good_again_after_a_row_problem(backend, torchserve):
-    torchserve.will("row-too-long")
-    with pytest.raises(RowProblem):
-        predict(backend)
-    assert predict(backend)["translated"] == "ko:Hello"
 
 
 def test_a_model_that_does_not_answer_is_waited_for_until_the_deadline(

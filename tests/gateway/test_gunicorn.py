@@ -213,13 +213,6 @@ def test_a_text_that_is_not_read_in_time_is_a_504_and_its_reader_is_replaced(run
     assert len(find_readers(master)) == 1
 
 
-def test_more_sentences_than_a_request_may_have_are_refused(url, torchserve):
-    answer = post(url, "a\n" * 200_000)
-    assert (answer.status_code, answer.json()["limit"]) == (413, 10_000)
-    assert answer.json()["type"] == "urn:babelgate:too-many-rows"
-    assert torchserve.calls == []
-
-
 def test_a_model_that_hangs_is_a_504_for_the_one_who_asked_it(url, torchserve):
     torchserve.will("hang")
     assert post(url, **{"X-Timeout-Ms": "100"}).status_code == 504

@@ -162,16 +162,3 @@ def test_of_a_client_that_has_gone_no_further_row_is_sent(running, url, torchser
     torchserve.together.wait(LIMIT_S)
     wait_until(lambda: count_requests(url, 499) == before + 1)
     assert len(torchserve.calls) == 4
-
-
-def test_an_upload_that_waits_keeps_no_other_waiting(url, torchserve, background):
-    torchserve.together = threading.Barrier(2)
-    torchserve.will("together")
-    waiting = background.submit(
-        requests.post, f"{url}/caption", data=PNG, timeout=LIMIT_S
-    )
-    torchserve.wait_for_calls(1)
-    answer = requests.post(f"{url}/classify?top_k=1", data=PNG, timeout=LIMIT_S)
-    assert len(answer.json()["labels"]) == 1
-    torchserve.together.wait(LIMIT_S)
-    assert waiting.result().json() == {"captions": ["image/png of 8 bytes"]}

@@ -55,15 +55,6 @@ def test_a_task_that_the_map_does_not_have_is_a_404_that_says_so(
     assert f'{{task="{missing}"}}' not in client.get("/metrics").text
 
 
-def test_translation_is_ready_when_every_language_is(make_stack, torchserve):
-    client = make_stack("translation", "captioning")
-    torchserve.loading.add("zh")
-    assert {one["task"]: one["ready"] for one in client.get("/tasks").json} == {
-        "translation": False,
-        "captioning": True,
-    }
-
-
 def test_the_size_that_a_model_reads_is_told_once_its_directory_is_there(
     make_stack, map_path
 ):

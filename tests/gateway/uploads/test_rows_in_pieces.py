@@ -20,19 +20,17 @@ from gateway.errors import (
 )
 from gateway.settings import ROW_BYTES
 from gateway.uploads.rows import UploadLimits, cut
-from tests.gateway.uploads.test_forms import chop
+from tests.contract.test_npy import UINT8, describe
+from tests.gateway.uploads.test_forms import chop, join
 from tests.gateway.uploads.test_rows import (
     FORM,
     JPEG,
     LIMITS,
     PNG,
     SMALL,
-    UINT8,
     WEBP,
     count_up,
     cut_all,
-    describe,
-    join,
     save,
 )
 
