@@ -24,11 +24,9 @@ class ClosingServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it is."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def start(self) -> None:
-        """Serves in a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:

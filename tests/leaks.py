@@ -40,7 +40,6 @@ class Traces:
 
     @classmethod
     def begin(cls, base: Path) -> Traces:
-        """Makes the folder of temporary files."""
         temporary = base / "temporary"
         temporary.mkdir()
         return cls(base, temporary, frozenset(ROOT.glob("run/*")))

@@ -87,7 +87,6 @@ def build_blip2(
 
 
 def build_resnet(directory: Path) -> Path:
-    """A classifier that scales the shorter side and crops."""
     config = ResNetConfig(
         embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], **_NAMES
     )

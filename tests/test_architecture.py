@@ -87,17 +87,14 @@ class File:
 
     @property
     def name(self) -> str:
-        """Its path in the repository."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property
     def module(self) -> str:
-        """As an import names it."""
         return ".".join(self.path.relative_to(ROOT).with_suffix("").parts)
 
     @cached_property
     def tree(self) -> ast.Module:
-        """What is in it."""
         return ast.parse(self.text)
 
     @property
@@ -117,7 +114,6 @@ class File:
 
 
 def list_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The modules that some statements import."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -126,7 +122,6 @@ def list_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def read_files(*rooms: str) -> list[File]:
-    """All Python files of some folders."""
     paths = sorted(path for room in rooms for path in (ROOT / room).rglob("*.py"))
     return [File(path, path.read_text("utf-8")) for path in paths]
 

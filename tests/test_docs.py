@@ -78,7 +78,6 @@ def list_names(pattern: str, files: str) -> list[str]:
 
 
 def list_routes() -> list[str]:
-    """`POST /translate` and so on."""
     app = create_app(Settings.model_construct(), models=catalog.load())
     return sorted(
         f"{method} {rule.rule}"
@@ -146,7 +145,6 @@ def read_seconds(directive: str, text: str = NGINX) -> int:
 
 
 def read_location(name: str) -> str:
-    """What nginx does with a location."""
     inside = NGINX.partition(f"location {name} {{")[2].partition("}")[0]
     assert inside, name
     return inside

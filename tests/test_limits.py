@@ -46,7 +46,6 @@ class Limits:
 
 @pytest.fixture(params=[1, 2, 64], ids=lambda cores: f"{cores} cores")
 def limits(request, monkeypatch):
-    """Read from the files."""
     monkeypatch.setattr(os, "cpu_count", lambda: request.param)
     minfds = re.search(r"^minfds=(\d+)", SUPERVISOR, re.MULTILINE)
     assert minfds

@@ -39,7 +39,6 @@ def draw_text(rng: random.Random, marker: str) -> Question:
 
 
 def draw_junk(rng: random.Random, marker: str) -> Question:
-    """A body that is no request."""
     name, path = marker.encode(), rng.choice(["/", "/translate", "/identify"])
     headers = {}
     kind = rng.choice(["bytes", "depth", "numbers", "gzip", "list", "cut", "path"])

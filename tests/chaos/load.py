@@ -83,7 +83,6 @@ def write_questions(marker: str) -> list[Question]:
 
 
 def learn(url: str, questions: Sequence[Question]) -> list[Question]:
-    """The questions with the answers that the healthy stack gives."""
     return [_learn(url, question) for question in questions]
 
 

@@ -43,8 +43,6 @@ class Window:
 
 @dataclass
 class Scene:
-    """A stack under test."""
-
     stack: Stack
     cache: Path
     marker: str
@@ -131,7 +129,6 @@ class Scene:
         ]
 
     def end_strangers(self) -> None:
-        """All that are left."""
         for stranger in self.strangers:
             stranger.kill()
             stranger.wait(10)

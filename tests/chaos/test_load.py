@@ -31,8 +31,6 @@ NOT_READY = json.dumps({"type": "urn:babelgate:not-ready"})
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Answers what it was told to: status, content type, body, and length."""
-
     answer: ClassVar[tuple[int, str, str, int]]
 
     def do_POST(self) -> None:

@@ -20,7 +20,6 @@ _LARGEST_BYTES = 50_000_000
 
 
 def find_in_files(folder: Path, word: str) -> list[str]:
-    """The files of a directory that have the word."""
     return sorted(
         str(path) for path in folder.rglob("*") if path.is_file() and _has(path, word)
     )

@@ -57,8 +57,6 @@ class FakeSupervision(Supervision):
 
 @dataclass
 class Told:
-    """A console, and what it was told."""
-
     console: Console
 
     @property
@@ -82,7 +80,6 @@ def wanted(tmp_path: Path) -> Stack:
 
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> list[Stack]:
-    """The stacks that were ended."""
     stacks: list[Stack] = []
     monkeypatch.setattr(lifecycle, "end", stacks.append)
     return stacks
@@ -90,7 +87,6 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Stack]:
 
 @pytest.fixture
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow each other at once."""
     monkeypatch.setattr("time.sleep", lambda _: None)
 
 

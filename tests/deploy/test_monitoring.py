@@ -22,7 +22,6 @@ DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
 
 
 def read_targets(configuration: Path) -> dict[str, str]:
-    """The address of each job."""
     jobs = yaml.safe_load(configuration.read_text("utf-8"))["scrape_configs"]
     return {job["job_name"]: job["static_configs"][0]["targets"][0] for job in jobs}
 

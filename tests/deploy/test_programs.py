@@ -29,8 +29,6 @@ MakeMachine = Callable[..., Calls]
 
 @pytest.fixture
 def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine:
-    """Makes a machine whose programs are in one folder and returns what was called."""
-
     def make(
         installs: str = "", fails: str = "-", *, uid: int = 0, has_systemd: bool = False
     ) -> Calls:

@@ -34,7 +34,6 @@ SIZE = 1 << 20  # a pipe takes a sixteenth of it
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Stack]:
-    """A run directory whose programs wait."""
     stack = Stack(tmp_path, tmp_path / "map.json")
     stack.write("{}")
     (tmp_path / "bin").mkdir()

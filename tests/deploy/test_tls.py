@@ -12,7 +12,6 @@ from tests.certificates import make_certificate
 
 @pytest.fixture
 def pair(tmp_path):
-    """A good one."""
     return make_certificate(tmp_path)
 
 

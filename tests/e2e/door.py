@@ -36,12 +36,10 @@ class Door:
 
     @property
     def address(self) -> tuple[str, int]:
-        """For a socket."""
         parts = urlsplit(self.url)
         return str(parts.hostname), int(parts.port or 0)
 
     def read_log(self, name: str) -> str:
-        """`access` or `error`."""
         return (self.run / f"logs/{name}.log").read_text("utf-8")
 
 

@@ -45,7 +45,6 @@ def find_port_offset() -> int:
 
 
 def wait_until(condition: Callable[[], bool], *, limit_s: float = 90) -> None:
-    """Waits for a condition; fails the test where it does not come."""
     give_up_at = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < give_up_at, f"not within {limit_s} s"
@@ -61,7 +60,6 @@ def is_ready(url: str) -> bool:
 
 
 def processes(stack: Stack) -> list[psutil.Process]:
-    """supervisord and all that it has started."""
     supervisord = psutil.Process(int((stack.run / "supervisord.pid").read_text()))
     return [supervisord, *supervisord.children(recursive=True)]
 

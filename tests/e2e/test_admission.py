@@ -48,8 +48,6 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Reply:
-    """What a request got."""
-
     status: int
     retry_after: str | None
     document: dict[str, Any]
@@ -64,7 +62,6 @@ class Reply:
 
 
 def write_sentences(number: int) -> str:
-    """Lines that nobody has written before."""
     return "\n".join(f"Room {next(_numbers)}." for _ in range(number))
 
 
@@ -109,7 +106,6 @@ def ask(
 
 
 def ask_all(url: str, number: int, *, limit_ms: int = 30_000) -> list[Reply]:
-    """Requests of one sentence, side by side."""
     with ThreadPoolExecutor(number) as threads:
         asked = [
             threads.submit(ask, url, write_sentences(1), limit_ms=limit_ms)
@@ -151,7 +147,6 @@ def list_workers(stack: Stack, model: str) -> list[int]:
 
 @contextmanager
 def stopped(stack: Stack, model: str) -> Iterator[None]:
-    """Its worker stands still."""
     (pid,) = list_workers(stack, model)
     worker = psutil.Process(pid)
     worker.suspend()

@@ -36,7 +36,6 @@ GRACE_S = 1
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    """One for all tests here that edit nothing."""
     folder = tmp_path_factory.mktemp("door")
     with open_door(folder, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as opened:
         yield opened
@@ -44,14 +43,12 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 @pytest.fixture
 def door(started: Door) -> Door:
-    """With a TorchServe that has nothing to do yet."""
     started.torchserve.will()
     started.torchserve.calls.clear()
     return started
 
 
 def begin(url: str, path: str, *headers: str) -> socket.socket:
-    """A connection on which a request has begun."""
     parts = urlsplit(url)
     client = socket.create_connection((parts.hostname, parts.port), timeout=LIMIT_S)
     head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", *headers, "", ""])
@@ -178,7 +175,6 @@ def test_a_body_with_pauses_is_not_too_slow(door):
 
 
 def write_chunks(body: bytes, size: int) -> bytes:
-    """In chunks of `size` bytes."""
     pieces = (body[at : at + size] for at in range(0, len(body), size))
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
 
@@ -188,7 +184,6 @@ LARGE = {"one chunk": (1 << 20, 1 << 20), "small chunks": (1_040_000, 10)}
 
 
 def send_large(door: Door, size: int, chunk: int) -> int:
-    """The status for a body of `size` bytes in chunks of `chunk`."""
     body = write_chunks(json.dumps(WANTED).encode().ljust(size), chunk)
     with begin(door.url, "/translate", "Transfer-Encoding: chunked") as client:
         client.sendall(body + b"0\r\n\r\n")
@@ -222,7 +217,6 @@ def test_a_packed_body_is_unpacked_behind_nginx(door):
 def get(
     door: Door, path: str, source: tuple[str, int] | None = None, **headers: str
 ) -> tuple[int, bytes]:
-    """Status and body, from an address of this machine."""
     client = HTTPConnection(*door.address, timeout=LIMIT_S, source_address=source)
     try:
         client.request("GET", path, headers=headers)
@@ -269,7 +263,6 @@ class Echo(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Reads a body that has a length."""
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         body = json.dumps(dict(self.headers.items())).encode()
         self.send_response(200)
@@ -300,7 +293,6 @@ def echo(tmp_path: Path) -> Iterator[str]:
 
 
 def is_open(port: int) -> bool:
-    """Whether somebody listens."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -46,8 +46,6 @@ LONG = [
 
 @dataclass(frozen=True)
 class Gateway:
-    """A running one."""
-
     url: str
     master: psutil.Popen
     log: Path
@@ -142,7 +140,6 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 
 @pytest.fixture
 def clients() -> Iterator[ThreadPoolExecutor]:
-    """As many as a batch has rows."""
     with ThreadPoolExecutor(BATCH) as pool:
         yield pool
 
@@ -313,7 +310,6 @@ def test_every_task_of_the_map_is_served(gateway: Gateway):
 
 
 def count_rows(gateway: Gateway) -> float:
-    """Those that have not been answered."""
     names = ("babelgate_waiting_rows", "babelgate_queued_rows")
     return sum(map(gateway.read_metric, names))
 

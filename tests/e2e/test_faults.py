@@ -76,7 +76,6 @@ def up(small: Stack, cache: Path) -> Callable[..., str]:
 
 @contextmanager
 def edited(path: Path, content: str) -> Iterator[None]:
-    """A file with other content, for a while."""
     original = path.read_text("utf-8")
     path.write_text(content)
     try:
@@ -168,8 +167,6 @@ def count_lines(stack: Stack) -> int:
 
 
 def ask_many(stack: Stack) -> Counter[int]:
-    """Counts the answers to many small requests by status."""
-
     def ask(_: int) -> Counter[int]:
         with requests.Session() as session:
             url = f"{stack.url}/healthz"

@@ -67,7 +67,6 @@ class Prometheus:
         }
 
     def is_ready(self) -> bool:
-        """Whether it has started."""
         try:
             return requests.get(f"{self.url}/-/ready", timeout=LIMIT_S).ok
         except requests.ConnectionError:

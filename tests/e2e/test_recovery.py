@@ -119,7 +119,6 @@ def test_the_stack_heals_after_kill(
 def is_replaced(
     stack: Stack, victim: Callable[[Stack], psutil.Process], process: psutil.Process
 ) -> bool:
-    """Whether another process has taken the place of one that was killed."""
     try:
         return victim(stack).pid != process.pid
     except (psutil.NoSuchProcess, StopIteration, IndexError):

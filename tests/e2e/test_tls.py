@@ -28,7 +28,6 @@ from tests.gateway.fake_torchserve import LIMIT_S
 
 
 def run_nginx(run: Path, *arguments: str) -> list[str]:
-    """nginx's command line in a run directory."""
     nginx = programs.find(programs.NGINX)
     assert nginx
     return [str(nginx), "-p", f"{run}/nginx/", "-c", "nginx.conf", *arguments]

@@ -30,7 +30,6 @@ sla:
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """The results."""
     folder = tmp_path_factory.mktemp("tune")
     plan = folder / "plan.yaml"
     plan.write_text(PLAN, "utf-8")

@@ -30,14 +30,12 @@ SLACK_BYTES = 32 << 20
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    """One for all tests here."""
     with open_door(tmp_path_factory.mktemp("door")) as opened:
         yield opened
 
 
 @pytest.fixture
 def door(started: Door) -> Door:
-    """With a TorchServe that has nothing to do yet."""
     started.torchserve.will()
     started.torchserve.keeps_bodies = True
     started.torchserve.calls.clear()
@@ -45,7 +43,6 @@ def door(started: Door) -> Door:
 
 
 def make_array(frames: int, descr: str = "|u1") -> Iterator[bytes]:
-    """A `.npy` file in pieces."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         file, {"descr": descr, "fortran_order": False, "shape": (frames, *SHAPE)}
@@ -77,7 +74,6 @@ def upload(
     is_chunked: bool,
     timeout_ms: int = 120_000,
 ) -> requests.Response:
-    """The answer to frames or what else there is."""
     return client.post(
         f"{url}/caption",
         data=pieces() if is_chunked else Sized(pieces),
@@ -87,7 +83,6 @@ def upload(
 
 
 def measure_peak(process: psutil.Process) -> int:
-    """The most memory that it has had."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     (kilobytes,) = re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
     return int(kilobytes) << 10

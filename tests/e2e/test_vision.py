@@ -60,7 +60,6 @@ def draw(task: Task, count: int) -> list[Sample]:
 
 @pytest.fixture(scope="module")
 def samples() -> list[Sample]:
-    """Scenes to caption."""
     return draw(Task.CAPTIONING, 40)
 
 

@@ -20,7 +20,6 @@ class FailingBackend:
     """Quotes what it is asked, wherever it can."""
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
-        """Fails."""
         _spread(ValueError(row.body))
         try:
             raise KeyError(row.body)
@@ -28,7 +27,6 @@ class FailingBackend:
             raise ValueError(row.body) from error
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """Nothing is known."""
         return dict.fromkeys(models)
 
 

@@ -40,7 +40,6 @@ class Call:
 
     @property
     def row(self) -> Any:
-        """The content of a JSON body."""
         return json.loads(self.body)
 
 
@@ -89,7 +88,6 @@ class FakeTorchServe:
 
     @property
     def url(self) -> str:
-        """Where both APIs are."""
         return self._server.url
 
     def will(self, *behaviours: str) -> None:

@@ -82,7 +82,6 @@ def is_alive(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Gunicorn's map, log and metrics."""
     return tmp_path_factory.mktemp("gunicorn")
 
 
@@ -107,7 +106,6 @@ def running(folder: Path) -> Iterator[Running]:
 
 @pytest.fixture
 def url(running: Running) -> str:
-    """Where the gateway is."""
     return running[0]
 
 
@@ -123,7 +121,6 @@ def torchserve(running: Running) -> FakeTorchServe:
 
 @pytest.fixture
 def background() -> Iterator[ThreadPoolExecutor]:
-    """Threads for clients that wait."""
     with ThreadPoolExecutor(4) as pool:
         yield pool
 
@@ -135,7 +132,6 @@ def post(url: str, text: str | list[str] = "Hello", **headers: str):
 
 
 def send(url: str, *parts: bytes) -> bytes:
-    """The whole answer to raw bytes."""
     address = urlsplit(url)
     with socket.create_connection(
         (address.hostname, address.port), timeout=LIMIT_S

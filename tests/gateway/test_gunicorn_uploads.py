@@ -37,7 +37,6 @@ FRAME_BYTES = 128 * 128 * 3
 
 
 def write_header(frames: int) -> bytes:
-    """That of an array of frames."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         file, {"descr": "|u1", "fortran_order": False, "shape": (frames, *FRAME)}
@@ -46,7 +45,6 @@ def write_header(frames: int) -> bytes:
 
 
 def count_requests(url: str, status: int) -> float:
-    """Requests to caption that were answered so."""
     metrics = requests.get(f"{url}/metrics", timeout=LIMIT_S).text
     found = re.search(
         rf'requests_total\{{route="/caption",status="{status}"\}} (\S+)', metrics
@@ -55,7 +53,6 @@ def count_requests(url: str, status: int) -> float:
 
 
 def begin(url: str, *headers: str) -> socket.socket:
-    """A connection on which a request to caption has begun."""
     address = urlsplit(url)
     client = socket.create_connection((address.hostname, address.port))
     head = "\r\n".join(["POST /caption HTTP/1.1", "Host: x", *headers, "", ""])
@@ -72,7 +69,6 @@ def is_closed(worker: psutil.Process, port: int) -> bool:
 
 
 def read_answer(client: socket.socket) -> bytes:
-    """Status line and headers."""
     answer = b""
     while b"\r\n\r\n" not in answer:
         more = client.recv(4096)

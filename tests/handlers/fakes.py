@@ -31,8 +31,6 @@ from torchserve_backend.map import check
 
 
 class FakeTokenizer(Tokenizer):
-    """A token per word."""
-
     def __init__(self) -> None:
         pass
 

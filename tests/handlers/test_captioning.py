@@ -31,7 +31,6 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def handler(blip2: Path) -> Any:
-    """Reads at most four frames at once."""
     return start("captioning", blip2, {"max_batch_frames": 4})
 
 

@@ -22,7 +22,6 @@ BODY = write_image(FRAME)
 
 @pytest.fixture(scope="module")
 def handler(resnet: Path) -> Any:
-    """Knows three labels."""
     return start("classification", resnet)
 
 

@@ -22,7 +22,6 @@ BODY = write_image(draw_frames(1, height=HEIGHT, width=WIDTH)[0])
 
 @pytest.fixture(scope="module")
 def handler(rt_detr: Path) -> Any:
-    """Knows three labels."""
     return start("detection", rt_detr)
 
 

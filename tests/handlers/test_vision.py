@@ -64,7 +64,6 @@ Start = Callable[..., TaskHandler[Any]]
 def start(
     task: str, directory: Path, options: Mapping[str, Any] | None = None
 ) -> TaskHandler[Any]:
-    """A handler, started as TorchServe starts it."""
     handler = find_handler(task)()
     config = make_options(
         task, directory, **{"max_pixels": 10_000} | dict(options or {})
@@ -75,21 +74,18 @@ def start(
 
 @pytest.fixture(scope="module", params=TASKS)
 def task(request: pytest.FixtureRequest) -> str:
-    """Each task that takes images."""
     name: str = request.param
     return name
 
 
 @pytest.fixture(scope="module")
 def directory(task: str, request: pytest.FixtureRequest) -> Path:
-    """A model for the task."""
     found: Path = request.getfixturevalue(TASKS[task][0])
     return found
 
 
 @pytest.fixture(scope="module")
 def handler(task: str, directory: Path) -> TaskHandler[Any]:
-    """A handler that takes images of a hundred times a hundred pixels."""
     return start(task, directory)
 
 

@@ -23,8 +23,6 @@ _FILE = re.compile(rf"(/storage)?/([\w-]+/[\w-]+)/resolve/{COMMIT}/([\w.-]+)")
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one answer."""
-
     #: Answered instead of the content.
     status: int = 200
     #: The content up to this byte, then the connection closes.

@@ -34,7 +34,6 @@ START_S = 120
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    """Has the model that ships."""
     fake = FakeHub({NAME: PHRASEBOOK})
     with fake.serve():
         yield fake
@@ -175,7 +174,6 @@ def test_a_download_that_was_killed_is_gone_on_with(
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Waits for a condition; fails the test where it does not come."""
     give_up_at = time.monotonic() + START_S
     while not condition():
         assert time.monotonic() < give_up_at

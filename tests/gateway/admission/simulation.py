@@ -82,7 +82,6 @@ class Simulation:
         return outcome
 
     def run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Until nothing happens any more."""
         with monkeypatch.context() as patched:
             patched.setattr(time, "monotonic", lambda: self.now)
             while self._events:

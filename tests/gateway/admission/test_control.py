@@ -29,7 +29,6 @@ class Slow:
         self.is_late = False
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
-        """Nothing, then."""
         self.is_asked.set()
         assert self.may_answer.wait(LIMIT_S)
         if self.is_late:
@@ -37,7 +36,6 @@ class Slow:
         return {}
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """Nobody asks."""
         return {}
 
 

@@ -100,7 +100,6 @@ def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) ->
 def serve(
     slow: type[Slow], *models: Model, registry: CollectorRegistry | None = None
 ) -> Iterator[tuple[EmbeddedBackend, Ask]]:
-    """A backend, and a function that asks it."""
     registry = registry or CollectorRegistry()
     backend = EmbeddedBackend(models or [make_model()], registry, Path("/cache"))
 

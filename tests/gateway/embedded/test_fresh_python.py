@@ -15,7 +15,6 @@ LIMIT_S = 60
 
 
 def run_python(code: str, **variables: str) -> str:
-    """What a fresh interpreter prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=ROOT,

@@ -59,7 +59,6 @@ class Gate:
 
 @pytest.fixture
 def gate() -> Gate:
-    """Shut."""
     return Gate()
 
 

@@ -19,8 +19,6 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture
 def make_stack(make_client, map_path):
-    """Makes a client of a stack with these tasks."""
-
     def make(*tasks: str):
         languages = LANGUAGES if "translation" in tasks else ()
         write_map(map_path, languages, [task for task in tasks if task in TASKS])

@@ -14,8 +14,6 @@ WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 @pytest.fixture
 def post(client):
-    """Posts the usual request with changes."""
-
     def post(**changes: object):
         return client.post("/translate", json=WANTED | changes)
 

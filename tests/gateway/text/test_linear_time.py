@@ -28,7 +28,6 @@ NOISE_S = 0.05
 
 
 def measure(work: Callable[[], object]) -> float:
-    """CPU seconds."""
     before = time.process_time()
     work()
     return time.process_time() - before

@@ -21,21 +21,15 @@ LIMIT_S = 60
 
 
 class Failing:
-    """A body that cannot be read."""
-
     def __init__(self, error: Exception) -> None:
         self._error = error
 
     def read(self, size: int, /) -> bytes:
-        """Fails."""
         raise self._error
 
 
 class Silent:
-    """A body of which nothing comes."""
-
     def read(self, size: int, /) -> bytes:
-        """Waits."""
         gevent.sleep(3600)
         return b""
 

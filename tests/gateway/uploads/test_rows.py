@@ -29,19 +29,16 @@ BINARY = "application/octet-stream"
 
 
 def count_up(*shape: int) -> np.ndarray:
-    """Pixels that differ."""
     return np.arange(int(np.prod(shape)), dtype=np.uint8).reshape(shape)
 
 
 def cut_all(
     data: bytes, content_type: str = "", limits: UploadLimits = LIMITS, **options: Any
 ) -> list[Cut]:
-    """All rows of an upload that comes in one piece."""
     return list(cut(iter([data]), content_type, limits, **options))
 
 
 def load(rows: list[Cut]) -> list[np.ndarray]:
-    """The arrays in rows."""
     return [np.load(io.BytesIO(row.body), allow_pickle=False) for row in rows]
 
 

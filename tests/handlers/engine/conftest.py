@@ -56,7 +56,6 @@ def pairs() -> list[Pair]:
 
 @pytest.fixture(scope="session")
 def sentences(pairs: list[Pair]) -> list[Sentence]:
-    """As many as come in one batch."""
     return [
         Sentence(p.source, p.source_language, p.target_language) for p in pairs[:60]
     ]

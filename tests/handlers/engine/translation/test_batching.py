@@ -24,7 +24,6 @@ def sentence(text: str, decoding: Decoding = USUAL) -> Sentence:
 
 
 def words(*counts: int) -> list[Sentence]:
-    """Different texts with these numbers of words."""
     return [sentence(f"T{i}" + " w" * (n - 1)) for i, n in enumerate(counts)]
 
 

@@ -47,13 +47,11 @@ ALLOWED_DIFFERENCES = 1
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
-    """Each of them."""
     return make_engine(request.param)
 
 
 @pytest.fixture
 def few(sentences: list[Sentence]) -> list[Sentence]:
-    """As many as the slower engine translates in a moment."""
     return sentences[:10]
 
 
@@ -62,7 +60,6 @@ def ask_for(decoding: Decoding, sentences: Sequence[Sentence]) -> list[Sentence]
 
 
 def differences(some: Sequence[Any], others: Sequence[Any]) -> int:
-    """How many texts differ."""
     return sum(a.text != b.text for a, b in zip(some, others, strict=True))
 
 

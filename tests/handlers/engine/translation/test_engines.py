@@ -32,13 +32,11 @@ SCRIPTS = {
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
-    """Each of them."""
     return make_engine(request.param)
 
 
 @pytest.fixture
 def few(engine: Engine, sentences: list[Sentence]) -> list[Sentence]:
-    """As many as the slower engine translates in a moment."""
     return sentences[:20]
 
 

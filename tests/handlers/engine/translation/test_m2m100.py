@@ -25,7 +25,6 @@ Change = Callable[[Path], object]
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    """The phrasebook's."""
     return Tokenizer(PHRASEBOOK)
 
 

@@ -33,7 +33,6 @@ TOKENS = 8
 
 @pytest.fixture(params=["blip2", "blip2_t5"])
 def directory(request: pytest.FixtureRequest) -> Path:
-    """With each language model."""
     found: Path = request.getfixturevalue(request.param)
     return found
 

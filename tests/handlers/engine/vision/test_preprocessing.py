@@ -57,7 +57,6 @@ def expect(directory: Path, frame: Frame) -> torch.Tensor:
 
 @pytest.fixture(params=["blip2", "resnet", "rt_detr", "detr"])
 def directory(request: pytest.FixtureRequest) -> Path:
-    """A model of each kind."""
     found: Path = request.getfixturevalue(request.param)
     return found
 
