@@ -61,13 +61,6 @@ def test_the_map_limits_the_tokens_of_a_pack(start: Start, engine: FakeEngine):
     assert engine.batches == [["A", "B"], ["C"]]
 
 
-def test_without_packing_a_batch_runs_as_it_came(start: Start, engine: FakeEngine):
-    handler = start(options={"max_batch_tokens": 0})
-    engine.batches.clear()
-    ask(handler, [body("A"), body("B b b"), body("C")])
-    assert engine.batches == [["A", "B b b", "C"]]
-
-
 def test_equal_rows_are_translated_once(
     handler: TranslationHandler, engine: FakeEngine
 ):

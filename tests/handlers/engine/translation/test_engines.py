@@ -16,7 +16,6 @@ from tests.handlers.engine.conftest import MakeEngine
 
 pytestmark = pytest.mark.slow
 
-ENGINES = ("reference", "float32", "int8")
 #: Below this a model stammers: answers that nearly tie change places with the last digit
 #: of a sum, and those that do not end are cut at a length that depends on their batch.
 SURE = -0.5
@@ -28,11 +27,6 @@ SCRIPTS = {
     "ar": {"ARABIC"},
     "ja": {"HIRAGANA", "KATAKANA", "CJK"},
 }
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
-    return make_engine(request.param)
 
 
 @pytest.fixture
