@@ -27,9 +27,9 @@ from benchmarks.instruments.generator import Manner, ask_at, name_address
 from benchmarks.instruments.load import Request, Target
 from deploy.stack import Stack
 from gateway.settings import Settings
+from tests.chaos.scene import VICTIMS
 from tests.e2e.real_stack import processes, wait_until
-from tests.e2e.test_recovery import java
-from tests.e2e.test_vision import write_npy
+from tests.handlers.encoding import write_npy
 from torchserve_backend.management import read_key
 
 BULK, MODEST = "127.0.0.2", "127.0.0.3"
@@ -256,7 +256,7 @@ def test_a_worker_that_stands_still_costs_its_own_language_alone(stack: Stack):
 
 def test_many_large_uploads_do_not_end_java(vision: Stack):
     frames = np.zeros((1, *SHAPE), np.uint8)
-    body, server = write_npy(frames), java(vision)
+    body, server = write_npy(frames), VICTIMS["java"](vision)
 
     def upload(_: int) -> int:
         response = requests.post(f"{vision.url}/classify", body, timeout=120)

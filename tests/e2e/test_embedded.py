@@ -4,32 +4,30 @@ and nothing else running.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 import requests
-from PIL import Image
 
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
-from handlers.engine.vision.decoding import Frame
 from tests import random_vision
 from tests.e2e.real_stack import is_ready, wait_until
+from tests.gateway.test_gunicorn import find_url
+from tests.handlers.encoding import write_image, write_npy
 from torchserve_backend import catalog
 
 LIMIT_S = 120
@@ -100,11 +98,9 @@ def start(
             stderr=subprocess.STDOUT,
         )
     try:
-        wait_until(lambda: "Listening at" in log.read_text())
-        found = re.search(r"Listening at: (\S+)", log.read_text())
-        assert found
-        wait_until(lambda: is_ready(found[1]))
-        yield Gateway(found[1], master, log)
+        url = find_url(folder)
+        wait_until(lambda: is_ready(url))
+        yield Gateway(url, master, log)
     finally:
         with suppress(psutil.NoSuchProcess):
             master.terminate()
@@ -142,18 +138,6 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 def clients() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(BATCH) as pool:
         yield pool
-
-
-def write_png(frame: Frame) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(frame).save(file, "PNG")
-    return file.getvalue()
-
-
-def write_npy(frames: Sequence[Frame]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.stack(frames))
-    return file.getvalue()
 
 
 def is_alive(gateway: Gateway) -> bool:
@@ -195,22 +179,6 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
 def test_alternatives_and_beams_reach_the_model(gateway: Gateway):
     answer = gateway.ask(beam_size=4, alternatives=2).json()
     assert len(answer["alternatives"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "slug"),
-    [
-        pytest.param({"tgt_lang": "tlh"}, 422, "unknown-language", id="language"),
-        pytest.param({"src_text": 1}, 422, "invalid-request", id="field"),
-        pytest.param({"beam_size": 99}, 422, "invalid-request", id="beam"),
-        pytest.param({"src_text": "a" * 2**20}, 413, "body-too-large", id="size"),
-    ],
-)
-def test_errors_are_those_of_the_whole_stack(gateway: Gateway, body, status, slug):
-    answer = gateway.ask(**body)
-    assert answer.status_code == status
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    assert answer.json()["type"] == f"urn:babelgate:{slug}"
 
 
 def test_a_sentence_that_is_too_long_for_the_model_is_divided(gateway: Gateway):
@@ -274,7 +242,7 @@ def test_the_frames_of_an_array_have_the_captions_that_each_has_alone(gateway: G
     captions = gateway.show("/caption", write_npy(frames)).json()["captions"]
     assert len(captions) == len(frames)
     for frame, caption in zip(frames[::8], captions[::8], strict=True):
-        assert gateway.show("/caption", write_png(frame)).json()["captions"] == [
+        assert gateway.show("/caption", write_image(frame)).json()["captions"] == [
             caption
         ]
 
@@ -287,7 +255,7 @@ def test_images_of_many_clients_are_answered_as_each_alone(
     gateway: Gateway, clients: ThreadPoolExecutor, route, answer
 ):
     images = [
-        write_png(frame)
+        write_image(frame)
         for n in range(8)
         for frame in random_vision.draw_frames(1, height=60 + n, width=90, seed=n)
     ]

@@ -32,18 +32,6 @@ def test_status_is_a_table_of_languages(deploy: Callable[..., str]):
         assert word in said
 
 
-def test_languages_are_ready_and_named(url: str):
-    languages = {row["code"]: row for row in requests.get(f"{url}/languages").json()}
-    assert len(languages) == 14
-    assert languages["ko"] == {
-        "code": "ko",
-        "name": "Korean",
-        "own_name": "한국어",
-        "device": "cpu",
-        "ready": True,
-    }
-
-
 def test_a_model_is_registered_by_hand_with_the_documented_command(stack: Stack):
     management = Management(stack.management_url, stack.key_file)
     found = management.describe("ko")

@@ -34,15 +34,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     plan = folder / "plan.yaml"
     plan.write_text(PLAN, "utf-8")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "benchmarks",
-            "tune",
-            str(plan),
-            "--out",
-            f"{folder}/out",
-        ],
+        [sys.executable, "-m", "benchmarks", "tune", plan, "--out", folder / "out"],
         cwd=ROOT,
         env=os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"},
         capture_output=True,

@@ -13,20 +13,10 @@ LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt th".split()
 DOCUMENTS = st.lists(
     st.sampled_from(
         [
-            "Hello. ",
-            "M. Dupont",
-            "。",
-            "你好",
-            "\n",
-            "\r\n",
-            "- ",
-            "1. ",
-            "  ",
-            "\t",
-            "?!",
-            "…",
+            *("Hello. ", "M. Dupont", "。", "你好", "\n", "\r\n", "- ", "1. ", "  "),
+            *("\t", "?!", "…", "नमस्ते।", "e\u0301", "👩\u200d🚀", "\u2028", "\ufeff"),
+            *("a, b; c", "\x00"),
         ]
-        + ["नमस्ते।", "e\u0301", "👩\u200d🚀", "\u2028", "\ufeff", "a, b; c", "\x00"]
     )
     | st.text(max_size=20)
 ).map("".join)

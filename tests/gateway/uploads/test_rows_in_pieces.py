@@ -31,8 +31,8 @@ from tests.gateway.uploads.test_rows import (
     WEBP,
     count_up,
     cut_all,
-    save,
 )
+from tests.handlers.encoding import write_npy as save
 
 PROBLEMS = (
     *(BodyTooLarge, InvalidImage, InvalidRequest, MalformedRequest, UnsupportedImage),
