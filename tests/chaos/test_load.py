@@ -57,24 +57,19 @@ def translate(text: str) -> str:
     return json.dumps({"translated": text})
 
 
+JSON = "application/json"
+ANSWERS = {
+    "right": ((200, JSON, translate("Bonjour"), 0), RIGHT, ""),
+    "wrong": ((200, JSON, translate("Salut"), 0), WRONG, ""),
+    "a problem": ((503, PROBLEM_TYPE, NOT_READY, 0), PROBLEM, ""),
+    "no problem document": ((502, "text/html", "{}", 0), WRONG, ""),
+    "no JSON": ((200, JSON, "{", 0), WRONG, "JSONDecodeError"),
+    "cut": ((200, JSON, translate("Bonjour"), 9), BROKEN, CUT),
+}
+
+
 @pytest.mark.parametrize(
-    ("answer", "outcome", "detail"),
-    [
-        pytest.param(
-            (200, "application/json", translate("Bonjour"), 0), RIGHT, "", id="right"
-        ),
-        pytest.param(
-            (200, "application/json", translate("Salut"), 0), WRONG, "", id="wrong"
-        ),
-        pytest.param((503, PROBLEM_TYPE, NOT_READY, 0), PROBLEM, "", id="a problem"),
-        pytest.param((502, "text/html", "{}", 0), WRONG, "", id="no problem document"),
-        pytest.param(
-            (200, "application/json", "{", 0), WRONG, "JSONDecodeError", id="no JSON"
-        ),
-        pytest.param(
-            (200, "application/json", translate("Bonjour"), 9), BROKEN, CUT, id="cut"
-        ),
-    ],
+    ("answer", "outcome", "detail"), ANSWERS.values(), ids=ANSWERS.keys()
 )
 def test_an_answer_is_right_or_not(
     server: ClosingServer, answer: tuple[int, str, str, int], outcome: str, detail: str

@@ -226,32 +226,20 @@ def get(
         client.close()
 
 
+ASKERS: dict[str, tuple[tuple[str, int] | None, dict[str, str], int]] = {
+    "this machine": (None, {}, 200),
+    "another machine": (STRANGER, {}, 403),
+    "another that lies": (STRANGER, {"X-Forwarded-For": "127.0.0.1"}, 403),
+    "X-Real-IP": (STRANGER, {"X-Real-IP": "127.0.0.1"}, 403),
+    "a proxy": (None, {"X-Forwarded-For": "203.0.113.7"}, 403),
+    "a lie and a proxy": (None, {"X-Forwarded-For": "127.0.0.1, 203.0.113.7"}, 403),
+    "a proxy passes a lie on": (None, {"X-Forwarded-For": "127.0.0.1"}, 403),
+    "RFC 7239": (None, {"Forwarded": "for=127.0.0.1"}, 403),
+}
+
+
 @pytest.mark.parametrize(
-    ("source", "headers", "status"),
-    [
-        pytest.param(None, {}, 200, id="this machine"),
-        pytest.param(STRANGER, {}, 403, id="another machine"),
-        pytest.param(
-            STRANGER, {"X-Forwarded-For": "127.0.0.1"}, 403, id="another that lies"
-        ),
-        pytest.param(STRANGER, {"X-Real-IP": "127.0.0.1"}, 403, id="X-Real-IP"),
-        pytest.param(
-            None, {"X-Forwarded-For": "203.0.113.7"}, 403, id="by a proxy here"
-        ),
-        pytest.param(
-            None,
-            {"X-Forwarded-For": "127.0.0.1, 203.0.113.7"},
-            403,
-            id="by a proxy here that adds to a lie",
-        ),
-        pytest.param(
-            None,
-            {"X-Forwarded-For": "127.0.0.1"},
-            403,
-            id="by a proxy here that passes a lie on",
-        ),
-        pytest.param(None, {"Forwarded": "for=127.0.0.1"}, 403, id="RFC 7239"),
-    ],
+    ("source", "headers", "status"), ASKERS.values(), ids=ASKERS.keys()
 )
 def test_metrics_are_for_this_machine_only(door, source, headers, status):
     assert get(door, "/metrics", source, **headers)[0] == status

@@ -57,14 +57,6 @@ def test_a_wrong_path_or_method_is_a_problem_document(client, method, path, stat
     assert method == "HEAD" or response.json["status"] == status
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/metrics"])
-def test_head_is_get_without_a_body(client, path):
-    response = client.head(path)
-    assert response.status_code == 200
-    assert response.content_type == client.get(path).content_type
-    assert response.data == b""
-
-
 @pytest.mark.parametrize("path", ["", "/sla//sh", "/sla/sh"])
 def test_a_path_that_is_nearly_right_is_not_redirected(client, path):
     client.application.add_url_rule("/sla/sh/", view_func=lambda: "found")

@@ -10,7 +10,6 @@ import pty
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 from contract.languages import LANGUAGES
 from handlers.engine.directories import SETTINGS_FILE, ModelError
+from tests.e2e.real_stack import wait_until
 from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
 from torchserve_backend import catalog, checkpoint
 
@@ -171,13 +171,6 @@ def test_a_download_that_was_killed_is_gone_on_with(
     run(command, environment)
     assert hub.sent(WEIGHTS) == ["", f"bytes={PIECE}-"]
     assert is_whole(downloaded)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + START_S
-    while not condition():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.01)
 
 
 def test_weights_that_arrive_damaged_are_thrown_away(

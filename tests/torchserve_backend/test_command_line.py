@@ -64,24 +64,6 @@ def archived(
     return torchserve.store
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], ["check", "archive", "register", "status"]),
-        (["check"], ["--map", "--model", "BABELGATE_MAP"]),
-        (["archive"], ["--map", "--store", "--dry-run"]),
-        (["register"], ["--url", "--key-file", "--dry-run", "--watch"]),
-        (["status"], ["--url", "--key-file"]),
-    ],
-    ids=lambda value: " ".join(value) or "all",
-)
-def test_help_names_the_options(arguments: list[str], words: list[str]):
-    result = run(*arguments, "--help")
-    assert result.exit_code == 0
-    for word in words:
-        assert word in result.stdout
-
-
 def test_an_unknown_command_is_a_usage_error():
     assert run("deploy").exit_code == 2
 
@@ -171,20 +153,6 @@ def test_register_brings_torchserve_to_what_the_map_says(
     assert second.exit_code == 0
     assert "nothing to do: TorchServe runs what the map says" in second.stdout
     assert {call.split()[0] for call in torchserve.calls} == {"GET"}
-
-
-def test_register_removes_what_the_map_does_not_name(
-    map_path: Path,
-    there: list[object],
-    torchserve: FakeTorchServe,
-    archived: dict[str, str],
-):
-    torchserve.add("de", "1.0-7f411872")
-    torchserve.add("mine", "1.0")
-    result = run("register", "--map", map_path, *there)
-    assert result.exit_code == 0
-    assert "remove de: the map does not name it\nregister ko: " in result.stdout
-    assert torchserve.models.keys() == {"ko", "fr", "mine"}
 
 
 def test_a_placement_can_be_changed_back_and_forth(

@@ -175,14 +175,11 @@ def test_each_kind_of_key_is_read(key_file: Path):
 
 @pytest.mark.parametrize(
     "content",
-    ["", '{"management": {"ke', "{}", '{"management": {}}', "[]", "null"],
-    ids=["empty", "half written", "no kind", "no key", "a list", "null"],
+    [None, "", '{"management": {"ke', "{}", '{"management": {}}', "[]", "null"],
+    ids=["none", "empty", "half written", "no kind", "no key", "a list", "null"],
 )
-def test_a_key_file_that_cannot_be_used_is_no_key(tmp_path: Path, content: str):
+def test_a_key_file_that_cannot_be_used_is_no_key(tmp_path: Path, content: str | None):
     path = tmp_path / "key_file.json"
-    path.write_text(content)
+    if content is not None:
+        path.write_text(content)
     assert read_key(path, "management") == ""
-
-
-def test_a_missing_key_file_is_no_key(tmp_path: Path):
-    assert read_key(tmp_path / "key_file.json", "management") == ""
