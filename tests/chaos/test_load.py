@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -23,26 +22,21 @@ from tests.chaos.load import (
     write_questions,
 )
 from tests.chaos.traces import find_in_files
-from tests.closing_server import ClosingServer
+from tests.closing_server import ClosingServer, QuietHandler
 
 QUESTION = Question("sentence", b"{}", "Bonjour")
 PROBLEM_TYPE = "application/problem+json"
 NOT_READY = json.dumps({"type": "urn:babelgate:not-ready"})
 
 
-class Answering(BaseHTTPRequestHandler):
+class Answering(QuietHandler):
     answer: ClassVar[tuple[int, str, str, int]]
 
     def do_POST(self) -> None:
         status, content_type, body, extra = self.answer
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body) + extra))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        length = str(len(body) + extra)
+        headers = {"Content-Type": content_type, "Content-Length": length}
+        self.reply(status, body.encode(), headers)
 
 
 @pytest.fixture

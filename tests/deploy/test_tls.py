@@ -6,7 +6,7 @@ import pytest
 
 from deploy import tls
 from deploy.prometheus import write_configuration
-from deploy.stack import Stack, StackError, read
+from deploy.stack import Stack, StackError
 from tests.certificates import make_certificate
 
 
@@ -39,13 +39,6 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
     }.items():
         with pytest.raises(StackError, match=said):
             tls.read_option(given)
-
-
-def test_a_stack_remembers_its_certificate(pair, tmp_path):
-    stack = Stack(tmp_path / "run", tmp_path / "map.json", None, 0, pair)
-    stack.write("{}")
-    assert read(stack.run) == stack
-    assert stack.url.startswith("https://")
 
 
 def test_without_a_certificate_nothing_speaks_tls(tmp_path):

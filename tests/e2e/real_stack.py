@@ -44,11 +44,11 @@ def find_port_offset() -> int:
     raise AssertionError("no free ports")
 
 
-def wait_until(condition: Callable[[], bool], *, limit_s: float = 90) -> None:
+def wait_until(condition: Callable[[], object], *, limit_s: float = 90) -> None:
     give_up_at = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < give_up_at, f"not within {limit_s} s"
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 def is_ready(url: str) -> bool:

@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import requests
 
-from tests.closing_server import ClosingServer
+from tests.closing_server import ClosingServer, QuietHandler
 from tests.e2e.door import Door, find_port, open_door, start_nginx
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
+from tests.gateway.test_gunicorn import begin
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -46,14 +46,6 @@ def door(started: Door) -> Door:
     started.torchserve.will()
     started.torchserve.calls.clear()
     return started
-
-
-def begin(url: str, path: str, *headers: str) -> socket.socket:
-    parts = urlsplit(url)
-    client = socket.create_connection((parts.hostname, parts.port), timeout=LIMIT_S)
-    head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", *headers, "", ""])
-    client.sendall(head.encode())
-    return client
 
 
 def read_problem(client: socket.socket) -> tuple[int, str]:
@@ -245,23 +237,14 @@ def test_metrics_are_for_this_machine_only(door, source, headers, status):
     assert get(door, "/metrics", source, **headers)[0] == status
 
 
-class Echo(BaseHTTPRequestHandler):
+class Echo(QuietHandler):
     """A gateway that answers with the headers it gets."""
-
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"] or 0))
-        body = json.dumps(dict(self.headers.items())).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(200, json.dumps(dict(self.headers.items())).encode())
 
     do_POST = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
 
 
 @pytest.fixture

@@ -176,18 +176,6 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     }
 
 
-def test_alternatives_and_beams_reach_the_model(gateway: Gateway):
-    answer = gateway.ask(beam_size=4, alternatives=2).json()
-    assert len(answer["alternatives"]) == 2
-
-
-def test_a_sentence_that_is_too_long_for_the_model_is_divided(gateway: Gateway):
-    """The handler's refusal arrives with its numbers, which the gateway goes by."""
-    answer = gateway.ask(src_text="where is the station and " * 200)
-    assert answer.status_code == 200
-    assert any("longer than the model takes" in w for w in answer.json()["warnings"])
-
-
 def test_there_is_one_process_and_what_reads_long_texts(gateway: Gateway):
     processes = gateway.master.children(recursive=True)
     is_reader = ["gateway.text.reading" in process.cmdline() for process in processes]
@@ -267,14 +255,6 @@ def test_images_of_many_clients_are_answered_as_each_alone(
         assert [one["score"] for one in found.json()[answer]] == pytest.approx(
             [one["score"] for one in alone], abs=1e-3
         )
-
-
-def test_every_task_of_the_map_is_served(gateway: Gateway):
-    tasks = requests.get(f"{gateway.url}/tasks", timeout=LIMIT_S).json()
-    assert {task["task"]: task["ready"] for task in tasks} == dict.fromkeys(
-        catalog.SECTIONS, True
-    )
-    assert gateway.ask().json() == {"translated": "Bonjour"}
 
 
 def count_rows(gateway: Gateway) -> float:

@@ -49,19 +49,6 @@ def samples() -> list[Sample]:
     return draw(Task.CAPTIONING, 40)
 
 
-def test_every_task_is_listed_and_ready(vision: Stack):
-    tasks = requests.get(f"{vision.url}/tasks", timeout=TIMEOUT_S).json()
-    assert {entry["task"]: entry["ready"] for entry in tasks} == {
-        "translation": True,
-        "captioning": True,
-        "classification": True,
-        "detection": True,
-    }
-    (captioning,) = (entry for entry in tasks if entry["task"] == "captioning")
-    assert captioning["input"] == {"height": 64, "width": 64}
-    assert requests.get(f"{vision.url}/readyz", timeout=TIMEOUT_S).ok
-
-
 def test_an_image_gets_its_caption_in_every_form(vision: Stack, samples: list[Sample]):
     picture = samples[0].picture
     parts = [

@@ -127,15 +127,6 @@ def test_languages_of_a_device_share_a_model(
 
 
 @pytest.mark.parametrize(
-    ("device", "gpus", "workers"), [("cpu", 0, 3), (["0", "1"], 2, 6)]
-)
-def test_every_device_has_its_workers(path: Path, device: Any, gpus: int, workers: int):
-    section = {"workers": 3}
-    write(path, {"cuda_id": {"ko": device}, "translation": section})
-    assert catalog.load(path, gpus=gpus).models[0].workers == workers
-
-
-@pytest.mark.parametrize(
     ("engine", "device", "asked", "resolved"),
     [
         ("ctranslate2", "cpu", "auto", "int8"),

@@ -83,14 +83,6 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
     return Made
 
 
-@pytest.fixture(autouse=True)
-def no_thread_is_left() -> Iterator[None]:
-    """`close` ends them."""
-    before = set(threading.enumerate())
-    yield
-    assert set(threading.enumerate()) <= before
-
-
 def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) -> Model:
     settings = TranslationSection(**({"max_batch_delay": 1} | given))
     return Model(name, TRANSLATION, ("ko",), tuple(devices), settings)

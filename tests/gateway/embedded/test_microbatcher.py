@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
@@ -60,14 +60,6 @@ class Gate:
 @pytest.fixture
 def gate() -> Gate:
     return Gate()
-
-
-@pytest.fixture(autouse=True)
-def no_thread_is_left() -> Iterator[None]:
-    """Whatever a test does, `close` ends the threads."""
-    before = set(threading.enumerate())
-    yield
-    assert set(threading.enumerate()) <= before
 
 
 def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
