@@ -11,30 +11,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    "contract",
-    "gateway",
-    "torchserve_backend",
-    "handlers",
-    "models",
-    "deploy",
-    "benchmarks",
-    "clients",
+    *("contract", "gateway", "torchserve_backend", "handlers"),
+    *("models", "deploy", "benchmarks", "clients"),
 )
 
 #: What each room may import of the others; a longer name wins over a shorter one.
 ALLOWED = {
     "contract": set(),
     "gateway": {
-        "gateway.embedded",
-        "torchserve_backend.catalog",
-        "torchserve_backend.checkpoint",
-        "torchserve_backend.management",
+        *("gateway.embedded", "torchserve_backend.catalog"),
+        *("torchserve_backend.checkpoint", "torchserve_backend.management"),
     },
     "gateway.embedded": {
-        "gateway",
-        "handlers.base",
-        "handlers.engine",
-        "torchserve_backend",
+        *("gateway", "handlers.base", "handlers.engine", "torchserve_backend"),
     },
     "torchserve_backend": {"handlers.engine"},
     "handlers": {"handlers.engine"},
@@ -42,29 +31,20 @@ ALLOWED = {
     "models": {"handlers.engine"},
     "deploy": {"torchserve_backend", "handlers.engine"},
     "benchmarks": {
-        "clients",
-        "handlers.base",
-        "handlers.engine",
-        "models",
-        "deploy",
-        "torchserve_backend",
-        "gateway.embedded.microbatcher",
+        *("clients", "handlers.base", "handlers.engine", "models", "deploy"),
+        *("torchserve_backend", "gateway.embedded.microbatcher"),
     },
     "clients": set(),
 }
+MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "sentencepiece"}
 #: Packages that a room must not need.
 FORBIDDEN = {
-    "gateway": {"torch", "transformers", "ctranslate2", "sentencepiece", "ts"},
-    "gateway.embedded": {"torch", "transformers", "ctranslate2", "sentencepiece", "ts"},
+    "gateway": {*MODEL_LIBRARIES, "ts"},
+    "gateway.embedded": {*MODEL_LIBRARIES, "ts"},
     "handlers": {"flask", "gunicorn", "gevent", "requests"},
     "handlers.engine": {"flask", "gunicorn", "gevent", "requests", "ts"},
     "clients": {"flask", "torch", "transformers", "ctranslate2", "ts"},
-    "torchserve_backend.catalog": {
-        "torch",
-        "transformers",
-        "ctranslate2",
-        "sentencepiece",
-    },
+    "torchserve_backend.catalog": MODEL_LIBRARIES,
 }
 #: The gateway's rooms, from the ground up: each may import those before it.
 GATEWAY = (

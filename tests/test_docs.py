@@ -15,13 +15,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.tune.plan import (
-    LoadEntry,
-    ModelEntry,
-    SearchEntry,
-    SlaEntry,
-    read_plan,
-)
+from benchmarks.tune.plan import LoadEntry, ModelEntry, SearchEntry, SlaEntry, read_plan
 from contract import variables
 from contract.problems import write_problem
 from gateway.app import create_app

@@ -17,12 +17,7 @@ from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack
 from tests.certificates import make_certificate
 from tests.closing_server import ClosingServer
-from tests.e2e.real_stack import (
-    find_port_offset,
-    run_deploy,
-    start_stack,
-    wait_until,
-)
+from tests.e2e.real_stack import find_port_offset, run_deploy, start_stack, wait_until
 from tests.e2e.test_doors import Echo, is_open
 from tests.gateway.fake_torchserve import LIMIT_S
 

@@ -10,12 +10,7 @@ from pydantic import ValidationError
 
 from contract import variables
 from gateway.app import create_app
-from gateway.settings import (
-    Settings,
-    SettingsError,
-    name_variable,
-    read_settings,
-)
+from gateway.settings import Settings, SettingsError, name_variable, read_settings
 
 ROOT = Path(__file__).parents[2]
 ROOMS = "benchmarks clients contract deploy gateway handlers models nginx torchserve_backend"

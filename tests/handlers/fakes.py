@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ts.context import (  # type: ignore[import-untyped]
-    Context,
-    RequestProcessor,
-)
+from ts.context import Context, RequestProcessor  # type: ignore[import-untyped]
 
 from contract import rows
 from handlers.base import TaskHandler

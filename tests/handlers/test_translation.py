@@ -24,12 +24,6 @@ def without(field: str) -> bytes:
     return json.dumps({k: v for k, v in row().items() if k != field}).encode()
 
 
-def test_a_text_is_translated(handler: TranslationHandler):
-    answer = ask_one(handler, body("Good morning"))
-    assert answer.status == 200
-    assert answer.content == {"translated": "[ko] Good morning", "score": -0.1}
-
-
 def test_the_target_is_each_rows_own(handler: TranslationHandler, engine: FakeEngine):
     answers = ask(handler, [body(tgt_lang="no"), body(tgt_lang="ko")])
     said = [answer.content["translated"] for answer in answers]

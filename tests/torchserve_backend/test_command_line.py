@@ -64,10 +64,6 @@ def archived(
     return torchserve.store
 
 
-def test_an_unknown_command_is_a_usage_error():
-    assert run("deploy").exit_code == 2
-
-
 def test_check_shows_what_runs_where(write_map: WriteMap):
     result = run("check", "--map", write_map({"ko": "0", "fr": "cpu"}, batch_size=17))
     assert result.exit_code == 0
@@ -87,11 +83,6 @@ def test_check_shows_languages_together_with_all_their_workers(
     )
     assert "\nko fr 0,1 ctranslate2 float16 6 64 100 4096\n" in rows
     assert "\nen cpu ctranslate2 int8 3 64 100 4096\n" in rows
-
-
-def test_check_is_silent_about_a_cpu_that_was_asked_for(write_map: WriteMap):
-    result = run("check", "--map", write_map({"fr": "cpu"}))
-    assert "no GPU" not in result.stdout
 
 
 def test_check_reads_the_map_that_the_environment_names(

@@ -37,19 +37,6 @@ def test_a_model_is_described(torchserve: FakeTorchServe, management: Management
     assert found.is_ready
 
 
-def test_a_model_whose_workers_are_starting_is_not_ready(
-    torchserve: FakeTorchServe, management: Management
-):
-    torchserve.add("ko", workers=[{"status": "UNLOADING"}])
-    found = management.describe("ko")
-    assert found is not None
-    assert not found.is_ready
-
-
-def test_a_model_that_is_not_registered_is_none(management: Management):
-    assert management.describe("ko") is None
-
-
 def test_all_names_are_listed(torchserve: FakeTorchServe, management: Management):
     torchserve.add("ko")
     torchserve.add("fr")

@@ -183,13 +183,6 @@ def test_what_has_gone_meanwhile_is_only_registered():
     assert management.calls == ["register ko.mar ko 64 100 1"]
 
 
-def test_the_maps_settings_are_what_is_registered():
-    wanted = want("ko", batch_size=8, max_batch_delay=5, workers=3)
-    management = FakeManagement()
-    registrar.apply([Action(Step.REGISTER, "ko", "", wanted)], management)
-    assert management.calls == ["register ko.mar ko 8 5 3"]
-
-
 def test_the_first_refusal_ends_it():
     management = FakeManagement(refuses=("register",))
     steps = (Step.REGISTER, Step.SCALE)

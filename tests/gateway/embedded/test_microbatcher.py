@@ -19,12 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.embedded import microbatcher
-from gateway.embedded.microbatcher import (
-    BatchFailed,
-    Closed,
-    MicroBatcher,
-    QueueFull,
-)
+from gateway.embedded.microbatcher import BatchFailed, Closed, MicroBatcher, QueueFull
 
 LIMIT_S = 60
 #: Longer than any test may take: a batch that waits so long for others fails its test.

@@ -9,10 +9,7 @@ import time
 import gevent
 import pytest
 from gevent.socket import wait_read
-from gunicorn.http.errors import (  # type: ignore[import-untyped]
-    InvalidChunkSize,
-    NoMoreData,
-)
+from gunicorn.http.errors import InvalidChunkSize, NoMoreData  # type: ignore[import-untyped]
 
 from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest
 from gateway.transport.connection import Patience, has_gone, read_chunk, take_turns

@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.errors import (
-    BodyTooLarge,
-    InvalidImage,
-    UnsupportedImage,
-)
+from gateway.errors import BodyTooLarge, InvalidImage, UnsupportedImage
 from gateway.settings import ROW_BYTES
 from gateway.uploads.rows import ROW_FRAMES, Cut, UploadLimits, cut
 from tests.contract.test_npy import UINT8, describe
