@@ -1,6 +1,4 @@
-"""Prose is tested: what the code has is in docs/, what docs/ names exists, and values that
-stand in several files agree.
-"""
+"""The docs have what the code has, what they name exists, and values in several files agree."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The faults: each does harm to a scene, a second or a few long, and leaves the healing to
-the stack. What they draw comes from the schedule's seed.
-"""
+"""The faults: each harms a scene for seconds and leaves the healing to the stack."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Requests that nobody should send, drawn from a seed: texts that are slow to read, bodies
-that are no request, and requests that are never finished.
-"""
+"""Requests that nobody should send, drawn from a seed."""
 
 from __future__ import annotations
 

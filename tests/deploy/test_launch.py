@@ -1,6 +1,4 @@
-"""What ends with the record of a process group, and who is left alone: real processes, and a
-real nginx whose master was killed.
-"""
+"""What ends with the record of a process group and what is left alone, on real processes."""
 
 from __future__ import annotations
 

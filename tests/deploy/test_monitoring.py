@@ -1,6 +1,4 @@
-"""The operator's files of `deploy/monitoring`, judged by promtool and against the ports of
-the stack; tests/e2e/test_monitoring.py evaluates them.
-"""
+"""The files of `deploy/monitoring`, judged by promtool and against the stack's ports."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Finding and installing the distribution's programs, with an apt-get that does what a test
-tells it.
-"""
+"""Finding and installing the distribution's programs, with an apt-get that is told how."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The real supervisord with the house's configuration and programs that do what a test tells
-them: who is started again and when, and what a supervisord that is stopped holds up.
-"""
+"""The real supervisord with the house's configuration and programs that a test writes."""
 
 from __future__ import annotations
 

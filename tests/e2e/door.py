@@ -54,8 +54,7 @@ def find_port() -> int:
 def start_nginx(
     run: Path, port: int, gateway: str, edits: Mapping[str, str] | None = None
 ) -> psutil.Popen:
-    """nginx with the configuration of the house, one worker, other ports, and what a test
-    has edited."""
+    """nginx with the house's configuration, one worker, other ports, and edits."""
     for folder in ("temp", "logs"):
         (run / folder).mkdir(parents=True)
     text = (ROOT / "nginx/nginx.conf").read_text("utf-8")

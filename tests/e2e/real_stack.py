@@ -1,6 +1,4 @@
-"""Starts, watches and stops a real stack, on ports and in a directory of its own, so that
-a running one is not disturbed.
-"""
+"""Starts, watches and stops a real stack on ports and in a directory of its own."""
 
 from __future__ import annotations
 
@@ -67,8 +65,7 @@ def processes(stack: Stack) -> list[psutil.Process]:
 def start_stack(
     run: Path, cache: Path, *arguments: str
 ) -> Generator[Stack, None, None]:
-    """Brings a stack up, gives it to the tests and takes it down, which has to leave no
-    process and no socket."""
+    """Brings a stack up and takes it down; no process or socket may be left."""
     offset = ("--port-offset", str(find_port_offset()))
     done = run_deploy("up", "--run-dir", str(run), *offset, *arguments, cache=cache)
     try:

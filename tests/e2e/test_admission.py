@@ -1,6 +1,4 @@
-"""What a real stack does with more than it can do in time: who is refused, what is not
-computed, and who is answered all the same.
-"""
+"""What a real stack does with more than it can do in time."""
 
 from __future__ import annotations
 

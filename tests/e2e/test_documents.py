@@ -1,6 +1,4 @@
-"""Documents, placeholders, markup and unnamed languages on the real stack: nothing is lost,
-and a sentence is translated alike wherever it stands.
-"""
+"""Documents, placeholders, markup and unnamed languages on the real stack: nothing is lost."""
 
 from __future__ import annotations
 
@@ -130,8 +128,7 @@ def test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents(
 
 
 def compare(url: str, known: list[tuple[Pair, str]]) -> list[str]:
-    """What one direction's items become as a list and as the lines of a document, where it
-    is not what they become alone."""
+    """Items that become something else in a list or in a document's lines."""
     first = known[0][0]
     texts = [pair.source for pair, _ in known]
     options = {"src_lang": first.source_language}

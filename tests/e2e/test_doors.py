@@ -1,6 +1,4 @@
-"""Clients that come too many at a time, too slowly, from elsewhere or in odd pieces: each gets
-an answer or a problem document, and nothing of it is written down.
-"""
+"""Clients that are too many, too slow, elsewhere or odd get an answer or a problem document."""
 
 from __future__ import annotations
 
@@ -60,8 +58,7 @@ def read_problem(client: socket.socket) -> tuple[int, str]:
 
 
 def knock(url: str, count: int, release: threading.Event, door: Door) -> Counter[str]:
-    """How `count` requests end that are all made before the first is answered; a reset or
-    a broken pipe would be raised."""
+    """How requests end that are all made before the first is answered."""
 
     def ask(_: int) -> str:
         answer = requests.post(url, json=WANTED, timeout=LIMIT_S)

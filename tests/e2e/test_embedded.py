@@ -1,6 +1,4 @@
-"""The gateway alone, with the model that ships in it: Gunicorn as docs/embedded.md starts it,
-and nothing else running.
-"""
+"""The gateway alone with the model that ships in it, as docs/embedded.md starts it."""
 
 from __future__ import annotations
 
@@ -69,8 +67,7 @@ class Gateway:
 def start(
     folder: Path, cache: Path, **sections: Mapping[str, Any]
 ) -> Iterator[Gateway]:
-    """Gunicorn by the page's command on a free port, once the models are loaded; with the
-    repository's map but for these sections."""
+    """Gunicorn by the page's command, once the models are loaded."""
     content = json.loads(catalog.MAP.read_text("utf-8")) | sections
     map_path = folder / "map.json"
     map_path.write_text(json.dumps(content))
@@ -119,8 +116,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
-    """With the repository's map, and a model of random weights for each task that takes
-    images."""
+    """With models of random weights for each task that takes images."""
     builders = {
         CAPTIONING: random_vision.build_blip2,
         CLASSIFICATION: random_vision.build_resnet,

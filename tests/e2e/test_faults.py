@@ -1,6 +1,4 @@
-"""What a running stack survives: an edited map, a stopped supervisord, a full disk, programs
-that were stopped, torn state, a killed supervisord, Ctrl-C.
-"""
+"""What a running stack survives: edited maps, full disks, stopped programs, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ DISK_MB = 16
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A file system of its own, so that it can be filled and made read-only; without root a
-    folder."""
+    """A file system that can be filled and made read-only; without root a folder."""
     path = tmp_path_factory.mktemp("disk")
     if os.geteuid() == 0:
         options = ["-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=755", "none"]

@@ -1,7 +1,4 @@
-"""M2M100-418M's exact size with random weights, alone and behind the whole stack: it
-translates nonsense, but it is converted, loads, batches, answers, and refuses what its queue
-does not hold.
-"""
+"""M2M100-418M's exact size with random weights, alone and behind the whole stack."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`kill -9` of any process under load: every client gets an answer in time, and the stack
-is whole again by itself.
-"""
+"""`kill -9` of any process under load: clients get answers, and the stack heals itself."""
 
 from __future__ import annotations
 
@@ -25,8 +23,7 @@ LIMIT_S = 45
 
 @contextmanager
 def load(url: str) -> Iterator[Counter[str]]:
-    """Clients that ask without pause; counts what they get, by status, and whatever is
-    neither a translation nor a problem document as `wrong`."""
+    """Counts what clients get that ask without pause, by status; the rest is `wrong`."""
     outcomes: Counter[str] = Counter()
     stop = threading.Event()
 

@@ -1,6 +1,4 @@
-"""What clients see through port 7777: right translations in every direction, the table's
-errors for everything else.
-"""
+"""Right translations through port 7777, in every direction."""
 
 from __future__ import annotations
 
@@ -68,8 +66,7 @@ def test_a_sentence_with_a_random_date_is_right_in_nearly_all_directions(url: st
 
 
 def newcomer_pairs() -> list[Pair]:
-    """What a newcomer types first, in all directions: as it is written, without its final
-    mark, or with a small first letter, by turns."""
+    """What a newcomer types first, in all directions and some spellings."""
     turns = count()
     return [
         vary_typing(item, source, target, next(turns))

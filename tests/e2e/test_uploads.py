@@ -1,6 +1,4 @@
-"""Large uploads through a real nginx and Gunicorn, with a TorchServe behind that does what a
-test tells it: nobody keeps a whole one, and who is refused in the middle is told so.
-"""
+"""Large uploads through a real nginx and Gunicorn: nobody keeps a whole one."""
 
 from __future__ import annotations
 

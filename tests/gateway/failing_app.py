@@ -1,6 +1,4 @@
-"""A gateway whose backend fails with what it was asked, for a real Gunicorn: in a request's
-own greenlet, in those of its sentences and rows, in a thread and where nobody is told.
-"""
+"""A gateway whose backend fails with what it was asked, wherever it can, for Gunicorn."""
 
 from __future__ import annotations
 

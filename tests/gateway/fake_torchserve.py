@@ -1,6 +1,4 @@
-"""A TorchServe that does what a test tells it: inference and management on one loopback
-port, with its keys, its errors and its habit of closing the connection after each error.
-"""
+"""A TorchServe on one loopback port that does what a test tells it, as TorchServe would."""
 
 from __future__ import annotations
 
@@ -181,8 +179,7 @@ class _Handler(QuietHandler):
 
 
 def _see(call: Call) -> dict[str, Any]:
-    """What a model answers that takes images: of a frame its first pixel, of an image file
-    its length."""
+    """Says a frame's first pixel, or an image file's length."""
     if call.body.startswith(b"\x93NUMPY"):
         array = np.load(io.BytesIO(call.body), allow_pickle=False)
         frames = array if array.ndim == 4 else array[np.newaxis]

@@ -1,6 +1,4 @@
-"""What Gunicorn's log holds of faults: their types and places, and nothing that people have
-sent.
-"""
+"""Gunicorn's log has the types and places of faults, and nothing that people sent."""
 
 from __future__ import annotations
 

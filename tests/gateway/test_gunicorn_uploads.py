@@ -1,6 +1,4 @@
-"""Uploads as Gunicorn takes them: with and without a length, slowly, refused in the middle,
-and from clients that go away.
-"""
+"""Uploads that Gunicorn takes slowly, refuses in the middle or loses the client of."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A translation handler around a fake engine, started as TorchServe starts it, and tiny vision
-models with random weights.
-"""
+"""A translation handler around a fake engine, and tiny vision models with random weights."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How a row is searched for, on a fake engine: what it may ask, what the map limits, and what
-its client is told when the search fails.
-"""
+"""What a row may ask of the search, and what its client is told when it fails."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What captioning, classification and detection have in common, as TorchServe calls them: rows
-are merged and answered one by one, and whatever is wrong with one costs that one alone.
-"""
+"""What the tasks that take images have in common, as TorchServe calls them."""
 
 from __future__ import annotations
 

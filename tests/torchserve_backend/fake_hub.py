@@ -1,6 +1,4 @@
-"""A small Hugging Face hub on loopback: repositories are directories, large files lie
-behind a redirect as on the real one, and answers go wrong in the order that a test asks for.
-"""
+"""A small Hugging Face hub on loopback, whose answers go wrong as a test asks."""
 
 from __future__ import annotations
 

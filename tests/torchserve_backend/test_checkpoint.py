@@ -1,6 +1,4 @@
-"""The model made ready: named by its path or on the hub, downloaded, gone on with, checked
-and converted. The hub is a fake one, asked by the command line in a process of its own.
-"""
+"""A model is named, downloaded from a fake hub, gone on with, checked and converted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The map as `make up` freezes it: the same catalog again, whatever becomes of the file and of
-nvidia-smi.
-"""
+"""The map as `make up` freezes it gives the same catalog again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The reconciler: which differences lead to which action, what each action asks of
-TorchServe, and when a model counts as dead.
-"""
+"""Which difference leads to which action, and when a model counts as dead."""
 
 from __future__ import annotations
 

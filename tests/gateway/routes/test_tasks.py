@@ -1,6 +1,4 @@
-"""`GET /tasks`, and what a stack answers whose map has some tasks only. What the routes of
-the tasks answer to wrong requests is in `tests/contract`.
-"""
+"""`GET /tasks`, and what a stack answers whose map has some tasks only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`POST /translate`: which texts go to which model, and how the answer is put together.
-What it answers to each kind of wrong request is in `tests/contract`.
-"""
+"""`POST /translate`; `tests/contract` has what wrong requests get."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What becomes of an upload's rows: several at a time, answered in their order, and ended
-by the first that fails.
-"""
+"""An upload's rows are answered several at a time and end with the first that fails."""
 
 from __future__ import annotations
 

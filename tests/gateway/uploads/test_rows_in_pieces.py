@@ -1,6 +1,4 @@
-"""An upload becomes the same rows whatever the pieces in which it comes; a damaged one is a
-problem and no fault; and of a large one there is little in memory.
-"""
+"""An upload becomes the same rows in whatever pieces it comes, in little memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a request may ask of the search, on both engines with the model that ships, and that
-neither company nor packing changes an answer.
-"""
+"""What a request may ask of the search, on both engines with the model that ships."""
 
 from __future__ import annotations
 
