@@ -23,7 +23,7 @@ ALLOWED = {
         *("torchserve_backend.checkpoint", "torchserve_backend.management"),
     },
     "gateway.embedded": {
-        *("gateway", "handlers.base", "handlers.engine", "torchserve_backend"),
+        *("gateway", "handlers.base", "handlers.engine", "torchserve_backend")
     },
     "torchserve_backend": {"handlers.engine"},
     "handlers": {"handlers.engine"},

@@ -2,8 +2,6 @@
 in than whoever is behind can take, so that each refusal is a document of ours.
 """
 
-from __future__ import annotations
-
 import os
 import re
 

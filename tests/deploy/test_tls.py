@@ -1,7 +1,5 @@
 """A certificate and its key: what is refused before anything stops, and what nginx gets."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy import tls
@@ -13,10 +11,6 @@ from tests.certificates import make_certificate
 @pytest.fixture
 def pair(tmp_path):
     return make_certificate(tmp_path)
-
-
-def test_nothing_is_wanted_where_nothing_is_given():
-    assert tls.read_option("") is None
 
 
 def test_a_good_pair_is_taken_with_whole_paths(pair, tmp_path, monkeypatch):

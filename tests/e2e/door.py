@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
+import pytest
 
 from deploy import programs
 from deploy.stack import GATEWAY, ROOT
@@ -93,3 +94,12 @@ def open_door(
         finally:
             nginx.terminate()
             nginx.wait(LIMIT_S)
+
+
+@pytest.fixture
+def door(started: Door) -> Door:
+    """A module's own, with a TorchServe that has nothing to do yet."""
+    started.torchserve.will()
+    started.torchserve.keeps_bodies = True
+    started.torchserve.calls.clear()
+    return started

@@ -72,10 +72,7 @@ def connect(url: str, address: str) -> HTTPConnection:
     """As a client of one of this machine's addresses."""
     parts = urlsplit(url)
     return HTTPConnection(
-        parts.hostname or "",
-        parts.port,
-        timeout=TIMEOUT_S,
-        source_address=(address, 0),
+        parts.hostname or "", parts.port, timeout=TIMEOUT_S, source_address=(address, 0)
     )
 
 

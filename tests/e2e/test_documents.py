@@ -109,9 +109,7 @@ def test_markup_survives_in_every_language(url: str, markup: str):
             assert kept in answer
 
 
-def test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents(
-    url: str,
-):
+def test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents(url: str):
     pairs = [
         pair
         for pair in Corpus(phrasebook.load()).held_out(250)

@@ -20,10 +20,12 @@ import pytest
 import requests
 
 from tests.closing_server import ClosingServer, QuietHandler
-from tests.e2e.door import Door, find_port, open_door, start_nginx
+from tests.e2e.door import Door, door, find_port, open_door, start_nginx
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import begin
+
+__all__ = ["door"]
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -37,13 +39,6 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     folder = tmp_path_factory.mktemp("door")
     with open_door(folder, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as opened:
         yield opened
-
-
-@pytest.fixture
-def door(started: Door) -> Door:
-    started.torchserve.will()
-    started.torchserve.calls.clear()
-    return started
 
 
 def read_problem(client: socket.socket) -> tuple[int, str]:

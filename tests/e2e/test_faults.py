@@ -125,11 +125,7 @@ def test_an_edited_map_changes_nothing_before_up(small: Stack, content: str):
     ],
 )
 def test_up_stops_nothing_before_all_is_ready_for_it(
-    small: Stack,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    content: str,
-    said: str,
+    small: Stack, cache: Path, monkeypatch: pytest.MonkeyPatch, content: str, said: str
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     running = {process.pid for process in processes(small)}

@@ -14,8 +14,10 @@ import pytest
 import requests
 
 from gateway.settings import Settings
-from tests.e2e.door import Door, open_door
+from tests.e2e.door import Door, door, open_door
 from tests.gateway.fake_torchserve import LIMIT_S
+
+__all__ = ["door"]
 
 SHAPE = (480, 640, 3)
 FRAME = bytes(480 * 640 * 3)
@@ -30,14 +32,6 @@ SLACK_BYTES = 32 << 20
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     with open_door(tmp_path_factory.mktemp("door")) as opened:
         yield opened
-
-
-@pytest.fixture
-def door(started: Door) -> Door:
-    started.torchserve.will()
-    started.torchserve.keeps_bodies = True
-    started.torchserve.calls.clear()
-    return started
 
 
 def make_array(frames: int, descr: str = "|u1") -> Iterator[bytes]:

@@ -158,19 +158,6 @@ def _is_same(box: rendering.Box, thing: dict[str, Any]) -> bool:
     return box.label == at.label and measure_overlap(box, at) >= 0.5
 
 
-def test_a_threshold_leaves_out_what_is_doubtful(vision: Stack):
-    body = write_image(draw(Task.DETECTION, 1)[0].picture)
-    counts = [
-        len(
-            post(
-                vision.url, "/detect-objects", body, params={"threshold": threshold}
-            ).json()["objects"]
-        )
-        for threshold in (0, 0.5, 1)
-    ]
-    assert counts[0] > counts[1] > counts[2] == 0
-
-
 BAD = [
     ("not an image", b"hello", 415, "unsupported-image"),
     ("cut", write_image(np.zeros((40, 40, 3), np.uint8))[:60], 422, "invalid-image"),

@@ -1,7 +1,5 @@
 """What is true of every answer, whatever the path: its id, its type, no HTML."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -18,8 +16,7 @@ def test_a_request_id_comes_back_in_the_answer(client, path, given):
 
 
 @pytest.mark.parametrize(
-    "given",
-    ["", "a\r\nX-Evil: 1", "a\n", "ａ", "0" * 65, "<script>"],
+    "given", ["", "a\r\nX-Evil: 1", "a\n", "ａ", "0" * 65, "<script>"]
 )
 def test_a_request_id_that_is_not_a_plain_word_is_replaced(client, given):
     response = client.get("/nowhere", environ_overrides={"HTTP_X_REQUEST_ID": given})

@@ -154,20 +154,15 @@ def send(url: str, *parts: bytes) -> bytes:
             return answer.read()
 
 
-def test_sentences_of_a_document_are_with_torchserve_at_the_same_time(url, torchserve):
+@pytest.mark.parametrize("is_list", [False, True], ids=["document", "list"])
+def test_sentences_and_texts_are_with_torchserve_at_the_same_time(
+    url, torchserve, is_list
+):
     torchserve.together = threading.Barrier(AT_ONCE)
     torchserve.will(*["together"] * 2 * AT_ONCE)
     lines = [f"Line {i}." for i in range(2 * AT_ONCE)]
-    answer = post(url, "\n".join(lines))
-    assert answer.json() == {"translated": "\n".join(f"ko:{line}" for line in lines)}
-    assert torchserve.most_at_once == AT_ONCE
-
-
-def test_the_texts_of_a_list_are_with_torchserve_at_the_same_time(url, torchserve):
-    torchserve.together = threading.Barrier(AT_ONCE)
-    torchserve.will(*["together"] * 3 * AT_ONCE)
-    texts = [str(i) for i in range(3 * AT_ONCE)]
-    assert post(url, texts).json() == {"translated": [f"ko:{text}" for text in texts]}
+    answer = post(url, lines if is_list else "\n".join(lines)).json()["translated"]
+    assert (answer if is_list else answer.split("\n")) == [f"ko:{s}" for s in lines]
     assert torchserve.most_at_once == AT_ONCE
 
 

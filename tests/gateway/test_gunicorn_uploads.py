@@ -14,18 +14,11 @@ import requests
 
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
-from tests.gateway.test_gunicorn import (
-    background,
-    begin,
-    folder,
-    running,
-    torchserve,
-    url,
-)
+from tests.gateway.test_gunicorn import begin, folder, running, torchserve, url
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["background", "folder", "running", "torchserve", "url"]
+__all__ = ["folder", "running", "torchserve", "url"]
 
 PNG = b"\x89PNG\r\n\x1a\n"
 #: A row of 32 of these frames has 1.5 MiB.

@@ -1,7 +1,5 @@
 """What `GET /metrics` looks up when it is asked: languages, tasks, queues."""
 
-from __future__ import annotations
-
 from tests.gateway.conftest import TASKS
 from tests.gateway.test_telemetry import read
 

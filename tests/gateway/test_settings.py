@@ -1,7 +1,5 @@
 """What the environment can set, and what it must not get wrong."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -78,11 +78,7 @@ def test_another_model_replaces_only_the_maps_model(path: Path):
     ],
 )
 def test_models_are_placed(
-    path: Path,
-    devices: dict[str, Any],
-    gpus: int,
-    placed: list[str],
-    is_fallback: bool,
+    path: Path, devices: dict[str, Any], gpus: int, placed: list[str], is_fallback: bool
 ):
     models = catalog.load(write(path, {"cuda_id": devices}), gpus=gpus)
     assert [model.device for model in models.models] == placed
@@ -177,12 +173,6 @@ def test_a_section_of_a_task_is_a_model_of_its_own(path: Path, task: str):
     assert (model.devices, model.compute_type) == (("0",), "float16")
     assert [entry.name for entry in models.models] == ["ko", task]
     assert models.languages == ("ko",)
-
-
-def test_a_map_may_serve_images_alone(path: Path):
-    models = catalog.load(write(path, {"detection": {"devices": "cpu"}}), gpus=1)
-    assert (models.languages, list(models.tasks)) == ((), ["detection"])
-    assert not models.is_cpu_fallback
 
 
 @pytest.mark.parametrize(

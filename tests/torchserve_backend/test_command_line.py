@@ -171,10 +171,7 @@ def test_a_placement_can_be_changed_back_and_forth(
 
 @pytest.mark.parametrize("options", [[], ["--watch"]], ids=["once", "watching"])
 def test_register_only_says_what_it_would_do(
-    map_path: Path,
-    there: list[object],
-    torchserve: FakeTorchServe,
-    options: list[str],
+    map_path: Path, there: list[object], torchserve: FakeTorchServe, options: list[str]
 ):
     torchserve.add("fr", "1.0-old")
     result = run("register", "--map", map_path, *there, "--dry-run", *options)
@@ -184,9 +181,7 @@ def test_register_only_says_what_it_would_do(
 
 
 def test_register_says_where_the_archives_are_older_than_the_map(
-    map_path: Path,
-    there: list[object],
-    torchserve: FakeTorchServe,
+    map_path: Path, there: list[object], torchserve: FakeTorchServe
 ):
     torchserve.store = {"ko.mar": "1.0-old", "fr.mar": "1.0-old"}
     result = run("register", "--map", map_path, *there)

@@ -37,13 +37,6 @@ def test_a_model_is_described(torchserve: FakeTorchServe, management: Management
     assert found.is_ready
 
 
-def test_all_names_are_listed(torchserve: FakeTorchServe, management: Management):
-    torchserve.add("ko")
-    torchserve.add("fr")
-    assert management.names() == ["fr", "ko"]
-    assert torchserve.calls == ["GET /models?limit=100&next_page_token=0"]
-
-
 @pytest.mark.parametrize("number", [100, 250])
 def test_names_that_are_on_several_pages_are_all_listed(
     torchserve: FakeTorchServe, management: Management, number: int
@@ -153,11 +146,6 @@ def test_without_a_key_file_a_torchserve_without_tokens_is_asked(
     key_file.unlink()
     torchserve.key = ""
     assert management.names() == []
-
-
-def test_each_kind_of_key_is_read(key_file: Path):
-    assert read_key(key_file, "management") == "m-key"
-    assert read_key(key_file, "inference") == "i-key"
 
 
 @pytest.mark.parametrize(

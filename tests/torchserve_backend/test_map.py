@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pydantic import ValidationError
 from contract.languages import LANGUAGES
 from torchserve_backend import catalog
 from torchserve_backend.catalog import CatalogError
-from torchserve_backend.map import WHOLE_MAP, check, read_file
+from torchserve_backend.map import WHOLE_MAP, check
 
 KO = {"ko": "0"}
 AN_OBJECT = 'expected an object such as {"ko": "0"}'
@@ -195,14 +194,6 @@ def test_a_file_that_cannot_be_read_is_refused(
         catalog.load(path)
     assert str(refusal.value).startswith(f"{path}: ")
     assert says in str(refusal.value)
-
-
-def test_a_refusal_names_the_file(tmp_path: Path):
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps({"cuda_id": ["ko"]}))
-    assert read_file(path) == {"cuda_id": ["ko"]}
-    with pytest.raises(CatalogError, match=f"^{path}: cuda_id: expected an object"):
-        catalog.load(path)
 
 
 def test_a_section_never_changes():

@@ -1,7 +1,5 @@
 """`GET /healthz` asks nobody; `GET /readyz` asks for every language and every task."""
 
-from __future__ import annotations
-
 from tests.gateway.conftest import LANGUAGES, TASKS
 
 

@@ -1,7 +1,5 @@
 """`GET /languages`: names for people, devices for operators, readiness for both."""
 
-from __future__ import annotations
-
 import json
 
 from contract.languages import LANGUAGES

@@ -92,8 +92,7 @@ def test_what_is_no_form_is_refused(data, problem, detail):
 
 
 @pytest.mark.parametrize(
-    ("disposition", "name"),
-    [("form-data; name=top_k", "top_k"), ("form-data", "body")],
+    ("disposition", "name"), [("form-data; name=top_k", "top_k"), ("form-data", "body")]
 )
 def test_a_field_that_is_no_file_is_refused_and_named(disposition, name):
     head = f"--xyz\r\nContent-Disposition: {disposition}\r\n\r\n".encode()
