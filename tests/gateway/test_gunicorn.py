@@ -134,6 +134,15 @@ def post(url: str, text: str | list[str] = "Hello", **headers: str):
     )
 
 
+def count_requests(url: str, route: str, status: int) -> float:
+    """Those that were answered so."""
+    metrics = requests.get(f"{url}/metrics", timeout=LIMIT_S).text
+    found = re.search(
+        rf'requests_total\{{route="{route}",status="{status}"\}} (\S+)', metrics
+    )
+    return float(found[1]) if found else 0
+
+
 def connect(url: str) -> socket.socket:
     address = urlsplit(url)
     return socket.create_connection((address.hostname, address.port), timeout=LIMIT_S)
@@ -308,21 +317,14 @@ def test_a_reload_drops_no_request_and_no_connection(running, torchserve, backgr
 def test_a_killed_worker_comes_back_and_its_counts_stay(running):
     url, master, _ = running
 
-    def count() -> float:
-        metrics = requests.get(f"{url}/metrics", timeout=LIMIT_S).text
-        found = re.search(
-            r'requests_total{route="/languages",status="200"} (\S+)', metrics
-        )
-        return float(found[1]) if found else 0
-
     for _ in range(3):
         requests.get(f"{url}/languages", timeout=LIMIT_S)
-    before = count()
+    before = count_requests(url, "/languages", 200)
     (worker,) = master.children()
     worker.kill()
     wait_until(lambda: master.children() not in ([], [worker]) and is_alive(url))
     requests.get(f"{url}/languages", timeout=LIMIT_S)
-    assert count() == before + 1
+    assert count_requests(url, "/languages", 200) == before + 1
 
 
 def test_of_a_client_that_has_gone_no_further_sentence_is_sent(url, torchserve):

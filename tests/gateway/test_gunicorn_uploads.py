@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import io
-import re
 import socket
 import threading
 
 import numpy as np
 import psutil
 import pytest
-import requests
 
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
-from tests.gateway.test_gunicorn import begin, folder, running, torchserve, url
+from tests.gateway.test_gunicorn import (
+    begin,
+    count_requests,
+    folder,
+    running,
+    torchserve,
+    url,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -32,14 +37,6 @@ def write_header(frames: int) -> bytes:
         file, {"descr": "|u1", "fortran_order": False, "shape": (frames, *FRAME)}
     )
     return file.getvalue()
-
-
-def count_requests(url: str, status: int) -> float:
-    metrics = requests.get(f"{url}/metrics", timeout=LIMIT_S).text
-    found = re.search(
-        rf'requests_total\{{route="/caption",status="{status}"\}} (\S+)', metrics
-    )
-    return float(found[1]) if found else 0
 
 
 def is_closed(worker: psutil.Process, port: int) -> bool:
@@ -84,18 +81,18 @@ def test_a_body_that_does_not_come_in_time_is_a_504(url, torchserve, header, bod
     "header", [f"Content-Length: {FRAME_BYTES * 1000}", "Transfer-Encoding: chunked"]
 )
 def test_a_client_that_goes_while_it_sends_is_noticed(url, torchserve, header):
-    before = count_requests(url, 499)
+    before = count_requests(url, "/caption", 499)
     with begin(url, "/caption", header) as client:
         data = write_header(1000) + bytes(FRAME_BYTES * 64)
         is_chunked = header.startswith("T")
         client.sendall(b"%x\r\n%b\r\n" % (len(data), data) if is_chunked else data)
         torchserve.wait_for_calls(1)
-    wait_until(lambda: count_requests(url, 499) == before + 1)
+    wait_until(lambda: count_requests(url, "/caption", 499) == before + 1)
     assert len(torchserve.calls) <= 2
 
 
 def test_of_a_client_that_has_gone_no_further_row_is_sent(running, url, torchserve):
-    before = count_requests(url, 499)
+    before = count_requests(url, "/caption", 499)
     torchserve.together = threading.Barrier(5)
     torchserve.will(*["together"] * 4)
     data = write_header(32 * 5) + bytes(32 * 5 * FRAME_BYTES)
@@ -106,5 +103,5 @@ def test_of_a_client_that_has_gone_no_further_row_is_sent(running, url, torchser
         port = client.getsockname()[1]
     wait_until(lambda: is_closed(worker, port))
     torchserve.together.wait(LIMIT_S)
-    wait_until(lambda: count_requests(url, 499) == before + 1)
+    wait_until(lambda: count_requests(url, "/caption", 499) == before + 1)
     assert len(torchserve.calls) == 4

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.telemetry import BUCKETS
@@ -44,18 +45,17 @@ def read(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
+def select(client: FlaskClient, name: str) -> dict[tuple[str, ...], float]:
+    """The samples of one metric by their labels."""
+    metrics = read(client.get("/metrics").text)
+    return {key[1:]: value for key, value in metrics.items() if key[0] == name}
+
+
 def test_requests_are_counted_by_route_and_status(client):
     for path in ("/healthz", "/healthz", "/nowhere/secret", "/translate"):
         client.get(path)
     client.post("/translate", data=b"[")
-    response = client.get("/metrics")
-    assert response.content_type.startswith("text/plain")
-    counted = {
-        key[1:]: value
-        for key, value in read(response.text).items()
-        if key[0] == "babelgate_requests_total"
-    }
-    assert counted == {
+    assert select(client, "babelgate_requests_total") == {
         ("/healthz", "200"): 2,
         ("none", "404"): 1,
         ("none", "405"): 1,
@@ -89,12 +89,8 @@ def test_requests_to_translate_are_counted_by_target_and_status(client, torchser
     client.post("/", json=WANTED | {"tgt_lang": "tlh"})
     client.post("/", data=b"[")
     client.post("/identify", json={"text": "Hello"})
-    counted = {
-        key[1:]: value
-        for key, value in read(client.get("/metrics").text).items()
-        if key[0] == "babelgate_translation_requests_total" and value
-    }
-    assert counted == {
+    counted = select(client, "babelgate_translation_requests_total")
+    assert {labels: count for labels, count in counted.items() if count} == {
         ("200", "ko"): 1,
         ("200", "pt"): 1,
         ("429", "ko"): 1,
@@ -131,10 +127,9 @@ def test_images_and_frames_are_counted_by_task(client, torchserve):
     client.post("/classify", data=b"\xff\xd8\xff")
     torchserve.will("row-no-image")
     client.post("/classify", data=b"\xff\xd8\xff")
-    metrics = read(client.get("/metrics").text)
-    counted = {k[1]: v for k, v in metrics.items() if k[0] == "babelgate_frames_total"}
-    assert counted == {"captioning": 6, "classification": 1, "detection": 0}
-    assert metrics["babelgate_requests_total", "/classify", "422"] == 1
+    counted = select(client, "babelgate_frames_total")
+    assert counted == {("captioning",): 6, ("classification",): 1, ("detection",): 0}
+    assert select(client, "babelgate_requests_total")["/classify", "422"] == 1
 
 
 @pytest.mark.parametrize("field", ["src_lang", "src_text", "tgt_lang"])
