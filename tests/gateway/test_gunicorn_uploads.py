@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import socket
 import threading
 
-import numpy as np
 import psutil
 import pytest
 
+from contract.npy import write_header
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import (
@@ -29,14 +28,6 @@ PNG = b"\x89PNG\r\n\x1a\n"
 #: A row of 32 of these frames has 1.5 MiB.
 FRAME = (128, 128, 3)
 FRAME_BYTES = 128 * 128 * 3
-
-
-def write_header(frames: int) -> bytes:
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": "|u1", "fortran_order": False, "shape": (frames, *FRAME)}
-    )
-    return file.getvalue()
 
 
 def is_closed(worker: psutil.Process, port: int) -> bool:
@@ -59,7 +50,7 @@ def read_answer(client: socket.socket) -> bytes:
 def test_a_refusal_comes_while_the_client_still_sends(url, torchserve):
     torchserve.will("row-no-image")
     with begin(url, "/caption", f"Content-Length: {FRAME_BYTES * 1000}") as client:
-        client.sendall(write_header(1000) + bytes(FRAME_BYTES * 40))
+        client.sendall(write_header((1000, *FRAME)) + bytes(FRAME_BYTES * 40))
         assert read_answer(client).startswith(b"HTTP/1.1 422 ")
 
 
@@ -83,7 +74,7 @@ def test_a_body_that_does_not_come_in_time_is_a_504(url, torchserve, header, bod
 def test_a_client_that_goes_while_it_sends_is_noticed(url, torchserve, header):
     before = count_requests(url, "/caption", 499)
     with begin(url, "/caption", header) as client:
-        data = write_header(1000) + bytes(FRAME_BYTES * 64)
+        data = write_header((1000, *FRAME)) + bytes(FRAME_BYTES * 64)
         is_chunked = header.startswith("T")
         client.sendall(b"%x\r\n%b\r\n" % (len(data), data) if is_chunked else data)
         torchserve.wait_for_calls(1)
@@ -95,7 +86,7 @@ def test_of_a_client_that_has_gone_no_further_row_is_sent(running, url, torchser
     before = count_requests(url, "/caption", 499)
     torchserve.together = threading.Barrier(5)
     torchserve.will(*["together"] * 4)
-    data = write_header(32 * 5) + bytes(32 * 5 * FRAME_BYTES)
+    data = write_header((32 * 5, *FRAME)) + bytes(32 * 5 * FRAME_BYTES)
     (worker,) = running[1].children()
     with begin(url, "/caption", f"Content-Length: {len(data)}") as client:
         client.sendall(data)

@@ -65,7 +65,9 @@ def test_requests_are_counted_by_route_and_status(client):
 
 def test_the_time_of_every_request_is_counted(client):
     client.get("/healthz")
-    metrics = read(client.get("/metrics").text)
+    response = client.get("/metrics")
+    assert response.content_type.startswith("text/plain")
+    metrics = read(response.text)
     assert metrics["babelgate_request_seconds_count", "/healthz"] == 1
     assert metrics["babelgate_request_seconds_bucket", "+Inf", "/healthz"] == 1
     assert metrics["babelgate_request_seconds_sum", "/healthz"] > 0
