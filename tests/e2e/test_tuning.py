@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from deploy.stack import ROOT
+from tests.programs import run
 from torchserve_backend import catalog
 
 PLAN = """\
@@ -33,15 +32,17 @@ def out(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     folder = tmp_path_factory.mktemp("tune")
     plan = folder / "plan.yaml"
     plan.write_text(PLAN, "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "tune", plan, "--out", folder / "out"],
-        cwd=ROOT,
-        env=os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=500,
+    command = (
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "tune",
+        plan,
+        "--out",
+        folder / "out",
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    env = os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"}
+    run(*command, env=env, limit_s=500)
     return folder / "out"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.telemetry import BUCKETS
 from tests.gateway.conftest import LANGUAGES
+from tests.programs import run
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
@@ -151,17 +151,10 @@ def test_the_counts_of_two_processes_are_added_up(tmp_path: Path, map_path: Path
         "BABELGATE_MAP": str(map_path),
     }
     for count in (2, 3):
-        worker = subprocess.run(
-            [sys.executable, "-c", WORKER, str(count)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+        said = run(sys.executable, "-c", WORKER, count, env=environment)
     # Looked up once, not added up.
-    assert worker.stdout.count('\nbabelgate_language_ready{target="ko"} 0.0\n') == 1
-    metrics = read(worker.stdout)
+    assert said.count('\nbabelgate_language_ready{target="ko"} 0.0\n') == 1
+    metrics = read(said)
     assert metrics["babelgate_translation_requests_total", "200", "en"] == 2
     assert metrics["babelgate_requests_total", "/healthz", "200"] == 5
     assert metrics["babelgate_requests_total", "none", "404"] == 5

@@ -203,22 +203,6 @@ def test_an_archive_that_is_older_than_the_map_is_named():
         registrar.apply([Action(Step.REGISTER, "ko", "", WANTED)], management)
 
 
-def test_applying_the_plan_leaves_nothing_to_plan(
-    torchserve: FakeTorchServe, management: Management
-):
-    names = ("ko", "fr", "vi")
-    torchserve.store = {f"{name}.mar": "1.0-ab" for name in names}
-    torchserve.add("fr", "1.0-old")
-    torchserve.add("vi", "1.0-ab", minWorkers=3)
-    wanted = list(map(want, names))
-    actions = registrar.plan_change(wanted, management)
-    assert [action.step for action in actions] == ["register", "replace", "scale"]
-    registrar.apply(actions, management)
-    assert registrar.plan_change(wanted, management) == []
-    registrar.apply(actions, management)
-    assert registrar.plan_change(wanted, management) == []
-
-
 def test_polling_ends_when_all_are_ready():
     class Starting(FakeManagement):
         looks = 0

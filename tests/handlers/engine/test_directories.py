@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from handlers.engine.directories import (
     missing_files,
     read_input_size,
 )
+from tests.programs import run
 
 MODELS = {
     "captioning": "Blip2ForConditionalGeneration",
@@ -149,6 +149,4 @@ def test_no_model_library_is_needed_to_ask(directory: Path):
         "heavy = {'torch', 'transformers', 'numpy', 'sentencepiece', 'PIL'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", script, str(directory)], check=True, timeout=60
-    )
+    run(sys.executable, "-c", script, directory)
