@@ -113,3 +113,11 @@ def test_a_row_that_does_not_fit_into_memory_is_503_and_alone(
     assert [answer.status for answer in answers] == [200, 503, 200]
     assert answers[1].content["type"] == "urn:babelgate:out-of-memory"
     assert "even alone" in answers[1].content["detail"]
+
+
+def test_a_model_that_does_not_fit_into_memory_does_not_become_ready(
+    start: Start, engine: FakeEngine
+):
+    engine.memory = 0
+    with pytest.raises(RuntimeError, match="memory"):
+        start()

@@ -18,6 +18,11 @@ def test_an_error_of_the_device_is_ours():
         infer(lambda: fail(torch.OutOfMemoryError("CUDA out of memory. Tried to …")))
 
 
+def test_another_error_passes():
+    with pytest.raises(RuntimeError, match="shapes"):
+        infer(lambda: fail(RuntimeError("shapes do not match")))
+
+
 def test_nothing_is_kept_for_gradients():
     weights = torch.ones(3, requires_grad=True)
     assert infer(lambda: weights * 2).is_inference()
