@@ -1,11 +1,12 @@
-"""A threaded HTTP server for tests that ends with all its connections."""
+"""A threaded HTTP server for tests that ends with all its connections, and a handler."""
 
 from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
@@ -24,11 +25,9 @@ class ClosingServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it is."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def start(self) -> None:
-        """Serves in a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -51,3 +50,24 @@ class ClosingServer(ThreadingHTTPServer):
         for client in list(self._open):
             with suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """Keeps connections open and logs nothing."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def reply(
+        self, status: int, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """A whole answer; the headers may promise another length."""
+        self.send_response(status)
+        length = {"Content-Length": str(len(body))}
+        for name, value in (length | dict(headers or {})).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""

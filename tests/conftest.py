@@ -1,6 +1,4 @@
-"""What tests of several rooms need: markers by folder, the look for what a room has left
-behind, the distribution's Prometheus. Where CI is set, a test that is skipped fails the run.
-"""
+"""For tests of all rooms: markers by folder, leaks, Prometheus; with CI set none is skipped."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Bodies that nobody should send: images and arrays that are damaged, cut, lying about what
-they hold, or no images at all. The same ones for the same seed.
-"""
+"""Images, arrays and forms that nobody should send; the same ones for the same seed."""
 
 from __future__ import annotations
 

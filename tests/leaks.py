@@ -1,6 +1,4 @@
-"""What a room's tests have left behind: processes, listening ports, temporary files. A
-process is known by its TMPDIR, which is a folder of this run alone, or by where it works.
-"""
+"""Finds the processes, listening ports and temporary files that a room's tests leave behind."""
 
 from __future__ import annotations
 
@@ -40,7 +38,6 @@ class Traces:
 
     @classmethod
     def begin(cls, base: Path) -> Traces:
-        """Makes the folder of temporary files."""
         temporary = base / "temporary"
         temporary.mkdir()
         return cls(base, temporary, frozenset(ROOT.glob("run/*")))
@@ -60,8 +57,7 @@ class Traces:
                     yield f"process {process.pid}: {command}"
 
     def is_ours(self, process: psutil.Process) -> bool:
-        """Whether tests have started it: nginx writes over its environment, but not over its
-        working directory."""
+        """Whether tests have started it: nginx writes over its environment only."""
         with suppress(psutil.Error, OSError):
             if process.pid != os.getpid():
                 is_marked = process.environ().get("TMPDIR") == str(self.temporary)

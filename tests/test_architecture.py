@@ -11,30 +11,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    "contract",
-    "gateway",
-    "torchserve_backend",
-    "handlers",
-    "models",
-    "deploy",
-    "benchmarks",
-    "clients",
+    *("contract", "gateway", "torchserve_backend", "handlers"),
+    *("models", "deploy", "benchmarks", "clients"),
 )
 
 #: What each room may import of the others; a longer name wins over a shorter one.
 ALLOWED = {
     "contract": set(),
     "gateway": {
-        "gateway.embedded",
-        "torchserve_backend.catalog",
-        "torchserve_backend.checkpoint",
-        "torchserve_backend.management",
+        *("gateway.embedded", "torchserve_backend.catalog"),
+        *("torchserve_backend.checkpoint", "torchserve_backend.management"),
     },
     "gateway.embedded": {
-        "gateway",
-        "handlers.base",
-        "handlers.engine",
-        "torchserve_backend",
+        *("gateway", "handlers.base", "handlers.engine", "torchserve_backend")
     },
     "torchserve_backend": {"handlers.engine"},
     "handlers": {"handlers.engine"},
@@ -42,29 +31,20 @@ ALLOWED = {
     "models": {"handlers.engine"},
     "deploy": {"torchserve_backend", "handlers.engine"},
     "benchmarks": {
-        "clients",
-        "handlers.base",
-        "handlers.engine",
-        "models",
-        "deploy",
-        "torchserve_backend",
-        "gateway.embedded.microbatcher",
+        *("clients", "handlers.base", "handlers.engine", "models", "deploy"),
+        *("torchserve_backend", "gateway.embedded.microbatcher"),
     },
     "clients": set(),
 }
+MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "sentencepiece"}
 #: Packages that a room must not need.
 FORBIDDEN = {
-    "gateway": {"torch", "transformers", "ctranslate2", "sentencepiece", "ts"},
-    "gateway.embedded": {"torch", "transformers", "ctranslate2", "sentencepiece", "ts"},
+    "gateway": {*MODEL_LIBRARIES, "ts"},
+    "gateway.embedded": {*MODEL_LIBRARIES, "ts"},
     "handlers": {"flask", "gunicorn", "gevent", "requests"},
     "handlers.engine": {"flask", "gunicorn", "gevent", "requests", "ts"},
     "clients": {"flask", "torch", "transformers", "ctranslate2", "ts"},
-    "torchserve_backend.catalog": {
-        "torch",
-        "transformers",
-        "ctranslate2",
-        "sentencepiece",
-    },
+    "torchserve_backend.catalog": MODEL_LIBRARIES,
 }
 #: The gateway's rooms, from the ground up: each may import those before it.
 GATEWAY = (
@@ -87,17 +67,14 @@ class File:
 
     @property
     def name(self) -> str:
-        """Its path in the repository."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property
     def module(self) -> str:
-        """As an import names it."""
         return ".".join(self.path.relative_to(ROOT).with_suffix("").parts)
 
     @cached_property
     def tree(self) -> ast.Module:
-        """What is in it."""
         return ast.parse(self.text)
 
     @property
@@ -117,7 +94,6 @@ class File:
 
 
 def list_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The modules that some statements import."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -126,7 +102,6 @@ def list_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def read_files(*rooms: str) -> list[File]:
-    """All Python files of some folders."""
     paths = sorted(path for room in rooms for path in (ROOT / room).rglob("*.py"))
     return [File(path, path.read_text("utf-8")) for path in paths]
 

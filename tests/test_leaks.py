@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -21,14 +20,6 @@ WAIT = "import sys; print(flush=True); sys.stdin.read()"
 def here(tmp_path: Path) -> Traces:
     """A run of its own, with nothing in it."""
     return Traces.begin(tmp_path)
-
-
-def find(traces: Traces, kind: str) -> list[str]:
-    return [left for left in traces.find() if left.startswith(kind)]
-
-
-def test_nothing_is_found_where_nothing_is(here: Traces):
-    assert here.find() == []
 
 
 @pytest.mark.parametrize("place", ["child", "temporary", "working directory"])
@@ -51,12 +42,6 @@ def test_a_process_is_found_wherever_it_belongs(here: Traces, place: str):
         assert found.startswith(f"process {process.pid}: ")
         process.communicate()
     assert here.find() == []
-
-
-def test_a_port_is_found_on_which_somebody_listens(here: Traces):
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        assert find(here, "port") == [f"port {listening.getsockname()[1]}"]
-    assert find(here, "port") == []
 
 
 def test_files_are_found_and_caches_of_libraries_are_not(here: Traces):

@@ -2,11 +2,8 @@
 in than whoever is behind can take, so that each refusal is a document of ours.
 """
 
-from __future__ import annotations
-
 import os
 import re
-from dataclasses import dataclass
 
 import pytest
 
@@ -27,95 +24,73 @@ from torchserve_backend import catalog
 OTHER_FILES = 64
 
 
-@dataclass(frozen=True)
-class Limits:
-    """All of them, on a machine with `cores`."""
-
-    cores: int
-    of_address: int
-    of_all: int
-    nginx_connections: int
-    nginx_files: int
-    nginx_idle: int
-    nginx_backlogs: set[int]
-    gunicorn_connections: int
-    gunicorn_backlog: int
-    files: int
-    to_torchserve: int
+OF_ADDRESS = int(read_nginx("limit_conn address"))
+OF_ALL = int(read_nginx("limit_conn all"))
+NGINX_CONNECTIONS = int(read_nginx("worker_connections"))
+#: Connections to the gateway that each of nginx's workers keeps.
+IDLE = int(read_nginx("keepalive", read_upstream()))
+TO_TORCHSERVE = int(default_of("connections"))
 
 
 @pytest.fixture(params=[1, 2, 64], ids=lambda cores: f"{cores} cores")
-def limits(request, monkeypatch):
-    """Read from the files."""
+def cores(request, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: request.param)
-    minfds = re.search(r"^minfds=(\d+)", SUPERVISOR, re.MULTILINE)
-    assert minfds
-    return Limits(
-        cores=request.param,
-        of_address=int(read_nginx("limit_conn address")),
-        of_all=int(read_nginx("limit_conn all")),
-        nginx_connections=int(read_nginx("worker_connections")),
-        nginx_files=int(read_nginx("worker_rlimit_nofile")),
-        nginx_idle=int(read_nginx("keepalive", read_upstream())),
-        nginx_backlogs=set(map(int, re.findall(r"listen .*backlog=(\d+)", NGINX))),
-        gunicorn_connections=read_gunicorn("worker_connections"),
-        gunicorn_backlog=read_gunicorn("backlog"),
-        files=int(minfds[1]),
-        to_torchserve=int(default_of("connections")),
-    )
+    return request.param
 
 
-def test_one_address_is_not_everybody(limits):
-    assert limits.of_address * 4 <= limits.of_all, (
+def test_one_address_is_not_everybody():
+    assert OF_ADDRESS * 4 <= OF_ALL, (
         "limit_conn address in nginx.conf: a client with all the connections that one may "
         "have must leave most of limit_conn all to others"
     )
 
 
-def test_nginx_refuses_before_its_connections_are_used_up(limits):
-    used = 2 * limits.of_all + limits.nginx_idle
-    assert used * 1.25 <= limits.nginx_connections, (
+def test_nginx_refuses_before_its_connections_are_used_up():
+    used = 2 * OF_ALL + IDLE
+    assert used * 1.25 <= NGINX_CONNECTIONS, (
         "worker_connections in nginx.conf: all requests of limit_conn all may be one "
-        f"worker's, each with two connections, besides {limits.nginx_idle} idle ones to "
+        f"worker's, each with two connections, besides {IDLE} idle ones to "
         "the gateway, and a quarter more for clients that wait or are being refused"
     )
 
 
-def test_nginx_may_open_as_many_files(limits):
-    assert limits.nginx_files >= limits.nginx_connections + OTHER_FILES, (
+def test_nginx_may_open_as_many_files():
+    assert int(read_nginx("worker_rlimit_nofile")) >= NGINX_CONNECTIONS + OTHER_FILES, (
         "worker_rlimit_nofile in nginx.conf: each of worker_connections is a file"
     )
 
 
-def test_a_gateway_process_accepts_all_that_nginx_sends(limits):
-    sent = limits.of_all + min(limits.of_all, limits.cores * limits.nginx_idle)
-    assert limits.gunicorn_connections >= sent, (
+def test_a_gateway_process_accepts_all_that_nginx_sends(cores):
+    sent = OF_ALL + min(OF_ALL, cores * IDLE)
+    assert read_gunicorn("worker_connections") >= sent, (
         "worker_connections in gunicorn.conf.py: all requests of limit_conn all may come "
         "to one process, with the idle connections that each of nginx's workers keeps, "
         "which were requests once"
     )
 
 
-def test_a_gateway_process_may_open_as_many_files(limits):
-    opened = limits.gunicorn_connections + _REFUSED_AT_ONCE + limits.to_torchserve
-    assert limits.files >= opened + OTHER_FILES, (
+def test_a_gateway_process_may_open_as_many_files(cores):
+    opened = read_gunicorn("worker_connections") + _REFUSED_AT_ONCE + TO_TORCHSERVE
+    minfds = re.search(r"^minfds=(\d+)", SUPERVISOR, re.MULTILINE)
+    assert minfds
+    assert int(minfds[1]) >= opened + OTHER_FILES, (
         "minfds in supervisord.conf: a gateway process has a file for each of Gunicorn's "
         "worker_connections, for those that it refuses, and for each of "
         "BABELGATE_CONNECTIONS"
     )
 
 
-def test_bursts_wait_equally_long_in_both_backlogs(limits):
-    assert limits.nginx_backlogs == {limits.gunicorn_backlog}, (
-        "backlog in nginx.conf (each listen) and gunicorn.conf.py: the same"
-    )
-    assert limits.gunicorn_backlog >= limits.of_all, (
+def test_bursts_wait_equally_long_in_both_backlogs(cores):
+    assert set(map(int, re.findall(r"listen .*backlog=(\d+)", NGINX))) == {
+        read_gunicorn("backlog")
+    }, "backlog in nginx.conf (each listen) and gunicorn.conf.py: the same"
+    assert read_gunicorn("backlog") >= OF_ALL, (
         "backlog: all requests of limit_conn all may come at once"
     )
 
 
-def test_one_request_does_not_wait_for_its_own_connections(limits):
-    assert limits.to_torchserve >= default_of("sentences_at_once"), (
+def test_one_request_does_not_wait_for_its_own_connections():
+    assert default_of("sentences_at_once") <= TO_TORCHSERVE, (
         "BABELGATE_CONNECTIONS: the sentences of one request are sent at the same time"
     )
 

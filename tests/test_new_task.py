@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from contract.tasks import PATHS
 from tests.handlers.encoding import write_image
+from tests.programs import run
 from tests.random_vision import draw_frames
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("contract", "gateway", "handlers", "torchserve_backend")
-LIMIT_S = 120
 
 SECTION = """
 from torchserve_backend.sections import VisionSection
@@ -96,13 +95,6 @@ def test_a_task_costs_a_file_per_room_and_a_line(tmp_path: Path):
     (tmp_path / "map.json").write_text('{"brightness": {"devices": "cpu"}}')
     (frame,) = draw_frames(1, height=8, width=8)
     (tmp_path / "image.png").write_bytes(write_image(frame))
-    done = subprocess.run(
-        [sys.executable, "-c", ASK],
-        cwd=tmp_path,
-        env={"PATH": "", "GATEWAY_BACKEND": "embedded", "BABELGATE_MAP": "map.json"},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"brightness": frame.mean() / 255}
+    env = {"PATH": "", "GATEWAY_BACKEND": "embedded", "BABELGATE_MAP": "map.json"}
+    said = run(sys.executable, "-c", ASK, cwd=tmp_path, env=env)
+    assert json.loads(said) == {"brightness": frame.mean() / 255}

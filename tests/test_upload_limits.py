@@ -1,7 +1,5 @@
 """The limits of uploads agree, wherever they stand: in nginx, the gateway and TorchServe."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

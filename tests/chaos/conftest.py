@@ -28,8 +28,7 @@ MAP = {
 def report(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Report:
-    """The schedule of the seed that `CHAOS_SEED` names, or of one that is drawn and shown.
-    The stack is down when the tests look at the report."""
+    """The schedule of `CHAOS_SEED`, or of a seed that is drawn and shown."""
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10**6))
     _show(pytestconfig, f"\nCHAOS_SEED={seed}")
     map_path = tmp_path_factory.mktemp("map") / "map.json"

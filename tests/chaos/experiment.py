@@ -1,6 +1,4 @@
-"""One chaos: a healthy stack is measured under load, has its faults, has to be ready again,
-and is measured under the same load; what was seen is the report.
-"""
+"""One chaos: a stack is measured under load, harmed, and measured again once it is ready."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The faults: each does harm to a scene, a second or a few long, and leaves the healing to
-the stack. What they draw comes from the schedule's seed.
-"""
+"""The faults: each harms a scene for seconds and leaves the healing to the stack."""
 
 from __future__ import annotations
 
@@ -111,7 +109,6 @@ def _fill_its_pipes(scene: Scene) -> None:
 
 
 def reload(scene: Scene, rng: random.Random) -> None:
-    """`make reload`, when everything is up."""
     if scene.wait("ready for a reload", lambda: is_ready(scene.stack.url)):
         run = str(scene.stack.run)
         done = run_deploy("reload", "--run-dir", run, cache=scene.cache)
@@ -196,7 +193,6 @@ def send_texts(scene: Scene, rng: random.Random) -> None:
 
 
 def send_junk(scene: Scene, rng: random.Random) -> None:
-    """Bodies that are no request."""
     _send(scene, [hostility.draw_junk(rng, scene.marker) for _ in range(20)])
 
 

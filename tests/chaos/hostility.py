@@ -1,6 +1,4 @@
-"""Requests that nobody should send, drawn from a seed: texts that are slow to read, bodies
-that are no request, and requests that are never finished.
-"""
+"""Requests that nobody should send, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -9,37 +7,31 @@ import json
 import random
 import string
 
+from benchmarks.measure.hostile_texts import SHAPES, Shape
 from tests.chaos.load import Question
 
 #: A body's size: just under what the door lets through.
 _LARGEST_BYTES = 1_000_000
 _SIZES = (16_000, 64_000, 256_000, _LARGEST_BYTES)
-_PIECES = (
-    *("a", "1,", "a\n", "{{", "```", "a@", ":a", "`", "…", "。「", "a. ", "ｗ", "\n"),
-    *("\u200b", "<b>x</b>", "&amp;", "<a ", "<![", "<a b='", "&", "<!--", "</p>"),
-)
-_HTML_MARKS = "<&"
 
 
 def draw_text(rng: random.Random, marker: str) -> Question:
     """A piece again and again, or one of up to six random characters, as one text."""
     alphabet = string.ascii_letters + string.digits + string.punctuation + " \n\t中あ가"
     drawn = "".join(rng.choices(alphabet, k=rng.randint(1, 6)))
-    piece = rng.choice([*_PIECES, drawn])
+    shape = rng.choice([*SHAPES, Shape("drawn", drawn, is_html=drawn[0] in "<&")])
     size = rng.choice(_SIZES)
-    width = len(json.dumps(piece, ensure_ascii=False).encode()) - 2
     body = {
         "src_lang": "en",
-        "src_text": marker + piece * (size // width),
+        "src_text": marker + shape.write(size),
         "tgt_lang": "fr",
-        "format": "html" if piece[0] in _HTML_MARKS else "text",
+        "format": "html" if shape.is_html else "text",
     }
-    kind = f"text of {piece!r}, {size} bytes"
+    kind = f"text of {shape.unit!r}, {size} bytes"
     return Question(kind, json.dumps(body, ensure_ascii=False).encode())
 
 
 def draw_junk(rng: random.Random, marker: str) -> Question:
-    """A body that is no request."""
     name, path = marker.encode(), rng.choice(["/", "/translate", "/identify"])
     headers = {}
     kind = rng.choice(["bytes", "depth", "numbers", "gzip", "list", "cut", "path"])

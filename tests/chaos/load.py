@@ -83,7 +83,6 @@ def write_questions(marker: str) -> list[Question]:
 
 
 def learn(url: str, questions: Sequence[Question]) -> list[Question]:
-    """The questions with the answers that the healthy stack gives."""
     return [_learn(url, question) for question in questions]
 
 
@@ -94,8 +93,7 @@ def _learn(url: str, question: Question) -> Question:
 
 
 def ask(url: str, question: Question, limit_s: float) -> Exchange:
-    """Asks on a connection of its own. An answer to a question without a right one is
-    `right` where it is 200."""
+    """Asks on a connection of its own; without a right answer any 200 is `right`."""
     began = time.monotonic()
     status, slug, detail = 0, "", ""
     try:
@@ -149,8 +147,7 @@ def _judge(
 def keep_asking(
     url: str, questions: Sequence[Question], seed: int
 ) -> Iterator[list[Exchange]]:
-    """Clients that ask without pause for as long as the block lasts; the list is complete
-    after it."""
+    """Clients ask without pause during the block; the list is complete after it."""
     exchanges: list[Exchange] = []
     stop = threading.Event()
 

@@ -1,6 +1,4 @@
-"""What the faults act on: a stack, when parts of it were out of order on purpose, and
-strangers that must not notice.
-"""
+"""What the faults act on: a stack, its times out of order, and strangers beside it."""
 
 from __future__ import annotations
 
@@ -43,8 +41,6 @@ class Window:
 
 @dataclass
 class Scene:
-    """A stack under test."""
-
     stack: Stack
     cache: Path
     marker: str
@@ -87,8 +83,7 @@ class Scene:
         return True
 
     def find(self, name: str) -> psutil.Process | None:
-        """One of the stack's processes by its name in VICTIMS, waited for where it is being
-        started; None, and a violation, where it does not come."""
+        """A process by its name in VICTIMS; None, and a violation, where it does not come."""
         return self.read(name, lambda: VICTIMS[name](self.stack), default=None)
 
     def read(self, what: str, read: Callable[[], T], default: T) -> T:
@@ -131,7 +126,6 @@ class Scene:
         ]
 
     def end_strangers(self) -> None:
-        """All that are left."""
         for stranger in self.strangers:
             stranger.kill()
             stranger.wait(10)

@@ -22,8 +22,7 @@ class Event:
 def draw_schedule(
     seed: int, faults: Sequence[str], extra: int = 0
 ) -> tuple[Event, ...]:
-    """Every fault once and some of them again, in random order; the same for the same
-    seed."""
+    """Every fault once and some again, in an order that the seed decides."""
     rng = random.Random(seed)
     order = [*faults, *rng.choices(faults, k=extra)]
     rng.shuffle(order)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -23,28 +22,21 @@ from tests.chaos.load import (
     write_questions,
 )
 from tests.chaos.traces import find_in_files
-from tests.closing_server import ClosingServer
+from tests.closing_server import ClosingServer, QuietHandler
 
 QUESTION = Question("sentence", b"{}", "Bonjour")
 PROBLEM_TYPE = "application/problem+json"
 NOT_READY = json.dumps({"type": "urn:babelgate:not-ready"})
 
 
-class Answering(BaseHTTPRequestHandler):
-    """Answers what it was told to: status, content type, body, and length."""
-
+class Answering(QuietHandler):
     answer: ClassVar[tuple[int, str, str, int]]
 
     def do_POST(self) -> None:
         status, content_type, body, extra = self.answer
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body) + extra))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        length = str(len(body) + extra)
+        headers = {"Content-Type": content_type, "Content-Length": length}
+        self.reply(status, body.encode(), headers)
 
 
 @pytest.fixture
@@ -59,24 +51,19 @@ def translate(text: str) -> str:
     return json.dumps({"translated": text})
 
 
+JSON = "application/json"
+ANSWERS = {
+    "right": ((200, JSON, translate("Bonjour"), 0), RIGHT, ""),
+    "wrong": ((200, JSON, translate("Salut"), 0), WRONG, ""),
+    "a problem": ((503, PROBLEM_TYPE, NOT_READY, 0), PROBLEM, ""),
+    "no problem document": ((502, "text/html", "{}", 0), WRONG, ""),
+    "no JSON": ((200, JSON, "{", 0), WRONG, "JSONDecodeError"),
+    "cut": ((200, JSON, translate("Bonjour"), 9), BROKEN, CUT),
+}
+
+
 @pytest.mark.parametrize(
-    ("answer", "outcome", "detail"),
-    [
-        pytest.param(
-            (200, "application/json", translate("Bonjour"), 0), RIGHT, "", id="right"
-        ),
-        pytest.param(
-            (200, "application/json", translate("Salut"), 0), WRONG, "", id="wrong"
-        ),
-        pytest.param((503, PROBLEM_TYPE, NOT_READY, 0), PROBLEM, "", id="a problem"),
-        pytest.param((502, "text/html", "{}", 0), WRONG, "", id="no problem document"),
-        pytest.param(
-            (200, "application/json", "{", 0), WRONG, "JSONDecodeError", id="no JSON"
-        ),
-        pytest.param(
-            (200, "application/json", translate("Bonjour"), 9), BROKEN, CUT, id="cut"
-        ),
-    ],
+    ("answer", "outcome", "detail"), ANSWERS.values(), ids=ANSWERS.keys()
 )
 def test_an_answer_is_right_or_not(
     server: ClosingServer, answer: tuple[int, str, str, int], outcome: str, detail: str

@@ -42,51 +42,37 @@ def test_hostile_requests_fit_through_the_door_and_can_be_repeated():
             assert question == draw(random.Random(seed), "marker")
 
 
+LATE = "no answer in time"
+EXCHANGES = {
+    "right": (exchange(RIGHT, 2.9), ORDER, ""),
+    "right, too late": (exchange(RIGHT, 3.1), ORDER, LATE),
+    "late by a stop": (exchange(RIGHT, 4.3), STOPPED, ""),
+    "later than a stop": (exchange(RIGHT, 5.1), STOPPED, LATE),
+    "no answer": (exchange(HUNG, 8), ORDER, LATE),
+    "no answer of a killed nginx": (exchange(HUNG, 8), KILLED, ""),
+    "broken": (exchange(BROKEN, detail="reset"), ORDER, "connection reset"),
+    "broken by a killed nginx": (exchange(BROKEN), KILLED, ""),
+    "cut by a killed gateway": (exchange(BROKEN, detail=CUT), CUT_OFF, ""),
+    "cut": (exchange(BROKEN, detail=CUT), ORDER, f"connection {CUT}"),
+    "wrong": (exchange(WRONG, status=200), KILLED, "wrong answer, status 200"),
+    "not ready": (exchange(PROBLEM, status=503, slug="not-ready"), ORDER, ""),
+    "an unknown problem": (
+        *(exchange(PROBLEM, status=503, slug="tired"), ORDER),
+        "503 tired is not documented",
+    ),
+    "a good request refused for good": (
+        *(exchange(PROBLEM, status=400, slug="malformed-request"), ORDER),
+        "400 malformed-request is no answer to this",
+    ),
+    "a fault of ours": (
+        *(exchange(PROBLEM, status=500, slug="internal"), ORDER),
+        "500 internal is no answer to this",
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("found", "disorder", "fault"),
-    [
-        pytest.param(exchange(RIGHT, 2.9), ORDER, "", id="right"),
-        pytest.param(
-            exchange(RIGHT, 3.1), ORDER, "no answer in time", id="right, too late"
-        ),
-        pytest.param(exchange(RIGHT, 4.3), STOPPED, "", id="late by a stop"),
-        pytest.param(
-            exchange(RIGHT, 5.1), STOPPED, "no answer in time", id="later than a stop"
-        ),
-        pytest.param(exchange(HUNG, 8), ORDER, "no answer in time", id="no answer"),
-        pytest.param(exchange(HUNG, 8), KILLED, "", id="no answer of a killed nginx"),
-        pytest.param(
-            exchange(BROKEN, detail="reset"), ORDER, "connection reset", id="broken"
-        ),
-        pytest.param(exchange(BROKEN), KILLED, "", id="broken by a killed nginx"),
-        pytest.param(
-            exchange(BROKEN, detail=CUT), CUT_OFF, "", id="cut by a killed gateway"
-        ),
-        pytest.param(
-            exchange(BROKEN, detail=CUT), ORDER, f"connection {CUT}", id="cut"
-        ),
-        pytest.param(
-            exchange(WRONG, status=200), KILLED, "wrong answer, status 200", id="wrong"
-        ),
-        pytest.param(
-            exchange(PROBLEM, status=503, slug="not-ready"), ORDER, "", id="not ready"
-        ),
-        pytest.param(
-            exchange(PROBLEM, status=503, slug="tired"),
-            *(ORDER, "503 tired is not documented"),
-            id="an unknown problem",
-        ),
-        pytest.param(
-            exchange(PROBLEM, status=400, slug="malformed-request"),
-            *(ORDER, "400 malformed-request is no answer to this"),
-            id="a good request refused for good",
-        ),
-        pytest.param(
-            exchange(PROBLEM, status=500, slug="internal"),
-            *(ORDER, "500 internal is no answer to this"),
-            id="a fault of ours",
-        ),
-    ],
+    ("found", "disorder", "fault"), EXCHANGES.values(), ids=EXCHANGES.keys()
 )
 def test_a_request_gets_a_right_answer_or_a_problem_in_time(
     found: Exchange, disorder: Disorder, fault: str
@@ -104,13 +90,12 @@ def test_faults_are_counted_by_kind():
 @pytest.mark.parametrize(
     ("after", "grown"),
     [
-        pytest.param({"gateway": 124.0, "torchserve": 360.0}, False, id="by a little"),
-        pytest.param({"gateway": 126.0, "torchserve": 300.0}, True, id="the gateway"),
-        pytest.param({"gateway": 100.0, "torchserve": 366.0}, True, id="Java"),
-        pytest.param(
-            {"gateway": 100.0, "torchserve": 300.0, "nginx": 26.0}, True, id="nginx"
-        ),
+        ({"gateway": 124.0, "torchserve": 360.0}, False),
+        ({"gateway": 126.0, "torchserve": 300.0}, True),
+        ({"gateway": 100.0, "torchserve": 366.0}, True),
+        ({"gateway": 100.0, "torchserve": 300.0, "nginx": 26.0}, True),
     ],
+    ids=["by a little", "the gateway", "Java", "nginx"],
 )
 def test_memory_may_grow_by_a_little(after: dict[str, float], grown: bool):
     before = {"gateway": 100.0, "torchserve": 300.0}

@@ -1,6 +1,4 @@
-"""Where a word that only clients have sent is found on disk: in the files of a run directory,
-and in those that its processes hold open, also where they have no name any more.
-"""
+"""Finds a word that only clients have sent in files and in those that are held open."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ _LARGEST_BYTES = 50_000_000
 
 
 def find_in_files(folder: Path, word: str) -> list[str]:
-    """The files of a directory that have the word."""
     return sorted(
         str(path) for path in folder.rglob("*") if path.is_file() and _has(path, word)
     )
@@ -28,8 +25,7 @@ def find_in_files(folder: Path, word: str) -> list[str]:
 
 @contextmanager
 def watch_open_files(stack: Stack, word: str) -> Iterator[set[str]]:
-    """Looks for as long as the block lasts into files that nginx holds open: it deletes a
-    body's file as soon as it has opened it."""
+    """Looks into files that nginx holds open: it deletes a body's file at once."""
     found: set[str] = set()
     stop = threading.Event()
 

@@ -1,6 +1,4 @@
-"""The invariants: what requests got in, what must not have happened out. Nothing here asks
-anybody.
-"""
+"""The invariants: what requests got in, what must not have happened out."""
 
 from __future__ import annotations
 
@@ -70,8 +68,7 @@ def find_fault(exchange: Exchange, disorder: Disorder) -> str:
 def list_faults(
     exchanges: Iterable[Exchange], disorder: Disorder, began: float
 ) -> list[str]:
-    """Every fault, with how often it came to which kind of request, and when first, in
-    seconds after `began`."""
+    """Every fault, how often each kind of request had it, and when."""
     times: dict[str, list[float]] = {}
     for exchange in exchanges:
         if fault := find_fault(exchange, disorder):
@@ -84,8 +81,7 @@ def list_faults(
 
 
 def has_grown(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
-    """Whether the megabytes of Java, or of all other programs together, are too many more
-    than before."""
+    """Whether Java, or all other programs together, have too many more megabytes."""
     java = (before.get(_JAVA, 0.0), after.get(_JAVA, 0.0))
     others = (sum(before.values()) - java[0], sum(after.values()) - java[1])
     return _is_more(*java, JAVA_SLACK_MB) or _is_more(*others, SLACK_MB)

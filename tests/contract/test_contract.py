@@ -38,7 +38,6 @@ def read_request(name: str) -> dict[str, Any]:
 
 
 def read_response(name: str) -> dict[str, Any]:
-    """The answer that is expected."""
     expected = json.loads((CASES / f"{name}{RESPONSE}").read_text("utf-8"))
     assert set(expected) <= {"given", "status", "headers", "body"}, name
     assert set(expected.get("given", {})) <= GIVEN, name

@@ -57,7 +57,6 @@ def start_group(tmp_path: Path) -> Iterator[Callable[[str], psutil.Process]]:
 
 @pytest.fixture
 def scrape(tmp_path: Path) -> Iterator[Read]:
-    """Reads the metrics by name and label."""
     server = exporter.serve(tmp_path, 0)
     url = f"http://127.0.0.1:{server.server_port}/metrics"
     yield lambda: read(requests.get(url, timeout=30).text)

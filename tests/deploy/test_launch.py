@@ -1,6 +1,4 @@
-"""What ends with the record of a process group, and who is left alone: real processes, and a
-real nginx whose master was killed.
-"""
+"""What ends with the record of a process group and what is left alone, on real processes."""
 
 from __future__ import annotations
 
@@ -19,6 +17,7 @@ import pytest
 from deploy import launch
 from deploy.programs import NGINX, find
 from tests.e2e.real_stack import wait_until
+from tests.programs import run
 
 WAIT_S = 10
 #: Runs as `deploy.launch` does, then waits.
@@ -128,10 +127,14 @@ def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
 def test_a_programs_output_goes_to_its_own_log(tmp_path: Path):
     (tmp_path / "logs").mkdir()
     said = "echo one; echo two >&2"
-    subprocess.run(
-        [sys.executable, "-m", "deploy.launch", "gateway", "/bin/sh", "-c", said],
-        env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)},
-        stdout=subprocess.DEVNULL,
-        check=True,
+    launch_it = (
+        sys.executable,
+        "-m",
+        "deploy.launch",
+        "gateway",
+        "/bin/sh",
+        "-c",
+        said,
     )
+    run(*launch_it, env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)})
     assert (tmp_path / "logs/gateway.log").read_text() == "one\ntwo\n"

@@ -57,8 +57,6 @@ class FakeSupervision(Supervision):
 
 @dataclass
 class Told:
-    """A console, and what it was told."""
-
     console: Console
 
     @property
@@ -82,7 +80,6 @@ def wanted(tmp_path: Path) -> Stack:
 
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> list[Stack]:
-    """The stacks that were ended."""
     stacks: list[Stack] = []
     monkeypatch.setattr(lifecycle, "end", stacks.append)
     return stacks
@@ -90,7 +87,6 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Stack]:
 
 @pytest.fixture
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow each other at once."""
     monkeypatch.setattr("time.sleep", lambda _: None)
 
 
@@ -109,23 +105,22 @@ def test_a_stack_that_does_not_run_is_not_found(tmp_path: Path):
         lifecycle.find(tmp_path)
 
 
+RUNS = {"model": "a", "port_offset": 1, "tls": "b,c"}
+
+
 @pytest.mark.parametrize(
     ("said", "runs", "completed"),
     [
-        pytest.param({}, None, {}, id="nothing runs"),
-        pytest.param(
-            {},
-            {"model": "a", "port_offset": 1, "tls": "b,c"},
-            {"model": "a", "port_offset": 1, "tls": "b,c"},
-            id="nothing said",
-        ),
-        pytest.param(
+        ({}, None, {}),
+        ({}, RUNS, RUNS),
+        # Ports stay.
+        (
             {"model": "x", "port_offset": 2, "tls": "y,z"},
-            {"model": "a", "port_offset": 1, "tls": "b,c"},
+            RUNS,
             {"model": "x", "port_offset": 1, "tls": "y,z"},
-            id="everything said; ports stay",
         ),
     ],
+    ids=["nothing runs", "nothing said", "everything said"],
 )
 def test_what_was_not_said_stays_as_it_runs(
     said: dict[str, Any], runs: dict[str, Any] | None, completed: dict[str, Any]
@@ -136,21 +131,17 @@ def test_what_was_not_said_stays_as_it_runs(
     assert lifecycle.complete(wanted, running) == expected
 
 
+ANEW = "The stack is running with another map, model or certificate: starting it anew."
+
+
 @pytest.mark.parametrize(
     ("change", "is_new", "says"),
     [
-        pytest.param(None, True, [], id="nothing runs"),
-        pytest.param({}, False, ["The stack is running already."], id="the same"),
-        pytest.param(
-            {"model": "other"},
-            True,
-            [
-                "The stack is running with another map, model or certificate: "
-                "starting it anew."
-            ],
-            id="another",
-        ),
+        (None, True, []),
+        ({}, False, ["The stack is running already."]),
+        ({"model": "other"}, True, [ANEW]),
     ],
+    ids=["nothing runs", "the same", "another"],
 )
 def test_way_is_made_for_another_stack(
     wanted: Stack,
@@ -166,28 +157,22 @@ def test_way_is_made_for_another_stack(
     assert told.lines == says
 
 
+STARTED = "Started TorchServe, Gunicorn and nginx."
+STOPPED = ["gateway", "registrar"]
+
+
 @pytest.mark.parametrize(
     ("supervision", "calls", "says"),
     [
-        pytest.param(
-            FakeSupervision(is_up=False),
-            [f"start with {NGINX}"],
-            ["Started TorchServe, Gunicorn and nginx."],
-            id="nothing runs",
-        ),
-        pytest.param(
-            FakeSupervision(is_up=True),
-            ["restart registrar", "HUP gateway"],
-            [],
-            id="all run",
-        ),
-        pytest.param(
-            FakeSupervision(is_up=True, stopped=["gateway", "registrar"]),
+        (FakeSupervision(is_up=False), [f"start with {NGINX}"], [STARTED]),
+        (FakeSupervision(is_up=True), ["restart registrar", "HUP gateway"], []),
+        (
+            FakeSupervision(is_up=True, stopped=STOPPED),
             [],
             ["Started what was not running: gateway, registrar."],
-            id="some had stopped",
         ),
     ],
+    ids=["nothing runs", "all run", "some had stopped"],
 )
 def test_only_what_does_not_run_is_started(
     wanted: Stack,

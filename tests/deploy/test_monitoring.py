@@ -1,12 +1,9 @@
-"""The operator's files of `deploy/monitoring`, judged by promtool and against the ports of
-the stack; tests/e2e/test_monitoring.py evaluates them.
-"""
+"""The files of `deploy/monitoring`, judged by promtool and against the stack's ports."""
 
 from __future__ import annotations
 
 import json
 import socket
-import subprocess
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,12 +14,12 @@ import yaml
 from deploy import prometheus
 from deploy.prometheus import MONITORING
 from deploy.stack import DOOR, EXPORTER, METRICS, Stack, StackError
+from tests.programs import run
 
 DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
 
 
 def read_targets(configuration: Path) -> dict[str, str]:
-    """The address of each job."""
     jobs = yaml.safe_load(configuration.read_text("utf-8"))["scrape_configs"]
     return {job["job_name"]: job["static_configs"][0]["targets"][0] for job in jobs}
 
@@ -36,11 +33,7 @@ def read_targets(configuration: Path) -> dict[str, str]:
     ],
 )
 def test_promtool_accepts(promtool: Path, arguments: tuple[str, ...]):
-    done = subprocess.run(
-        [promtool, *arguments], cwd=MONITORING, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "SUCCESS" in done.stdout
+    assert "SUCCESS" in run(promtool, *arguments, cwd=MONITORING)
 
 
 def test_every_alert_has_a_unit_test_in_which_it_fires():
@@ -83,11 +76,8 @@ def test_a_moved_stack_is_scraped_where_it_is(tmp_path: Path, promtool: Path):
         "registrar": "127.0.0.1:10083",
         "torchserve": "127.0.0.1:10082",
     }
-    done = subprocess.run(
-        [promtool, "check", "config", configuration], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 rule files found" in done.stdout
+    said = run(promtool, "check", "config", configuration)
+    assert "1 rule files found" in said
 
 
 def test_a_taken_port_is_told(tmp_path: Path):

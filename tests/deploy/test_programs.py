@@ -1,6 +1,4 @@
-"""Finding and installing the distribution's programs, with an apt-get that does what a test
-tells it.
-"""
+"""Finding and installing the distribution's programs, with an apt-get that is told how."""
 
 from __future__ import annotations
 
@@ -29,8 +27,6 @@ MakeMachine = Callable[..., Calls]
 
 @pytest.fixture
 def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine:
-    """Makes a machine whose programs are in one folder and returns what was called."""
-
     def make(
         installs: str = "", fails: str = "-", *, uid: int = 0, has_systemd: bool = False
     ) -> Calls:

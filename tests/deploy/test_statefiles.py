@@ -43,7 +43,8 @@ def test_counters_are_in_memory_where_nobody_else_has_the_name(
 
 
 def test_a_stack_is_read_as_it_was_written(tmp_path: Path):
-    written = Stack(tmp_path, tmp_path / "map.json", "model", 3000)
+    written = Stack(tmp_path, tmp_path / "map.json", "model", 3000, "c,k")
     written.write("{}")
     assert stack.read(tmp_path) == written
+    assert written.url.startswith("https://")
     assert written.frozen_map.read_text() == "{}"

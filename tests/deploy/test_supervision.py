@@ -1,6 +1,4 @@
-"""The real supervisord with the house's configuration and programs that do what a test tells
-them: who is started again and when, and what a supervisord that is stopped holds up.
-"""
+"""The real supervisord with the house's configuration and programs that a test writes."""
 
 from __future__ import annotations
 
@@ -34,7 +32,6 @@ SIZE = 1 << 20  # a pipe takes a sixteenth of it
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Stack]:
-    """A run directory whose programs wait."""
     stack = Stack(tmp_path, tmp_path / "map.json")
     stack.write("{}")
     (tmp_path / "bin").mkdir()

@@ -1,23 +1,16 @@
 """A certificate and its key: what is refused before anything stops, and what nginx gets."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy import tls
 from deploy.prometheus import write_configuration
-from deploy.stack import Stack, StackError, read
+from deploy.stack import Stack, StackError
 from tests.certificates import make_certificate
 
 
 @pytest.fixture
 def pair(tmp_path):
-    """A good one."""
     return make_certificate(tmp_path)
-
-
-def test_nothing_is_wanted_where_nothing_is_given():
-    assert tls.read_option("") is None
 
 
 def test_a_good_pair_is_taken_with_whole_paths(pair, tmp_path, monkeypatch):
@@ -40,13 +33,6 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
     }.items():
         with pytest.raises(StackError, match=said):
             tls.read_option(given)
-
-
-def test_a_stack_remembers_its_certificate(pair, tmp_path):
-    stack = Stack(tmp_path / "run", tmp_path / "map.json", None, 0, pair)
-    stack.write("{}")
-    assert read(stack.run) == stack
-    assert stack.url.startswith("https://")
 
 
 def test_without_a_certificate_nothing_speaks_tls(tmp_path):

@@ -15,7 +15,6 @@ ALL_TASKS = ROOT / "torchserve_backend/all_tasks.json"
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where this run's conversions are kept."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -34,7 +33,6 @@ def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[St
 
 @pytest.fixture(scope="session")
 def url(stack: Stack) -> str:
-    """Where the stack's clients send their requests."""
     return stack.url
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
+import pytest
 
 from deploy import programs
 from deploy.stack import GATEWAY, ROOT
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S, FakeTorchServe
-from tests.gateway.test_gunicorn import find_url, is_alive, start
+from tests.gateway.test_gunicorn import is_alive, serve_before_fake
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,10 @@ class Door:
 
     @property
     def address(self) -> tuple[str, int]:
-        """For a socket."""
         parts = urlsplit(self.url)
         return str(parts.hostname), int(parts.port or 0)
 
     def read_log(self, name: str) -> str:
-        """`access` or `error`."""
         return (self.run / f"logs/{name}.log").read_text("utf-8")
 
 
@@ -55,9 +54,8 @@ def find_port() -> int:
 
 def start_nginx(
     run: Path, port: int, gateway: str, edits: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    """nginx with the configuration of the house, one worker, other ports, and what a test
-    has edited."""
+) -> psutil.Popen:
+    """nginx with the house's configuration, one worker, other ports, and edits."""
     for folder in ("temp", "logs"):
         (run / folder).mkdir(parents=True)
     text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
@@ -74,7 +72,7 @@ def start_nginx(
     (run / "nginx.conf").write_text(text)
     nginx = programs.find(programs.NGINX)
     assert nginx
-    return subprocess.Popen(
+    return psutil.Popen(
         [nginx, "-p", f"{run}/", "-c", f"{run}/nginx.conf", "-g", "daemon off;"],
         stderr=subprocess.DEVNULL,
     )
@@ -85,27 +83,23 @@ def open_door(
     folder: Path, edits: Mapping[str, str] | None = None, **variables: str
 ) -> Iterator[Door]:
     """One that answers; `edits` are of nginx.conf, `variables` are Gunicorn's."""
-    with FakeTorchServe(folder / "keys.json") as fake:
-        master = start(
-            folder,
-            BABELGATE_INFERENCE_URL=fake.url,
-            BABELGATE_MANAGEMENT_URL=fake.url,
-            BABELGATE_KEY_FILE=str(fake.key_file),
-            **variables,
-        )
-        processes = [master]
+    with serve_before_fake(folder, **variables) as (gateway, master, fake):
+        port, run = find_port(), folder / "nginx"
+        nginx = start_nginx(run, port, urlsplit(gateway).netloc, edits)
+        url = f"http://127.0.0.1:{port}"
         try:
-            gateway, port = find_url(folder), find_port()
-            run = folder / "nginx"
-            nginx = start_nginx(run, port, urlsplit(gateway).netloc, edits)
-            processes.append(nginx)
-            url = f"http://127.0.0.1:{port}"
             wait_until(lambda: is_alive(url))
-            door, worker = (
-                psutil.Process(one.pid).children()[0] for one in (nginx, master)
-            )
+            door, worker = (one.children()[0] for one in (nginx, master))
             yield Door(url, door, worker, run, fake, gateway)
         finally:
-            for process in reversed(processes):
-                process.terminate()
-                process.wait(LIMIT_S)
+            nginx.terminate()
+            nginx.wait(LIMIT_S)
+
+
+@pytest.fixture
+def door(started: Door) -> Door:
+    """A module's own, with a TorchServe that has nothing to do yet."""
+    started.torchserve.will()
+    started.torchserve.keeps_bodies = True
+    started.torchserve.calls.clear()
+    return started

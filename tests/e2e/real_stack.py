@@ -1,6 +1,4 @@
-"""Starts, watches and stops a real stack, on ports and in a directory of its own, so that
-a running one is not disturbed.
-"""
+"""Starts, watches and stops a real stack on ports and in a directory of its own."""
 
 from __future__ import annotations
 
@@ -44,12 +42,11 @@ def find_port_offset() -> int:
     raise AssertionError("no free ports")
 
 
-def wait_until(condition: Callable[[], bool], *, limit_s: float = 90) -> None:
-    """Waits for a condition; fails the test where it does not come."""
+def wait_until(condition: Callable[[], object], *, limit_s: float = 90) -> None:
     give_up_at = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < give_up_at, f"not within {limit_s} s"
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 def is_ready(url: str) -> bool:
@@ -61,7 +58,6 @@ def is_ready(url: str) -> bool:
 
 
 def processes(stack: Stack) -> list[psutil.Process]:
-    """supervisord and all that it has started."""
     supervisord = psutil.Process(int((stack.run / "supervisord.pid").read_text()))
     return [supervisord, *supervisord.children(recursive=True)]
 
@@ -69,8 +65,7 @@ def processes(stack: Stack) -> list[psutil.Process]:
 def start_stack(
     run: Path, cache: Path, *arguments: str
 ) -> Generator[Stack, None, None]:
-    """Brings a stack up, gives it to the tests and takes it down, which has to leave no
-    process and no socket."""
+    """Brings a stack up and takes it down; no process or socket may be left."""
     offset = ("--port-offset", str(find_port_offset()))
     done = run_deploy("up", "--run-dir", str(run), *offset, *arguments, cache=cache)
     try:

@@ -1,6 +1,4 @@
-"""What a real stack does with more than it can do in time: who is refused, what is not
-computed, and who is answered all the same.
-"""
+"""What a real stack does with more than it can do in time."""
 
 from __future__ import annotations
 
@@ -32,9 +30,9 @@ from benchmarks.instruments.generator import (
 )
 from deploy.stack import Stack
 from gateway.settings import Settings
+from tests.chaos.scene import VICTIMS
 from tests.e2e.real_stack import processes, wait_until
-from tests.e2e.test_recovery import java
-from tests.e2e.test_vision import write_npy
+from tests.handlers.encoding import write_npy
 from torchserve_backend.management import read_key
 
 BULK, MODEST = "127.0.0.2", "127.0.0.3"
@@ -53,8 +51,6 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Reply:
-    """What a request got."""
-
     status: int
     retry_after: str | None
     document: dict[str, Any]
@@ -69,7 +65,6 @@ class Reply:
 
 
 def write_sentences(number: int) -> str:
-    """Lines that nobody has written before."""
     return "\n".join(f"Room {next(_numbers)}." for _ in range(number))
 
 
@@ -82,10 +77,7 @@ def connect(url: str, address: str) -> HTTPConnection:
     """As a client of one of this machine's addresses."""
     parts = urlsplit(url)
     return HTTPConnection(
-        parts.hostname or "",
-        parts.port,
-        timeout=TIMEOUT_S,
-        source_address=(address, 0),
+        parts.hostname or "", parts.port, timeout=TIMEOUT_S, source_address=(address, 0)
     )
 
 
@@ -114,7 +106,6 @@ def ask(
 
 
 def ask_all(url: str, number: int, *, limit_ms: int = 30_000) -> list[Reply]:
-    """Requests of one sentence, side by side."""
     with ThreadPoolExecutor(number) as threads:
         asked = [
             threads.submit(ask, url, write_sentences(1), limit_ms=limit_ms)
@@ -156,7 +147,6 @@ def list_workers(stack: Stack, model: str) -> list[int]:
 
 @contextmanager
 def stopped(stack: Stack, model: str) -> Iterator[None]:
-    """Its worker stands still."""
     (pid,) = list_workers(stack, model)
     worker = psutil.Process(pid)
     worker.suspend()
@@ -266,7 +256,7 @@ def test_a_worker_that_stands_still_costs_its_own_language_alone(stack: Stack):
 
 def test_many_large_uploads_do_not_end_java(vision: Stack):
     frames = np.zeros((1, *SHAPE), np.uint8)
-    body, server = write_npy(frames), java(vision)
+    body, server = write_npy(frames), VICTIMS["java"](vision)
 
     def upload(_: int) -> int:
         response = requests.post(f"{vision.url}/classify", body, timeout=120)

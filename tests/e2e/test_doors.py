@@ -1,6 +1,4 @@
-"""Clients that come too many at a time, too slowly, from elsewhere or in odd pieces: each gets
-an answer or a problem document, and nothing of it is written down.
-"""
+"""Clients that are too many, too slow, elsewhere or odd get an answer or a problem document."""
 
 from __future__ import annotations
 
@@ -15,17 +13,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import requests
 
-from tests.closing_server import ClosingServer
-from tests.e2e.door import Door, find_port, open_door, start_nginx
+from tests.closing_server import ClosingServer, QuietHandler
+from tests.e2e.door import Door, door, find_port, open_door, start_nginx
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
+from tests.gateway.test_gunicorn import begin
+
+__all__ = ["door"]
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -36,27 +36,9 @@ GRACE_S = 1
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    """One for all tests here that edit nothing."""
     folder = tmp_path_factory.mktemp("door")
     with open_door(folder, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as opened:
         yield opened
-
-
-@pytest.fixture
-def door(started: Door) -> Door:
-    """With a TorchServe that has nothing to do yet."""
-    started.torchserve.will()
-    started.torchserve.calls.clear()
-    return started
-
-
-def begin(url: str, path: str, *headers: str) -> socket.socket:
-    """A connection on which a request has begun."""
-    parts = urlsplit(url)
-    client = socket.create_connection((parts.hostname, parts.port), timeout=LIMIT_S)
-    head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", *headers, "", ""])
-    client.sendall(head.encode())
-    return client
 
 
 def read_problem(client: socket.socket) -> tuple[int, str]:
@@ -71,8 +53,7 @@ def read_problem(client: socket.socket) -> tuple[int, str]:
 
 
 def knock(url: str, count: int, release: threading.Event, door: Door) -> Counter[str]:
-    """How `count` requests end that are all made before the first is answered; a reset or
-    a broken pipe would be raised."""
+    """How requests end that are all made before the first is answered."""
 
     def ask(_: int) -> str:
         answer = requests.post(url, json=WANTED, timeout=LIMIT_S)
@@ -178,7 +159,6 @@ def test_a_body_with_pauses_is_not_too_slow(door):
 
 
 def write_chunks(body: bytes, size: int) -> bytes:
-    """In chunks of `size` bytes."""
     pieces = (body[at : at + size] for at in range(0, len(body), size))
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
 
@@ -188,7 +168,6 @@ LARGE = {"one chunk": (1 << 20, 1 << 20), "small chunks": (1_040_000, 10)}
 
 
 def send_large(door: Door, size: int, chunk: int) -> int:
-    """The status for a body of `size` bytes in chunks of `chunk`."""
     body = write_chunks(json.dumps(WANTED).encode().ljust(size), chunk)
     with begin(door.url, "/translate", "Transfer-Encoding: chunked") as client:
         client.sendall(body + b"0\r\n\r\n")
@@ -222,7 +201,6 @@ def test_a_packed_body_is_unpacked_behind_nginx(door):
 def get(
     door: Door, path: str, source: tuple[str, int] | None = None, **headers: str
 ) -> tuple[int, bytes]:
-    """Status and body, from an address of this machine."""
     client = HTTPConnection(*door.address, timeout=LIMIT_S, source_address=source)
     try:
         client.request("GET", path, headers=headers)
@@ -232,55 +210,33 @@ def get(
         client.close()
 
 
+ASKERS: dict[str, tuple[tuple[str, int] | None, dict[str, str], int]] = {
+    "this machine": (None, {}, 200),
+    "another machine": (STRANGER, {}, 403),
+    "another that lies": (STRANGER, {"X-Forwarded-For": "127.0.0.1"}, 403),
+    "X-Real-IP": (STRANGER, {"X-Real-IP": "127.0.0.1"}, 403),
+    "a proxy": (None, {"X-Forwarded-For": "203.0.113.7"}, 403),
+    "a lie and a proxy": (None, {"X-Forwarded-For": "127.0.0.1, 203.0.113.7"}, 403),
+    "a proxy passes a lie on": (None, {"X-Forwarded-For": "127.0.0.1"}, 403),
+    "RFC 7239": (None, {"Forwarded": "for=127.0.0.1"}, 403),
+}
+
+
 @pytest.mark.parametrize(
-    ("source", "headers", "status"),
-    [
-        pytest.param(None, {}, 200, id="this machine"),
-        pytest.param(STRANGER, {}, 403, id="another machine"),
-        pytest.param(
-            STRANGER, {"X-Forwarded-For": "127.0.0.1"}, 403, id="another that lies"
-        ),
-        pytest.param(STRANGER, {"X-Real-IP": "127.0.0.1"}, 403, id="X-Real-IP"),
-        pytest.param(
-            None, {"X-Forwarded-For": "203.0.113.7"}, 403, id="by a proxy here"
-        ),
-        pytest.param(
-            None,
-            {"X-Forwarded-For": "127.0.0.1, 203.0.113.7"},
-            403,
-            id="by a proxy here that adds to a lie",
-        ),
-        pytest.param(
-            None,
-            {"X-Forwarded-For": "127.0.0.1"},
-            403,
-            id="by a proxy here that passes a lie on",
-        ),
-        pytest.param(None, {"Forwarded": "for=127.0.0.1"}, 403, id="RFC 7239"),
-    ],
+    ("source", "headers", "status"), ASKERS.values(), ids=ASKERS.keys()
 )
 def test_metrics_are_for_this_machine_only(door, source, headers, status):
     assert get(door, "/metrics", source, **headers)[0] == status
 
 
-class Echo(BaseHTTPRequestHandler):
+class Echo(QuietHandler):
     """A gateway that answers with the headers it gets."""
 
-    protocol_version = "HTTP/1.1"
-
     def do_GET(self) -> None:
-        """Reads a body that has a length."""
         self.rfile.read(int(self.headers["Content-Length"] or 0))
-        body = json.dumps(dict(self.headers.items())).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(200, json.dumps(dict(self.headers.items())).encode())
 
     do_POST = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
 
 
 @pytest.fixture
@@ -300,7 +256,6 @@ def echo(tmp_path: Path) -> Iterator[str]:
 
 
 def is_open(port: int) -> bool:
-    """Whether somebody listens."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -1,35 +1,31 @@
-"""The gateway alone, with the model that ships in it: Gunicorn as docs/embedded.md starts it,
-and nothing else running.
-"""
+"""The gateway alone with the model that ships in it, as docs/embedded.md starts it."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 import requests
-from PIL import Image
 
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
-from handlers.engine.vision.decoding import Frame
 from tests import random_vision
 from tests.e2e.real_stack import is_ready, wait_until
+from tests.gateway.test_gunicorn import find_url
+from tests.handlers.encoding import write_image, write_npy
 from torchserve_backend import catalog
 
 LIMIT_S = 120
@@ -46,8 +42,6 @@ LONG = [
 
 @dataclass(frozen=True)
 class Gateway:
-    """A running one."""
-
     url: str
     master: psutil.Popen
     log: Path
@@ -73,8 +67,7 @@ class Gateway:
 def start(
     folder: Path, cache: Path, **sections: Mapping[str, Any]
 ) -> Iterator[Gateway]:
-    """Gunicorn by the page's command on a free port, once the models are loaded; with the
-    repository's map but for these sections."""
+    """Gunicorn by the page's command, once the models are loaded."""
     content = json.loads(catalog.MAP.read_text("utf-8")) | sections
     map_path = folder / "map.json"
     map_path.write_text(json.dumps(content))
@@ -102,11 +95,9 @@ def start(
             stderr=subprocess.STDOUT,
         )
     try:
-        wait_until(lambda: "Listening at" in log.read_text())
-        found = re.search(r"Listening at: (\S+)", log.read_text())
-        assert found
-        wait_until(lambda: is_ready(found[1]))
-        yield Gateway(found[1], master, log)
+        url = find_url(folder)
+        wait_until(lambda: is_ready(url))
+        yield Gateway(url, master, log)
     finally:
         with suppress(psutil.NoSuchProcess):
             master.terminate()
@@ -125,8 +116,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
-    """With the repository's map, and a model of random weights for each task that takes
-    images."""
+    """With models of random weights for each task that takes images."""
     builders = {
         CAPTIONING: random_vision.build_blip2,
         CLASSIFICATION: random_vision.build_resnet,
@@ -142,21 +132,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 
 @pytest.fixture
 def clients() -> Iterator[ThreadPoolExecutor]:
-    """As many as a batch has rows."""
     with ThreadPoolExecutor(BATCH) as pool:
         yield pool
-
-
-def write_png(frame: Frame) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(frame).save(file, "PNG")
-    return file.getvalue()
-
-
-def write_npy(frames: Sequence[Frame]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.stack(frames))
-    return file.getvalue()
 
 
 def is_alive(gateway: Gateway) -> bool:
@@ -193,34 +170,6 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     assert {(f"Babelgate{name}", 'ModelName="translation-cpu"') for name in wanted} <= {
         *counted
     }
-
-
-def test_alternatives_and_beams_reach_the_model(gateway: Gateway):
-    answer = gateway.ask(beam_size=4, alternatives=2).json()
-    assert len(answer["alternatives"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "slug"),
-    [
-        pytest.param({"tgt_lang": "tlh"}, 422, "unknown-language", id="language"),
-        pytest.param({"src_text": 1}, 422, "invalid-request", id="field"),
-        pytest.param({"beam_size": 99}, 422, "invalid-request", id="beam"),
-        pytest.param({"src_text": "a" * 2**20}, 413, "body-too-large", id="size"),
-    ],
-)
-def test_errors_are_those_of_the_whole_stack(gateway: Gateway, body, status, slug):
-    answer = gateway.ask(**body)
-    assert answer.status_code == status
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    assert answer.json()["type"] == f"urn:babelgate:{slug}"
-
-
-def test_a_sentence_that_is_too_long_for_the_model_is_divided(gateway: Gateway):
-    """The handler's refusal arrives with its numbers, which the gateway goes by."""
-    answer = gateway.ask(src_text="where is the station and " * 200)
-    assert answer.status_code == 200
-    assert any("longer than the model takes" in w for w in answer.json()["warnings"])
 
 
 def test_there_is_one_process_and_what_reads_long_texts(gateway: Gateway):
@@ -277,7 +226,7 @@ def test_the_frames_of_an_array_have_the_captions_that_each_has_alone(gateway: G
     captions = gateway.show("/caption", write_npy(frames)).json()["captions"]
     assert len(captions) == len(frames)
     for frame, caption in zip(frames[::8], captions[::8], strict=True):
-        assert gateway.show("/caption", write_png(frame)).json()["captions"] == [
+        assert gateway.show("/caption", write_image(frame)).json()["captions"] == [
             caption
         ]
 
@@ -290,7 +239,7 @@ def test_images_of_many_clients_are_answered_as_each_alone(
     gateway: Gateway, clients: ThreadPoolExecutor, route, answer
 ):
     images = [
-        write_png(frame)
+        write_image(frame)
         for n in range(8)
         for frame in random_vision.draw_frames(1, height=60 + n, width=90, seed=n)
     ]
@@ -304,16 +253,7 @@ def test_images_of_many_clients_are_answered_as_each_alone(
         )
 
 
-def test_every_task_of_the_map_is_served(gateway: Gateway):
-    tasks = requests.get(f"{gateway.url}/tasks", timeout=LIMIT_S).json()
-    assert {task["task"]: task["ready"] for task in tasks} == dict.fromkeys(
-        catalog.SECTIONS, True
-    )
-    assert gateway.ask().json() == {"translated": "Bonjour"}
-
-
 def count_rows(gateway: Gateway) -> float:
-    """Those that have not been answered."""
     names = ("babelgate_waiting_rows", "babelgate_queued_rows")
     return sum(map(gateway.read_metric, names))
 

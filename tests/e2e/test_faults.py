@@ -1,6 +1,4 @@
-"""What a running stack survives: an edited map, a stopped supervisord, a full disk, programs
-that were stopped, torn state, a killed supervisord, Ctrl-C.
-"""
+"""What a running stack survives: edited maps, full disks, stopped programs, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ DISK_MB = 16
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A file system of its own, so that it can be filled and made read-only; without root a
-    folder."""
+    """A file system that can be filled and made read-only; without root a folder."""
     path = tmp_path_factory.mktemp("disk")
     if os.geteuid() == 0:
         options = ["-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=755", "none"]
@@ -76,7 +73,6 @@ def up(small: Stack, cache: Path) -> Callable[..., str]:
 
 @contextmanager
 def edited(path: Path, content: str) -> Iterator[None]:
-    """A file with other content, for a while."""
     original = path.read_text("utf-8")
     path.write_text(content)
     try:
@@ -129,11 +125,7 @@ def test_an_edited_map_changes_nothing_before_up(small: Stack, content: str):
     ],
 )
 def test_up_stops_nothing_before_all_is_ready_for_it(
-    small: Stack,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    content: str,
-    said: str,
+    small: Stack, cache: Path, monkeypatch: pytest.MonkeyPatch, content: str, said: str
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     running = {process.pid for process in processes(small)}
@@ -168,8 +160,6 @@ def count_lines(stack: Stack) -> int:
 
 
 def ask_many(stack: Stack) -> Counter[int]:
-    """Counts the answers to many small requests by status."""
-
     def ask(_: int) -> Counter[int]:
         with requests.Session() as session:
             url = f"{stack.url}/healthz"

@@ -1,6 +1,4 @@
-"""Ten thousand bodies that nobody should send, on the real stack: each is answered, no worker
-ends, and nothing grows.
-"""
+"""The real stack answers ten thousand hostile bodies; no worker ends, nothing grows."""
 
 from __future__ import annotations
 

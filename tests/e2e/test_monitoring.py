@@ -1,6 +1,4 @@
-"""`python -m deploy monitor` beside a real stack: the distribution's Prometheus scrapes it,
-and has data for every expression of the rules and of the dashboard.
-"""
+"""`python -m deploy monitor` has data for every expression of rules and dashboard."""
 
 from __future__ import annotations
 
@@ -67,7 +65,6 @@ class Prometheus:
         }
 
     def is_ready(self) -> bool:
-        """Whether it has started."""
         try:
             return requests.get(f"{self.url}/-/ready", timeout=LIMIT_S).ok
         except requests.ConnectionError:

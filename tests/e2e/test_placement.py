@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 
-import requests
-
 from deploy.stack import Stack
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
-from models.phrasebook_recipe.items import LANGUAGES
 from tests.e2e.test_translation import translate_pairs
 
 
@@ -25,14 +22,3 @@ def test_placement_changes_no_translation(stack: Stack, vision: Stack):
         if a != b
     ]
     assert differing == []
-
-
-def test_clients_see_the_same_languages(stack: Stack, vision: Stack):
-    def languages(url: str) -> list[str]:
-        return [
-            entry["code"]
-            for entry in requests.get(f"{url}/languages", timeout=30).json()
-        ]
-
-    assert languages(vision.url) == languages(stack.url)
-    assert set(languages(stack.url)) == set(LANGUAGES)

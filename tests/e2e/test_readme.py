@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 from deploy.stack import DOOR, ROOT, Stack
+from tests.programs import run
 
 #: A command that asks the stack, in a block with others, and the answer below it.
 EXAMPLES = re.findall(
@@ -19,14 +19,7 @@ EXAMPLES = re.findall(
 def ask(stack: Stack, command: str, folder: Path) -> object:
     """What the answer to a curl command says, run in a folder."""
     moved = command.replace(str(DOOR), str(DOOR + stack.port_offset))
-    done = subprocess.run(
-        ["bash", "-c", f"{moved} -s"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return json.loads(done.stdout)
+    return json.loads(run("bash", "-c", f"{moved} -s", cwd=folder))
 
 
 def test_the_readmes_curl_gets_the_readmes_answer(stack: Stack):
@@ -39,5 +32,5 @@ def test_the_readmes_image_gets_the_readmes_caption(vision: Stack, tmp_path: Pat
     up, draw = others.strip().splitlines()
     assert up == f"make up CONFIG={vision.map.relative_to(ROOT)}"
     moved = draw.replace("run/images", str(tmp_path / "run/images"))
-    subprocess.run(["bash", "-c", moved], cwd=ROOT, check=True, timeout=60)
+    run("bash", "-c", moved)
     assert ask(vision, command, tmp_path) == json.loads(answer)

@@ -1,7 +1,4 @@
-"""M2M100-418M's exact size with random weights, alone and behind the whole stack: it
-translates nonsense, but it is converted, loads, batches, answers, and refuses what its queue
-does not hold.
-"""
+"""M2M100-418M's exact size with random weights, alone and behind the whole stack."""
 
 from __future__ import annotations
 
@@ -34,7 +31,6 @@ TARGETS = "de fr ko ja zh hi ar pt".split()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """For 1.4 GB that must not stay."""
     folder = tmp_path_factory.mktemp("large")
     yield folder
     shutil.rmtree(folder)
@@ -42,13 +38,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Path:
-    """As the hub would give it."""
     return build(folder / "m2m100_418M")
 
 
 @pytest.fixture(scope="module")
 def large(folder: Path, model: Path) -> Iterator[Stack]:
-    """One language, a short queue."""
     map_path = folder / "map.json"
     map_path.write_text(json.dumps({"cuda_id": {"de": "cpu"}, "translation": SETTINGS}))
     arguments = ("--map", str(map_path), "--model", str(model))

@@ -1,6 +1,4 @@
-"""`kill -9` of any process under load: every client gets an answer in time, and the stack
-is whole again by itself.
-"""
+"""`kill -9` of any process under load: clients get answers, and the stack heals itself."""
 
 from __future__ import annotations
 
@@ -14,7 +12,8 @@ import pytest
 import requests
 
 from deploy.stack import Stack
-from tests.e2e.real_stack import is_ready, processes, wait_until
+from tests.chaos.scene import VICTIMS
+from tests.e2e.real_stack import is_ready, wait_until
 
 CLIENTS = 12
 BODY = {"src_lang": "en", "src_text": "Good evening"}
@@ -24,8 +23,7 @@ LIMIT_S = 45
 
 @contextmanager
 def load(url: str) -> Iterator[Counter[str]]:
-    """Clients that ask without pause; counts what they get, by status, and whatever is
-    neither a translation nor a problem document as `wrong`."""
+    """Counts what clients get that ask without pause, by status; the rest is `wrong`."""
     outcomes: Counter[str] = Counter()
     stop = threading.Event()
 
@@ -61,67 +59,30 @@ def _ask_once(url: str, body: dict[str, str]) -> str:
     return str(response.status_code) if is_problem else "wrong"
 
 
-def model_worker(stack: Stack) -> psutil.Process:
-    return find(stack, lambda line: "model_service_worker" in line)
-
-
-def java(stack: Stack) -> psutil.Process:
-    return find(stack, lambda line: "org.pytorch.serve.ModelServer" in line)
-
-
-def gateway_worker(stack: Stack) -> psutil.Process:
-    return stack.find_leader("gateway").children()[0]
-
-
-def gateway_master(stack: Stack) -> psutil.Process:
-    return stack.find_leader("gateway")
-
-
-def nginx_master(stack: Stack) -> psutil.Process:
-    return stack.find_leader("nginx")
-
-
-def registrar(stack: Stack) -> psutil.Process:
-    return stack.find_leader("registrar")
-
-
-def find(stack: Stack, is_it: Callable[[str], bool]) -> psutil.Process:
-    return next(p for p in processes(stack) if is_it(" ".join(p.cmdline())))
-
-
 @pytest.mark.parametrize(
-    ("victim", "is_door"),
+    "name",
     [
-        pytest.param(model_worker, False, id="a TorchServe worker"),
-        pytest.param(java, False, id="Java"),
-        pytest.param(gateway_worker, False, id="a Gunicorn worker"),
-        pytest.param(gateway_master, False, id="Gunicorn's master"),
-        pytest.param(nginx_master, True, id="nginx's master"),
-        pytest.param(registrar, False, id="the registrar"),
+        *("model worker", "java", "gateway worker", "gateway master"),
+        *("nginx master", "registrar"),
     ],
 )
-def test_the_stack_heals_after_kill(
-    stack: Stack, victim: Callable[[Stack], psutil.Process], is_door: bool
-):
+def test_the_stack_heals_after_kill(stack: Stack, name: str):
     wait_until(lambda: is_ready(stack.url))
-    process = victim(stack)
+    process = VICTIMS[name](stack)
     with load(stack.url) as outcomes:
         process.kill()
         process.wait(10)
-        wait_until(lambda: is_replaced(stack, victim, process))
+        wait_until(lambda: is_replaced(stack, name, process))
         wait_until(lambda: is_ready(stack.url), limit_s=LIMIT_S * 2)
         before = outcomes["200"]
         wait_until(lambda: outcomes["200"] > before + CLIENTS)
-    allowed = {"200", "429", "503", "504"} | ({"refused"} if is_door else set())
+    allowed = {"200", "429", "503", "504"} | ({"refused"} if "nginx" in name else set())
     assert set(outcomes) <= allowed, outcomes
 
 
-def is_replaced(
-    stack: Stack, victim: Callable[[Stack], psutil.Process], process: psutil.Process
-) -> bool:
-    """Whether another process has taken the place of one that was killed."""
+def is_replaced(stack: Stack, name: str, process: psutil.Process) -> bool:
     try:
-        return victim(stack).pid != process.pid
+        return VICTIMS[name](stack).pid != process.pid
     except (psutil.NoSuchProcess, StopIteration, IndexError):
         return False
 

@@ -17,18 +17,12 @@ from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack
 from tests.certificates import make_certificate
 from tests.closing_server import ClosingServer
-from tests.e2e.real_stack import (
-    find_port_offset,
-    run_deploy,
-    start_stack,
-    wait_until,
-)
+from tests.e2e.real_stack import find_port_offset, run_deploy, start_stack, wait_until
 from tests.e2e.test_doors import Echo, is_open
 from tests.gateway.fake_torchserve import LIMIT_S
 
 
 def run_nginx(run: Path, *arguments: str) -> list[str]:
-    """nginx's command line in a run directory."""
     nginx = programs.find(programs.NGINX)
     assert nginx
     return [str(nginx), "-p", f"{run}/nginx/", "-c", "nginx.conf", *arguments]

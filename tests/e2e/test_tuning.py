@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from deploy.stack import ROOT
+from tests.programs import run
 from torchserve_backend import catalog
 
 PLAN = """\
@@ -30,27 +29,20 @@ sla:
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """The results."""
     folder = tmp_path_factory.mktemp("tune")
     plan = folder / "plan.yaml"
     plan.write_text(PLAN, "utf-8")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "benchmarks",
-            "tune",
-            str(plan),
-            "--out",
-            f"{folder}/out",
-        ],
-        cwd=ROOT,
-        env=os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=500,
+    command = (
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "tune",
+        plan,
+        "--out",
+        folder / "out",
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    env = os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"}
+    run(*command, env=env, limit_s=500)
     return folder / "out"
 
 

@@ -1,6 +1,4 @@
-"""Large uploads through a real nginx and Gunicorn, with a TorchServe behind that does what a
-test tells it: nobody keeps a whole one, and who is refused in the middle is told so.
-"""
+"""Large uploads through a real nginx and Gunicorn: nobody keeps a whole one."""
 
 from __future__ import annotations
 
@@ -16,8 +14,10 @@ import pytest
 import requests
 
 from gateway.settings import Settings
-from tests.e2e.door import Door, open_door
+from tests.e2e.door import Door, door, open_door
 from tests.gateway.fake_torchserve import LIMIT_S
+
+__all__ = ["door"]
 
 SHAPE = (480, 640, 3)
 FRAME = bytes(480 * 640 * 3)
@@ -30,22 +30,11 @@ SLACK_BYTES = 32 << 20
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    """One for all tests here."""
     with open_door(tmp_path_factory.mktemp("door")) as opened:
         yield opened
 
 
-@pytest.fixture
-def door(started: Door) -> Door:
-    """With a TorchServe that has nothing to do yet."""
-    started.torchserve.will()
-    started.torchserve.keeps_bodies = True
-    started.torchserve.calls.clear()
-    return started
-
-
 def make_array(frames: int, descr: str = "|u1") -> Iterator[bytes]:
-    """A `.npy` file in pieces."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         file, {"descr": descr, "fortran_order": False, "shape": (frames, *SHAPE)}
@@ -77,7 +66,6 @@ def upload(
     is_chunked: bool,
     timeout_ms: int = 120_000,
 ) -> requests.Response:
-    """The answer to frames or what else there is."""
     return client.post(
         f"{url}/caption",
         data=pieces() if is_chunked else Sized(pieces),
@@ -87,7 +75,6 @@ def upload(
 
 
 def measure_peak(process: psutil.Process) -> int:
-    """The most memory that it has had."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     (kilobytes,) = re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
     return int(kilobytes) << 10

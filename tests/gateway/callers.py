@@ -14,7 +14,6 @@ def make_caller(
     address: str = "192.0.2.1",
     client: socket.socket | None = None,
 ) -> Caller:
-    """A client that waits so long from now on."""
     return Caller(address, limit_s, time.monotonic() + limit_s, client)
 
 

@@ -56,14 +56,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def torchserve(tmp_path: Path) -> Iterator[FakeTorchServe]:
-    """A running fake."""
     with FakeTorchServe(tmp_path / "key_file.json") as fake:
         yield fake
 
 
 @pytest.fixture
 def map_path(tmp_path: Path) -> Path:
-    """A small map, on the CPU."""
     return write_map(tmp_path / "setup_config.json", LANGUAGES, TASKS)
 
 
@@ -88,5 +86,4 @@ def make_client(torchserve: FakeTorchServe, map_path: Path) -> MakeClient:
 
 @pytest.fixture
 def client(make_client: MakeClient) -> FlaskClient:
-    """A client of a gateway with default settings."""
     return make_client()

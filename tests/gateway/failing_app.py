@@ -1,6 +1,4 @@
-"""A gateway whose backend fails with what it was asked, for a real Gunicorn: in a request's
-own greenlet, in those of its sentences and rows, in a thread and where nobody is told.
-"""
+"""A gateway whose backend fails with what it was asked, wherever it can, for Gunicorn."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ class FailingBackend:
     """Quotes what it is asked, wherever it can."""
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
-        """Fails."""
         _spread(ValueError(row.body))
         try:
             raise KeyError(row.body)
@@ -28,7 +25,6 @@ class FailingBackend:
             raise ValueError(row.body) from error
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """Nothing is known."""
         return dict.fromkeys(models)
 
 

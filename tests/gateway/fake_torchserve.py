@@ -1,6 +1,4 @@
-"""A TorchServe that does what a test tells it: inference and management on one loopback
-port, with its keys, its errors and its habit of closing the connection after each error.
-"""
+"""A TorchServe on one loopback port that does what a test tells it, as TorchServe would."""
 
 from __future__ import annotations
 
@@ -13,7 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -21,7 +18,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from contract.problems import CONTENT_TYPE, write_problem
-from tests.closing_server import ClosingServer
+from tests.closing_server import ClosingServer, QuietHandler
 
 #: No test waits longer for the fake than this.
 LIMIT_S = 120
@@ -40,7 +37,6 @@ class Call:
 
     @property
     def row(self) -> Any:
-        """The content of a JSON body."""
         return json.loads(self.body)
 
 
@@ -89,7 +85,6 @@ class FakeTorchServe:
 
     @property
     def url(self) -> str:
-        """Where both APIs are."""
         return self._server.url
 
     def will(self, *behaviours: str) -> None:
@@ -123,10 +118,7 @@ class FakeTorchServe:
             return self._script.pop(0) if self._script else "echo"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
+class _Handler(QuietHandler):
     def __init__(self, fake: FakeTorchServe, *args: Any) -> None:
         self.fake = fake
         with suppress(ConnectionError):
@@ -178,23 +170,16 @@ class _Handler(BaseHTTPRequestHandler):
         self, status: int, body: bytes, content_type: str = "application/json"
     ) -> None:
         """Every answer from 400 on ends the connection with a reset, as TorchServe's."""
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
+        headers = {"Content-Type": content_type}
         if status >= 400:
-            self.send_header("Connection", "close")
+            headers["Connection"] = "close"
             linger = struct.pack("ii", 1, 0)
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        self.reply(status, body, headers)
 
 
 def _see(call: Call) -> dict[str, Any]:
-    """What a model answers that takes images: of a frame its first pixel, of an image file
-    its length."""
+    """Says a frame's first pixel, or an image file's length."""
     if call.body.startswith(b"\x93NUMPY"):
         array = np.load(io.BytesIO(call.body), allow_pickle=False)
         frames = array if array.ndim == 4 else array[np.newaxis]
@@ -271,11 +256,8 @@ def _close(handler: _Handler, _: Call) -> None:
 
 def _cut(handler: _Handler, _: Call) -> None:
     """Dies in the middle of its answer."""
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", "1000")
-    handler.end_headers()
-    handler.wfile.write(b'{"translated": "ha')
+    length = {"Content-Length": "1000"}
+    handler.reply(200, b'{"translated": "ha', length)
     handler.close_connection = True
 
 
@@ -302,7 +284,6 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "row-no-image": _fail_row(422, "invalid-image"),
     "miscount": lambda handler, _: handler.answer(200, b'{"captions": []}'),
     "row-too-long": _fail_row(422, "text-too-long"),
-    "row-unknown-language": _fail_row(422, "unknown-language"),
     "row-late": _fail_row(504, "deadline"),
     "row-out-of-memory": _fail_row(503, "out-of-memory"),
     "row-broken": _fail_row(500, "internal"),

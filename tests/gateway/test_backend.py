@@ -46,10 +46,6 @@ def predict(backend: TorchServeBackend, *, timeout_s: float = 60):
     return backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + timeout_s)
 
 
-def test_the_handlers_answer_comes_back(backend):
-    assert predict(backend) == {"translated": "ko:Hello", "score": -0.1}
-
-
 def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
     backend, torchserve
 ):
@@ -131,16 +127,6 @@ def test_a_worker_that_dies_twice_is_not_asked_a_third_time(backend, torchserve,
     assert len(torchserve.calls) == 2
 
 
-def test_a_full_queue_is_told_from_a_model_without_workers(backend, torchserve):
-    torchserve.will("unavailable", "unavailable")
-    torchserve.loading.add("en")
-    with pytest.raises(Overloaded, match="queue for ko is full"):
-        predict(backend)
-    with pytest.raises(NotReady, match="no worker"):
-        backend.predict("en", write_row(ITEM), deadline=time.monotonic() + 60)
-    assert len(torchserve.calls) == 2
-
-
 def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypatch):
     monkeypatch.setattr("gateway.backend._STATES_S", 60.0)
     backend = make_backend(torchserve.url, torchserve.key_file, connections=16)
@@ -153,39 +139,6 @@ def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypa
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(refuse, range(16)))
     assert torchserve.looks == 1
-
-
-def test_a_model_that_is_not_registered_is_not_ready(backend, torchserve):
-    torchserve.will("not-registered")
-    with pytest.raises(NotReady, match="not registered"):
-        predict(backend)
-    assert len(torchserve.calls) == 1
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "status", "slug"),
-    [
-        ("row-too-long", 422, "text-too-long"),
-        ("row-unknown-language", 422, "unknown-language"),
-        ("row-late", 504, "deadline"),
-        ("row-broken", 500, "internal"),
-    ],
-)
-def test_the_handlers_word_about_a_row_is_passed_on(
-    backend, torchserve, behaviour, status, slug
-):
-    torchserve.will(behaviour)
-    with pytest.raises(RowProblem, match=f"The handler says {slug}") as caught:
-        predict(backend)
-    assert (caught.value.status, caught.value.slug) == (status, slug)
-    assert len(torchserve.calls) == 1
-
-
-def test_a_connection_is_good_again_after_a_row_problem(backend, torchserve):
-    torchserve.will("row-too-long")
-    with pytest.raises(RowProblem):
-        predict(backend)
-    assert predict(backend)["translated"] == "ko:Hello"
 
 
 def test_a_model_that_does_not_answer_is_waited_for_until_the_deadline(
@@ -233,27 +186,9 @@ def test_every_failure_gives_its_connection_back(torchserve, behaviour):
     assert predict(backend)["translated"] == "ko:Hello"
 
 
-def test_a_torchserve_that_is_down_is_not_ready(torchserve):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    backend = make_backend(url, torchserve.key_file)
-    with pytest.raises(NotReady):
-        predict(backend)
-    assert backend.states(["ko", "en"]) == {"ko": None, "en": None}
-
-
 def test_a_silent_torchserve_is_waited_for_until_the_deadline(torchserve, silent_url):
     with pytest.raises(DeadlineExceeded):
         predict(make_backend(silent_url, torchserve.key_file), timeout_s=0.1)
-
-
-def test_states_tell_ready_from_loading_and_unregistered(backend, torchserve):
-    torchserve.loading.add("en")
-    torchserve.unregistered.add("zh")
-    states = backend.states(["ko", "en", "zh"])
-    assert states["ko"].is_ready
-    assert not states["en"].is_ready
-    assert states["zh"] is None
 
 
 def test_states_are_looked_up_once_and_kept_for_a_moment(

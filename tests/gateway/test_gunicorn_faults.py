@@ -1,6 +1,4 @@
-"""What Gunicorn's log holds of faults: their types and places, and nothing that people have
-sent.
-"""
+"""Gunicorn's log has the types and places of faults, and nothing that people sent."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import pytest
 import requests
 
 from tests.gateway.fake_torchserve import LIMIT_S
-from tests.gateway.test_gunicorn import find_url, is_alive, send, start, wait_until
+from tests.gateway.test_gunicorn import send, serve
 
 pytestmark = pytest.mark.slow
 
@@ -23,14 +21,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """One whose backend fails with what it is asked: its URL and its log."""
     folder = tmp_path_factory.mktemp("failing")
-    master = start(folder, app="tests.gateway.failing_app")
-    try:
-        url = find_url(folder)
-        wait_until(lambda: is_alive(url))
+    with serve(folder, app="tests.gateway.failing_app") as (url, _):
         yield url, folder / "log"
-    finally:
-        master.terminate()
-        master.wait(LIMIT_S)
 
 
 @pytest.mark.parametrize(

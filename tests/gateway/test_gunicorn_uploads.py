@@ -1,66 +1,33 @@
-"""Uploads as Gunicorn takes them: with and without a length, slowly, refused in the middle,
-and from clients that go away.
-"""
+"""Uploads that Gunicorn takes slowly, refuses in the middle or loses the client of."""
 
 from __future__ import annotations
 
-import io
-import re
 import socket
 import threading
-from collections.abc import Iterator
-from urllib.parse import urlsplit
 
-import numpy as np
 import psutil
 import pytest
-import requests
 
+from contract.npy import write_header
+from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import (
-    background,
+    begin,
+    count_requests,
     folder,
     running,
     torchserve,
     url,
-    wait_until,
 )
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["background", "folder", "running", "torchserve", "url"]
+__all__ = ["folder", "running", "torchserve", "url"]
 
 PNG = b"\x89PNG\r\n\x1a\n"
 #: A row of 32 of these frames has 1.5 MiB.
 FRAME = (128, 128, 3)
 FRAME_BYTES = 128 * 128 * 3
-
-
-def write_header(frames: int) -> bytes:
-    """That of an array of frames."""
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": "|u1", "fortran_order": False, "shape": (frames, *FRAME)}
-    )
-    return file.getvalue()
-
-
-def count_requests(url: str, status: int) -> float:
-    """Requests to caption that were answered so."""
-    metrics = requests.get(f"{url}/metrics", timeout=LIMIT_S).text
-    found = re.search(
-        rf'requests_total\{{route="/caption",status="{status}"\}} (\S+)', metrics
-    )
-    return float(found[1]) if found else 0
-
-
-def begin(url: str, *headers: str) -> socket.socket:
-    """A connection on which a request to caption has begun."""
-    address = urlsplit(url)
-    client = socket.create_connection((address.hostname, address.port))
-    head = "\r\n".join(["POST /caption HTTP/1.1", "Host: x", *headers, "", ""])
-    client.sendall(head.encode())
-    return client
 
 
 def is_closed(worker: psutil.Process, port: int) -> bool:
@@ -72,7 +39,6 @@ def is_closed(worker: psutil.Process, port: int) -> bool:
 
 
 def read_answer(client: socket.socket) -> bytes:
-    """Status line and headers."""
     answer = b""
     while b"\r\n\r\n" not in answer:
         more = client.recv(4096)
@@ -81,42 +47,10 @@ def read_answer(client: socket.socket) -> bytes:
     return answer
 
 
-@pytest.mark.parametrize("is_chunked", [False, True], ids=["length", "chunked"])
-def test_a_large_array_is_sent_on_in_rows_several_at_a_time(
-    url, torchserve, is_chunked
-):
-    torchserve.together = threading.Barrier(4)
-    torchserve.will(*["together"] * 40)
-    data = write_header(32 * 40) + bytes(32 * 40 * FRAME_BYTES)
-    pieces = (data[at : at + 100_000] for at in range(0, len(data), 100_000))
-    answer = requests.post(
-        f"{url}/caption", data=pieces if is_chunked else data, timeout=LIMIT_S
-    )
-    assert answer.json() == {"captions": ["pixel 0 0 0"] * 32 * 40}
-    assert torchserve.most_at_once == 4
-    assert max(len(call.body) for call in torchserve.calls) == 128 + 32 * FRAME_BYTES
-
-
-@pytest.mark.parametrize("is_chunked", [False, True], ids=["length", "chunked"])
-def test_who_is_refused_in_the_middle_gets_a_document_and_can_go_on(
-    url, torchserve, is_chunked
-):
-    data = b"GIF89a" + bytes(20 << 20)
-    pieces: Iterator[bytes] = iter([data[: 1 << 20], data[1 << 20 :]])
-    with requests.Session() as client:
-        answer = client.post(
-            f"{url}/caption", data=pieces if is_chunked else data, timeout=LIMIT_S
-        )
-        assert answer.status_code == 415
-        assert answer.json()["type"] == "urn:babelgate:unsupported-image"
-        answer = client.post(f"{url}/caption", data=PNG, timeout=LIMIT_S)
-        assert answer.json() == {"captions": ["image/png of 8 bytes"]}
-
-
 def test_a_refusal_comes_while_the_client_still_sends(url, torchserve):
     torchserve.will("row-no-image")
-    with begin(url, f"Content-Length: {FRAME_BYTES * 1000}") as client:
-        client.sendall(write_header(1000) + bytes(FRAME_BYTES * 40))
+    with begin(url, "/caption", f"Content-Length: {FRAME_BYTES * 1000}") as client:
+        client.sendall(write_header((1000, *FRAME)) + bytes(FRAME_BYTES * 40))
         assert read_answer(client).startswith(b"HTTP/1.1 422 ")
 
 
@@ -128,7 +62,7 @@ def test_a_refusal_comes_while_the_client_still_sends(url, torchserve):
     ],
 )
 def test_a_body_that_does_not_come_in_time_is_a_504(url, torchserve, header, body):
-    with begin(url, header, "X-Timeout-Ms: 100") as client:
+    with begin(url, "/caption", header, "X-Timeout-Ms: 100") as client:
         client.sendall(body)
         assert read_answer(client).startswith(b"HTTP/1.1 504 ")
     assert torchserve.calls == []
@@ -138,40 +72,27 @@ def test_a_body_that_does_not_come_in_time_is_a_504(url, torchserve, header, bod
     "header", [f"Content-Length: {FRAME_BYTES * 1000}", "Transfer-Encoding: chunked"]
 )
 def test_a_client_that_goes_while_it_sends_is_noticed(url, torchserve, header):
-    before = count_requests(url, 499)
-    with begin(url, header) as client:
-        data = write_header(1000) + bytes(FRAME_BYTES * 64)
+    before = count_requests(url, "/caption", 499)
+    with begin(url, "/caption", header) as client:
+        data = write_header((1000, *FRAME)) + bytes(FRAME_BYTES * 64)
         is_chunked = header.startswith("T")
         client.sendall(b"%x\r\n%b\r\n" % (len(data), data) if is_chunked else data)
         torchserve.wait_for_calls(1)
-    wait_until(lambda: count_requests(url, 499) == before + 1)
+    wait_until(lambda: count_requests(url, "/caption", 499) == before + 1)
     assert len(torchserve.calls) <= 2
 
 
 def test_of_a_client_that_has_gone_no_further_row_is_sent(running, url, torchserve):
-    before = count_requests(url, 499)
+    before = count_requests(url, "/caption", 499)
     torchserve.together = threading.Barrier(5)
     torchserve.will(*["together"] * 4)
-    data = write_header(32 * 5) + bytes(32 * 5 * FRAME_BYTES)
+    data = write_header((32 * 5, *FRAME)) + bytes(32 * 5 * FRAME_BYTES)
     (worker,) = running[1].children()
-    with begin(url, f"Content-Length: {len(data)}") as client:
+    with begin(url, "/caption", f"Content-Length: {len(data)}") as client:
         client.sendall(data)
         torchserve.wait_for_calls(4)
         port = client.getsockname()[1]
     wait_until(lambda: is_closed(worker, port))
     torchserve.together.wait(LIMIT_S)
-    wait_until(lambda: count_requests(url, 499) == before + 1)
+    wait_until(lambda: count_requests(url, "/caption", 499) == before + 1)
     assert len(torchserve.calls) == 4
-
-
-def test_an_upload_that_waits_keeps_no_other_waiting(url, torchserve, background):
-    torchserve.together = threading.Barrier(2)
-    torchserve.will("together")
-    waiting = background.submit(
-        requests.post, f"{url}/caption", data=PNG, timeout=LIMIT_S
-    )
-    torchserve.wait_for_calls(1)
-    answer = requests.post(f"{url}/classify?top_k=1", data=PNG, timeout=LIMIT_S)
-    assert len(answer.json()["labels"]) == 1
-    torchserve.together.wait(LIMIT_S)
-    assert waiting.result().json() == {"captions": ["image/png of 8 bytes"]}

@@ -123,16 +123,19 @@ def test_what_its_route_must_judge_gets_there(refused, refusal, data):
     assert refusal.answer(data) is None
 
 
-def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
-    """What a worker answers to pieces of a connection, and what it leaves to Gunicorn."""
-    near, far = socket.socketpair()
-    sock = Connection(fileno=near.detach())
-    worker: Any = SimpleNamespace(
+def make_worker(refusal: Any) -> Any:
+    return SimpleNamespace(
         alive=True,
         timeout_ctx=lambda: gevent.Timeout(5, False),
         wsgi=SimpleNamespace(extensions={EXTENSION: refusal}),
     )
-    waiter = gevent.spawn(ProblemWorker._refuse_next, worker, sock)
+
+
+def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
+    """What a worker answers to pieces of a connection, and what it leaves to Gunicorn."""
+    near, far = socket.socketpair()
+    sock = Connection(fileno=near.detach())
+    waiter = gevent.spawn(ProblemWorker._refuse_next, make_worker(refusal), sock)
     with sock, far:
         for piece in pieces:
             far.sendall(piece)
@@ -180,13 +183,5 @@ def test_what_is_not_refused_is_left_as_it_came():
 def test_a_client_that_closes_ends_its_connection():
     near, far = socket.socketpair()
     far.close()
-    worker: Any = SimpleNamespace(
-        alive=True,
-        timeout_ctx=lambda: gevent.Timeout(5, False),
-        wsgi=SimpleNamespace(extensions={EXTENSION: Always()}),
-    )
-    with (
-        Connection(fileno=near.detach()) as sock,
-        pytest.raises(StopIteration),
-    ):
-        ProblemWorker._refuse_next(worker, sock)
+    with Connection(fileno=near.detach()) as sock, pytest.raises(StopIteration):
+        ProblemWorker._refuse_next(make_worker(Always()), sock)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.telemetry import BUCKETS
 from tests.gateway.conftest import LANGUAGES
+from tests.programs import run
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
@@ -44,18 +45,17 @@ def read(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
+def select(client: FlaskClient, name: str) -> dict[tuple[str, ...], float]:
+    """The samples of one metric by their labels."""
+    metrics = read(client.get("/metrics").text)
+    return {key[1:]: value for key, value in metrics.items() if key[0] == name}
+
+
 def test_requests_are_counted_by_route_and_status(client):
     for path in ("/healthz", "/healthz", "/nowhere/secret", "/translate"):
         client.get(path)
     client.post("/translate", data=b"[")
-    response = client.get("/metrics")
-    assert response.content_type.startswith("text/plain")
-    counted = {
-        key[1:]: value
-        for key, value in read(response.text).items()
-        if key[0] == "babelgate_requests_total"
-    }
-    assert counted == {
+    assert select(client, "babelgate_requests_total") == {
         ("/healthz", "200"): 2,
         ("none", "404"): 1,
         ("none", "405"): 1,
@@ -65,7 +65,9 @@ def test_requests_are_counted_by_route_and_status(client):
 
 def test_the_time_of_every_request_is_counted(client):
     client.get("/healthz")
-    metrics = read(client.get("/metrics").text)
+    response = client.get("/metrics")
+    assert response.content_type.startswith("text/plain")
+    metrics = read(response.text)
     assert metrics["babelgate_request_seconds_count", "/healthz"] == 1
     assert metrics["babelgate_request_seconds_bucket", "+Inf", "/healthz"] == 1
     assert metrics["babelgate_request_seconds_sum", "/healthz"] > 0
@@ -89,12 +91,8 @@ def test_requests_to_translate_are_counted_by_target_and_status(client, torchser
     client.post("/", json=WANTED | {"tgt_lang": "tlh"})
     client.post("/", data=b"[")
     client.post("/identify", json={"text": "Hello"})
-    counted = {
-        key[1:]: value
-        for key, value in read(client.get("/metrics").text).items()
-        if key[0] == "babelgate_translation_requests_total" and value
-    }
-    assert counted == {
+    counted = select(client, "babelgate_translation_requests_total")
+    assert {labels: count for labels, count in counted.items() if count} == {
         ("200", "ko"): 1,
         ("200", "pt"): 1,
         ("429", "ko"): 1,
@@ -131,10 +129,9 @@ def test_images_and_frames_are_counted_by_task(client, torchserve):
     client.post("/classify", data=b"\xff\xd8\xff")
     torchserve.will("row-no-image")
     client.post("/classify", data=b"\xff\xd8\xff")
-    metrics = read(client.get("/metrics").text)
-    counted = {k[1]: v for k, v in metrics.items() if k[0] == "babelgate_frames_total"}
-    assert counted == {"captioning": 6, "classification": 1, "detection": 0}
-    assert metrics["babelgate_requests_total", "/classify", "422"] == 1
+    counted = select(client, "babelgate_frames_total")
+    assert counted == {("captioning",): 6, ("classification",): 1, ("detection",): 0}
+    assert select(client, "babelgate_requests_total")["/classify", "422"] == 1
 
 
 @pytest.mark.parametrize("field", ["src_lang", "src_text", "tgt_lang"])
@@ -154,17 +151,10 @@ def test_the_counts_of_two_processes_are_added_up(tmp_path: Path, map_path: Path
         "BABELGATE_MAP": str(map_path),
     }
     for count in (2, 3):
-        worker = subprocess.run(
-            [sys.executable, "-c", WORKER, str(count)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+        said = run(sys.executable, "-c", WORKER, count, env=environment)
     # Looked up once, not added up.
-    assert worker.stdout.count('\nbabelgate_language_ready{target="ko"} 0.0\n') == 1
-    metrics = read(worker.stdout)
+    assert said.count('\nbabelgate_language_ready{target="ko"} 0.0\n') == 1
+    metrics = read(said)
     assert metrics["babelgate_translation_requests_total", "200", "en"] == 2
     assert metrics["babelgate_requests_total", "/healthz", "200"] == 5
     assert metrics["babelgate_requests_total", "none", "404"] == 5

@@ -1,6 +1,4 @@
-"""A translation handler around a fake engine, started as TorchServe starts it, and tiny vision
-models with random weights.
-"""
+"""A translation handler around a fake engine, and tiny vision models with random weights."""
 
 from __future__ import annotations
 
@@ -26,7 +24,6 @@ Start = Callable[..., TranslationHandler]
 
 @pytest.fixture
 def engine() -> FakeEngine:
-    """Answers at once; takes ten tokens."""
     return FakeEngine()
 
 
@@ -71,19 +68,16 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def blip2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BLIP-2 with OPT."""
     return random_vision.build_blip2(tmp_path_factory.mktemp("blip2"))
 
 
 @pytest.fixture(scope="session")
 def blip2_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BLIP-2 with T5."""
     return random_vision.build_blip2(tmp_path_factory.mktemp("blip2-t5"), "t5")
 
 
 @pytest.fixture(scope="session")
 def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A classifier."""
     return random_vision.build_resnet(tmp_path_factory.mktemp("resnet"))
 
 

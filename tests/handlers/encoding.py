@@ -10,7 +10,6 @@ from PIL import Image
 
 
 def write_npy(array: Any) -> bytes:
-    """A `.npy` file."""
     target = io.BytesIO()
     np.save(target, array)
     return target.getvalue()

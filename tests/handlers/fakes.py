@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ts.context import (  # type: ignore[import-untyped]
-    Context,
-    RequestProcessor,
-)
+from ts.context import Context, RequestProcessor  # type: ignore[import-untyped]
 
 from contract import rows
 from handlers.base import TaskHandler
@@ -31,8 +28,6 @@ from torchserve_backend.map import check
 
 
 class FakeTokenizer(Tokenizer):
-    """A token per word."""
-
     def __init__(self) -> None:
         pass
 
@@ -133,8 +128,7 @@ def make_context(
 
 
 def make_options(task: str, directory: Path, **changes: Any) -> dict[str, Any]:
-    """What an archive tells a handler on the CPU where the map keeps its defaults, with these
-    changes."""
+    """What an archive of the map's defaults tells a handler on the CPU, with changes."""
     model = Model(task, task, (), ("cpu",), check(SECTIONS[task], {}))
     return describe_handler(model, directory) | changes
 
@@ -147,8 +141,7 @@ def ask(
     parameters: Mapping[int, Mapping[str, str]] | None = None,
     metrics: Any = None,
 ) -> list[Answer]:
-    """Gives a handler a batch of bodies, and reads back what TorchServe would send. Some
-    requests may have headers, and parameters."""
+    """Gives a handler a batch, and reads back what TorchServe would send."""
     given = {i: dict(of_row) for i, of_row in (headers or {}).items()}
     for i, of_row in (parameters or {}).items():
         given.setdefault(i, {})[rows.PARAMETERS] = urlencode(of_row)

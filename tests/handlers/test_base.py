@@ -29,12 +29,6 @@ def test_every_row_gets_its_own_answer_in_order(doubling: Doubling):
     assert doubling.batches == [[1, 2, 5, 3]]
 
 
-def test_a_result_is_json_with_status_200(doubling: Doubling):
-    (answer,) = ask(doubling, [b"4"])
-    assert (answer.status, answer.content_type) == (200, JSON)
-    assert answer.content == {"doubled": 8}
-
-
 def test_an_error_is_a_problem_document(doubling: Doubling):
     (answer,) = ask(doubling, [b"-4"])
     assert (answer.status, answer.content_type) == (422, PROBLEM)

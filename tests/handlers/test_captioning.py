@@ -15,7 +15,7 @@ from handlers.engine.vision.decoding import Frame
 from handlers.engine.vision.preprocessing import Image
 from tests.handlers.encoding import write_image, write_npy
 from tests.handlers.fakes import FakeMetrics, ask, ask_one
-from tests.handlers.test_vision import start
+from tests.handlers.test_vision import limit_memory, start
 from tests.random_vision import draw_frames
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -31,26 +31,11 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def handler(blip2: Path) -> Any:
-    """Reads at most four frames at once."""
     return start("captioning", blip2, {"max_batch_frames": 4})
 
 
 def write(rows: Sequence[Sequence[Frame]]) -> list[bytes]:
     return [write_npy(np.stack(frames)) for frames in rows]
-
-
-def watch(monkeypatch: pytest.MonkeyPatch, handler: Any) -> list[int]:
-    """The sizes of the batches that the model gets from now on."""
-    packs: list[int] = []
-    caption = handler.engine.caption
-
-    def record(images: Sequence[Image]) -> list[str]:
-        packs.append(len(images))
-        captions: list[str] = caption(images)
-        return captions
-
-    monkeypatch.setattr(handler.engine, "caption", record)
-    return packs
 
 
 def test_every_frame_has_its_caption_in_order(handler: CaptioningHandler):
@@ -72,7 +57,7 @@ def test_every_frame_has_its_caption_in_order(handler: CaptioningHandler):
 def test_frames_of_all_rows_are_read_in_packs(
     handler: CaptioningHandler, monkeypatch: pytest.MonkeyPatch
 ):
-    packs = watch(monkeypatch, handler)
+    packs = limit_memory(monkeypatch, handler, "captioning", 4)
     metrics = FakeMetrics()
     ask(handler, write(ROWS), metrics=metrics)
     assert packs == [4, 4, 4, 3]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from handlers.classification import ClassificationHandler
-from tests.handlers.encoding import write_image, write_npy
+from tests.handlers.encoding import write_image
 from tests.handlers.fakes import ask, ask_one
 from tests.handlers.test_vision import start
 from tests.random_vision import LABELS, draw_frames
@@ -22,7 +21,6 @@ BODY = write_image(FRAME)
 
 @pytest.fixture(scope="module")
 def handler(resnet: Path) -> Any:
-    """Knows three labels."""
     return start("classification", resnet)
 
 
@@ -41,27 +39,3 @@ def test_each_row_gets_as_many_labels_as_it_wants(handler: ClassificationHandler
     labels = [answer.content["labels"] for answer in answers]
     assert [len(found) for found in labels] == [1, 3, 2, 3]
     assert labels[0] == labels[1][:1]
-
-
-def test_a_number_of_labels_that_is_none_costs_its_own_row(
-    handler: ClassificationHandler,
-):
-    good, refused = ask(handler, [BODY, BODY], parameters={1: {"top_k": "0"}})
-    assert good.status == 200
-    assert (refused.status, refused.content["type"]) == (
-        422,
-        "urn:babelgate:invalid-request",
-    )
-    assert (
-        refused.content["detail"]
-        == "top_k: found '0', expected a whole number from 1 to 100"
-    )
-
-
-def test_an_array_of_several_frames_is_refused(handler: ClassificationHandler):
-    refused = ask_one(handler, write_npy(np.stack([FRAME, FRAME])))
-    assert (refused.status, refused.content["type"]) == (
-        422,
-        "urn:babelgate:invalid-image",
-    )
-    assert refused.content["detail"] == "Expected one image, found 2 frames."

@@ -22,7 +22,6 @@ BODY = write_image(draw_frames(1, height=HEIGHT, width=WIDTH)[0])
 
 @pytest.fixture(scope="module")
 def handler(rt_detr: Path) -> Any:
-    """Knows three labels."""
     return start("detection", rt_detr)
 
 
@@ -52,19 +51,6 @@ def test_each_row_has_its_threshold(handler: DetectionHandler):
     assert len(usual.content["objects"]) == sum(score > 0.5 for score in scores)
     assert len(some.content["objects"]) == 4
     assert nothing.content == {"objects": [], "width": WIDTH, "height": HEIGHT}
-
-
-def test_a_threshold_that_is_none_costs_its_own_row(handler: DetectionHandler):
-    good, refused = ask(handler, [BODY, BODY], parameters={1: {"threshold": "nan"}})
-    assert good.status == 200
-    assert (refused.status, refused.content["type"]) == (
-        422,
-        "urn:babelgate:invalid-request",
-    )
-    assert (
-        refused.content["detail"]
-        == "threshold: found 'nan', expected a number from 0 to 1"
-    )
 
 
 def test_an_image_on_its_side_has_the_boxes_of_the_upright_one(

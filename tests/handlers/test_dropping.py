@@ -31,10 +31,7 @@ def test_a_row_that_could_not_be_done_in_time_does_not_reach_the_model(
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     ask(doubling, [b"1"])  # takes 10 s
-    soon = {
-        0: {rows.DEADLINE: milliseconds(8)},
-        1: {rows.DEADLINE: milliseconds(20)},
-    }
+    soon = {0: {rows.DEADLINE: milliseconds(8)}, 1: {rows.DEADLINE: milliseconds(20)}}
     assert results(ask(doubling, [b"2", b"3", b"4"], soon)) == [504, 6, 8]
 
 

@@ -14,25 +14,14 @@ from tests.random_vision import draw_frames
 @pytest.mark.parametrize(
     ("body", "status", "slug", "says"),
     [
-        (
-            b"GIF89a",
-            415,
-            "unsupported-image",
-            "Expected an image file (JPEG, PNG or WebP)",
-        ),
+        (b"GIF89a", 415, "unsupported-image", "Expected an image file (JPEG, PNG "),
         (b"", 415, "unsupported-image", "found nothing."),
         ({"a": 1}, 415, "unsupported-image", "found nothing."),
-        ("text", 415, "unsupported-image", "found nothing."),
-        (
-            write_npy(np.zeros(3)),
-            422,
-            "invalid-image",
-            "Found an array of float64",
-        ),
+        (write_npy(np.zeros(3)), 422, "invalid-image", "Found an array of float64"),
         (write_npy(np.zeros((9, 9, 3), np.uint8)), 422, "invalid-image", "at most 64 "),
         (b"\xff\xd8\xff", 422, "invalid-image", "Expected a whole JPEG file, found a"),
     ],
-    ids=["GIF", "nothing", "JSON", "text", "floats", "too large", "damaged"],
+    ids=["GIF", "nothing", "JSON", "floats", "too large", "damaged"],
 )
 def test_what_is_no_image_is_refused(body: object, status: int, slug: str, says: str):
     with pytest.raises(TaskError) as refusal:

@@ -6,9 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from ts.metrics.metric_cache_yaml_impl import (  # type: ignore[import-untyped]
-    MetricsCacheYamlImpl,
-)
+from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl  # type: ignore[import-untyped]
 
 from handlers.translation import TranslationHandler
 from tests.handlers.encoding import write_image

@@ -1,7 +1,5 @@
 """What rows may ask for."""
 
-from __future__ import annotations
-
 import pytest
 
 from handlers.base import Row, TaskError

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from contract import rows
 from handlers import translation
 from handlers.translation import TranslationHandler
 from tests.handlers.fakes import FakeEngine, ask, ask_one, body, row
@@ -23,21 +22,6 @@ TOO_LONG = "word " * 9
 
 def without(field: str) -> bytes:
     return json.dumps({k: v for k, v in row().items() if k != field}).encode()
-
-
-def test_a_text_is_translated(handler: TranslationHandler):
-    answer = ask_one(handler, body("Good morning"))
-    assert answer.status == 200
-    assert answer.content == {"translated": "[ko] Good morning", "score": -0.1}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [body(), bytearray(body()), body().decode(), row()],
-    ids=["bytes", "bytearray", "text", "decoded"],
-)
-def test_a_body_is_read_in_every_form(handler: TranslationHandler, content: Any):
-    assert ask_one(handler, content).content["translated"] == "[ko] Hello"
 
 
 def test_the_target_is_each_rows_own(handler: TranslationHandler, engine: FakeEngine):
@@ -68,59 +52,27 @@ def test_an_answer_is_real_utf8(handler: TranslationHandler, text: str):
 MALFORMED: dict[str, tuple[Any, int, str]] = {
     "not JSON": (b"{", 400, "The body is not JSON."),
     "no body": (b"", 400, "The body is not JSON."),
-    "wrong encoding": (b'{"src_text": "\xe9"}', 400, "The body is not JSON."),
     "a list": (b"[1]", 422, "expected a JSON object"),
     "null": (b"null", 422, "expected a JSON object"),
     "an empty object": ({}, 422, "src_lang: missing, expected a string"),
     "no text": (without("src_text"), 422, "expected a string"),
     "no source": (without("src_lang"), 422, "expected a string"),
     "text a list": (body(["Hello"]), 422, "expected a string"),
-    "text a number": (body(3), 422, "expected a string"),
-    "text null": (body(None), 422, "expected a string"),
     "source a list": (body(src_lang=["en"]), 422, "expected a string"),
     "source unknown": (body(src_lang="tlh"), 422, "src_lang: 'tlh' is not served"),
-    "source by region": (
-        body(src_lang="en-US"),
-        422,
-        "src_lang: 'en-US' is not served",
-    ),
+    "source by region": (body(src_lang="en-US"), 422, "'en-US' is not served"),
     "target unknown": (body(tgt_lang="tlh"), 422, "tgt_lang: this model serves ko, no"),
     "target not served": (body(tgt_lang="fr"), 422, "this model serves ko, no"),
     "target a list": (body(tgt_lang=["ko"]), 422, "expected a string"),
-    "target a boolean": (body(tgt_lang=False), 422, "expected a string"),
     "target missing": (without("tgt_lang"), 422, "expected a string"),
-    "target null": (body(tgt_lang=None), 422, "expected a string"),
     "half a character": (body("a\ud83d"), 422, "half of a surrogate pair"),
-    "no beam": (
-        body(beam_size=0),
-        422,
-        "expected a whole number from 1 to 8",
-    ),
+    "no beam": (body(beam_size=0), 422, "expected a whole number from 1 to 8"),
     "beam too wide": (body(beam_size=9), 422, "expected a whole number"),
-    "beam a text": (body(beam_size="2"), 422, "expected a whole number"),
     "beam a fraction": (body(beam_size=2.0), 422, "expected a whole number"),
     "beam a boolean": (body(beam_size=True), 422, "expected a whole number"),
-    "beam null": (body(beam_size=None), 422, "expected a whole number"),
-    "fewer alternatives than none": (
-        body(alternatives=-1),
-        422,
-        "expected a whole number from 0 to 5",
-    ),
-    "too many alternatives": (
-        body(alternatives=6),
-        422,
-        "expected a whole number from 0 to 5",
-    ),
-    "alternatives a boolean": (
-        body(alternatives=False),
-        422,
-        "expected a whole number",
-    ),
-    "text too long": (
-        body(TOO_LONG),
-        422,
-        "src_text has 11 tokens, this model takes 10",
-    ),
+    "fewer alternatives than none": (body(alternatives=-1), 422, "from 0 to 5"),
+    "too many alternatives": (body(alternatives=6), 422, "from 0 to 5"),
+    "text too long": (body(TOO_LONG), 422, "has 11 tokens, this model takes 10"),
 }
 
 
@@ -174,27 +126,6 @@ def test_a_long_unknown_language_is_not_repeated_in_full(handler: TranslationHan
     assert "x" * 21 not in detail
 
 
-def test_a_row_that_breaks_the_engine_is_lost_alone(
-    handler: TranslationHandler, engine: FakeEngine
-):
-    engine.breaks_on = "text 41"
-    answers = ask(handler, [body(f"text {i}") for i in range(64)])
-    lost = answers.pop(41)
-    assert lost.status == 500
-    assert lost.content["type"] == "urn:babelgate:internal"
-    assert [answer.content["translated"] for answer in answers] == [
-        f"[ko] text {i}" for i in range(64) if i != 41
-    ]
-
-
-def test_a_late_row_is_504_and_not_translated(
-    handler: TranslationHandler, engine: FakeEngine
-):
-    answers = ask(handler, [body("late"), body()], {0: {rows.DEADLINE: "1"}})
-    assert [answer.status for answer in answers] == [504, 200]
-    assert engine.batches == [["Hello"]]
-
-
 @pytest.mark.parametrize(
     ("score", "is_doubtful"), [(-0.2, False), (-1.0, False), (-1.01, True), (-9, True)]
 )
@@ -243,14 +174,6 @@ def test_a_model_that_cannot_translate_does_not_become_ready(
     engine.breaks_on = "1"
     with pytest.raises(RuntimeError):
         start()
-
-
-def test_a_model_on_another_device_is_not_loaded(start: Start, engine: FakeEngine):
-    with pytest.raises(
-        RuntimeError, match="the map puts this model on 1, TorchServe on cpu"
-    ):
-        start(device="1")
-    assert engine.batches == []
 
 
 def test_a_model_without_a_threshold_never_warns(start: Start, engine: FakeEngine):

@@ -1,6 +1,4 @@
-"""How a row is searched for, on a fake engine: what it may ask, what the map limits, and what
-its client is told when the search fails.
-"""
+"""What a row may ask of the search, and what its client is told when it fails."""
 
 from __future__ import annotations
 
@@ -59,13 +57,6 @@ def test_the_map_limits_the_tokens_of_a_pack(start: Start, engine: FakeEngine):
     engine.batches.clear()
     ask(handler, [body("A"), body("B"), body("C")])
     assert engine.batches == [["A", "B"], ["C"]]
-
-
-def test_without_packing_a_batch_runs_as_it_came(start: Start, engine: FakeEngine):
-    handler = start(options={"max_batch_tokens": 0})
-    engine.batches.clear()
-    ask(handler, [body("A"), body("B b b"), body("C")])
-    assert engine.batches == [["A", "B b b", "C"]]
 
 
 def test_equal_rows_are_translated_once(

@@ -1,6 +1,4 @@
-"""What captioning, classification and detection have in common, as TorchServe calls them: rows
-are merged and answered one by one, and whatever is wrong with one costs that one alone.
-"""
+"""What the tasks that take images have in common, as TorchServe calls them."""
 
 from __future__ import annotations
 
@@ -13,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contract import rows
 from handlers.base import TaskHandler, find_handler
 from handlers.engine.errors import OutOfMemory
 from tests.handlers.encoding import write_image, write_npy
@@ -64,7 +61,6 @@ Start = Callable[..., TaskHandler[Any]]
 def start(
     task: str, directory: Path, options: Mapping[str, Any] | None = None
 ) -> TaskHandler[Any]:
-    """A handler, started as TorchServe starts it."""
     handler = find_handler(task)()
     config = make_options(
         task, directory, **{"max_pixels": 10_000} | dict(options or {})
@@ -75,21 +71,18 @@ def start(
 
 @pytest.fixture(scope="module", params=TASKS)
 def task(request: pytest.FixtureRequest) -> str:
-    """Each task that takes images."""
     name: str = request.param
     return name
 
 
 @pytest.fixture(scope="module")
 def directory(task: str, request: pytest.FixtureRequest) -> Path:
-    """A model for the task."""
     found: Path = request.getfixturevalue(TASKS[task][0])
     return found
 
 
 @pytest.fixture(scope="module")
 def handler(task: str, directory: Path) -> TaskHandler[Any]:
-    """A handler that takes images of a hundred times a hundred pixels."""
     return start(task, directory)
 
 
@@ -154,22 +147,6 @@ def test_bad_rows_cost_the_others_nothing(handler: TaskHandler[Any]):
         assert "xpected" in answer.content["detail"]
 
 
-def test_a_batch_of_bad_rows_alone_does_not_reach_the_model(
-    handler: TaskHandler[Any], task: str, monkeypatch: pytest.MonkeyPatch
-):
-    batches = limit_memory(monkeypatch, handler, task, 100)
-    answers = ask(handler, [body for body, _ in BAD.values()])
-    assert [answer.status for answer in answers] == [
-        status for _, status in BAD.values()
-    ]
-    assert batches == []
-
-
-def test_a_late_row_is_504(handler: TaskHandler[Any]):
-    late, answer = ask(handler, BODIES[:2], {0: {rows.DEADLINE: "1"}})
-    assert (late.status, answer.status) == (504, 200)
-
-
 def test_what_does_not_fit_into_memory_is_run_in_halves(
     handler: TaskHandler[Any], task: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -206,13 +183,3 @@ def test_no_log_holds_what_people_send(
     assert [answer.status for answer in answers] == [500, 500, 415]
     assert "a batch of 2 rows failed with RuntimeError" in caplog.text
     assert SECRET.decode() not in caplog.text
-
-
-def test_a_worker_on_the_wrong_device_is_not_started(task: str, directory: Path):
-    with pytest.raises(RuntimeError, match="the map puts this model on 1"):
-        start(task, directory, {"devices": ["1"]})
-
-
-def test_half_precision_answers_as_well(task: str, directory: Path):
-    handler = start(task, directory, {"compute_type": "bfloat16"})
-    assert {answer.status for answer in ask(handler, BODIES)} == {200}

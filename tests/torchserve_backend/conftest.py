@@ -43,7 +43,6 @@ def write_map(tmp_path: Path) -> WriteMap:
 
 @pytest.fixture
 def torchserve() -> Iterator[FakeTorchServe]:
-    """A management API on a free port."""
     fake = FakeTorchServe()
     with make_server("127.0.0.1", 0, fake, handler_class=_Quiet) as server:
         fake.url = f"http://127.0.0.1:{server.server_port}"
@@ -65,7 +64,6 @@ def key_file(tmp_path: Path, torchserve: FakeTorchServe) -> Path:
 
 @pytest.fixture
 def management(torchserve: FakeTorchServe, key_file: Path) -> Management:
-    """A client of the fake."""
     return Management(torchserve.url, key_file)
 
 

@@ -1,6 +1,4 @@
-"""A small Hugging Face hub on loopback: repositories are directories, large files lie
-behind a redirect as on the real one, and answers go wrong in the order that a test asks for.
-"""
+"""A small Hugging Face hub on loopback, whose answers go wrong as a test asks."""
 
 from __future__ import annotations
 
@@ -11,9 +9,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from tests.closing_server import ClosingServer, QuietHandler
 
 COMMIT = hashlib.sha1(b"the only commit").hexdigest()
 _LARGE = {".bin", ".model", ".safetensors"}
@@ -23,8 +23,6 @@ _FILE = re.compile(rf"(/storage)?/([\w-]+/[\w-]+)/resolve/{COMMIT}/([\w.-]+)")
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one answer."""
-
     #: Answered instead of the content.
     status: int = 200
     #: The content up to this byte, then the connection closes.
@@ -54,19 +52,14 @@ class FakeHub:
         """Answers at `url` until the block ends."""
         self.is_closing.clear()
 
-        class Handler(_Handler):
-            hub = self
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            self.url = f"http://127.0.0.1:{server.server_port}"
-            thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-            thread.start()
-            try:
-                yield
-            finally:
-                self.is_closing.set()
-                server.shutdown()
-                thread.join()
+        server = ClosingServer(("127.0.0.1", 0), partial(_Handler, self))
+        self.url = server.url
+        server.start()
+        try:
+            yield
+        finally:
+            self.is_closing.set()
+            server.stop()
 
     def sent(self, file: str) -> list[str]:
         """The Range headers with which a large file's content was asked for."""
@@ -74,22 +67,21 @@ class FakeHub:
         return [" ".join(rest) for path, *rest in asked if path.endswith(f"/{file}")]
 
 
-class _Handler(BaseHTTPRequestHandler):
-    hub: FakeHub
-    protocol_version = "HTTP/1.1"
+class _Handler(QuietHandler):
     timeout = 60
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+    def __init__(self, hub: FakeHub, *args: Any) -> None:
+        self.hub = hub
+        super().__init__(*args)
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/api/agent-harnesses":  # what the library wants to know for itself
-            self._answer(404, b"")
+            self.reply(404, b"")
             return
         self.hub.calls.append(f"{path} {self.headers.get('Range', '')}".strip())
         if self.hub.instead:
-            self._answer(*self.hub.instead)
+            self.reply(*self.hub.instead)
         elif path.startswith("/api/models/"):
             self._describe(path.removeprefix("/api/models/"))
         else:
@@ -97,27 +89,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _describe(self, name: str) -> None:
         if name not in self.hub.repositories:
-            self._answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+            self.reply(404, b"{}", {"X-Error-Code": "RepoNotFound"})
             return
         files = sorted(self.hub.repositories[name].iterdir())
         siblings = [_describe_file(file) for file in files]
         body = json.dumps({"id": name, "sha": COMMIT, "siblings": siblings})
-        self._answer(200, body.encode(), {"Content-Type": "application/json"})
+        self.reply(200, body.encode(), {"Content-Type": "application/json"})
 
     def _resolve(self, path: str) -> None:
         match = _FILE.fullmatch(path)
         file = match and self.hub.repositories.get(match[2], Path()) / match[3]
         if not match or not file or not file.is_file():
-            self._answer(404, b"", {"X-Error-Code": "EntryNotFound"})
+            self.reply(404, b"", {"X-Error-Code": "EntryNotFound"})
         elif file.suffix in _LARGE and not match[1]:
-            self._answer(302, b"", {"Location": f"{self.hub.url}/storage{path}"})
+            self.reply(302, b"", {"Location": f"{self.hub.url}/storage{path}"})
         else:
             faults = self.hub.faults.get(file.name)
             self._send(file.read_bytes(), faults.pop(0) if faults else Fault())
 
     def _send(self, body: bytes, fault: Fault) -> None:
         if fault.status != 200:
-            self._answer(fault.status, b"")
+            self.reply(fault.status, b"")
             return
         if fault.is_damaged:
             body = body[::-1]
@@ -133,16 +125,6 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.is_silent:
             self.hub.is_closing.wait(60)
         self.close_connection = fault.ends_at is not None
-
-    def _answer(
-        self, status: int, body: bytes, headers: dict[str, str] | None = None
-    ) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
 
 def _describe_file(file: Path) -> dict[str, Any]:

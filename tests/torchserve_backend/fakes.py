@@ -1,6 +1,4 @@
-"""TorchServe's management API twice: as a WSGI application that speaks its JSON, and as
-a client that only writes down what it is asked to do.
-"""
+"""TorchServe's management API as a WSGI application and as a client that takes notes."""
 
 from __future__ import annotations
 

@@ -78,11 +78,7 @@ def test_another_model_replaces_only_the_maps_model(path: Path):
     ],
 )
 def test_models_are_placed(
-    path: Path,
-    devices: dict[str, Any],
-    gpus: int,
-    placed: list[str],
-    is_fallback: bool,
+    path: Path, devices: dict[str, Any], gpus: int, placed: list[str], is_fallback: bool
 ):
     models = catalog.load(write(path, {"cuda_id": devices}), gpus=gpus)
     assert [model.device for model in models.models] == placed
@@ -124,15 +120,6 @@ def test_languages_of_a_device_share_a_model(
     for name, languages in served.items():
         for language in languages:
             assert models.route("translation", language).name == name
-
-
-@pytest.mark.parametrize(
-    ("device", "gpus", "workers"), [("cpu", 0, 3), (["0", "1"], 2, 6)]
-)
-def test_every_device_has_its_workers(path: Path, device: Any, gpus: int, workers: int):
-    section = {"workers": 3}
-    write(path, {"cuda_id": {"ko": device}, "translation": section})
-    assert catalog.load(path, gpus=gpus).models[0].workers == workers
 
 
 @pytest.mark.parametrize(
@@ -186,12 +173,6 @@ def test_a_section_of_a_task_is_a_model_of_its_own(path: Path, task: str):
     assert (model.devices, model.compute_type) == (("0",), "float16")
     assert [entry.name for entry in models.models] == ["ko", task]
     assert models.languages == ("ko",)
-
-
-def test_a_map_may_serve_images_alone(path: Path):
-    models = catalog.load(write(path, {"detection": {"devices": "cpu"}}), gpus=1)
-    assert (models.languages, list(models.tasks)) == ((), ["detection"])
-    assert not models.is_cpu_fallback
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""The model made ready: named by its path or on the hub, downloaded, gone on with, checked
-and converted. The hub is a fake one, asked by the command line in a process of its own.
-"""
+"""A model is named, downloaded from a fake hub, gone on with, checked and converted."""
 
 from __future__ import annotations
 
@@ -10,14 +8,17 @@ import pty
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from contract.languages import LANGUAGES
 from handlers.engine.directories import SETTINGS_FILE, ModelError
+from tests.e2e.real_stack import wait_until
 from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
 from torchserve_backend import catalog, checkpoint
 
@@ -30,65 +31,62 @@ WEIGHTS = "model.safetensors"
 PIECE = 10 * 1024 * 1024
 ALMOST_ALL = (PHRASEBOOK / WEIGHTS).stat().st_size - 1000
 START_S = 120
+NOWHERE = "http://127.0.0.1:9"
+
+
+@dataclass
+class Machine:
+    """It has a cache of its own, and the hub that it asks is the fake one."""
+
+    hub: FakeHub
+    home: Path
+    #: `archive` for a model that needs no conversion.
+    command: list[str]
+
+    @property
+    def downloaded(self) -> Path:
+        """Where the model lies when all of it has arrived."""
+        return self.home / "cache" / "hub" / NAME
+
+    @property
+    def weights_part(self) -> Path:
+        """What there is of the weights before."""
+        folder = self.downloaded.with_name(f"phrasebook-{COMMIT}.part")
+        return folder / f"{WEIGHTS}.part"
+
+    def start(self, *command: str, hub: str = "", **streams: Any) -> psutil.Popen:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "COLUMNS": "1000",
+            "CUDA_VISIBLE_DEVICES": "",
+            "BABELGATE_CACHE": str(self.home / "cache"),
+            "HF_ENDPOINT": hub or self.hub.url,
+        }
+        module = [sys.executable, "-m", "torchserve_backend"]
+        arguments = command or self.command
+        return psutil.Popen(
+            [*module, *arguments], cwd=catalog.ROOT, env=environment, **streams
+        )
+
+    def run(self, *command: str, expect: int = 0, hub: str = "") -> tuple[str, str]:
+        """What a command that must end with this exit code has said."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with self.start(*command, hub=hub, text=True, **pipes) as process:
+            said, logged = process.communicate(timeout=START_S)
+        assert process.returncode == expect, said + logged
+        assert "Traceback" not in logged
+        return said, logged
 
 
 @pytest.fixture
-def hub() -> Iterator[FakeHub]:
-    """Has the model that ships."""
-    fake = FakeHub({NAME: PHRASEBOOK})
-    with fake.serve():
-        yield fake
-
-
-@pytest.fixture
-def environment(hub: FakeHub, tmp_path: Path) -> dict[str, str]:
-    """What leads the command line to the fake hub and to a cache of its own."""
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "COLUMNS": "1000",
-        "CUDA_VISIBLE_DEVICES": "",
-        "BABELGATE_CACHE": str(tmp_path / "cache"),
-        "HF_ENDPOINT": hub.url,
-    }
-
-
-@pytest.fixture
-def command(tmp_path: Path, write_map: Callable[..., Path]) -> list[str]:
-    """`archive` for a model that needs no conversion."""
+def machine(tmp_path: Path, write_map: Callable[..., Path]) -> Iterator[Machine]:
     map_path = write_map({"ko": "cpu"}, engine="transformers")
     store = tmp_path / "store"
     options = ["--map", str(map_path), "--model", NAME, "--store", str(store)]
-    return [sys.executable, "-m", "torchserve_backend", "archive", *options]
-
-
-@pytest.fixture
-def downloaded(tmp_path: Path) -> Path:
-    """Where the model lies when all of it has arrived."""
-    return tmp_path / "cache" / "hub" / NAME
-
-
-@pytest.fixture
-def weights_part(downloaded: Path) -> Path:
-    """What there is of the weights before."""
-    return downloaded.with_name(f"phrasebook-{COMMIT}.part") / f"{WEIGHTS}.part"
-
-
-def run(
-    command: list[str], environment: dict[str, str], *, expect: int = 0
-) -> tuple[str, str]:
-    """What a command that must end with this exit code has said."""
-    done = subprocess.run(
-        command,
-        cwd=catalog.ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=START_S,
-    )
-    assert done.returncode == expect, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout, done.stderr
+    hub = FakeHub({NAME: PHRASEBOOK})
+    with hub.serve():
+        yield Machine(hub, tmp_path, ["archive", *options])
 
 
 def is_whole(directory: Path) -> bool:
@@ -98,112 +96,82 @@ def is_whole(directory: Path) -> bool:
     return set(same) == useful == {path.name for path in directory.iterdir()}
 
 
-def test_a_hub_name_is_downloaded_once_and_then_needs_no_hub(
-    hub: FakeHub, command: list[str], environment: dict[str, str], downloaded: Path
-):
-    run(command, environment)
-    assert is_whole(downloaded)
-    assert hub.calls[0] == f"/api/models/{NAME}"
-    assert len(hub.calls) == len(set(hub.calls)), "something was asked for twice"
+def test_a_hub_name_is_downloaded_once_and_then_needs_no_hub(machine: Machine):
+    calls = machine.hub.calls
+    machine.run()
+    assert is_whole(machine.downloaded)
+    assert calls[0] == f"/api/models/{NAME}"
+    assert len(calls) == len(set(calls)), "something was asked for twice"
 
-    gone = {"HF_ENDPOINT": "http://127.0.0.1:9"}
-    asked = len(hub.calls)
-    run(command, environment | gone)
-    assert len(hub.calls) == asked
+    asked = len(calls)
+    machine.run(hub=NOWHERE)
+    assert len(calls) == asked
 
 
 def test_a_downloaded_model_is_converted_and_archived_for_every_language(
-    environment: dict[str, str], tmp_path: Path
+    machine: Machine,
 ):
-    store = tmp_path / "store"
-    archive = [sys.executable, "-m", "torchserve_backend", "archive", "--model", NAME]
-    run([*archive, "--store", str(store)], environment)
+    store = machine.home / "store"
+    machine.run("archive", "--model", NAME, "--store", str(store))
     assert len(list(store.glob("*.mar"))) == 14
-    (converted,) = (tmp_path / "cache" / "ctranslate2").glob("phrasebook-*/int8")
+    (converted,) = machine.home.glob("cache/ctranslate2/phrasebook-*/int8")
     assert (converted / "model.bin").stat().st_size > 1_000_000
 
 
-def test_a_connection_that_breaks_is_taken_up_again(
-    hub: FakeHub, command: list[str], environment: dict[str, str], downloaded: Path
-):
-    hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL)]
-    run(command, environment)
-    assert hub.sent(WEIGHTS) == ["", f"bytes={PIECE}-"]
-    assert is_whole(downloaded)
+def test_a_connection_that_breaks_is_taken_up_again(machine: Machine):
+    machine.hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL)]
+    machine.run()
+    assert machine.hub.sent(WEIGHTS) == ["", f"bytes={PIECE}-"]
+    assert is_whole(machine.downloaded)
 
 
 def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(
-    hub: FakeHub,
-    command: list[str],
-    environment: dict[str, str],
-    downloaded: Path,
-    weights_part: Path,
+    machine: Machine,
 ):
+    hub = machine.hub
     hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL), Fault(status=503)]
-    said, _ = run(command, environment, expect=1)
+    said, _ = machine.run(expect=1)
     assert f"{NAME}: {hub.url} answered 503. What has arrived is kept" in said
-    assert weights_part.stat().st_size == PIECE
-    assert not downloaded.exists()
+    assert machine.weights_part.stat().st_size == PIECE
+    assert not machine.downloaded.exists()
 
     hub.calls.clear()
-    run(command, environment)
+    machine.run()
     assert hub.sent(WEIGHTS) == [f"bytes={PIECE}-"]
     assert not [call for call in hub.calls if call.endswith("/vocab.json")]
-    assert is_whole(downloaded)
+    assert is_whole(machine.downloaded)
 
 
-def test_a_download_that_was_killed_is_gone_on_with(
-    hub: FakeHub,
-    command: list[str],
-    environment: dict[str, str],
-    downloaded: Path,
-    weights_part: Path,
-):
-    hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL, is_silent=True)]
-    with subprocess.Popen(
-        command, cwd=catalog.ROOT, env=environment, stderr=subprocess.DEVNULL
-    ) as process:
-        wait_until(
-            lambda: weights_part.exists() and weights_part.stat().st_size == PIECE
-        )
+def test_a_download_that_was_killed_is_gone_on_with(machine: Machine):
+    part = machine.weights_part
+    machine.hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL, is_silent=True)]
+    with machine.start(stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: part.exists() and part.stat().st_size == PIECE)
         process.kill()
-    assert not downloaded.exists()
+    assert not machine.downloaded.exists()
 
-    run(command, environment)
-    assert hub.sent(WEIGHTS) == ["", f"bytes={PIECE}-"]
-    assert is_whole(downloaded)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Waits for a condition; fails the test where it does not come."""
-    give_up_at = time.monotonic() + START_S
-    while not condition():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.01)
+    machine.run()
+    assert machine.hub.sent(WEIGHTS) == ["", f"bytes={PIECE}-"]
+    assert is_whole(machine.downloaded)
 
 
-def test_weights_that_arrive_damaged_are_thrown_away(
-    hub: FakeHub, command: list[str], environment: dict[str, str], downloaded: Path
-):
-    hub.faults[WEIGHTS] = [Fault(is_damaged=True)]
-    said, _ = run(command, environment, expect=1)
+def test_weights_that_arrive_damaged_are_thrown_away(machine: Machine):
+    machine.hub.faults[WEIGHTS] = [Fault(is_damaged=True)]
+    said, _ = machine.run(expect=1)
     assert f"{NAME}: {WEIGHTS} arrived damaged and is thrown away" in said
-    run(command, environment)
-    assert hub.sent(WEIGHTS) == ["", ""]
-    assert is_whole(downloaded)
+    machine.run()
+    assert machine.hub.sent(WEIGHTS) == ["", ""]
+    assert is_whole(machine.downloaded)
 
 
-def test_a_hub_that_cannot_be_reached_is_said_clearly(
-    command: list[str], environment: dict[str, str], downloaded: Path
-):
-    nowhere = "http://127.0.0.1:9"
-    said, logged = run(command, environment | {"HF_ENDPOINT": nowhere}, expect=1)
+def test_a_hub_that_cannot_be_reached_is_said_clearly(machine: Machine):
+    said, logged = machine.run(expect=1, hub=NOWHERE)
     assert said.strip() == (
-        f"{NAME}: {nowhere} cannot be reached ([Errno 111] Connection refused). "
+        f"{NAME}: {NOWHERE} cannot be reached ([Errno 111] Connection refused). "
         "Give a directory's path instead, or set HF_ENDPOINT to a mirror."
     )
     assert logged == ""
-    assert not downloaded.exists()
+    assert not machine.downloaded.exists()
 
 
 @pytest.mark.parametrize(
@@ -217,39 +185,31 @@ def test_a_hub_that_cannot_be_reached_is_said_clearly(
     ids=["unknown", "hidden", "broken", "not a hub"],
 )
 def test_a_hub_that_does_not_give_the_model_is_said_clearly(
-    hub: FakeHub,
-    command: list[str],
-    environment: dict[str, str],
-    answer: tuple[int, bytes],
-    expected: str,
+    machine: Machine, answer: tuple[int, bytes], expected: str
 ):
-    hub.instead = answer
-    said, _ = run(command, environment, expect=1)
+    machine.hub.instead = answer
+    said, _ = machine.run(expect=1)
     assert said.startswith(f"{NAME}: ")
     assert expected in said
 
 
 def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(
-    hub: FakeHub, command: list[str], environment: dict[str, str], tmp_path: Path
+    machine: Machine,
 ):
-    other = hub.repositories[NAME] = tmp_path / "bert"
+    other = machine.hub.repositories[NAME] = machine.home / "bert"
     other.mkdir()
     for file in ("config.json", "vocab.txt", WEIGHTS):
         (other / file).write_text("{}")
-    said, _ = run(command, environment, expect=1)
+    said, _ = machine.run(expect=1)
     lacks = "it lacks sentencepiece.bpe.model, vocab.json"
-    assert f"{NAME} on {hub.url} is no model for translation: {lacks}" in said
-    assert hub.calls == [f"/api/models/{NAME}"]
+    assert f"{NAME} on {machine.hub.url} is no model for translation: {lacks}" in said
+    assert machine.hub.calls == [f"/api/models/{NAME}"]
 
 
-def test_a_terminal_shows_how_far_the_download_is(
-    command: list[str], environment: dict[str, str]
-):
+def test_a_terminal_shows_how_far_the_download_is(machine: Machine):
     controller, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 120))
-    with subprocess.Popen(
-        command, cwd=catalog.ROOT, env=environment, stdout=terminal, stderr=terminal
-    ) as process:
+    with machine.start(stdout=terminal, stderr=terminal) as process:
         os.close(terminal)
         shown = b"".join(iter(lambda: read_terminal(controller), b""))
     os.close(controller)

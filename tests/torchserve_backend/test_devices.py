@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from torchserve_backend.devices import GpuMemory, count_gpus, measure_gpu_memory
+
+Say = Callable[[str | None, int, str], None]
 
 TWO = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6)
@@ -30,6 +33,24 @@ def test_visible_devices_are_counted(
     assert count_gpus() == count
 
 
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Say:
+    """Makes an nvidia-smi that says this to an option, and fails on others; or none."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+
+    def say(said: str | None, status: int, option: str) -> None:
+        if said is not None:
+            script = (
+                f"case $1 in {option}) printf '{said}'; exit {status};; esac; exit 64"
+            )
+            program = tmp_path / "nvidia-smi"
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+
+    return say
+
+
 @pytest.mark.parametrize(
     ("said", "status", "count"),
     [
@@ -38,62 +59,31 @@ def test_visible_devices_are_counted(
         pytest.param("No devices found.\n", 0, 0, id="none"),
         pytest.param("NVIDIA-SMI has failed\n", 9, 0, id="driver does not answer"),
         pytest.param(TWO, 15, 0, id="failed after all"),
+        pytest.param(None, 0, 0, id="no nvidia-smi"),
     ],
 )
 def test_nvidia_smi_is_asked_where_the_environment_is_silent(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, status: int, count: int
+    say: Say, said: str | None, status: int, count: int
 ):
-    program = tmp_path / "nvidia-smi"
-    program.write_text(
-        f"#!/bin/sh\n[ \"$1\" = --list-gpus ] || exit 64\nprintf '{said}'\nexit {status}\n"
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    say(said, status, "--list-gpus")
     assert count_gpus() == count
 
 
-def test_without_nvidia_smi_there_are_no_gpus(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert count_gpus() == 0
+MEMORY = [GpuMemory("0", 300 << 20, 81559 << 20), GpuMemory("1", 4 << 20, 81559 << 20)]
 
 
 @pytest.mark.parametrize(
     ("said", "status", "memory"),
     [
-        pytest.param(
-            "0, 300, 81559\n1, 4, 81559\n",
-            0,
-            [
-                GpuMemory("0", 300 << 20, 81559 << 20),
-                GpuMemory("1", 4 << 20, 81559 << 20),
-            ],
-            id="two GPUs",
-        ),
+        pytest.param("0, 300, 81559\n1, 4, 81559\n", 0, MEMORY, id="two GPUs"),
         pytest.param("0, [N/A], 81559\n", 0, [], id="one that does not say"),
         pytest.param("No devices were found\n", 0, [], id="none"),
         pytest.param("0, 300, 81559\n", 9, [], id="failed after all"),
+        pytest.param(None, 0, [], id="no nvidia-smi"),
     ],
 )
 def test_the_memory_of_every_gpu_is_measured(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    said: str,
-    status: int,
-    memory: list[GpuMemory],
+    say: Say, said: str | None, status: int, memory: list[GpuMemory]
 ):
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\nprintf '{said}'\nexit {status}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    say(said, status, "--query-gpu=*")
     assert measure_gpu_memory() == memory
-
-
-def test_without_nvidia_smi_no_memory_is_measured(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert measure_gpu_memory() == []

@@ -1,6 +1,4 @@
-"""The map as `make up` freezes it: the same catalog again, whatever becomes of the file and of
-nvidia-smi.
-"""
+"""The map as `make up` freezes it gives the same catalog again."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ MAP = {
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A map for two GPUs."""
     path = tmp_path / "map.json"
     path.write_text(json.dumps(MAP))
     return path
@@ -28,7 +25,6 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that lists two GPUs."""
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho 'GPU 0: A'\necho 'GPU 1: B'\n")
     program.chmod(0o755)

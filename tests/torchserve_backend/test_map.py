@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pydantic import ValidationError
 from contract.languages import LANGUAGES
 from torchserve_backend import catalog
 from torchserve_backend.catalog import CatalogError
-from torchserve_backend.map import WHOLE_MAP, check, read_file
+from torchserve_backend.map import WHOLE_MAP, check
 
 KO = {"ko": "0"}
 AN_OBJECT = 'expected an object such as {"ko": "0"}'
@@ -54,55 +53,46 @@ def test_every_setting_can_be_written():
     assert found.translation.model_dump() == section
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        pytest.param([1], "expected an object, found [1]", id="a list"),
-        pytest.param({}, f"cuda_id: {AN_OBJECT}, found None", id="nothing"),
-        pytest.param(
-            {"translation": {}, "detection": {}},
-            f"cuda_id: {AN_OBJECT}, found None",
-            id="translation without languages",
-        ),
-        pytest.param({"cuda_id": {}}, f"cuda_id: {AN_OBJECT}, found {{}}", id="empty"),
-        pytest.param(
-            {"cuda_id": ["ko"]}, f"cuda_id: {AN_OBJECT}, found ['ko']", id="languages"
-        ),
-        pytest.param(
-            {"cuda_id": KO, "translation": None},
-            "translation: expected an object, found None",
-            id="a section",
-        ),
-        pytest.param(
-            {"cuda_id": KO, "devices": {}},
-            "devices: unknown key, expected one of cuda_id, translation, gpus, "
-            "captioning, classification, detection",
-            id="unknown key",
-        ),
-        pytest.param(
-            {"cuda_id": {"kr": "0"}},
-            f"cuda_id.kr: expected a language of M2M100, one of {' '.join(LANGUAGES)}, "
-            "found 'kr'",
-            id="unknown language",
-        ),
-        pytest.param(
-            {"captioning": {"devices": "tpu"}},
-            f"captioning.devices: {A_DEVICE}, found 'tpu'",
-            id="devices of a task",
-        ),
-        pytest.param(
-            {"captioning": {"compute_type": "int8"}},
-            'captioning.compute_type: expected "auto" or "float32" or "float16" or '
-            "\"bfloat16\", found 'int8'",
-            id="precision of a task",
-        ),
-        pytest.param(
-            {"detection": {}, "gpus": None},
-            "gpus: expected a whole number of at least 0, found None",
-            id="GPUs",
-        ),
-    ],
-)
+KEYS = "cuda_id, translation, gpus, captioning, classification, detection"
+MALFORMED: dict[str, tuple[Any, str]] = {
+    "a list": ([1], "expected an object, found [1]"),
+    "nothing": ({}, f"cuda_id: {AN_OBJECT}, found None"),
+    "no languages": (
+        {"translation": {}, "detection": {}},
+        f"cuda_id: {AN_OBJECT}, found None",
+    ),
+    "empty": ({"cuda_id": {}}, f"cuda_id: {AN_OBJECT}, found {{}}"),
+    "languages": ({"cuda_id": ["ko"]}, f"cuda_id: {AN_OBJECT}, found ['ko']"),
+    "a section": (
+        {"cuda_id": KO, "translation": None},
+        "translation: expected an object, found None",
+    ),
+    "unknown key": (
+        {"cuda_id": KO, "devices": {}},
+        f"devices: unknown key, expected one of {KEYS}",
+    ),
+    "unknown language": (
+        {"cuda_id": {"kr": "0"}},
+        f"cuda_id.kr: expected a language of M2M100, one of {' '.join(LANGUAGES)}, "
+        "found 'kr'",
+    ),
+    "devices of a task": (
+        {"captioning": {"devices": "tpu"}},
+        f"captioning.devices: {A_DEVICE}, found 'tpu'",
+    ),
+    "precision of a task": (
+        {"captioning": {"compute_type": "int8"}},
+        'captioning.compute_type: expected "auto" or "float32" or "float16" or '
+        "\"bfloat16\", found 'int8'",
+    ),
+    "GPUs": (
+        {"detection": {}, "gpus": None},
+        "gpus: expected a whole number of at least 0, found None",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "says"), MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_map_is_refused(content: Any, says: str):
     assert refuse(content) == [says]
 
@@ -131,28 +121,24 @@ def test_a_bad_value_is_refused(setting: str, value: Any, expected: str):
 @pytest.mark.parametrize(
     ("section", "says"),
     [
-        (
-            {"compute_type": "int7"},
-            ["translation.compute_type: expected one of auto, "],
-        ),
+        ({"compute_type": "int7"}, "compute_type: expected one of auto, "),
         (
             {"engine": "transformers", "compute_type": "int8"},
-            [f"translation.compute_type: expected one of {FLOATS} with the engine "],
+            f"compute_type: expected one of {FLOATS} with the engine ",
         ),
-        ({"engine": "onnx", "compute_type": "int8"}, ["translation.engine: expected "]),
+        ({"engine": "onnx", "compute_type": "int8"}, "engine: expected "),
         (
             {"engine": "transformers", "vocabulary": "language"},
-            ["translation.vocabulary: expected all with the engine transformers"],
+            "vocabulary: expected all with the engine transformers",
         ),
     ],
     ids=["unknown", "of another engine", "of an unknown engine", "vocabulary"],
 )
 def test_precision_and_vocabulary_have_to_suit_the_engine(
-    section: dict[str, str], says: list[str]
+    section: dict[str, str], says: str
 ):
-    faults = refuse({"cuda_id": KO, "translation": section})
-    assert len(faults) == len(says)
-    assert all(map(str.startswith, faults, says))
+    (fault,) = refuse({"cuda_id": KO, "translation": section})
+    assert fault.startswith(f"translation.{says}")
 
 
 def test_all_faults_are_named_at_once():
@@ -165,12 +151,7 @@ def test_all_faults_are_named_at_once():
 
 @pytest.mark.parametrize(
     ("devices", "expected"),
-    [
-        ("cpu", ("cpu",)),
-        ("00", ("0",)),
-        (["1"], ("1",)),
-        (["10", "9"], ("9", "10")),
-    ],
+    [("cpu", ("cpu",)), ("00", ("0",)), (["1"], ("1",)), (["10", "9"], ("9", "10"))],
     ids=str,
 )
 def test_devices_are_read(devices: Any, expected: tuple[str, ...]):
@@ -219,14 +200,6 @@ def test_a_file_that_cannot_be_read_is_refused(
         catalog.load(path)
     assert str(refusal.value).startswith(f"{path}: ")
     assert says in str(refusal.value)
-
-
-def test_a_refusal_names_the_file(tmp_path: Path):
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps({"cuda_id": ["ko"]}))
-    assert read_file(path) == {"cuda_id": ["ko"]}
-    with pytest.raises(CatalogError, match=f"^{path}: cuda_id: expected an object"):
-        catalog.load(path)
 
 
 def test_a_section_never_changes():

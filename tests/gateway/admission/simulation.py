@@ -1,6 +1,4 @@
-"""A gateway's lane before a model that fills batches as TorchServe does, in simulated time:
-the same load gives the same figures on every machine.
-"""
+"""A gateway's lane before a model that fills batches, in simulated time."""
 
 from __future__ import annotations
 
@@ -82,7 +80,6 @@ class Simulation:
         return outcome
 
     def run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Until nothing happens any more."""
         with monkeypatch.context() as patched:
             patched.setattr(time, "monotonic", lambda: self.now)
             while self._events:

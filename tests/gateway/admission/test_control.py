@@ -28,7 +28,6 @@ class Slow:
         self._late = iter(late)
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
-        """Nothing, then."""
         is_late = next(self._late, False)
         self.is_asked.set()
         assert self.may_answer.wait(LIMIT_S)
@@ -37,7 +36,6 @@ class Slow:
         return {}
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """Nobody asks."""
         return {}
 
 

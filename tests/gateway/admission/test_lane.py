@@ -99,7 +99,6 @@ def make_lane(**settings: int) -> Lane:
 
 
 def join(lane: Lane, count: int, *, size: int = 1, client: str = "a") -> list[Turn]:
-    """Announces rows and puts them into the queue."""
     caller = make_caller(address=client)
     lane.announce(Flow(client), float(count), count, caller)
     turns = [Turn(1.0, size, caller.deadline) for _ in range(count)]

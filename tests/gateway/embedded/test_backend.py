@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -84,14 +83,6 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
     return Made
 
 
-@pytest.fixture(autouse=True)
-def no_thread_is_left() -> Iterator[None]:
-    """`close` ends them."""
-    before = set(threading.enumerate())
-    yield
-    assert set(threading.enumerate()) <= before
-
-
 def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) -> Model:
     settings = TranslationSection(**({"max_batch_delay": 1} | given))
     return Model(name, TRANSLATION, ("ko",), tuple(devices), settings)
@@ -101,7 +92,6 @@ def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) ->
 def serve(
     slow: type[Slow], *models: Model, registry: CollectorRegistry | None = None
 ) -> Iterator[tuple[EmbeddedBackend, Ask]]:
-    """A backend, and a function that asks it."""
     registry = registry or CollectorRegistry()
     backend = EmbeddedBackend(models or [make_model()], registry, Path("/cache"))
 
@@ -153,14 +143,6 @@ def test_rows_of_greenlets_are_one_batch_and_each_gets_its_own_answer(slow):
     assert [len(batch) for batch in slow.batches] == [64]
 
 
-def test_rows_of_threads_are_one_batch_too(slow):
-    full = make_model(batch_size=8, max_batch_delay=FOR_EVER_MS)
-    with serve(slow, full) as (_, ask), ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(ask, map(str, range(8))))
-    assert [answer["said"] for answer in answers] == [str(n) for n in range(8)]
-    assert [len(batch) for batch in slow.batches] == [8]
-
-
 def test_while_a_batch_runs_other_greenlets_go_on(slow):
     slow.may_run.clear()
     with serve(slow) as (_, ask):
@@ -207,15 +189,6 @@ def test_when_the_deadline_passes_nobody_waits_and_nobody_works(slow):
         assert running.get(timeout=LIMIT_S)["said"] == "running"
         assert ask("next")["said"] == "next"
     assert slow.batches == [["running"], ["next"]]
-
-
-def test_an_answer_that_comes_after_the_deadline_harms_nobody(slow):
-    slow.may_run.clear()
-    with serve(slow) as (_, ask):
-        with pytest.raises(DeadlineExceeded):
-            ask("late", limit_s=0.2)
-        slow.may_run.set()
-        assert ask("next")["said"] == "next"
 
 
 def test_of_a_greenlet_that_is_killed_nothing_is_run(slow):

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.programs import run
+
 ROOT = Path(__file__).parents[3]
-LIMIT_S = 60
 
 
-def run_python(code: str, **variables: str) -> str:
-    """What a fresh interpreter prints."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        env={"PATH": "", **variables},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
+PYTHON = (sys.executable, "-W", "error", "-c")
 HEAVY = "torch transformers ctranslate2 ts handlers.base"
 
 
@@ -40,9 +27,8 @@ def test_the_models_libraries_are_imported_only_where_they_are_needed(backend, l
         f"app.create_app(settings.Settings(backend={backend!r}, model='/nowhere'))\n"
         f"print(*[name for name in {HEAVY!r}.split() if name in sys.modules] or ['none'])"
     )
-    assert loaded in run_python(
-        code, BABELGATE_MAP="torchserve_backend/setup_config.json"
-    )
+    env = {"PATH": "", "BABELGATE_MAP": "torchserve_backend/setup_config.json"}
+    assert loaded in run(*PYTHON, code, env=env)
 
 
 def test_the_notebooks_lines_on_the_page_work(tmp_path):
@@ -53,7 +39,7 @@ def test_the_notebooks_lines_on_the_page_work(tmp_path):
     code = "\n".join(
         [ask, serve_it.replace("8888", port), ASK_IT.replace("8888", port)]
     )
-    said = run_python(code, BABELGATE_CACHE=str(tmp_path))
+    said = run(*PYTHON, code, env={"PATH": "", "BABELGATE_CACHE": str(tmp_path)})
     assert said.split() == ["Bonjour", "Bonjour"]
 
 

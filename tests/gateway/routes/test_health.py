@@ -1,7 +1,5 @@
 """`GET /healthz` asks nobody; `GET /readyz` asks for every language and every task."""
 
-from __future__ import annotations
-
 from tests.gateway.conftest import LANGUAGES, TASKS
 
 
@@ -10,26 +8,6 @@ def test_a_process_is_alive_without_torchserve(make_client, torchserve):
     response = client.get("/healthz")
     assert (response.status_code, response.json) == (200, {"status": "alive"})
     assert torchserve.looks == 0
-
-
-def test_it_is_ready_when_every_language_and_every_task_is(client):
-    response = client.get("/readyz")
-    assert response.status_code == 200
-    assert response.json == {
-        "status": "ready",
-        "languages": ["ko", "en", "zh", "pt"],
-        "tasks": ["translation", "captioning", "classification", "detection"],
-    }
-
-
-def test_it_names_the_languages_and_tasks_that_are_not_ready(client, torchserve):
-    torchserve.loading |= {"pt", "captioning"}
-    torchserve.unregistered |= {"en", "detection"}
-    response = client.get("/readyz")
-    assert response.status_code == 503
-    assert response.headers["Retry-After"] == "5"
-    assert response.json["missing"] == ["en", "pt", "captioning", "detection"]
-    assert "en, pt, captioning, detection" in response.json["detail"]
 
 
 def test_nothing_is_ready_while_torchserve_is_down(make_client):

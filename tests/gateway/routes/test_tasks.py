@@ -1,6 +1,4 @@
-"""`GET /tasks`, and what a stack answers whose map has some tasks only. What the routes of
-the tasks answer to wrong requests is in `tests/contract`.
-"""
+"""`GET /tasks`, and what a stack answers whose map has some tasks only."""
 
 from __future__ import annotations
 
@@ -19,8 +17,6 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture
 def make_stack(make_client, map_path):
-    """Makes a client of a stack with these tasks."""
-
     def make(*tasks: str):
         languages = LANGUAGES if "translation" in tasks else ()
         write_map(map_path, languages, [task for task in tasks if task in TASKS])
@@ -53,15 +49,6 @@ def test_a_task_that_the_map_does_not_have_is_a_404_that_says_so(
     assert torchserve.calls == []
     assert client.get("/readyz").status_code == 200
     assert f'{{task="{missing}"}}' not in client.get("/metrics").text
-
-
-def test_translation_is_ready_when_every_language_is(make_stack, torchserve):
-    client = make_stack("translation", "captioning")
-    torchserve.loading.add("zh")
-    assert {one["task"]: one["ready"] for one in client.get("/tasks").json} == {
-        "translation": False,
-        "captioning": True,
-    }
 
 
 def test_the_size_that_a_model_reads_is_told_once_its_directory_is_there(

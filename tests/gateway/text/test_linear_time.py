@@ -28,7 +28,6 @@ NOISE_S = 0.05
 
 
 def measure(work: Callable[[], object]) -> float:
-    """CPU seconds."""
     before = time.process_time()
     work()
     return time.process_time() - before
@@ -59,22 +58,16 @@ def test_reading_a_hostile_text_costs_what_it_is_long(shape):
     assert_linear(lambda size: read(shape, size))
 
 
-@settings(max_examples=40)
-@given(st.text(min_size=1, max_size=6), st.booleans())
-def test_reading_what_is_repeated_costs_what_it_is_long(unit, is_html):
+#: Any characters, those of markup, and those of what is protected.
+ALPHABETS = (st.characters(), "<>/!-?[]=\"'&#; ab", "{}%$()`:@./-+1a0, \n#*>“”。")
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS, ids=["any", "markup", "protected"])
+@settings(max_examples=60)
+@given(st.data(), st.booleans())
+def test_reading_what_is_repeated_costs_what_it_is_long(alphabet, data, is_html):
+    unit = data.draw(st.text(alphabet, min_size=1, max_size=6))
     assert_linear(lambda size: read(Shape("drawn", unit, is_html), size))
-
-
-@settings(max_examples=40)
-@given(st.text("<>/!-?[]=\"'&#; ab", min_size=1, max_size=6))
-def test_reading_what_looks_like_markup_costs_what_it_is_long(unit):
-    assert_linear(lambda size: read(Shape("drawn", unit, is_html=True), size))
-
-
-@settings(max_examples=40)
-@given(st.text("{}%$()`:@./-+1a0, \n#*>“”。", min_size=1, max_size=6))
-def test_reading_what_looks_protected_costs_what_it_is_long(unit):
-    assert_linear(lambda size: read(Shape("drawn", unit), size))
 
 
 @pytest.mark.parametrize("unit", ["a", "a@", "a://", "1 ", "你"])

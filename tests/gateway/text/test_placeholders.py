@@ -1,7 +1,5 @@
 """What is protected, hidden from the model, and put back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -40,7 +40,6 @@ def wait(seconds: float = PATIENT) -> Patience:
 
 
 def find_processes() -> list[psutil.Process]:
-    """The readers of this process."""
     return [
         child
         for child in psutil.Process().children()

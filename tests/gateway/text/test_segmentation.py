@@ -13,20 +13,10 @@ LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt th".split()
 DOCUMENTS = st.lists(
     st.sampled_from(
         [
-            "Hello. ",
-            "M. Dupont",
-            "。",
-            "你好",
-            "\n",
-            "\r\n",
-            "- ",
-            "1. ",
-            "  ",
-            "\t",
-            "?!",
-            "…",
+            *("Hello. ", "M. Dupont", "。", "你好", "\n", "\r\n", "- ", "1. ", "  "),
+            *("\t", "?!", "…", "नमस्ते।", "e\u0301", "👩\u200d🚀", "\u2028", "\ufeff"),
+            *("a, b; c", "\x00"),
         ]
-        + ["नमस्ते।", "e\u0301", "👩\u200d🚀", "\u2028", "\ufeff", "a, b; c", "\x00"]
     )
     | st.text(max_size=20)
 ).map("".join)
@@ -40,13 +30,9 @@ def put_together(text: str, parts: list[Part]) -> str:
     return "".join(text[part.start : part.end] for part in parts)
 
 
-@given(text=DOCUMENTS, language=st.sampled_from(LANGUAGES))
-def test_the_parts_of_any_text_are_the_text(text, language):
+@given(text=DOCUMENTS, language=st.sampled_from(LANGUAGES), limit=st.integers(1, 30))
+def test_the_parts_of_any_text_are_the_text(text, language, limit):
     assert put_together(text, list(segment(text, language))) == text
-
-
-@given(text=DOCUMENTS, limit=st.integers(1, 30))
-def test_a_divided_text_is_the_text(text, limit):
     assert put_together(text, split(text, limit)) == text
 
 

@@ -103,20 +103,6 @@ def test_a_model_that_loses_every_mask_loses_nothing(parts):
     assert found.renderings[0].text == text
 
 
-def test_a_text_without_placeholders_is_one_row():
-    model = Model()
-    translate(model, "Good morning")
-    assert model.rows == [
-        {
-            "src_lang": "en",
-            "src_text": "Good morning",
-            "tgt_lang": "ko",
-            "beam_size": 2,
-            "alternatives": 0,
-        }
-    ]
-
-
 def test_every_sentence_is_a_row_and_separators_stay():
     model = Model(str.upper)
     (found,) = translate(model, "# Title\n\n- One. Two.\n  3) {name}\n")
@@ -138,11 +124,6 @@ def test_a_sentence_divided_at_its_clauses_needs_no_warning():
         Model(limit=30), "one two three four, five six seven eight, nine"
     )
     assert found.warnings == ()
-
-
-def test_what_cannot_be_divided_is_refused():
-    with pytest.raises(RowProblem):
-        translate(Model(limit=0), "a")
 
 
 def test_a_list_names_the_text_that_has_a_problem():
@@ -179,27 +160,11 @@ def test_each_text_of_a_list_has_its_own_language():
     assert found[3].renderings[0].text == "OK"
 
 
-def test_a_text_in_the_target_language_is_returned_as_it_is():
-    model = Model(str.upper)
-    (found,) = translate(model, "Hello {name}", source="ko")
-    assert found.renderings[0].text == "Hello {name}"
-    assert model.rows == []
-
-
 def test_nothing_is_sent_for_a_client_that_has_gone():
     model = Model()
     with pytest.raises(ClientGone):
         translate(model, "One. Two. Three.", has_gone=True)
     assert model.rows == []
-
-
-def test_markup_survives(client, torchserve):
-    torchserve.translate = lambda target, text: text.replace("{1}", "").replace(
-        "{0}", ""
-    )
-    html = '<p>Hi <b>you</b> &amp; <i translate="no">me</i></p><pre>a  b</pre>'
-    body = {"src_lang": "en", "src_text": html, "tgt_lang": "ko", "format": "html"}
-    assert client.post("/translate", data=json.dumps(body)).json["translated"] == html
 
 
 def test_what_a_request_is_divided_into_is_bounded():

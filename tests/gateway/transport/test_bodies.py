@@ -26,7 +26,6 @@ LATER = time.monotonic() + 3600
 
 
 def read(body: bytes, encoding: str = "", *, length: int | None = None) -> bytes:
-    """All of a body in memory."""
     incoming = Incoming(io.BytesIO(body), length)
     return read_whole(incoming, encoding, MOST, deadline=LATER, rate=LeastRate(1, 60))
 

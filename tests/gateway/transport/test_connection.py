@@ -9,10 +9,7 @@ import time
 import gevent
 import pytest
 from gevent.socket import wait_read
-from gunicorn.http.errors import (  # type: ignore[import-untyped]
-    InvalidChunkSize,
-    NoMoreData,
-)
+from gunicorn.http.errors import InvalidChunkSize, NoMoreData  # type: ignore[import-untyped]
 
 from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest
 from gateway.transport.connection import Patience, has_gone, read_chunk, take_turns
@@ -21,21 +18,15 @@ LIMIT_S = 60
 
 
 class Failing:
-    """A body that cannot be read."""
-
     def __init__(self, error: Exception) -> None:
         self._error = error
 
     def read(self, size: int, /) -> bytes:
-        """Fails."""
         raise self._error
 
 
 class Silent:
-    """A body of which nothing comes."""
-
     def read(self, size: int, /) -> bytes:
-        """Waits."""
         gevent.sleep(3600)
         return b""
 

@@ -1,7 +1,5 @@
 """How long the silence of a body is borne, and what a connection does then."""
 
-from __future__ import annotations
-
 import gevent
 import pytest
 from gevent import socket
@@ -42,10 +40,7 @@ def test_a_trickle_uses_the_grace_up():
 
 def test_silence_that_is_longer_is_too_slow(pair):
     ours, _ = pair
-    with (
-        ours.bear(Silence(LeastRate(1, 0.01)), 100),
-        pytest.raises(TooSlow),
-    ):
+    with ours.bear(Silence(LeastRate(1, 0.01)), 100), pytest.raises(TooSlow):
         ours.recv(10)
 
 

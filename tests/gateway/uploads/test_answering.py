@@ -1,6 +1,4 @@
-"""What becomes of an upload's rows: several at a time, answered in their order, and ended
-by the first that fails.
-"""
+"""An upload's rows are answered several at a time and end with the first that fails."""
 
 from __future__ import annotations
 
@@ -46,7 +44,6 @@ class FakeBackend:
         self._answer = answer
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
-        """As `Backend.predict`."""
         assert (model, row.parameters) == ("captioning", {"a": "b"})
         self.rows.append(row)
         self.at_once += 1
@@ -57,7 +54,6 @@ class FakeBackend:
             self.at_once -= 1
 
     def states(self, models):
-        """Nobody asks."""
         raise AssertionError
 
 
@@ -69,13 +65,11 @@ class Body:
         self._pause = pause
 
     def read(self, size: int, /) -> bytes:
-        """The next piece."""
         self._pause()
         return self._file.read(min(size, 4096))
 
     @property
     def left(self) -> int:
-        """What was not read."""
         return len(self._file.getvalue()) - self._file.tell()
 
 
@@ -89,7 +83,6 @@ def make_array(frames: int = FRAMES) -> bytes:
 
 
 def see(_: int, row: Row) -> dict[str, Any]:
-    """The first pixels of a row's frames."""
     return {"seen": np.load(io.BytesIO(row.body))[:, 0, 0, 0].tolist()}
 
 
@@ -103,7 +96,6 @@ def make_uploads(backend: FakeBackend, **given: Any) -> Uploads:
 def ask(
     backend: FakeBackend, body: Body, *, limit_s: float = 60, **options: Any
 ) -> list[Answer]:
-    """Answers an upload, with settings and a length where they are given."""
     length = options.pop("length", None)
     uploads = options.pop("uploads", None) or make_uploads(backend)
     return uploads.answer(

@@ -18,7 +18,6 @@ TORN = b"\r\n--xy\r\n--xyzz\r\n--xyz -\n\n--\r"
 
 
 def join(*parts: bytes) -> bytes:
-    """A form with a file of each of the parts."""
     return b"".join(b"--xyz\r\n" + HEAD + part + b"\r\n" for part in parts) + END
 
 
@@ -32,12 +31,10 @@ def chop(data: bytes, *sizes: int) -> Iterator[bytes]:
 
 
 def take_rest(stream: Stream) -> bytes:
-    """All that is left."""
     return b"".join(iter(lambda: stream.take(7), b""))
 
 
 def read(data: bytes, *sizes: int) -> list[bytes]:
-    """The files of a form that comes in pieces of these sizes."""
     form = Form(Stream(chop(data, *sizes)), b"xyz")
     return [take_rest(part) for part in form]
 
@@ -95,8 +92,7 @@ def test_what_is_no_form_is_refused(data, problem, detail):
 
 
 @pytest.mark.parametrize(
-    ("disposition", "name"),
-    [("form-data; name=top_k", "top_k"), ("form-data", "body")],
+    ("disposition", "name"), [("form-data; name=top_k", "top_k"), ("form-data", "body")]
 )
 def test_a_field_that_is_no_file_is_refused_and_named(disposition, name):
     head = f"--xyz\r\nContent-Disposition: {disposition}\r\n\r\n".encode()

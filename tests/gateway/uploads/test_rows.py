@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.errors import (
-    BodyTooLarge,
-    InvalidImage,
-    UnsupportedImage,
-)
+from gateway.errors import BodyTooLarge, InvalidImage, UnsupportedImage
 from gateway.settings import ROW_BYTES
 from gateway.uploads.rows import ROW_FRAMES, Cut, UploadLimits, cut
+from tests.contract.test_npy import UINT8, describe
+from tests.gateway.uploads.test_forms import join
+from tests.handlers.encoding import write_npy as save
 
 LIMITS = UploadLimits(max_upload_bytes=500 << 20, max_image_bytes=32 << 20)
 SMALL = UploadLimits(max_upload_bytes=4000, max_image_bytes=1000)
@@ -25,40 +24,17 @@ FORM = "multipart/form-data; boundary=xyz"
 BINARY = "application/octet-stream"
 
 
-def save(array: np.ndarray) -> bytes:
-    """A `.npy` file."""
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-def describe(content: str) -> bytes:
-    """A `.npy` file's header that says something else than NumPy's."""
-    text = content.encode()
-    return b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text
-
-
 def count_up(*shape: int) -> np.ndarray:
-    """Pixels that differ."""
     return np.arange(int(np.prod(shape)), dtype=np.uint8).reshape(shape)
-
-
-def join(*parts: bytes) -> bytes:
-    """A form with a file of each of the parts."""
-    head = b'Content-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
-    body = b"".join(b"--xyz\r\n" + head + part + b"\r\n" for part in parts)
-    return body + b"--xyz--\r\n"
 
 
 def cut_all(
     data: bytes, content_type: str = "", limits: UploadLimits = LIMITS, **options: Any
 ) -> list[Cut]:
-    """All rows of an upload that comes in one piece."""
     return list(cut(iter([data]), content_type, limits, **options))
 
 
 def load(rows: list[Cut]) -> list[np.ndarray]:
-    """The arrays in rows."""
     return [np.load(io.BytesIO(row.body), allow_pickle=False) for row in rows]
 
 
@@ -132,20 +108,6 @@ def test_the_files_of_a_form_are_rows_in_its_order():
     np.testing.assert_array_equal(np.concatenate(load(rows[1:3])), frames)
 
 
-@pytest.mark.parametrize(
-    ("array", "found"),
-    [
-        (np.zeros((2, 2, 3), np.float32), "an array of float32, expected one of uint8"),
-        (np.zeros((2, 2, 4), np.uint8), "an array of shape (2, 2, 4), expected"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_another_array_is_refused_and_says_what_was_found(array, found):
-    with pytest.raises(InvalidImage) as caught:
-        cut_all(save(array))
-    assert caught.value.detail.startswith(f"Found {found}")
-
-
 def test_a_pickle_is_refused_before_a_byte_of_it_is_read():
     file = io.BytesIO()
     np.save(file, np.array([{"a": 1}] * 3, dtype=object), allow_pickle=True)
@@ -157,9 +119,6 @@ def test_a_pickle_is_refused_before_a_byte_of_it_is_read():
 
     with pytest.raises(InvalidImage, match="an array of object, expected one of uint8"):
         list(cut(read(), "", LIMITS))
-
-
-UINT8 = "{'descr': '|u1', 'fortran_order': False, 'shape': "
 
 
 @pytest.mark.parametrize(

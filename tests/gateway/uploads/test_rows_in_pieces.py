@@ -1,6 +1,4 @@
-"""An upload becomes the same rows whatever the pieces in which it comes; a damaged one is a
-problem and no fault; and of a large one there is little in memory.
-"""
+"""An upload becomes the same rows in whatever pieces it comes, in little memory."""
 
 from __future__ import annotations
 
@@ -20,21 +18,19 @@ from gateway.errors import (
 )
 from gateway.settings import ROW_BYTES
 from gateway.uploads.rows import UploadLimits, cut
-from tests.gateway.uploads.test_forms import chop
+from tests.contract.test_npy import UINT8, describe
+from tests.gateway.uploads.test_forms import chop, join
 from tests.gateway.uploads.test_rows import (
     FORM,
     JPEG,
     LIMITS,
     PNG,
     SMALL,
-    UINT8,
     WEBP,
     count_up,
     cut_all,
-    describe,
-    join,
-    save,
 )
+from tests.handlers.encoding import write_npy as save
 
 PROBLEMS = (
     *(BodyTooLarge, InvalidImage, InvalidRequest, MalformedRequest, UnsupportedImage),

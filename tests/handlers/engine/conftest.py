@@ -48,6 +48,12 @@ def make_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(params=["reference", "float32", "int8"])
+def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
+    """Each of them."""
+    return make_engine(request.param)
+
+
 @pytest.fixture(scope="session")
 def pairs() -> list[Pair]:
     """Held-out items of the phrasebook, in random directions."""
@@ -56,7 +62,6 @@ def pairs() -> list[Pair]:
 
 @pytest.fixture(scope="session")
 def sentences(pairs: list[Pair]) -> list[Sentence]:
-    """As many as come in one batch."""
     return [
         Sentence(p.source, p.source_language, p.target_language) for p in pairs[:60]
     ]

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from handlers.engine.errors import (
-    DeviceFault,
-    EngineError,
-    OutOfMemory,
-    device_errors,
-)
+from handlers.engine.errors import DeviceFault, EngineError, OutOfMemory, device_errors
 
 OUT_OF_MEMORY = (
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),

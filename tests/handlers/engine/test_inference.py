@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from handlers.engine.errors import DeviceFault, OutOfMemory
+from handlers.engine.errors import OutOfMemory
 from handlers.engine.inference import choose_device, infer
 
 
@@ -13,20 +13,14 @@ def fail(error: Exception) -> None:
     raise error
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory. Tried to …"), OutOfMemory),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), OutOfMemory),
-        (RuntimeError("CUDA error: device-side assert triggered"), DeviceFault),
-        (RuntimeError("shapes do not match"), RuntimeError),
-    ],
-    ids=["no memory", "no memory on a CPU", "a fault", "a bug"],
-)
-def test_an_error_is_told_by_what_it_says(error: Exception, expected: type[Exception]):
-    with pytest.raises(expected) as caught:
-        infer(lambda: fail(error))
-    assert type(caught.value) is expected
+def test_an_error_of_the_device_is_ours():
+    with pytest.raises(OutOfMemory):
+        infer(lambda: fail(torch.OutOfMemoryError("CUDA out of memory. Tried to …")))
+
+
+def test_another_error_passes():
+    with pytest.raises(RuntimeError, match="shapes"):
+        infer(lambda: fail(RuntimeError("shapes do not match")))
 
 
 def test_nothing_is_kept_for_gradients():

@@ -16,6 +16,7 @@ from tests.handlers.fakes import FakeEngine
 
 USUAL = Decoding()
 WIDE = Decoding(beam_size=5)
+LONG = "Das ist der Hund, von dem die Nachbarn gestern alle gesprochen haben."
 LOOP = "der Hund der Hund der Hund der Hund der Hund"
 
 
@@ -24,7 +25,6 @@ def sentence(text: str, decoding: Decoding = USUAL) -> Sentence:
 
 
 def words(*counts: int) -> list[Sentence]:
-    """Different texts with these numbers of words."""
     return [sentence(f"T{i}" + " w" * (n - 1)) for i, n in enumerate(counts)]
 
 
@@ -145,11 +145,7 @@ def test_packs_after_the_deadline_are_not_translated():
     [
         ("The dog", LOOP, Fault.LOOP),
         ("The dog", "", Fault.EMPTY),
-        (
-            "The dog",
-            "Das ist der Hund, von dem die Nachbarn gestern alle gesprochen haben.",
-            Fault.RATIO,
-        ),
+        ("The dog", LONG, Fault.RATIO),
         ("The dog", "엄청나게 큰 개", Fault.SCRIPT),
     ],
     ids=["loop", "empty", "ratio", "script"],
@@ -239,17 +235,6 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(translators: int):
     assert [len(b) for b in engine.batches if len(b) * 3 <= 24] == [8] * 8
     too_large = [b for b in engine.batches if len(b) * 3 > 24]
     assert statistics.halved == len(too_large)
-
-
-@pytest.mark.parametrize("place", [0, 31, 63])
-def test_a_row_that_does_not_fit_alone_costs_the_others_nothing(place: int):
-    counts = [3] * 64
-    counts[place] = 9
-    sentences = words(*counts)
-    answers, _ = Batcher(FakeEngine(memory=8), max_tokens=4096).translate(sentences)
-    expected = translated(sentences)
-    expected[place] = "too large"
-    assert texts(answers) == expected
 
 
 @pytest.mark.parametrize("error", [DeviceFault("CUDA error"), ValueError("a bug")])

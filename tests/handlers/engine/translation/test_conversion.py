@@ -38,7 +38,6 @@ WAIT_S = 120
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The phrasebook in int8."""
     return convert(PHRASEBOOK, tmp_path_factory.mktemp("converted"), "int8")
 
 

@@ -16,7 +16,6 @@ from tests.handlers.engine.conftest import MakeEngine
 
 pytestmark = pytest.mark.slow
 
-ENGINES = ("reference", "float32", "int8")
 #: Below this a model stammers: answers that nearly tie change places with the last digit
 #: of a sum, and those that do not end are cut at a length that depends on their batch.
 SURE = -0.5
@@ -30,15 +29,8 @@ SCRIPTS = {
 }
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
-    """Each of them."""
-    return make_engine(request.param)
-
-
 @pytest.fixture
 def few(engine: Engine, sentences: list[Sentence]) -> list[Sentence]:
-    """As many as the slower engine translates in a moment."""
     return sentences[:20]
 
 
@@ -55,25 +47,24 @@ def share_of_other_texts(
     return sum(a.text != b.text for a, b in pairs) / len(some)
 
 
-@pytest.mark.parametrize(("name", "allowed"), [("float32", 0.02), ("int8", 0.1)])
-def test_ctranslate2_gives_the_answers_of_transformers(
-    name: str, allowed: float, make_engine: MakeEngine, sentences: list[Sentence]
+@pytest.mark.parametrize(
+    ("name", "differing", "apart"), [("float32", 0.02, 0.001), ("int8", 0.1, 0.05)]
+)
+def test_ctranslate2_gives_the_answers_and_scores_of_transformers(
+    *,
+    name: str,
+    differing: float,
+    apart: float,
+    make_engine: MakeEngine,
+    sentences: list[Sentence],
 ):
     answers = make_engine(name).translate(sentences)
     reference = make_engine("reference").translate(sentences)
-    assert share_of_other_texts(answers, reference) <= allowed
-
-
-@pytest.mark.parametrize(("name", "allowed"), [("float32", 0.001), ("int8", 0.05)])
-def test_the_same_answer_has_the_same_score(
-    name: str, allowed: float, make_engine: MakeEngine, sentences: list[Sentence]
-):
-    answers = make_engine(name).translate(sentences)
-    reference = make_engine("reference").translate(sentences)
+    assert share_of_other_texts(answers, reference) <= differing
     same = [(a, b) for a, b in zip(answers, reference, strict=True) if a.text == b.text]
     assert len(same) > len(sentences) / 2
     for a, b in same:
-        assert a.score == pytest.approx(b.score, abs=allowed)
+        assert a.score == pytest.approx(b.score, abs=apart)
 
 
 def test_every_row_has_its_own_source_and_target(sentences: list[Sentence]):

@@ -27,11 +27,13 @@ def check(packs: list[list[int]], lengths: list[int], max_tokens: int) -> None:
         assert len(packed) == 1 or cost(packed, lengths) <= max_tokens
 
 
-@given(LENGTHS, BUDGET)
+@given(LENGTHS, BUDGET, TRANSLATORS)
 def test_every_row_is_in_one_pack_by_length_and_within_the_budget(
-    lengths: list[int], max_tokens: int
+    lengths: list[int], max_tokens: int, translators: int
 ):
     check(pack(lengths, max_tokens=max_tokens), lengths, max_tokens)
+    packs = spread(lengths, max_tokens=max_tokens, translators=translators)
+    check(packs, lengths, max_tokens)
 
 
 @given(LENGTHS, BUDGET)
@@ -39,14 +41,6 @@ def test_a_pack_is_closed_only_when_it_is_full(lengths: list[int], max_tokens: i
     packs = pack(lengths, max_tokens=max_tokens)
     for packed, following in zip(packs, packs[1:], strict=False):
         assert cost([*packed, following[0]], lengths) > max_tokens
-
-
-@given(LENGTHS, BUDGET, TRANSLATORS)
-def test_packs_that_are_spread_keep_to_the_budget(
-    lengths: list[int], max_tokens: int, translators: int
-):
-    packs = spread(lengths, max_tokens=max_tokens, translators=translators)
-    check(packs, lengths, max_tokens)
 
 
 @given(LENGTHS, BUDGET, TRANSLATORS)

@@ -33,7 +33,6 @@ TOKENS = 8
 
 @pytest.fixture(params=["blip2", "blip2_t5"])
 def directory(request: pytest.FixtureRequest) -> Path:
-    """With each language model."""
     found: Path = request.getfixturevalue(request.param)
     return found
 
@@ -44,7 +43,11 @@ def caption(engine: CaptioningEngine, frames: Sequence[Frame]) -> list[str]:
 
 def edit(directory: Path, name: str, changes: dict[str, Any]) -> None:
     path = directory / name
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    content = json.loads(path.read_text())
+    for key, value in changes.items():
+        old = content.get(key)
+        content[key] = old | value if isinstance(value, dict) else value
+    path.write_text(json.dumps(content))
 
 
 def test_captions_are_those_of_transformers(directory: Path):
@@ -93,31 +96,36 @@ def test_a_caption_has_neither_padding_nor_special_tokens(directory: Path):
         assert text == text.strip()
 
 
-def test_a_model_without_an_image_token_captions_alike(blip2: Path, tmp_path: Path):
-    """As those that an older Transformers has written."""
-    older = shutil.copytree(blip2, tmp_path / "older")
-    edit(older, "config.json", {"image_token_index": None})
-    assert caption(CaptioningEngine(older), FRAMES) == caption(
-        CaptioningEngine(blip2), FRAMES
-    )
-
-
-def test_a_t5_without_a_first_token_captions_alike(blip2_t5: Path, tmp_path: Path):
-    other = shutil.copytree(blip2_t5, tmp_path / "other")
-    config = json.loads((other / "config.json").read_text())
-    text = config["text_config"] | {"bos_token_id": None}
-    edit(other, "config.json", {"text_config": text})
+@pytest.mark.parametrize(
+    ("model", "file", "changes"),
+    [
+        # As an older Transformers has written it.
+        pytest.param(
+            "blip2", "config.json", {"image_token_index": None}, id="no image token"
+        ),
+        pytest.param(
+            *("blip2_t5", "config.json", {"text_config": {"bos_token_id": None}}),
+            id="no first token",
+        ),
+        pytest.param(
+            *("blip2", "generation_config.json"),
+            {"do_sample": True, "temperature": 9.0, "top_p": 0.9, "max_length": 6},
+            id="chance",
+        ),
+    ],
+)
+def test_what_a_model_says_of_itself_changes_no_caption(
+    model: str,
+    file: str,
+    changes: dict[str, Any],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+):
+    usual = request.getfixturevalue(model)
+    other = shutil.copytree(usual, tmp_path / "other")
+    edit(other, file, changes)
     assert caption(CaptioningEngine(other), FRAMES) == caption(
-        CaptioningEngine(blip2_t5), FRAMES
-    )
-
-
-def test_chance_decides_nothing(blip2: Path, tmp_path: Path):
-    other = shutil.copytree(blip2, tmp_path / "other")
-    chance = {"do_sample": True, "temperature": 9.0, "top_p": 0.9, "max_length": 6}
-    edit(other, "generation_config.json", chance)
-    assert caption(CaptioningEngine(other), FRAMES) == caption(
-        CaptioningEngine(blip2), FRAMES
+        CaptioningEngine(usual), FRAMES
     )
 
 

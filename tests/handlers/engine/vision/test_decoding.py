@@ -41,11 +41,7 @@ def make_exif(orientation: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("array", "expected"),
-    [
-        (FRAMES, FRAMES),
-        (FRAMES[0], FRAMES[:1]),
-        (FRAMES[:, ::2], FRAMES[:, ::2]),
-    ],
+    [(FRAMES, FRAMES), (FRAMES[0], FRAMES[:1]), (FRAMES[:, ::2], FRAMES[:, ::2])],
     ids=["several", "one", "every other row"],
 )
 def test_an_array_holds_its_frames(array: Any, expected: Any):
@@ -56,33 +52,30 @@ def test_an_array_holds_its_frames(array: Any, expected: Any):
         assert np.array_equal(frame, wanted)
 
 
+WRONG_ARRAYS = {
+    "floats": (write_npy(FRAMES / 255), "found an array of float64"),
+    "too large": (
+        write_npy(np.zeros((101, 100, 3), np.uint8)),
+        "expected at most 10000 pixels, found 100 x 101, which are 10100",
+    ),
+    "too narrow": (
+        write_npy(np.zeros((MAX_ASPECT + 1, 1, 3), np.uint8)),
+        "expected no side over 100 times as long as the other, found 1 x 101",
+    ),
+    "a byte missing": (
+        write_npy(FRAMES)[:-1],
+        "expected 432 bytes of pixels for the shape (3, 8, 6, 3)",
+    ),
+    "a byte too many": (write_npy(FRAMES) + b"0", "found 433"),
+    "more than any memory has": (
+        npy.write_header((10**17, 3, 3, 3)),
+        f"expected {27 * 10**17} bytes of pixels",
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        pytest.param(write_npy(FRAMES / 255), "found an array of float64", id="floats"),
-        pytest.param(write_npy(FRAMES)[:100], "header is damaged", id="no end"),
-        pytest.param(
-            write_npy(np.zeros((101, 100, 3), np.uint8)),
-            "expected at most 10000 pixels, found 100 x 101, which are 10100",
-            id="too large",
-        ),
-        pytest.param(
-            write_npy(np.zeros((MAX_ASPECT + 1, 1, 3), np.uint8)),
-            "expected no side over 100 times as long as the other, found 1 x 101",
-            id="too narrow",
-        ),
-        pytest.param(
-            write_npy(FRAMES)[:-1],
-            "expected 432 bytes of pixels for the shape (3, 8, 6, 3)",
-            id="a byte missing",
-        ),
-        pytest.param(write_npy(FRAMES) + b"0", "found 433", id="a byte too many"),
-        pytest.param(
-            npy.write_header((10**17, 3, 3, 3)),
-            f"expected {27 * 10**17} bytes of pixels",
-            id="more than any memory has",
-        ),
-    ],
+    ("data", "says"), WRONG_ARRAYS.values(), ids=WRONG_ARRAYS.keys()
 )
 def test_another_array_is_refused(data: bytes, says: str):
     with pytest.raises(ImageError) as refusal:
@@ -183,16 +176,7 @@ def test_a_truncated_file_is_refused(format: str, share: float):
 
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"GIF89a",
-        b"BM",
-        b"II*\x00",
-        b"%PDF-1.4",
-        b"hello",
-        b"RIFF1234WAVE",
-        b"\x93",
-    ],
+    [b"", b"GIF89a", b"BM", b"II*\0", b"%PDF-1.4", b"hello", b"RIFF1234WAVE", b"\x93"],
     ids=["nothing", "GIF", "BMP", "TIFF", "PDF", "text", "sound", "half a magic"],
 )
 def test_another_format_is_unsupported(data: bytes):

@@ -28,7 +28,6 @@ THRESHOLD = 0.1
 
 @pytest.fixture(params=["rt_detr", "detr"])
 def directory(request: pytest.FixtureRequest) -> Path:
-    """A detector of each kind."""
     found: Path = request.getfixturevalue(request.param)
     return found
 

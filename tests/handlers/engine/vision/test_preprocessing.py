@@ -20,14 +20,8 @@ from tests.random_vision import SIDE, draw_frames
 
 #: Sizes, some of which look like the channels of an image.
 SIZES = [
-    (SIDE, SIDE),
-    (48, 100),
-    (100, 48),
-    (3, 3),
-    (1, 1),
-    (3, 100),
-    (100, 3),
-    (1, 64),
+    *((SIDE, SIDE), (48, 100), (100, 48), (3, 3)),
+    *((1, 1), (3, 100), (100, 3), (1, 64)),
 ]
 FRAMES = [
     frame
@@ -57,7 +51,6 @@ def expect(directory: Path, frame: Frame) -> torch.Tensor:
 
 @pytest.fixture(params=["blip2", "resnet", "rt_detr", "detr"])
 def directory(request: pytest.FixtureRequest) -> Path:
-    """A model of each kind."""
     found: Path = request.getfixturevalue(request.param)
     return found
 
@@ -138,11 +131,6 @@ def test_images_of_one_size_go_to_the_model_together(detr: Path):
         batches.append((places, tuple(pixels.shape)))
         return places
 
-    assert preprocessor.map_batches(
-        [*map(preprocessor.preprocess, frames)], compute
-    ) == [
-        0,
-        1,
-        2,
-    ]
+    images = [*map(preprocessor.preprocess, frames)]
+    assert preprocessor.map_batches(images, compute) == [0, 1, 2]
     assert batches == [([0, 2], (2, 3, 48, 60)), ([1], (1, 3, 60, 48))]

@@ -1,0 +1,28 @@
+"""Programs that tests run to their end."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy.stack import ROOT
+
+
+def run(
+    *command: object,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    limit_s: float = 120,
+) -> str:
+    """What a program prints that must end well."""
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
