@@ -49,6 +49,7 @@ def test_the_original_map_loads_unchanged(path: Path):
             "queue_size": 4096,
             "response_timeout": 60,
             "max_batch_tokens": 4096,
+            "vocabulary": "all",
             "max_beam_size": 8,
             "max_alternatives": 5,
         }

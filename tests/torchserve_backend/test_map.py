@@ -46,6 +46,7 @@ def test_every_setting_can_be_written():
         "queue_size": 8,
         "response_timeout": 300,
         "max_batch_tokens": 0,
+        "vocabulary": "all",
         "max_beam_size": 1,
         "max_alternatives": 0,
     }
