@@ -13,6 +13,8 @@ import pytest
 from deploy.stack import ROOT, Stack
 from tests.leaks import Traces
 
+pytestmark = pytest.mark.slow
+
 WAIT = "import sys; print(flush=True); sys.stdin.read()"
 
 

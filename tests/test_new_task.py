@@ -7,10 +7,14 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
 from contract.tasks import PATHS
 from tests.handlers.encoding import write_image
 from tests.programs import run
 from tests.random_vision import draw_frames
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("contract", "gateway", "handlers", "torchserve_backend")

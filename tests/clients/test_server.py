@@ -16,6 +16,8 @@ from contract.npy import write_header
 from tests.clients.drawing import draw_number
 from tests.clients.fake_server import TASKS
 
+pytestmark = pytest.mark.slow
+
 
 def make_body(*numbers: int) -> tuple[bytes, memoryview]:
     pixels = np.stack([draw_number(number, 32, 64) for number in numbers])

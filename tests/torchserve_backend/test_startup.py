@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 STARTUP = Path(__file__).parents[2] / "torchserve_backend/startup"
 LIMIT_S = 120
 

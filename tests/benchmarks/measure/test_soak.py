@@ -25,6 +25,8 @@ from benchmarks.measure.soak import (
 from benchmarks.measure.trend import Series, find_trend
 from tests.benchmarks.conftest import Server
 
+pytestmark = pytest.mark.slow
+
 MINUTES = range(100)
 
 

@@ -19,6 +19,8 @@ from benchmarks.tune.plan import Combination, Plan, SlaEntry
 from benchmarks.tune.search import find_highest
 from benchmarks.tune.trials import Point, Trial, keeps
 
+pytestmark = pytest.mark.slow
+
 PLAN = """\
 models:
   - languages: [fr]

@@ -11,6 +11,8 @@ import pytest
 
 from tests.programs import run
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
