@@ -112,7 +112,7 @@ class Lane:
         if load.waiting_rows >= self._most_waiting:
             raise Overloaded(
                 f"{load.waiting_rows:.0f} rows wait already, which is the limit.",
-                retry_after_s=self._forecast(load, load.waiting),
+                retry_after_s=min(_LONGEST_RETRY_S, self._forecast(load, load.waiting)),
             )
         in_turns = self._count_turns(flow, cost, rows) * max(1, processes)
         needed_s = self._forecast(load, in_turns)
