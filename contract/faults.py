@@ -71,7 +71,8 @@ def list_faults(
     faults: dict[str, str] = {}
     for error in errors:
         field = str(error["loc"][0])
-        faults.setdefault(field, describe(error, schema["properties"][field]))
+        if field not in faults:
+            faults[field] = describe(error, schema["properties"][field])
     return faults
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 TRANSLATION: Final = "translation"
 CAPTIONING: Final = "captioning"
@@ -18,3 +19,14 @@ PATHS = {
 }
 #: The tasks that take uploads of images.
 UPLOADS = tuple(task for task in PATHS if task != TRANSLATION)
+
+
+def find_class(package: str, task: str) -> Any:
+    """The one class that a task's file in a package defines, as TorchServe finds handlers."""
+    module = import_module(f"{package}.{task}")
+    (found,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    )
+    return found

@@ -216,13 +216,17 @@ def _limit(option: Option[int], most: int) -> Any:
     return int, Field(min(option.default, most), ge=option.least, le=most)
 
 
+@cache
+def _write_schema(schema: type[Schema]) -> dict[str, Any]:
+    """As JSON Schema. Writing it takes far longer than a refusal may."""
+    return schema.model_json_schema()
+
+
 def _validate(schema: type[Valid], content: dict[str, Any]) -> Valid:
     try:
         return schema.model_validate(content)
     except ValidationError as error:
-        faults = list_faults(
-            error.errors(include_url=False), schema.model_json_schema()
-        )
+        faults = list_faults(error.errors(include_url=False), _write_schema(schema))
         raise InvalidRequest(
             [{"field": field, "expected": fault} for field, fault in faults.items()]
         ) from error

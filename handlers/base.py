@@ -5,7 +5,6 @@ metrics.
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import math
@@ -15,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
@@ -26,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 import contract.rows
 from contract.faults import list_faults
 from contract.problems import CONTENT_TYPE, title, write_problem
+from contract.tasks import find_class
 from handlers.engine.errors import DeviceFault
 from handlers.wanted import Wanted
 
@@ -262,12 +262,7 @@ class TaskHandler(ABC, Generic[Item]):
 
 def find_handler(task: str) -> type[TaskHandler[Any]]:
     """The one class that a task's module defines, as TorchServe finds it."""
-    module = importlib.import_module(f"handlers.{task}")
-    (found,) = (
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and value.__module__ == module.__name__
-    )
+    found: type[TaskHandler[Any]] = find_class("handlers", task)
     return found
 
 
@@ -276,15 +271,19 @@ def invalid(detail: str) -> TaskError:
     return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
 
 
+@cache
+def _write_schema(schema: type[BaseModel]) -> dict[str, Any]:
+    """As JSON Schema. Writing it takes far longer than reading a row."""
+    return schema.model_json_schema()
+
+
 def _validate(
     schema: type[Schema], content: Mapping[str, Any], *, is_strict: bool
 ) -> Schema:
     try:
         return schema.model_validate(content, strict=is_strict)
     except ValidationError as error:
-        faults = list_faults(
-            error.errors(include_url=False), schema.model_json_schema()
-        )
+        faults = list_faults(error.errors(include_url=False), _write_schema(schema))
         said = "; ".join(f"{field}: {fault}" for field, fault in faults.items())
         raise invalid(said) from error
 

@@ -87,8 +87,10 @@ class Model:
     @property
     def listed(self) -> tuple[str, ...]:
         """The languages whose output vocabulary alone is allowed; none if all is."""
-        is_listed = getattr(self.settings, "vocabulary", "all") == "language"
-        return self.languages if is_listed else ()
+        match self.settings:
+            case TranslationSection(vocabulary="language"):
+                return self.languages
+        return ()
 
 
 @dataclass(frozen=True)

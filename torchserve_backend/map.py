@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
@@ -22,7 +21,7 @@ from pydantic import (
 
 from contract.faults import expect
 from contract.languages import LANGUAGES
-from contract.tasks import TRANSLATION, UPLOADS
+from contract.tasks import TRANSLATION, UPLOADS, find_class
 from torchserve_backend.sections import CountOrNone, Devices, Shape, VisionSection
 from torchserve_backend.sections.translation import TranslationSection
 
@@ -46,20 +45,9 @@ def _check_language(code: str) -> str:
 _Language = Annotated[str, AfterValidator(_check_language)]
 
 
-def _find_section(task: str) -> Any:
-    """The one class that a task's file defines."""
-    module = import_module(f"torchserve_backend.sections.{task}")
-    (found,) = (
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and value.__module__ == module.__name__
-    )
-    return found
-
-
 #: The tasks that take images, in the order in which they are shown.
 VISION: Mapping[str, type[VisionSection]] = MappingProxyType(
-    {task: _find_section(task) for task in UPLOADS}
+    {task: find_class("torchserve_backend.sections", task) for task in UPLOADS}
 )
 #: All tasks.
 SECTIONS: Mapping[str, type[TranslationSection | VisionSection]] = MappingProxyType(
