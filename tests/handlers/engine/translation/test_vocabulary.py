@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
@@ -96,7 +96,7 @@ def test_a_run_reads_the_shared_files_once(
 ):
     read: list[str] = []
 
-    def digest(file: BinaryIO, name: str) -> object:
+    def digest(file: BufferedReader, name: str) -> object:
         read.append(Path(file.name).name)
         return file_digest(file, name)
 
