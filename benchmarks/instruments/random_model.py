@@ -115,6 +115,7 @@ def _invent_pieces() -> Iterator[str]:
     turns = []
     for first, last, percent in _ALPHABETS:
         letters = map(chr, range(ord(first), ord(last) + 1))
+        # One iterator many times, so that its words go on.
         turns += [itertools.product(letters, repeat=_PIECE_LETTERS)] * percent
     for words in itertools.cycle(turns):
         yield "▁" + "".join(next(words))
