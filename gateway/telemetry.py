@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 from flask import Flask, Response, g, request
@@ -78,6 +78,12 @@ class Telemetry:
             "Sentences with placeholders or tags, by whether the model has kept them all.",
             ["outcome"],
         )
+        # prometheus_client looks a label up under a lock and as text, five times a request.
+        self._find_requests = cache(self.requests.labels)
+        self._find_seconds = cache(self.seconds.labels)
+        self._find_translations = cache(self.translations.labels)
+        self._find_texts = cache(self.texts.labels)
+        self._find_characters = cache(self.characters.labels)
         self._show_zeros(languages, tasks)
 
     def _show_zeros(self, languages: Sequence[str], tasks: Iterable[str]) -> None:
@@ -88,8 +94,12 @@ class Telemetry:
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Counts and times an answer."""
-        self.requests.labels(route, status).inc()
-        self.seconds.labels(route).observe(seconds)
+        self._find_requests(route, status).inc()
+        self._find_seconds(route).observe(seconds)
+
+    def count_translation(self, target: str, status: int) -> None:
+        """Counts the answer to a request to translate."""
+        self._find_translations(target, status).inc()
 
     def count_placeholders(self, *, is_kept: bool) -> None:
         """Counts a sentence with placeholders in it."""
@@ -97,8 +107,8 @@ class Telemetry:
 
     def count_texts(self, target: str, texts: tuple[str, ...]) -> None:
         """Counts what has been translated into a served language."""
-        self.texts.labels(target).inc(len(texts))
-        self.characters.labels(target).inc(sum(map(len, texts)))
+        self._find_texts(target).inc(len(texts))
+        self._find_characters(target).inc(sum(map(len, texts)))
 
     def render(self, collector: Collector) -> bytes:
         """The metrics of all worker processes in Prometheus' text format."""

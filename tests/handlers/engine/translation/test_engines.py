@@ -112,7 +112,7 @@ def test_an_answer_is_clean_text_with_a_log_probability(
 def test_an_answer_ends_at_the_models_limit(
     engine: Engine, few: list[Sentence], monkeypatch: pytest.MonkeyPatch
 ):
-    lengths = []
+    lengths: list[int] = []
 
     def decode(rows: Sequence[Sequence[str]]) -> list[str]:
         lengths.extend(sum(not CONTROL.fullmatch(t) for t in row) for row in rows)
