@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,8 @@ from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Start
 from benchmarks.instruments.sentences import write_request
 from benchmarks.options import Bar
-from deploy.stack import StackError
+from contract.tasks import TRANSLATION
+from deploy.stack import ROOT, StackError
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Engine, Sentence
 from torchserve_backend import checkpoint
@@ -195,6 +197,17 @@ def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...
     ]
 
 
+def _read_differences(name: str) -> dict[str, Any]:
+    """The translation settings in which a map differs from the one that `make up` takes."""
+    usual, other = (
+        json.loads((ROOT / "torchserve_backend" / map_name).read_text("utf-8"))[
+            TRANSLATION
+        ]
+        for map_name in ("setup_config.json", name)
+    )
+    return {key: value for key, value in other.items() if usual.get(key) != value}
+
+
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
     """A contender's own settings win over those of all."""
     return running.write_map(
@@ -206,7 +219,7 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
 
 OURS = _make_stack("babelgate", running.start)
 _INTERACTIVE = _make_stack(
-    "interactive", running.start, placement="device", max_batch_delay=5
+    "interactive", running.start, **_read_differences("interactive.json")
 )
 _EMBEDDED = _make_stack("embedded", running.start_embedded)
 #: The ways in which ours runs.

@@ -253,6 +253,11 @@ def test_several_are_compared_with_ours_and_the_same_one_once():
     assert [contender.name for contender in chosen[1:]] == ["interactive", "flask"]
 
 
+def test_a_map_that_ships_gives_only_what_it_changes():
+    changes = {"max_batch_delay": 2, "placement": "device"}
+    assert contenders._read_differences("interactive.json") == changes
+
+
 @pytest.mark.parametrize("name", ["packing", "placement"])
 def test_what_is_not_compared_with_our_stack_is_compared_alone(name: str):
     ours, _ = choose([name])
