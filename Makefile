@@ -75,7 +75,7 @@ bench: up  ## measure what docs/performance.md reports, about 100 minutes; stops
 	$(BENCHMARK) compare --against vocabulary --model 418M --languages fr --tokens 20-20 --clients 64 --rounds 2 --seconds 25 --warm-s 1 --out $(FIGURES)/vocabulary-fr.json $(GO_ON)
 	$(BENCHMARK) compare --against vocabulary --model 418M --languages ja --tokens 20-20 --clients 64 --rounds 2 --seconds 25 --warm-s 1 --out $(FIGURES)/vocabulary-ja.json $(GO_ON)
 	$(BENCHMARK) compare --against engine,thread --languages fr --clients 64,256 --rounds 2 --seconds 10 --out $(FIGURES)/engine-stack.json $(GO_ON)
-	$(BENCHMARK) compare --against sentence,torchserve --set placement=device --set max_batch_delay=5 --languages fr --clients 1 --rounds 2 --seconds 10 --out $(FIGURES)/one-client.json $(GO_ON)
+	$(BENCHMARK) compare --against sentence,torchserve --set placement=device --set max_batch_delay=2 --languages fr --clients 1 --rounds 2 --seconds 10 --out $(FIGURES)/one-client.json $(GO_ON)
 	$(BENCHMARK) compare --against packing --languages fr --clients 64 --rounds 2 --seconds 10 --out $(FIGURES)/packing.json $(GO_ON)
 	$(BENCHMARK) compare --against placement --clients 64 --rounds 2 --seconds 10 --out $(FIGURES)/placement.json $(GO_ON)
 	$(BENCHMARK) compare --against placement --model 418M --tokens 20-20 --clients 64 --rounds 1 --seconds 20 --out $(FIGURES)/placement-418M.json $(GO_ON)
