@@ -240,7 +240,7 @@ def _cut(
     format: Format = PLAIN,
 ) -> Iterator[Piece]:
     """The pieces of a text that begins at character `start` of the client's."""
-    pieces = _cut_parts(text, placeholders, parts, start, format)
+    pieces = _cut_parts(text, placeholders, parts, start=start, format=format)
     is_kept = format.spacing is Spacing.KEEP
     yield from pieces if is_kept else spacing.place(pieces, format.show)
 
@@ -249,6 +249,7 @@ def _cut_parts(
     text: str,
     placeholders: Iterable[Placeholder],
     parts: Iterable[Part],
+    *,
     start: int,
     format: Format,
 ) -> Iterator[Piece]:
