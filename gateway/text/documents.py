@@ -299,12 +299,10 @@ def _take(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
 
 
 def _show(text: str, placeholders: Sequence[Placeholder], format: Format) -> str:
-    return fill(
-        text,
-        placeholders,
-        [p.shown for p in placeholders],
-        format.write,
-    )
+    def write(text: str) -> str:
+        return format.write(spacing.rewrite(text, format.spacing))
+
+    return fill(text, placeholders, [p.shown for p in placeholders], write)
 
 
 @dataclass(frozen=True)

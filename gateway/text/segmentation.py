@@ -37,9 +37,11 @@ _KNOWN = {
 #: In these languages "3. Mai" is a date, so a number with a full stop does not begin a list.
 WITH_ORDINALS = frozenset("cs da de et fi hr hu is lt lv no pl sk sl sr tr".split())
 _SIGNS = r"[-*+•‣▪◦·–—]|\d{1,3}\)|#{1,6}|>+"
+#: Bullets that need no space after them.
+_BULLETS = "[・●○■□◆◇※]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
-_LEAD = re.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++)*+")
-_LEAD_WITH_ORDINALS = re.compile(rf"\s*+(?:(?:{_SIGNS})\s++)*+")
+_LEAD = re.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
+_LEAD_WITH_ORDINALS = re.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
 _LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
 _OPENING = "([{\"'«“„¿¡"
 _LETTER = re.compile(r"[^\W_]")

@@ -32,6 +32,13 @@ class Spacing(Enum):
     DROP = auto()
 
 
+#: Signs that stay outside of sentences, as after an address, in the target's form.
+_SIGNS = {
+    Spacing.ADD: str.maketrans("。！？，、；：", ".!?,,;:"),
+    Spacing.DROP: str.maketrans(".!?", "。！？"),
+}
+
+
 @dataclass(frozen=True)
 class Separator:
     """What stands between two sentences of a line, where the translation may need something
@@ -64,6 +71,13 @@ def find_separator(gap: str, spacing: Spacing) -> str | Separator:
     if spacing is Spacing.KEEP or gap not in _SEPARATORS:
         return gap
     return Separator(gap)
+
+
+def rewrite(text: str, spacing: Spacing) -> str:
+    """A single sign between placeholders or tags in the target's form, any other text as it
+    is."""
+    signs = _SIGNS.get(spacing, {})
+    return text.translate(signs) if len(text) == 1 and ord(text) in signs else text
 
 
 def place(

@@ -79,6 +79,8 @@ def translate(text: str, spacing: Spacing, *, is_html: bool = False) -> str:
         ("你好。😀再见！", "Hello. 😀 Bye!"),
         ("你好。https://a.b", "Hello. https://a.b"),
         ("😀你好。", "😀 Hello."),
+        ("你好。https://a.b！你好。", "Hello. https://a.b! Hello."),
+        ("・你好。再见！\n・你好。", "・ Hello. Bye!\n・ Hello."),
         ("你好。{name}", "Hello. {name}"),
     ],
 )
@@ -93,6 +95,7 @@ def test_sentences_without_spaces_get_one(text, expected):
         ("<b>你好。</b>再见！", "<b>Hello.</b> Bye!"),
         ("<b>你好。</b><i>再见！</i>", "<b>Hello.</b> <i>Bye!</i>"),
         ("<b>你好。</b> <i>再见！</i>", "<b>Hello.</b> <i>Bye!</i>"),
+        ("<b>我叫</b>。<i>再见！</i>", "<b>I am</b>. <i>Bye!</i>"),
         ("<p>你好。</p><p>再见！</p>", "<p>Hello.</p><p>Bye!</p>"),
         ("你好。<br>再见！", "Hello.<br>Bye!"),
         ("你好。\n再见！", "Hello.\nBye!"),
@@ -111,6 +114,7 @@ def test_in_html_the_space_stands_outside_of_tags(text, expected):
         ("Hello.\n  Bye!\n", "你好。\n  再见！\n"),
         ("1. Hello. Bye!\n2. Hello.", "1. 你好。再见！\n2. 你好。"),
         ("Hello. 😀 Bye!", "你好。😀 再见！"),
+        ("Hello. {x}! Bye!", "你好。 {x}！ 再见！"),
         ("Windows. Bye!", "Windows. 再见！"),
         ("Hello. https://a.b Bye!", "你好。https://a.b 再见！"),
     ],
@@ -124,7 +128,7 @@ def test_a_sentence_in_pieces_gets_spaces_around_words_and_outside_of_tags():
     text = "我叫<b>安娜</b>和{name}，住在<i>这里</i>。"
     (segment,) = read_html(text, "zh", is_protected=True, format=format).segments
     parts = take_segment_apart(segment, format)
-    assert identity(parts) == "我叫 <b>安娜</b> 和 {name}，住在 <i>这里</i>。"
+    assert identity(parts) == "我叫 <b>安娜</b> 和 {name}，住在 <i>这里</i>."
 
 
 TEXT = st.lists(
@@ -136,7 +140,7 @@ TEXT = st.lists(
 
 
 @given(TEXT, st.booleans(), st.sampled_from(Spacing))
-def test_only_spaces_ever_change(text, is_html, spacing):
+def test_only_spaces_and_lone_signs_ever_change(text, is_html, spacing):
     format = replace(HTML if is_html else PLAIN, spacing=spacing)
     read = read_html if is_html else read_text
     document = read(text, "zh", is_protected=True, format=format)
@@ -148,4 +152,4 @@ def test_only_spaces_ever_change(text, is_html, spacing):
 
 
 def squeeze(text: str) -> str:
-    return "".join(text.split())
+    return "".join(text.split()).translate(str.maketrans("。！？，、；：", ".!?,,;:"))
