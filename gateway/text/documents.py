@@ -64,7 +64,6 @@ class Segment:
 #: With more placeholders a model loses one, so such a sentence is taken apart at once.
 MAX_PLACEHOLDERS = 100
 
-
 Piece = str | Segment | Separator
 
 

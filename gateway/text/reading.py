@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -34,6 +34,8 @@ _PLACEHOLDER_CHARACTERS = 32
 #: Below the gateway's own priority: reading a text must not delay other requests.
 _NICENESS = 10
 _SEPARATOR_FIELDS = 3
+#: As many as a stack may be asked for in turn.
+_LANGUAGE_PAIRS = 1024
 _ROLES = {role.value: role for role in Role}
 
 
@@ -53,7 +55,7 @@ class ReadingJob:
         return _choose_format(self.is_html, language, self.target or language)
 
 
-@cache
+@lru_cache(_LANGUAGE_PAIRS)
 def _choose_format(is_html: bool, source: str, target: str) -> Format:
     return replace(HTML if is_html else PLAIN, spacing=compare(source, target))
 

@@ -308,14 +308,16 @@ def _read_renderings(
     finish: Callable[[str], str],
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty
-    if the translation has lost one."""
+    if the translation has lost one. What differs in its final mark only is one rendering."""
+    seen: set[str] = set()
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
         text = restore(finish(found["text"]), segment.placeholders, format.write)
-        if text is not None:
-            yield Rendering(text, found["score"])
-        elif number == 0:
+        if text is None and number == 0:
             return
+        if text is not None and text not in seen:
+            seen.add(text)
+            yield Rendering(text, found["score"])
 
 
 def _join(document: Document, results: list[Result]) -> Result:

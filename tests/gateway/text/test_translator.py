@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -40,10 +40,13 @@ class Model:
     """A backend whose model applies a function, and takes a limited number of characters."""
 
     def __init__(
-        self, answer: Callable[[str], str] = str, limit: int = 1 << 30
+        self,
+        answer: Callable[[str], str] = str,
+        limit: int = 1 << 30,
+        others: Sequence[str] = ("{text}1", "{text}2"),
     ) -> None:
         self.rows: list[Mapping[str, Any]] = []
-        self._answer, self._limit = answer, limit
+        self._answer, self._limit, self._others = answer, limit, others
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
         item = json.loads(row.body)
@@ -58,7 +61,10 @@ class Model:
             }
             raise RowProblem({**document, "detail": "too long", **counts})
         count = item.get("alternatives", 0)
-        others = [{"text": f"{text}{i}", "score": -i} for i in range(1, count + 1)]
+        others = [
+            {"text": other.replace("{text}", text), "score": -number}
+            for number, other in enumerate(self._others[:count], 1)
+        ]
         return {"translated": self._answer(text), "score": -0.5, "alternatives": others}
 
 
@@ -141,6 +147,18 @@ def test_a_translation_ends_as_its_text_does_and_so_do_the_alternatives():
     (found,) = translate(model, "Go {x}! Stop", target="de", alternatives=1)
     texts = [rendering.text for rendering in found.renderings]
     assert texts == ["Go {x}! Stop", "Go {x}!1! Stop1"]
+
+
+def test_alternatives_that_differ_in_their_final_mark_only_are_one():
+    others = ("Go!", "Go now.", "Go", "Went.")
+    (found,) = translate(
+        Model(lambda text: "Go.", others=others),
+        "Los",
+        source="de",
+        target="zh",
+        alternatives=4,
+    )
+    assert [r.text for r in found.renderings] == ["Go", "Go now", "Went"]
 
 
 @pytest.mark.parametrize("times", [1, 400], ids=["short", "read in a process"])
