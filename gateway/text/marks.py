@@ -59,9 +59,14 @@ _SHORT = 3
 _SYLLABIC = frozenset(("vi",))
 #: Abbreviations at the end of a sentence or a label in several languages.
 _ABBREVIATIONS = frozenset(
-    """bros corp dept ecc enz etc evtl inc incl inkl ltd max min misc nom num obs orig prof
-    tel usw грн доп млн млрд напр обл прим руб стр тел тыс эт""".split()
+    """bros corp dept ecc enz etc evtl hrs inc incl inkl ltd max mil min mio misc mrd nom num
+    obs orig pcs prof sec seg sek std stk tel tsd usw yrs
+    грн доп мин млн млрд напр обл прим руб сек стр тел тыс эт""".split()
 )
+#: `p.m`, but not `81.51입니다`.
+_INNER_STOP = re.compile(r"[^\W\d_]\.")
+#: No ordinal of a date.
+_LARGE_NUMBER = re.compile(r"(?:3[2-9]|[4-9]\d|\d{3})$")
 _INNER_END = re.compile(r"[.!?…]\s+")
 
 
@@ -155,17 +160,15 @@ def _is_stop(body: str, stop: str, language: str) -> bool:
     """Whether a full stop ends a sentence, and no abbreviation or ordinal number."""
     if stop != ".":
         return True
-    words = body.rsplit(None, 2)[-2:]
-    word = words[-1]
+    (word,) = body.rsplit(None, 1)[-1:]
     if word[-1].isdigit():
-        return language not in WITH_ORDINALS
+        return language not in WITH_ORDINALS or _LARGE_NUMBER.search(word) is not None
     if not word[-1].isalpha():
         return True
-    is_unit = len(words) > 1 and words[0][-1].isdigit()
     can_be_short = is_cased(language) and language not in _SYLLABIC
-    is_short = can_be_short and len(word) < _SHORT + is_unit
+    is_short = can_be_short and len(word) < _SHORT
     is_known = word.lower() in _ABBREVIATIONS or is_abbreviated(f"{word}.", language)
-    return not (is_short or is_known or "." in word)
+    return not (is_short or is_known or _INNER_STOP.search(word))
 
 
 def _close(body: str, marks: str, language: str) -> str:
