@@ -12,11 +12,11 @@ from typing import Any
 
 import httptools
 
-from contract.problems import write_answer
+from contract.dialects import OURS
+from contract.languages import normalize_language
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
-from gateway.schemas import normalize_language
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.text.translator import weigh
@@ -32,7 +32,7 @@ _HEADERS = {
     for name in ("x-timeout-ms", "x-real-ip", "x-request-start", "x-request-id")
 }
 #: Only Gunicorn and the routes can handle these.
-_OTHER_HEADERS = {b"connection", b"content-encoding", b"expect"}
+_OTHER_HEADERS = {b"connection", b"content-encoding", b"expect", b"origin"}
 #: What other bodies raise here. The route then says what is wrong.
 _NO_REQUEST = (
     *(AttributeError, LookupError, RecursionError, TypeError, ValueError),
@@ -124,10 +124,8 @@ class Refusal:
             self.telemetry.count_request(message.route, problem.status, seconds)
             self.telemetry.translations.labels(target, problem.status).inc()
             request_id = read_request_id(message.environ)
-            return write_answer(
-                problem.to_document(request_id),
-                {"X-Request-ID": request_id, **problem.headers},
-            )
+            answer = OURS.answer(problem.to_document(request_id))
+            return answer.write({"X-Request-ID": request_id, **problem.headers})
         return None
 
 

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.text import markup, segmentation
+from gateway.schemas import HTML_TAGS, Splitting, Tags
+from gateway.text import markup, outline, segmentation
 from gateway.text.placeholders import (
     Placeholder,
     Role,
@@ -29,10 +30,20 @@ class Format:
     write: Callable[[str], str] = str
 
 
-PLAIN = Format()
 _LETTER = re.compile(r"[^\W_]")
-#: In HTML a line break is a space.
-HTML = Format(lambda text: re.sub(r"[\t\n\r\f]", " ", text), markup.escape)
+_BREAK = re.compile(r"[\t\n\r\f]")
+
+
+def _flow(text: str) -> str:
+    """The text with its line breaks as spaces."""
+    return _BREAK.sub(" ", text)
+
+
+PLAIN = Format()
+#: A text whose line breaks mean nothing.
+FLOWING = Format(_flow)
+HTML = Format(_flow, markup.escape)
+XML = Format(_flow, outline.escape)
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,13 @@ class Document:
         )
 
 
+def find_format(tags: Tags | None, splitting: Splitting) -> Format:
+    """How such a document writes text."""
+    if tags:
+        return XML if tags.is_xml else HTML
+    return PLAIN if splitting == "lines" else FLOWING
+
+
 def read_text(text: str, language: str, *, is_protected: bool) -> Document:
     """Plain text in `language`."""
     return Document(tuple(scan_text(text, language, is_protected)), PLAIN)
@@ -87,32 +105,57 @@ def read_text(text: str, language: str, *, is_protected: bool) -> Document:
 
 def read_html(source: str, language: str, *, is_protected: bool) -> Document:
     """An HTML document or fragment in `language`."""
-    return Document(tuple(scan_html(source, language, is_protected)), HTML)
+    pieces = scan_tagged(source, language, is_protected, tags=HTML_TAGS)
+    return Document(tuple(pieces), HTML)
 
 
-def scan_text(text: str, language: str, is_protected: bool) -> Iterator[Piece]:
+def scan_text(
+    text: str, language: str, is_protected: bool, splitting: Splitting = "lines"
+) -> Iterator[Piece]:
     """The pieces of plain text, one after the other."""
-    placeholders = find_protected(text) if is_protected else []
-    parts = segmentation.segment(text, language, _spans(placeholders))
-    return _cut(text, placeholders, parts)
+    format = find_format(None, splitting)
+    shown = format.read(text)
+    placeholders = find_protected(shown) if is_protected else []
+    parts = _segment(shown, language, placeholders, splitting)
+    return _cut(text, placeholders, parts, format=format)
 
 
-def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]:
-    """The pieces of an HTML document or fragment, one after the other."""
-    start = 0
-    for run in markup.parse(source):
+def scan_tagged(
+    source: str,
+    language: str,
+    is_protected: bool,
+    *,
+    tags: Tags,
+    splitting: Splitting = "sentences",
+) -> Iterator[Piece]:
+    """The pieces of an HTML or XML document or fragment, one after the other."""
+    start, format = 0, find_format(tags, splitting)
+    parse = outline.parse if tags.is_xml else markup.parse
+    for run in parse(source, tags):
         if run.is_markup:
             yield run.text
             continue
-        text = HTML.read(run.text)
+        text = run.text if splitting == "lines" else format.read(run.text)
         found = find_protected(text) if is_protected else []
         placeholders = _merge(
             run.placeholders,
-            [p._replace(shown=HTML.write(p.shown)) for p in found],
+            [p._replace(shown=format.write(p.shown)) for p in found],
         )
-        parts = segmentation.segment(text, language, _spans(placeholders))
-        yield from _cut(run.text, placeholders, parts, start=start, format=HTML)
+        parts = _segment(text, language, placeholders, splitting)
+        yield from _cut(run.text, placeholders, parts, start=start, format=format)
         start += len(text)
+
+
+def _segment(
+    text: str,
+    language: str,
+    placeholders: Iterable[Placeholder],
+    splitting: Splitting,
+) -> Iterable[Part]:
+    spans = _spans(placeholders)
+    if splitting == "none":
+        return segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
+    return segmentation.segment(text, language, spans)
 
 
 def divide(segment: Segment, max_characters: int, format: Format) -> Document:

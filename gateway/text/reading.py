@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
+from gateway.schemas import Splitting, Tags
 from gateway.text.documents import (
-    HTML,
-    PLAIN,
     Document,
     Piece,
     Segment,
-    scan_html,
+    find_format,
+    scan_tagged,
     scan_text,
 )
 from gateway.text.placeholders import Placeholder, Role
@@ -30,6 +30,8 @@ _LINE_CHARACTERS = 32 << 10
 _PLACEHOLDER_CHARACTERS = 32
 #: Below the gateway's own priority: reading a text must not delay other requests.
 _NICENESS = 10
+#: The fields of `Tags` that JSON has as lists.
+_NAMES = ("ignored", "splitting", "inline")
 _ROLES = {role.value: role for role in Role}
 
 
@@ -39,9 +41,22 @@ class ReadingJob:
     sentences."""
 
     texts: tuple[tuple[str, str], ...]
-    is_html: bool
+    tags: Tags | None
     is_protected: bool
     max_rows: int
+    splitting: Splitting = "lines"
+
+    def scan_one(self, text: str, language: str) -> Iterator[Piece]:
+        """The pieces of one of the texts."""
+        if self.tags is None:
+            return scan_text(text, language, self.is_protected, self.splitting)
+        return scan_tagged(
+            text,
+            language,
+            self.is_protected,
+            tags=self.tags,
+            splitting=self.splitting,
+        )
 
 
 class TooManySentences(Exception):
@@ -51,10 +66,9 @@ class TooManySentences(Exception):
 def scan(job: ReadingJob) -> Iterator[Piece | None]:
     """The pieces of all texts, and None after each text. Raises TooManySentences at the first
     sentence too many."""
-    scan_one = scan_html if job.is_html else scan_text
     rows = 0
     for text, language in job.texts:
-        for piece in _join_kept(scan_one(text, language, job.is_protected)):
+        for piece in _join_kept(job.scan_one(text, language)):
             rows += isinstance(piece, Segment)
             if rows > job.max_rows:
                 raise TooManySentences
@@ -72,7 +86,7 @@ def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 def collect(job: ReadingJob, pieces: Iterable[Piece | None]) -> Iterator[Document]:
     """The documents that these pieces make up."""
-    format = HTML if job.is_html else PLAIN
+    format = find_format(job.tags, job.splitting)
     own: list[Piece] = []
     for piece in pieces:
         if piece is None:
@@ -103,11 +117,18 @@ def main() -> None:
     for line in sys.stdin.buffer:
         content = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, content.pop("limit_s"))
-        content["texts"] = tuple(map(tuple, content["texts"]))
-        for answer in _answer(ReadingJob(**content)):
+        for answer in _answer(_read_job(content)):
             sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _read_job(content: dict[str, Any]) -> ReadingJob:
+    tags = content.pop("tags")
+    if tags is not None:
+        tags = Tags(**tags | {name: tuple(tags[name]) for name in _NAMES})
+    texts = tuple(map(tuple, content.pop("texts")))
+    return ReadingJob(texts, tags, **content)
 
 
 def _answer(job: ReadingJob) -> Iterator[bytes]:
