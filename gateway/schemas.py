@@ -40,6 +40,17 @@ def _read_digits(text: str) -> str:
 
 #: Any bound on the length makes pydantic look for halves of surrogate pairs.
 Text = Annotated[str, Field(min_length=0)]
+
+
+def _find_shape(given: Any) -> str:
+    return "texts" if isinstance(given, list) else "text"
+
+
+#: One text, or several.
+Texts = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("texts")],
+    Discriminator(_find_shape),
+]
 _Code = Annotated[
     Text, Field(examples=["en"], json_schema_extra={"format": "language code"})
 ]
@@ -228,7 +239,7 @@ def _limit_texts(most: int) -> Any:
     texts = Annotated[list[Text], Field(min_length=1, max_length=most)]
     return Annotated[
         Annotated[Text, Tag("text")] | Annotated[texts, Tag("texts")],
-        Discriminator(lambda given: "texts" if isinstance(given, list) else "text"),
+        Discriminator(_find_shape),
     ]
 
 

@@ -23,7 +23,7 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import Splitting, Tags, Text, TranslationRequest
+from gateway.schemas import Splitting, Tags, Texts, TranslationRequest
 from gateway.text import markup, outline
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import Fields, read_fields
@@ -71,9 +71,7 @@ _Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else 
 class TranslateFields(ForeignSchema):
     """The fields of `/v2/translate`."""
 
-    text: Text | list[Text] = Field(
-        description="The texts to translate.", examples=[["Hello"]]
-    )
+    text: Texts = Field(description="The texts to translate.", examples=[["Hello"]])
     target_lang: str = Field(
         description="The language to translate into.", examples=["FR"]
     )
@@ -159,7 +157,7 @@ def make_blueprint(interpreter: Interpreter, accounts: Accounts) -> Blueprint:
         pairs = permutations(interpreter.limits.targets, 2)
         return {
             "supported_languages": [
-                {"source_lang": source, "target_lang": target}
+                {"source_lang": _write_code(source), "target_lang": _write_code(target)}
                 for source, target in pairs
             ]
         }
@@ -177,7 +175,8 @@ def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
         raise _WORDING.miss("text")
     if len(texts) > limits.max_texts:
         raise refuse(
-            "Too many texts.", f"found {len(texts)}, expected {limits.max_texts}"
+            "Too many texts.",
+            f"found {len(texts)}, expected at most {limits.max_texts}",
         )
     wanted = TranslationRequest(
         source=_read_source(given.source_lang, interpreter),
@@ -221,7 +220,8 @@ def _read_source(tag: str, interpreter: Interpreter) -> str | None:
 def _read_target(tag: str, interpreter: Interpreter) -> str:
     target = interpreter.find_target(tag)
     if target is None:
-        said = f"found {tag[:40]!r}, {interpreter.explain_target(tag)}"
+        served = [row["language"] for row in _list_targets(interpreter)]
+        said = f"found {tag[:40]!r}, {interpreter.explain_target(tag, served)}"
         raise _WORDING.refuse("target_lang", said)
     return target
 

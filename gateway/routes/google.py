@@ -21,7 +21,7 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import HTML_TAGS, Text, TranslationRequest
+from gateway.schemas import HTML_TAGS, Texts, TranslationRequest
 from gateway.text.langid import UNDETERMINED, Guess
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import Fields, read_fields
@@ -30,14 +30,13 @@ PATH = "/language/translate/v2"
 _WORDING = Wording("Required parameter: {field}", "Invalid Value: {field}")
 _RELIABLE = 0.9
 
-_Texts = Text | list[Text]
 _Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
 
 
 class TranslateFields(ForeignSchema):
     """The fields of `/language/translate/v2`."""
 
-    q: _Texts = Field(description="A text, or several.", examples=["Hello"])
+    q: Texts = Field(description="A text, or several.", examples=["Hello"])
     target: str = Field(description="The language to translate into.", examples=["fr"])
     source: str = Field("", description="The language of the texts.")
     format: Annotated[Literal["html", "text"], _Lower] = Field(
@@ -48,7 +47,7 @@ class TranslateFields(ForeignSchema):
 class DetectFields(ForeignSchema):
     """The fields of `/language/translate/v2/detect`."""
 
-    q: _Texts = Field(description="A text, or several.", examples=["Hello"])
+    q: Texts = Field(description="A text, or several.", examples=["Hello"])
 
 
 class LanguagesFields(ForeignSchema):
@@ -125,7 +124,9 @@ def _check_number(texts: tuple[str, ...], interpreter: Interpreter) -> tuple[str
     if not texts:
         raise _WORDING.miss("q")
     if len(texts) > most:
-        raise refuse("Too many text segments", f"found {len(texts)}, expected {most}")
+        raise refuse(
+            "Too many text segments", f"found {len(texts)}, expected at most {most}"
+        )
     return texts
 
 

@@ -141,9 +141,10 @@ class Interpreter:
             raise LookupError(tag)
         return language
 
-    def explain_target(self, tag: str) -> str:
-        """Why a target is refused, and what was expected."""
-        expected = f"expected one of {', '.join(self.translator.catalog.languages)}"
+    def explain_target(self, tag: str, served: Sequence[str] = ()) -> str:
+        """Why a target is refused, and what was expected, in the codes of an API."""
+        served = served or self.translator.catalog.languages
+        expected = f"expected one of {', '.join(served)}"
         if is_traditional_chinese(tag):
             return (
                 f"Chinese is written in simplified characters here, as zh; {expected}"

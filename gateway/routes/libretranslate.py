@@ -21,7 +21,7 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import AUTO, HTML_TAGS, Text, TranslationRequest
+from gateway.schemas import AUTO, HTML_TAGS, Texts, TranslationRequest
 from gateway.text.langid import Guess
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import Fields, read_fields
@@ -36,13 +36,11 @@ _MOST_GUESSES = 5
 #: Bytes that JSON may take for a UTF-16 unit, in which browsers count.
 _BYTES_PER_CHARACTER = 6
 
-_Texts = Text | list[Text]
-
 
 class TranslateFields(ForeignSchema):
     """The fields of `POST /translate`."""
 
-    q: _Texts = Field(description="A text, or a list of them.", examples=["Hello"])
+    q: Texts = Field(description="A text, or a list of them.", examples=["Hello"])
     source: str = Field(
         description='The language of the text, or "auto".', examples=["en"]
     )
@@ -56,7 +54,7 @@ class TranslateFields(ForeignSchema):
 class DetectFields(ForeignSchema):
     """The fields of `POST /detect`."""
 
-    q: _Texts = Field(description="A text, or a list of them.", examples=["Hello"])
+    q: Texts = Field(description="A text, or a list of them.", examples=["Hello"])
 
 
 class Detection(TypedDict):

@@ -19,7 +19,7 @@ from gateway.text.placeholders import Role
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|[^\W\d][\w.:-]{0,100}+);")
 #: The only entities that every document has.
 _ENTITIES = frozenset({"&amp;", "&lt;", "&gt;", "&quot;", "&apos;"})
-_ROOT = "<x>"
+_ROOT = "<_._>"
 #: A document with a declaration has a root of its own.
 _PROLOGUE = re.compile(r"\s*<(?:\?xml\s|!DOCTYPE)")
 
@@ -34,7 +34,7 @@ def check(source: str) -> None:
     parser.EntityDeclHandler = _refuse_entity
     has_root = _PROLOGUE.match(source) is not None
     try:
-        parser.Parse(source if has_root else f"{_ROOT}{source}</x>", True)
+        parser.Parse(source if has_root else f"{_ROOT}{source}</_._>", True)
     except expat.ExpatError as error:
         column = error.offset + 1
         if error.lineno == 1 and not has_root:
