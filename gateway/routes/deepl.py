@@ -154,11 +154,11 @@ def make_blueprint(interpreter: Interpreter, accounts: Accounts) -> Blueprint:
 
     @blueprint.get("/glossary-language-pairs")
     def glossary_language_pairs() -> dict[str, Any]:
-        pairs = permutations(interpreter.limits.targets, 2)
+        codes = [_write_code(code).lower() for code in interpreter.limits.targets]
         return {
             "supported_languages": [
-                {"source_lang": _write_code(source), "target_lang": _write_code(target)}
-                for source, target in pairs
+                {"source_lang": source, "target_lang": target}
+                for source, target in permutations(codes, 2)
             ]
         }
 
