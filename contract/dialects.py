@@ -19,7 +19,7 @@ _BUSY = frozenset({"queue-full", "too-many-connections", "rate-limited"})
 _TOO_LONG = frozenset({"body-too-large", "too-many-rows", "header-too-large"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dialect:
     """An API. Its paths begin with one of `paths` and end there or go on with a slash."""
 

@@ -37,6 +37,7 @@ from gateway.transport.caller import read_request_id
 from gateway.transport.connection import register_reading
 from gateway.transport.fields import find_spoken
 from gateway.transport.origins import register_origins
+from gateway.transport.paths import register_paths
 from gateway.transport.worker import EXTENSION
 from gateway.uploads.answering import Uploads
 from torchserve_backend import catalog, checkpoint
@@ -63,6 +64,7 @@ def create_app(
     backend = backend or _connect(settings)
     admission = Admission(backend, models.models, _place_board(settings))
     app = _make_flask(settings)
+    register_paths(app)
     register_reading(app)
     _register_request_id(app)
     register_telemetry(app, telemetry, States(models, admission))

@@ -91,7 +91,7 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     @blueprint.route("/detect", methods=methods)
     def detect() -> Mapping[str, Any]:
         given = parse_fields(DetectFields, read_fields(request), _WORDING)
-        texts = _check_number(list_texts(given.q), interpreter)
+        texts = _check_number(list_texts(given.q), interpreter.settings.max_texts)
         found = [_write_detections(ranked) for ranked in interpreter.identify(texts)]
         return {"data": {"detections": found}}
 
@@ -105,12 +105,13 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
 
 
 def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
+    most = interpreter.limits.max_texts
     given = parse_fields(TranslateFields, fields, _WORDING)
     is_html = given.format == "html"
     wanted = TranslationRequest(
         source=_read_source(given.source, interpreter),
         target=_read_target(given.target, interpreter),
-        texts=_check_number(list_texts(given.q), interpreter),
+        texts=_check_number(list_texts(given.q), most),
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if is_html else None,
         splitting="sentences" if is_html else "lines",
@@ -119,8 +120,7 @@ def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
     return [_write(answer) for answer in answers]
 
 
-def _check_number(texts: tuple[str, ...], interpreter: Interpreter) -> tuple[str, ...]:
-    most = interpreter.settings.max_texts
+def _check_number(texts: tuple[str, ...], most: int) -> tuple[str, ...]:
     if not texts:
         raise _WORDING.miss("q")
     if len(texts) > most:

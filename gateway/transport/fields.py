@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
@@ -69,8 +69,16 @@ def _read_pairs(text: bytes) -> dict[str, Any]:
         raise MalformedRequest("A field is not UTF-8.") from error
 
 
-def _merge(pairs: Any) -> dict[str, Any]:
+def _merge(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """`q=a&q=b` is a list, and so is what some clients write: `q[]=a`, `q[0]=a`."""
     values: dict[str, list[str]] = {}
-    for name, value in pairs:
+    lists = set()
+    for given, value in pairs:
+        name, bracket, _ = given.partition("[")
         values.setdefault(name, []).append(value)
-    return {name: v if len(v) > 1 else v[0] for name, v in values.items()}
+        if bracket:
+            lists.add(name)
+    return {
+        name: found if len(found) > 1 or name in lists else found[0]
+        for name, found in values.items()
+    }

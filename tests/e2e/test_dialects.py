@@ -102,7 +102,7 @@ ANSWERS: list[tuple[str, str, Any]] = [
     ("deep-translator", "libre", TOMORROW),
     ("deep-translator", "libre list", [TOMORROW, "Guten Morgen"]),
     ("deep-translator", "deepl", TOMORROW),
-    ("deep-translator", "deepl long", 4000),
+    ("deep-translator", "deepl long", 1000),
     ("translate", "libre", TOMORROW),
     ("translate", "libre auto", "Hallo"),
     ("translate", "deepl", TOMORROW),

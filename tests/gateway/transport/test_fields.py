@@ -10,6 +10,7 @@ from gateway.errors import MalformedRequest
 from gateway.transport.connection import WholeBody
 from gateway.transport.fields import find_spoken, read_fields, speaks_libretranslate
 
+LISTS = {"q": ["a"], "s": ["b", "c"]}
 FORM = "application/x-www-form-urlencoded"
 PARTS = (
     b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nn\xc3\xa9\r\n'
@@ -40,6 +41,7 @@ def read(body: bytes = b"", kind: str | None = None, query: str = "", **given: s
         pytest.param(b'\xef\xbb\xbf{"q": 1}', FORM, "", {"q": 1}, id="byte-order mark"),
         pytest.param(b'{"q": "a", "k": null}', FORM, "?k=b&q=c", {"q": "a"}, id="null"),
         pytest.param(b"q=a&q=b&q=c", FORM, "", {"q": ["a", "b", "c"]}, id="form"),
+        pytest.param(b"q[]=a&s[0]=b&s[1]=c", FORM, "", LISTS, id="brackets"),
         pytest.param(b"q=a%26b+c", FORM, "?q=d&s=e", {"q": "a&b c", "s": "e"}, id="+"),
         pytest.param("q=né".encode(), FORM, "", {"q": "né"}, id="not escaped"),
         pytest.param(b"q=a", "text/plain", "", {"q": "a"}, id="form as text"),
