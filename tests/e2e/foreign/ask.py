@@ -26,6 +26,9 @@ HTML = "<p>My name is <b>Anna</b>.</p>"
 XML = "<d><t>Good morning</t><p>My name is <x>{Anna}</x>.</p></d>"
 
 
+GERMAN: dict[str, Any] = {"source_lang": "EN", "target_lang": "DE"}
+
+
 def ask_deepl(url: str) -> Mapping[str, Callable[[], Any]]:
     """Questions by the package `deepl`, and by its command line."""
     client = deepl.DeepLClient(KEY, server_url=url)
@@ -34,50 +37,48 @@ def ask_deepl(url: str) -> Mapping[str, Callable[[], Any]]:
         answer = client.translate_text(text, **given)
         return [vars(a) for a in answer] if isinstance(answer, list) else vars(answer)
 
-    def run(*arguments: str) -> list[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "deepl",
-            "--auth-key",
-            KEY,
-            "--server-url",
-            url,
-        ]
-        done = subprocess.run(
-            [*command, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        return done.stdout.splitlines()
-
-    german: dict[str, Any] = {"source_lang": "EN", "target_lang": "DE"}
     return {
-        "text": lambda: translate(TOMORROW, **german),
+        "text": lambda: translate(TOMORROW, **GERMAN),
         "auto": lambda: translate(STATION, target_lang="FR"),
         "list": lambda: translate(
             [STATION, "Wo ist der Bahnhof?"], target_lang="FR", context="A journey"
         ),
-        "html": lambda: translate(HTML, tag_handling="html", **german),
-        "xml": lambda: translate(XML, tag_handling="xml", ignore_tags=["x"], **german),
-        "bad xml": lambda: translate("<a>b</c>", tag_handling="xml", **german),
+        "html": lambda: translate(HTML, tag_handling="html", **GERMAN),
+        "xml": lambda: translate(XML, tag_handling="xml", ignore_tags=["x"], **GERMAN),
+        "bad xml": lambda: translate("<a>b</c>", tag_handling="xml", **GERMAN),
         "variant": lambda: translate(TOMORROW, source_lang="DE", target_lang="PT-BR"),
+        "unknown language": lambda: translate(TOMORROW, target_lang="XX"),
+        "formality": lambda: translate(TOMORROW, formality="more", **GERMAN),
+        "prefer formality": lambda: translate(
+            TOMORROW, formality="prefer_more", **GERMAN
+        ),
+        **_ask_about_deepl(client),
+        "command line": lambda: _run_deepl(url, TOMORROW, "Good morning"),
+    }
+
+
+def _ask_about_deepl(client: Any) -> Mapping[str, Callable[[], Any]]:
+    return {
         "sources": lambda: [vars(row) for row in client.get_source_languages()],
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
         "usage": lambda: client.get_usage().character.count,
         "pairs": lambda: len(client.get_glossary_languages()),
-        "unknown language": lambda: translate(TOMORROW, target_lang="XX"),
-        "formality": lambda: translate(TOMORROW, formality="more", **german),
-        "prefer formality": lambda: translate(
-            TOMORROW, formality="prefer_more", **german
-        ),
         "glossaries": client.list_glossaries,
-        "command line": lambda: run(
-            *("text", "--from", "EN", "--to", "DE", TOMORROW, "Good morning")
-        ),
     }
+
+
+def _run_deepl(url: str, *texts: str) -> list[str]:
+    """What the command line prints."""
+    command = [sys.executable, "-m", "deepl", "--auth-key", KEY, "--server-url", url]
+    options = ["text", "--from", "EN", "--to", "DE"]
+    done = subprocess.run(
+        [*command, *options, *texts],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.splitlines()
 
 
 def ask_libretranslatepy(url: str) -> Mapping[str, Callable[[], Any]]:
