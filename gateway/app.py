@@ -75,14 +75,13 @@ def create_app(
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
     translator = Translator(models, admission, identifier, telemetry, readers, settings)
-    accounts = accounts or OpenAccounts()
     interpreter = Interpreter(translator, telemetry, settings, sources)
     for blueprint in (
         translation.make_blueprint(interpreter),
         libretranslate.make_blueprint(
-            interpreter, is_key_required=accounts.is_key_required
+            interpreter, is_key_required=accounts is not None
         ),
-        deepl.make_blueprint(interpreter, accounts),
+        deepl.make_blueprint(interpreter, accounts or OpenAccounts()),
         google.make_blueprint(interpreter),
         identification.make_blueprint(settings, identifier),
     ):

@@ -1,4 +1,4 @@
-"""What the routes need to know of a request's key."""
+"""What DeepL's API tells a client of its key."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Usage:
-    """Characters of this month: those translated, and the most, if there is one."""
+    """A key's characters of this month. A `limit` of None is no limit."""
 
-    characters: int = 0
-    limit: int | None = None
+    count: int
+    limit: int | None
 
 
 class Accounts(Protocol):
-    """Keys and what was used with them."""
+    """Keys, and what was used with them."""
 
-    @property
-    def is_key_required(self) -> bool:
-        """Whether requests without a key are refused."""
-
-    def find_usage(self) -> Usage:
-        """The usage of the current request's key."""
+    def read_usage(self) -> Usage:
+        """What the key of the current request has used this month, and its limit."""
 
 
 class OpenAccounts:
-    """Everybody may translate, and nothing is counted."""
+    """Nobody has a key, and nothing is counted."""
 
-    is_key_required = False
-
-    def find_usage(self) -> Usage:
-        """Nothing."""
-        return Usage()
+    def read_usage(self) -> Usage:
+        """Nothing, without a limit."""
+        return Usage(0, None)

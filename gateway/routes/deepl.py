@@ -148,9 +148,9 @@ def make_blueprint(interpreter: Interpreter, accounts: Accounts) -> Blueprint:
 
     @blueprint.route("/usage", methods=["GET", "POST"])
     def usage() -> dict[str, int]:
-        found = accounts.find_usage()
+        found = accounts.read_usage()
         limit = _UNLIMITED if found.limit is None else found.limit
-        return {"character_count": found.characters, "character_limit": limit}
+        return {"character_count": found.count, "character_limit": limit}
 
     @blueprint.get("/glossary-language-pairs")
     def glossary_language_pairs() -> dict[str, Any]:
@@ -271,9 +271,7 @@ def _write(
     return {
         "detected_source_language": _write_code(source),
         "text": answer.renderings[0].text,
-        "billed_characters": markup.count_characters(text)
-        if wanted.tags
-        else len(text),
+        "billed_characters": markup.count_characters(text, wanted.tags),
     }
 
 

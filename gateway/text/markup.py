@@ -89,8 +89,10 @@ def strip(source: str) -> str:
     return _unescape(_PLAIN_TAG.sub(" ", source))
 
 
-def count_characters(source: str) -> int:
-    """The characters of a text without its tags."""
+def count_characters(source: str, tags: Tags | None) -> int:
+    """The characters of a text as DeepL counts them: code points, without those of tags."""
+    if tags is None:
+        return len(source)
     return len(source) - sum(map(len, _PLAIN_TAG.findall(source)))
 
 

@@ -254,9 +254,7 @@ def test_without_keys_nothing_is_counted(client):
 
 def test_the_usage_is_that_of_the_accounts(map_path, torchserve):
     class Accounts:
-        is_key_required = True
-
-        def find_usage(self) -> Usage:
+        def read_usage(self) -> Usage:
             return Usage(7, 10)
 
     app = create_app(

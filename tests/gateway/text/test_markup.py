@@ -155,5 +155,6 @@ def test_elements_are_read_as_the_client_says():
     ],
 )
 def test_characters_are_counted_without_tags(source, characters, text):
-    assert markup.count_characters(source) == characters
+    assert markup.count_characters(source, Tags()) == characters
+    assert markup.count_characters(source, None) == len(source)
     assert markup.strip(source) == text
