@@ -104,6 +104,8 @@ _GOOGLE_STATUSES = {
 }
 _GOOGLE_REASONS = {
     "invalid-key": "forbidden",
+    "key-not-allowed": "forbidden",
+    "keys-unavailable": "backendError",
     "not-found": "notFound",
     "quota-exceeded": "dailyLimitExceeded",
     "internal": "internalError",

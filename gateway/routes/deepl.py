@@ -23,7 +23,7 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import Splitting, Tags, Texts, TranslationRequest
+from gateway.schemas import Splitting, Tags, Text, Texts, TranslationRequest
 from gateway.text import markup, outline
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import Fields, read_fields
@@ -72,10 +72,10 @@ class TranslateFields(ForeignSchema):
     """The fields of `/v2/translate`."""
 
     text: Texts = Field(description="The texts to translate.", examples=[["Hello"]])
-    target_lang: str = Field(
+    target_lang: Text = Field(
         description="The language to translate into.", examples=["FR"]
     )
-    source_lang: str = Field("", description="The language of the texts.")
+    source_lang: Text = Field("", description="The language of the texts.")
     split_sentences: Annotated[
         Literal["0", "1", "nonewlines"] | None, BeforeValidator(_read_switch)
     ] = Field(None, description="Where texts are divided.")

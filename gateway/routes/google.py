@@ -21,7 +21,7 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import HTML_TAGS, Texts, TranslationRequest
+from gateway.schemas import HTML_TAGS, Text, Texts, TranslationRequest
 from gateway.text.langid import UNDETERMINED, Guess
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import Fields, read_fields
@@ -37,8 +37,8 @@ class TranslateFields(ForeignSchema):
     """The fields of `/language/translate/v2`."""
 
     q: Texts = Field(description="A text, or several.", examples=["Hello"])
-    target: str = Field(description="The language to translate into.", examples=["fr"])
-    source: str = Field("", description="The language of the texts.")
+    target: Text = Field(description="The language to translate into.", examples=["fr"])
+    source: Text = Field("", description="The language of the texts.")
     format: Annotated[Literal["html", "text"], _Lower] = Field(
         "html", description="Whether tags are markup."
     )
@@ -53,7 +53,7 @@ class DetectFields(ForeignSchema):
 class LanguagesFields(ForeignSchema):
     """The fields of `/language/translate/v2/languages`."""
 
-    target: str = Field("", description="The language of the names.", examples=["de"])
+    target: Text = Field("", description="The language of the names.", examples=["de"])
 
 
 class Translation(TypedDict):

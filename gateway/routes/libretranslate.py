@@ -21,7 +21,7 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import AUTO, HTML_TAGS, Texts, TranslationRequest
+from gateway.schemas import AUTO, HTML_TAGS, Text, Texts, TranslationRequest
 from gateway.text.langid import Guess
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import Fields, read_fields
@@ -41,10 +41,10 @@ class TranslateFields(ForeignSchema):
     """The fields of `POST /translate`."""
 
     q: Texts = Field(description="A text, or a list of them.", examples=["Hello"])
-    source: str = Field(
+    source: Text = Field(
         description='The language of the text, or "auto".', examples=["en"]
     )
-    target: str = Field(description="The language to translate into.", examples=["fr"])
+    target: Text = Field(description="The language to translate into.", examples=["fr"])
     format: Literal["text", "html"] = Field(
         "text", description="Whether tags are markup."
     )
