@@ -37,7 +37,7 @@ def has_shape_of(path: str, content: Any) -> bool:
     if path.startswith("/v2"):
         return all(isinstance(value, str) for value in content.values())
     if path.startswith("/language"):
-        return content["error"]["code"] == 400
+        return bool(content["error"]["code"] == 400)
     return isinstance(content["error"], str)
 
 
