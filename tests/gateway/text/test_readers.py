@@ -21,6 +21,7 @@ from gateway.errors import (
     Overloaded,
     TooManyRows,
 )
+from gateway.schemas import HTML_TAGS
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob, collect, scan
 from gateway.transport.connection import Patience
@@ -33,7 +34,8 @@ PATIENT = 60.0
 
 
 def make_job(*texts: str, max_rows: int = 10_000, is_html: bool = False) -> ReadingJob:
-    return ReadingJob(tuple((text, "en") for text in texts), is_html, True, max_rows)
+    tags = HTML_TAGS if is_html else None
+    return ReadingJob(tuple((text, "en") for text in texts), tags, True, max_rows)
 
 
 def wait(seconds: float = PATIENT) -> Patience:
