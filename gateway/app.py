@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from flask import Flask, Response, g, request
 
@@ -113,8 +115,16 @@ def _place_board(settings: Settings) -> Path | None:
     return run / "admission" if run else None
 
 
+class _Gateway(Flask):
+    """Flask without asynchronous functions: it would look at every hook of every request
+    whether it is one."""
+
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        return func
+
+
 def _make_flask(settings: Settings) -> Flask:
-    app = Flask(__name__, static_folder=None)
+    app = _Gateway(__name__, static_folder=None)
     # The body's own limit holds for forms; what they may hold has limits of its own.
     app.config["MAX_FORM_MEMORY_SIZE"] = settings.max_body_bytes
     app.config["MAX_FORM_PARTS"] = settings.max_texts + _OTHER_FIELDS

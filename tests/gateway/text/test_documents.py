@@ -112,19 +112,19 @@ def test_a_sentence_says_where_it_is():
     ],
 )
 def test_a_text_is_divided_where_it_should_be(splitting, sentences):
-    pieces = list(scan_text("One\ntwo.\n\nThree\n", "en", True, splitting))
+    pieces = list(scan_text("One\ntwo.\n\nThree\n", "en", True, splitting=splitting))
     assert [p.prepared for p in pieces if isinstance(p, Segment)] == sentences
 
 
 @given(st.text(), st.sampled_from(["lines", "sentences", "none"]))
 def test_between_sentences_every_character_stays(text, splitting):
-    pieces = tuple(scan_text(text, "en", True, splitting))
+    pieces = tuple(scan_text(text, "en", True, splitting=splitting))
     document = Document(pieces, find_format(None, splitting))
     assert document.format.read(identity(document)) == document.format.read(text)
 
 
 def test_a_text_that_is_not_to_be_divided_is_where_it_is_too_long():
-    pieces = list(scan_text("Hello. " * 400, "en", True, "none"))
+    pieces = list(scan_text("Hello. " * 400, "en", True, splitting="none"))
     segments = [piece for piece in pieces if isinstance(piece, Segment)]
     assert all(len(segment.text) <= MAX_CHARACTERS for segment in segments)
     assert len(segments) == 3

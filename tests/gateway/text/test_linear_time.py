@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from benchmarks.measure.hostile_texts import SHAPES, Shape
 from gateway.schemas import HTML_TAGS, Tags
+from gateway.text.capitals import to_capitals
 from gateway.text.documents import HTML, PLAIN, divide, read_text, take_apart
 from gateway.text.langid import Identifier
+from gateway.text.marks import mend
 from gateway.text.placeholders import find_protected, restore, substitute
-from gateway.text.reading import ReadingJob, scan
+from gateway.text.reading import ReadingJob, collect, scan
 from handlers.engine.translation.guard import find_fault
 
 pytestmark = pytest.mark.slow
@@ -51,23 +53,25 @@ def assert_linear(work: Callable[[int], object]) -> None:
 XML_TAGS = Tags(is_xml=True, ignored=("a",), inline=("b",))
 
 
-def read(shape: Shape, size: int, tags: Tags | None = None) -> None:
+def read(shape: Shape, size: int, source: str = "en", tags: Tags | None = None) -> None:
     text = shape.write(size)
     tags = tags or (HTML_TAGS if shape.is_html else None)
-    for _ in scan(ReadingJob(((text, "en"),), tags, True, max_rows=size)):
-        pass
+    job = ReadingJob(((text, source),), tags, True, size, target="en")
+    (document,) = collect(job, scan(job))
+    document.render(segment.text for segment in document.segments)
 
 
+@pytest.mark.parametrize("source", ["en", "zh"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_reading_a_hostile_text_costs_what_it_is_long(shape):
-    assert_linear(lambda size: read(shape, size))
+def test_reading_a_hostile_text_costs_what_it_is_long(shape, source):
+    assert_linear(lambda size: read(shape, size, source))
 
 
 @pytest.mark.parametrize(
     "shape", [shape for shape in SHAPES if shape.is_html], ids=lambda shape: shape.name
 )
 def test_reading_hostile_xml_costs_what_it_is_long(shape):
-    assert_linear(lambda size: read(shape, size, XML_TAGS))
+    assert_linear(lambda size: read(shape, size, tags=XML_TAGS))
 
 
 #: Any characters, those of markup, and those of what is protected.
@@ -83,7 +87,7 @@ ALPHABETS = (
 @given(st.data(), st.sampled_from([None, HTML_TAGS, XML_TAGS]))
 def test_reading_what_is_repeated_costs_what_it_is_long(alphabet, data, tags):
     unit = data.draw(st.text(alphabet, min_size=1, max_size=6))
-    assert_linear(lambda size: read(Shape("drawn", unit), size, tags))
+    assert_linear(lambda size: read(Shape("drawn", unit), size, tags=tags))
 
 
 @pytest.mark.parametrize("unit", ["a", "a@", "a://", "1 ", "你"])
@@ -128,6 +132,24 @@ def test_placeholders_are_put_on_in_linear_time():
         return substitute(text, find_protected(text))
 
     assert_linear(put_on)
+
+
+@pytest.mark.parametrize("unit", ["!", "¿", "“", "a? ", "か。", ". "])
+def test_a_translation_is_mended_in_linear_time(unit):
+    def finish(size: int) -> None:
+        text = unit * (size // len(unit))
+        for target in ("es", "ja"):
+            mend("A text!", text, "en", target)
+            mend(text, "A text", "en", target)
+
+    assert_linear(finish)
+
+
+@pytest.mark.parametrize("language", ["el", "tr"])
+def test_capitals_are_written_in_linear_time(language):
+    assert_linear(
+        lambda size: to_capitals("άι η\u0301 i\u0301 " * (size // 8), language)
+    )
 
 
 @pytest.mark.parametrize("unit", ["a", "ab ", "a1", "你", "word. "])
