@@ -15,9 +15,11 @@ from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
 from gateway.observation import States
+from gateway.openapi.security import Keys
 from gateway.refusal import Refusal
 from gateway.routes import (
     deepl,
+    documentation,
     google,
     health,
     identification,
@@ -92,9 +94,10 @@ def create_app(
     for task in UPLOADS:
         route = import_module(f"gateway.routes.{task}")
         app.register_blueprint(route.make_blueprint(reception))
-    app.register_blueprint(tasks.make_blueprint(models, backend))
-    app.register_blueprint(languages.make_blueprint(models, backend))
-    app.register_blueprint(health.make_blueprint(models, backend))
+    for route in (tasks, languages, health):
+        app.register_blueprint(route.make_blueprint(models, backend))
+    keys = Keys(is_required=accounts is not None)
+    app.register_blueprint(documentation.make_blueprint(models, keys))
     app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)
     return app
 

@@ -217,7 +217,7 @@ def limit_translation(
 ) -> type[TranslationBody]:
     """The schema of a stack's bodies."""
     return create_model(
-        "Translation",
+        "TranslationBody",
         __base__=TranslationBody,
         src_text=_limit_texts(max_texts),
         beam_size=_limit(BEAM_SIZE, max_beam_size),
@@ -229,7 +229,7 @@ def limit_translation(
 def limit_identification(max_texts: int) -> type[IdentificationBody]:
     """The schema of a stack's bodies."""
     return create_model(
-        "Identification",
+        "IdentificationBody",
         __base__=IdentificationBody,
         src_text=_limit_texts(max_texts),
     )

@@ -18,8 +18,12 @@ from typing import Any
 
 import pytest
 
+from gateway.app import create_app
 from gateway.errors import BodyTooSlow, ClientGone, Forbidden, Problem, RowProblem
+from gateway.settings import Settings
+from tests.description import Description
 from tests.gateway.conftest import LANGUAGES, TASKS, write_map
+from torchserve_backend import catalog
 
 CASES = Path(__file__).with_name("cases")
 REQUEST, RESPONSE = ".request.http", ".response.json"
@@ -59,8 +63,16 @@ def fill_in(expected: Any, found: Any) -> Any:
     return expected
 
 
+@pytest.fixture(scope="module")
+def description(tmp_path_factory) -> Description:
+    """What the document says of a gateway that serves every task."""
+    path = write_map(tmp_path_factory.mktemp("map") / "map.json", LANGUAGES, TASKS)
+    app = create_app(Settings.model_construct(), models=catalog.load(path))
+    return Description(app.test_client().get("/openapi.json").get_json())
+
+
 @pytest.mark.parametrize("name", names)
-def test_case(name, torchserve, make_client, map_path):
+def test_case(name, torchserve, make_client, map_path, description):
     expected = read_response(name)
     given = expected.get("given", {})
     torchserve.will(*given.get("torchserve", []))
@@ -68,8 +80,17 @@ def test_case(name, torchserve, make_client, map_path):
     torchserve.loading.update(given.get("loading", []))
     torchserve.unregistered.update(given.get("unregistered", []))
 
-    response = make_client(**given.get("settings", {})).open(**read_request(name))
+    request = read_request(name)
+    response = make_client(**given.get("settings", {})).open(**request)
 
+    if "tasks" not in given:
+        description.check(
+            request["method"],
+            request["path"],
+            response.status_code,
+            response.headers,
+            response.text,
+        )
     body = response.get_json() if response.is_json and response.data else response.text
     assert body == fill_in(expected["body"], body)
     assert response.status_code == expected["status"]
@@ -95,7 +116,7 @@ def test_every_route_has_a_case_that_succeeds(make_client):
         for rule in make_client().application.url_map.iter_rules()
         for method in rule.methods - {"HEAD"}
     }
-    assert routes - answered == {("POST", "/suggest")}
+    assert routes - answered == {("POST", "/suggest"), ("GET", "/docs/<name>")}
 
 
 def test_every_problem_has_a_case():
