@@ -75,6 +75,8 @@ class ProblemDocument(TypedDict):
     missing: NotRequired[list[str]]
     limit: NotRequired[int]
     tokens: NotRequired[int]
+    #: For LibreTranslate's clients, where nginx answers on `/translate`.
+    error: NotRequired[str]
 
 
 class LibreTranslateError(TypedDict):
