@@ -263,6 +263,11 @@ def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
             "headers": _refer_to_headers(200),
             "content": content,
         }
+    if route.operation.is_cached:
+        responses["304"] = {
+            "description": "It has not changed since `If-None-Match`.",
+            "headers": _refer_to_headers(304),
+        }
     refused = (*EVERYWHERE, *route.operation.refusals)
     if keys.needs(route.rule.rule):
         refused += keys.refusals

@@ -48,6 +48,8 @@ class Operation:
     task: str | None = None
     #: What it answers with.
     media: tuple[str, ...] = (JSON,)
+    #: Whether clients may ask if it has changed.
+    is_cached: bool = False
     #: The APIs that it belongs to, if its path does not tell.
     dialects: tuple[Dialect, ...] = ()
     #: The values of the variable parts of its path.

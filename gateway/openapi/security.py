@@ -18,6 +18,9 @@ def _name_place(place: str, name: str, description: str) -> dict[str, str]:
 SCHEMES: dict[str, dict[str, Any]] = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "x-api-key": _name_place("header", "X-API-Key", "The key alone."),
+    "x-goog-api-key": _name_place(
+        "header", "X-Goog-Api-Key", "As Google's clients send it."
+    ),
     "deepl-auth-key": _name_place(
         "header", "Authorization", "As DeepL's clients send it: `DeepL-Auth-Key KEY`."
     ),

@@ -30,6 +30,41 @@ def test_it_has_every_route(client, description):
     assert {found[:2] for found in description.list_operations()} == routes
 
 
+#: What may go wrong on every path of ours.
+ALWAYS = {400, 408, 413, 415, 429, 431, 500, 503, 504}
+
+
+@pytest.mark.parametrize(
+    ("path", "statuses"),
+    [
+        ("/", ALWAYS | {200, 422}),
+        ("/translate", ALWAYS | {200, 422}),
+        ("/classify", ALWAYS | {200, 422}),
+        ("/suggest", ALWAYS | {403}),
+        ("/v2/translate", ALWAYS | {200, 404}),
+        ("/language/translate/v2", ALWAYS | {200}),
+    ],
+)
+def test_statuses_are_those_of_the_api(description, path, statuses):
+    responses = description.document["paths"][path]["post"]["responses"]
+    assert set(map(int, responses)) == statuses
+
+
+@pytest.mark.parametrize(
+    ("path", "media"),
+    [
+        ("/", {"application/problem+json"}),
+        ("/translate", {"application/problem+json", "application/json"}),
+        ("/detect", {"application/json"}),
+        ("/v2/usage", {"application/json"}),
+    ],
+)
+def test_errors_are_written_as_the_api_writes_them(description, path, media):
+    refused = description.document["paths"][path]["post"]["responses"]["429"]
+    assert set(refused["content"]) == media
+    assert refused["headers"].keys() == {"X-Request-ID", "Retry-After"}
+
+
 def test_names_of_operations_are_unique(description):
     names = [found["operationId"] for *_, found in description.list_operations()]
     assert len(names) == len(set(names))

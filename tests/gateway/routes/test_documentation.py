@@ -14,6 +14,7 @@ def test_the_page_asks_this_host_only(client):
     assert page.content_type == "text/html; charset=utf-8"
     policy = page.headers["Content-Security-Policy"]
     assert "default-src 'none'; script-src 'self'; connect-src 'self'" in policy
+    assert "unsafe" not in policy
     assert "//" not in policy
     links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
     assert [link for link in links if "//" in link] == []
@@ -31,9 +32,11 @@ def test_what_the_page_links_is_there(client):
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/docs/swagger_bundle.js"])
 def test_who_has_it_already_does_not_get_it_again(client, path):
+    description = Description(client.get("/openapi.json").get_json())
     first = client.get(path)
     again = client.get(path, headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.data) == (304, b"")
+    description.check("GET", path, again.status_code, again.headers, again.text)
 
 
 def test_there_are_no_other_files(client):
