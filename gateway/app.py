@@ -9,6 +9,7 @@ from flask import Flask, Response, g, request
 
 from contract import variables
 from contract.tasks import UPLOADS
+from gateway.access import register_access
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
@@ -30,7 +31,7 @@ from gateway.text.translator import Translator
 from gateway.transport.bodies import register_bodies
 from gateway.transport.caller import read_request_id
 from gateway.transport.connection import register_reading
-from gateway.transport.worker import EXTENSION
+from gateway.transport.worker import ACCESS, EXTENSION
 from gateway.uploads.answering import Uploads
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Catalog
@@ -57,6 +58,7 @@ def create_app(
     register_telemetry(app, telemetry, States(models, admission))
     register_error_handlers(app)
     register_bodies(app, settings)
+    app.extensions[ACCESS] = register_access(app, settings)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)

@@ -4,9 +4,6 @@ other's figures without asking.
 
 from __future__ import annotations
 
-import fcntl
-import mmap
-import os
 import time
 from collections import deque
 from dataclasses import dataclass, fields
@@ -15,18 +12,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-#: Gateway processes that can take part. During a reload there are twice as many.
-PROCESSES = 64
+from gateway.sharing import PROCESSES, map_file, take_place
+
 #: Rows of one process that workers can look up at the same time.
 ROWS = 4096
 #: A process that was silent for this long is dead or has no rows.
 _SILENT_S = 10.0
 
 _DOUBLE = np.dtype(np.float64)
-
-
-class BoardFull(RuntimeError):
-    """There are more processes than places."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +52,8 @@ class Board:
         self._folder = folder
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
-        self._lock, self.place = _take_place(folder)
-        self._rows = np.frombuffer(
-            _map_file(folder, "rows", PROCESSES * ROWS), np.uint8
-        )
+        self._lock, self.place = take_place(folder)
+        self._rows = np.frombuffer(map_file(folder, "rows", PROCESSES * ROWS), np.uint8)
         first = self.place * ROWS
         self._rows[first : first + ROWS] = 0
         self._free = deque(range(first, first + ROWS))
@@ -70,7 +61,7 @@ class Board:
     def open(self, model: str) -> ModelBoard:
         """The part of the board that is about one model."""
         size = PROCESSES * _FIELDS * _DOUBLE.itemsize
-        values = np.frombuffer(_map_file(self._folder, f"{model}.model", size), _DOUBLE)
+        values = np.frombuffer(map_file(self._folder, f"{model}.model", size), _DOUBLE)
         return ModelBoard(values.reshape(PROCESSES, _FIELDS), self.place)
 
     def take_number(self) -> int | None:
@@ -124,27 +115,3 @@ class ModelBoard:
         totals = alive[:, 1:].sum(axis=0).tolist()
         totals[-1] = float(alive[:, _HEARD_AT].max(initial=0.0))
         return Load(*totals), waiting_in
-
-
-def _map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
-    if folder is None:
-        return mmap.mmap(-1, size)
-    with (folder / name).open("a+b") as file:
-        if os.fstat(file.fileno()).st_size < size:
-            file.truncate(size)
-        return mmap.mmap(file.fileno(), size)
-
-
-def _take_place(folder: Path | None) -> tuple[int, int]:
-    """A locked file and its number. The lock ends with the process."""
-    if folder is None:
-        return -1, 0
-    for place in range(PROCESSES):
-        lock = os.open(folder / f"{place}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-        else:
-            return lock, place
-    raise BoardFull(f"{PROCESSES} processes use {folder} already")

@@ -94,8 +94,10 @@ class Translator:
         self, wanted: TranslationRequest, caller: Caller
     ) -> list[TranslatedText]:
         """One answer per text. Raises the first Problem of a text, Overloaded if time is too
-        short for all texts, and ClientGone as soon as the client hangs up."""
-        return _Job(self, wanted, caller).run()
+        short for all texts, and ClientGone as soon as the client hangs up. The caller's key
+        pays for the texts' characters."""
+        with caller.charge(sum(map(len, wanted.texts))):
+            return _Job(self, wanted, caller).run()
 
 
 class _Job:
