@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +27,8 @@ app.add_typer(keys, name="keys")
 #: What a script reads goes to standard output, what is said goes past it.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
+#: A table is shown whole: a terminal that is too narrow breaks its lines.
+_WIDEST = 400
 _MOST_CHARACTERS, _MOST_REQUESTS, _MOST_NAME = 1 << 53, 1_000_000, 200
 
 
@@ -91,7 +92,7 @@ def list_keys(
     if as_json:
         typer.echo(json.dumps([_describe(each) for each in found], ensure_ascii=False))
     else:
-        Console(markup=False, highlight=False).print(_draw(found))
+        Console(markup=False, highlight=False, width=_WIDEST).print(_draw(found))
 
 
 @keys.command()
@@ -135,9 +136,10 @@ def _describe(listed: Listed) -> dict[str, Any]:
 
 
 def _draw(found: list[Listed]) -> Table:
-    whole = partial(Column, no_wrap=True)
+    numbers = ("this month", "per month", "per minute")
     table = Table(
-        *map(whole, ("id", "name", "this month", "per month", "per minute")),
+        *("id", "name"),
+        *(Column(name, justify="right") for name in numbers),
         *("routes", "state"),
         box=SIMPLE_HEAD,
     )
@@ -156,7 +158,7 @@ def _draw(found: list[Listed]) -> Table:
 
 
 def _describe_state(key: Key) -> str:
-    return f"revoked {_write_time(key.revoked_at)}"[:18] if key.revoked_at else "valid"
+    return f"revoked {_write_time(key.revoked_at)}" if key.revoked_at else "valid"
 
 
 def _write_limit(limit: int | None) -> str:

@@ -14,14 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import gevent
+from gevent.lock import Semaphore
 
 log = logging.getLogger(__name__)
 
 #: Processes that can take part. During a reload there are twice as many.
 PROCESSES = 64
-#: The longest wait for a lock, in seconds, and the pause between two attempts. It is held for
+#: The longest wait for a lock, in seconds, and the pauses between attempts. It is held for
 #: microseconds, unless its process is stopped in between.
-_LOCK_S, _PAUSE_S = 1.0, 0.0005
+_LOCK_S, _LEAST_PAUSE_S, _MOST_PAUSE_S = 5.0, 0.0002, 0.01
+_HELD = "another process holds the lock"
 
 
 class NoPlaceLeft(RuntimeError):
@@ -67,41 +69,50 @@ def list_free_places(folder: Path) -> list[int]:
 
 def _lock_place(folder: Path, place: int) -> int | None:
     lock = os.open(folder / f"{place}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    return lock
+    if _try(lock):
+        return lock
+    os.close(lock)
+    return None
 
 
 class Lock:
-    """Keeps other processes out. Greenlets of one process must not switch while they hold it:
-    it does not keep them apart."""
+    """Keeps other processes out, and other greenlets of this one."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        self._turn = Semaphore(1)
 
     @contextmanager
     def hold(self, limit_s: float | None = None) -> Iterator[None]:
         """Raises TimeoutError if another process does not let go."""
         give_up_at = time.monotonic() + (_LOCK_S if limit_s is None else limit_s)
-        while not self._try():
-            if time.monotonic() > give_up_at:
-                raise TimeoutError("another process holds the lock")
-            gevent.sleep(_PAUSE_S)
+        if not self._turn.acquire(timeout=give_up_at - time.monotonic()):
+            raise TimeoutError(_HELD)
         try:
-            yield
+            self._wait(give_up_at)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._turn.release()
 
     def close(self) -> None:
         """Gives the file back."""
         os.close(self._file)
 
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    def _wait(self, give_up_at: float) -> None:
+        pause_s = _LEAST_PAUSE_S
+        while not _try(self._file):
+            if time.monotonic() > give_up_at:
+                raise TimeoutError(_HELD)
+            gevent.sleep(pause_s)
+            pause_s = min(2 * pause_s, _MOST_PAUSE_S)
+
+
+def _try(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -24,9 +24,9 @@ from gateway.sharing import Lock, map_file
 log = logging.getLogger(__name__)
 
 _NUMBER_BYTES, _SECOND_NS = 8, 10**9
-#: Redis answers within a millisecond. Where it does not answer at all, it is not asked again
-#: for a while.
-_REDIS_S, _RETRY_S = 0.5, 5.0
+#: Redis answers within a millisecond, but a busy gateway may hear it late. Where it does not
+#: answer at all, one request in a while asks it again.
+_REDIS_S, _RETRY_S = 5.0, 5.0
 #: Connections to Redis of a gateway process.
 _CONNECTIONS = 32
 
@@ -96,6 +96,7 @@ class Limiter:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self._local = MovingWindowRateLimiter(SharedMemoryStorage(folder))
         self._remote = MovingWindowRateLimiter(_connect(url)) if url else None
+        self._is_reachable = True
         self._retry_at = -math.inf
 
     def check(self, key: Key) -> None:
@@ -116,15 +117,26 @@ class Limiter:
     def _find_wait(self, item: RateLimitItem, key_id: str) -> float | None:
         """Seconds until a request is let through; None if this one is."""
         if self._remote and time.monotonic() >= self._retry_at:
+            if not self._is_reachable:
+                self._retry_at = time.monotonic() + _RETRY_S  # the others go on
             try:
-                return _hit(self._remote, item, key_id)
+                wait_s = _hit(self._remote, item, key_id)
+                self._note(is_reachable=True)
+                return wait_s
             except StorageError as error:
-                self._retry_at = time.monotonic() + _RETRY_S
-                log.warning(
-                    "the limits' Redis does not answer (%s): this machine counts alone",
-                    type(error.__cause__).__name__,
-                )
+                self._note(is_reachable=False, error=error.__cause__)
         return _hit(self._local, item, key_id)
+
+    def _note(self, *, is_reachable: bool, error: object = None) -> None:
+        self._retry_at = -math.inf if is_reachable else time.monotonic() + _RETRY_S
+        if is_reachable != self._is_reachable:
+            said = (
+                "answers again"
+                if is_reachable
+                else "is gone: this machine counts alone"
+            )
+            log.warning("the limits' Redis %s (%s)", said, type(error).__name__)
+        self._is_reachable = is_reachable
 
 
 def _hit(
@@ -143,6 +155,8 @@ def _make_item(limit: int) -> RateLimitItem:
 def _connect(url: str) -> Any:
     """Valkey speaks Redis' protocol, so that one client does for both."""
     import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
 
     plain = url.replace("valkey", "redis", 1).replace("redis+unix", "unix", 1)
     pool = redis.BlockingConnectionPool.from_url(
@@ -151,6 +165,8 @@ def _connect(url: str) -> Any:
         timeout=_REDIS_S,
         socket_timeout=_REDIS_S,
         socket_connect_timeout=_REDIS_S,
+        # Once, where Redis has closed a connection since; never what it may have counted.
+        retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
     )
     options: dict[str, Any] = {"connection_pool": pool, "key_prefix": "babelgate"}
     return storage_from_string("redis://", wrap_exceptions=True, **options)

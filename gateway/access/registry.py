@@ -25,7 +25,7 @@ _EVERY_S, _LEAST_S = 0.5, 0.1
 #: Seconds for which a request with an unknown key waits for a look.
 _PATIENCE_S = 2.0
 #: Seconds for the first look, and for the last.
-_START_S = 5.0
+_START_S = 15.0
 
 
 class Registry:

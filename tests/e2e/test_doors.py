@@ -32,12 +32,14 @@ PNG = b"\x89PNG\r\n\x1a\n"
 #: To nginx this is another machine's address: it is neither 127.0.0.1 nor ::1.
 STRANGER = ("127.0.0.2", 0)
 GRACE_S = 1
+#: nginx tells of files that it writes, which it does not as it ships.
+VERBOSE = {"error.log crit": "error.log warn"}
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     folder = tmp_path_factory.mktemp("door")
-    with open_door(folder, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as opened:
+    with open_door(folder, VERBOSE, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as opened:
         yield opened
 
 
@@ -182,7 +184,7 @@ def test_of_a_large_body_nothing_is_written_to_disk(door, kind):
 
 
 def test_nginx_would_tell_of_what_it_writes_to_disk(tmp_path):
-    edits = {"proxy_request_buffering off": "proxy_request_buffering on"}
+    edits = {**VERBOSE, "proxy_request_buffering off": "proxy_request_buffering on"}
     with open_door(tmp_path, edits) as door:
         send_large(door, *LARGE["one chunk"])
         assert "temp/body" in door.read_log("error")
@@ -292,3 +294,16 @@ def test_the_log_has_the_path_that_was_asked_for_and_no_query(door):
     ][-1:]
     assert (line["path"], line["status"]) == ("/metrics", 403)
     assert "xylophone" not in door.read_log("access")
+
+
+@pytest.mark.parametrize(
+    ("more", "is_quoted"),
+    [({}, False), (VERBOSE, True)],
+    ids=["as it ships", "verbose"],
+)
+def test_a_query_is_not_in_the_error_log_either(tmp_path, more, is_quoted):
+    nobody = "location /nobody { proxy_pass http://127.0.0.1:1; }\n        location / {"
+    with open_door(tmp_path, {r"location / \{": nobody, **more}) as door:
+        answer = requests.get(f"{door.url}/nobody?key=xylophone", timeout=LIMIT_S)
+        assert answer.status_code == 503
+        assert ("xylophone" in door.read_log("error")) is is_quoted

@@ -62,7 +62,8 @@ def serve(folder: Path, **options: str) -> Iterator[tuple[str, psutil.Popen]]:
         wait_until(lambda: is_alive(url))
         yield url, master
     finally:
-        master.terminate()
+        with suppress(psutil.NoSuchProcess):  # a test may have ended it
+            master.terminate()
         master.wait(LIMIT_S)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
 from flask.testing import FlaskClient
 
@@ -15,7 +14,7 @@ from gateway.access import Access, find_database
 from gateway.access.storage import Storage
 from gateway.settings import Settings
 from gateway.transport.worker import ACCESS
-from tests.gateway.access.servers import run_postgresql, run_redis
+from tests.gateway.access.servers import make_postgresql, run_redis
 from tests.gateway.conftest import MakeClient
 
 MakeUrl = Callable[[], str]
@@ -25,13 +24,13 @@ _numbers = count()
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[MakeUrl]:
     """Makes the URL of a new, empty database."""
-    with run_postgresql() as url:
+    with make_postgresql() as server, server.run():
 
         def make() -> str:
             name = f"test{next(_numbers)}"
-            with psycopg.connect(f"{url}/postgres", autocommit=True) as connection:
+            with server.connect(autocommit=True) as connection:
                 connection.execute(f"CREATE DATABASE {name}")
-            return f"{url}/{name}"
+            return f"{server.url}/{name}"
 
         yield make
 

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from deploy.programs import POSTGRESQL, REDIS, Program, find
 from tests.e2e.door import find_port
 from tests.e2e.real_stack import wait_until
 
-#: PostgreSQL does not run as root.
 _NOBODY = 65534
 _LIMIT_S = 60
 
@@ -34,38 +34,61 @@ def find_or_skip(program: Program) -> Path:
     return found
 
 
-@contextmanager
-def run_postgresql() -> Iterator[str]:
-    """A URL without the database's name."""
-    bin = find_or_skip(POSTGRESQL).parent
-    user: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
-    # Nobody can go through pytest's own folder.
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    try:
-        if user:
-            os.chown(folder, _NOBODY, _NOBODY)
-        make = ["initdb", "--no-sync", "--auth=trust", "--username=test", "-E", "UTF8"]
+@dataclass
+class PostgreSQL:
+    """A server with its data in a folder. As root it is nobody's: it does not run as root."""
+
+    folder: Path
+    port: int = field(default_factory=find_port)
+
+    def __post_init__(self) -> None:
+        self._bin = find_or_skip(POSTGRESQL).parent
+        self._user: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            os.chown(self.folder, _NOBODY, _NOBODY)
+            self._user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+
+    @property
+    def url(self) -> str:
+        """Without the database's name."""
+        return f"postgresql://test@127.0.0.1:{self.port}"
+
+    def make(self) -> None:
         subprocess.run(
-            [bin / make[0], *make[1:], "-D", folder / "data"],
-            **user,
+            [
+                *(self._bin / "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8"),
+                *("--username=test", "-D", self.folder / "data"),
+            ],
+            **self._user,
             check=True,
             capture_output=True,
             timeout=_LIMIT_S,
             cwd="/",
         )
-        port = find_port()
-        options = {"listen_addresses": "127.0.0.1", "fsync": "off", "port": port}
-        options["unix_socket_directories"] = ""
-        command = [bin / "postgres", "-D", folder / "data"]
-        url = f"postgresql://test@127.0.0.1:{port}"
-        with run_server(
-            [*command, *(f"--{name}={value}" for name, value in options.items())],
-            lambda: psycopg.connect(f"{url}/postgres").close(),
-            **user,
-        ):
-            yield url
+
+    def run(self) -> AbstractContextManager[psutil.Popen]:
+        options = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": "",
+            "fsync": "off",
+        }
+        command = [self._bin / "postgres", "-D", self.folder / "data"]
+        command += [f"--{name}={value}" for name, value in options.items()]
+        return run_server(command, lambda: self.connect().close(), **self._user)
+
+    def connect(self, **options: Any) -> psycopg.Connection:
+        return psycopg.connect(f"{self.url}/postgres", **options)
+
+
+@contextmanager
+def make_postgresql() -> Iterator[PostgreSQL]:
+    """One that does not run yet. Nobody can go through pytest's own folder."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        server = PostgreSQL(folder)
+        server.make()
+        yield server
     finally:
         shutil.rmtree(folder)
 

@@ -105,6 +105,7 @@ def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog, monkeyp
     monkeypatch.setattr(limiter, "_retry_at", 0)
     with run_redis(tmp_path, port):
         assert send(limiter, key, 9) == 5
+        assert "answers again" in caplog.text
 
 
 def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(
