@@ -49,6 +49,7 @@ bench: up  ## measure what docs/performance.md reports, about three hours; stops
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json
 	@$(BIN)/python -m deploy down
 	$(BENCHMARK) hostile --kilobytes 1040 --out $(FIGURES)/hostile.json
+	$(BENCHMARK) keys --clients 16 --seconds 6 --rounds 5 --out $(FIGURES)/keys.json
 	$(BENCHMARK) overload --out $(FIGURES)/overload.json --plot $(FIGURES)/overload.svg
 	$(BENCHMARK) overload --model 418M --clients 1,4,16,64 --peak-s 20 --out $(FIGURES)/overload-418M.json --plot $(FIGURES)/overload-418M.svg
 	$(BENCHMARK) overload --against litserve,rayserve --limits 2000 --seconds 30 --out $(FIGURES)/overload-peers.json --plot $(FIGURES)/overload-peers.svg

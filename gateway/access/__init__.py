@@ -19,6 +19,9 @@ __all__ = ["Access", "Usage", "find_database", "find_folder", "register_access"]
 class Access:
     """What routes may ask for; here while keys are off. `control.py` has the other."""
 
+    #: Whether requests without a key are refused.
+    is_required = False
+
     def read_usage(self) -> Usage:
         """What the key of the current request has used this month, and its limit."""
         return Usage(0, None)

@@ -32,6 +32,8 @@ OPEN_ROUTES = frozenset(
 class Guard(Access):
     """The keys, usage and limits of one gateway process."""
 
+    is_required = True
+
     def __init__(self, registry: Registry, ledger: Ledger, limiter: Limiter) -> None:
         self.ledger = ledger
         self._registry = registry
