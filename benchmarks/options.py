@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import Annotated, Any
 
+import psutil
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -152,7 +154,13 @@ def publish(out: Path, table: Table, content: report.Content) -> None:
     report.save(out, content)
     markdown = out.with_suffix(".md")
     markdown.write_text(report.to_markdown(table), "utf-8")
-    console.print(f"written: {out}, {markdown}")
+    say_written(f"{out}, {markdown}")
+
+
+def say_written(paths: str) -> None:
+    """Says where the results are, and how long the command took."""
+    took_s = time.time() - psutil.Process().create_time()
+    console.print(f"written: {paths}, after {took_s:.0f} s", soft_wrap=True)
 
 
 def publish_plot(path: Path | None, charts: Sequence[Chart]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from flask import Flask, Response, g, request
 
@@ -92,8 +94,16 @@ def _place_board(settings: Settings) -> Path | None:
     return run / "admission" if run else None
 
 
+class _Gateway(Flask):
+    """Flask without asynchronous functions: it would look at every hook of every request
+    whether it is one."""
+
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        return func
+
+
 def _make_flask() -> Flask:
-    app = Flask(__name__, static_folder=None)
+    app = _Gateway(__name__, static_folder=None)
     # Flask's own answer to OPTIONS is text/html.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.json.ensure_ascii = False  # type: ignore[attr-defined]

@@ -122,7 +122,7 @@ class Refusal:
         except Overloaded as problem:
             seconds = time.perf_counter() - began
             self.telemetry.count_request(message.route, problem.status, seconds)
-            self.telemetry.translations.labels(target, problem.status).inc()
+            self.telemetry.count_translation(target, problem.status)
             request_id = read_request_id(message.environ)
             return write_answer(
                 problem.to_document(request_id),

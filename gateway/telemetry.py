@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
+from typing import Any
 
 from flask import Flask, Response, g, request
 from prometheus_client import (
@@ -78,6 +79,7 @@ class Telemetry:
             "Sentences with placeholders or tags, by whether the model has kept them all.",
             ["outcome"],
         )
+        self._find = cache(_find)
         self._show_zeros(languages, tasks)
 
     def _show_zeros(self, languages: Sequence[str], tasks: Iterable[str]) -> None:
@@ -88,8 +90,12 @@ class Telemetry:
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Counts and times an answer."""
-        self.requests.labels(route, status).inc()
-        self.seconds.labels(route).observe(seconds)
+        self._find(self.requests, route, status).inc()
+        self._find(self.seconds, route).observe(seconds)
+
+    def count_translation(self, target: str, status: int) -> None:
+        """Counts the answer to a request to translate."""
+        self._find(self.translations, target, status).inc()
 
     def count_placeholders(self, *, is_kept: bool) -> None:
         """Counts a sentence with placeholders in it."""
@@ -97,8 +103,8 @@ class Telemetry:
 
     def count_texts(self, target: str, texts: tuple[str, ...]) -> None:
         """Counts what has been translated into a served language."""
-        self.texts.labels(target).inc(len(texts))
-        self.characters.labels(target).inc(sum(map(len, texts)))
+        self._find(self.texts, target).inc(len(texts))
+        self._find(self.characters, target).inc(sum(map(len, texts)))
 
     def render(self, collector: Collector) -> bytes:
         """The metrics of all worker processes in Prometheus' text format."""
@@ -109,6 +115,11 @@ class Telemetry:
             page.register(self.registry)
         page.register(collector)
         return generate_latest(page)
+
+
+def _find(metric: Counter | Histogram, *labels: object) -> Any:
+    """The metric with these labels, which prometheus_client looks up under a lock, as text."""
+    return metric.labels(*labels)
 
 
 def register_telemetry(app: Flask, telemetry: Telemetry, collector: Collector) -> None:

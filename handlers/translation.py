@@ -62,15 +62,18 @@ class TranslationHandler(TaskHandler[Sentence]):
     def preprocess(self, row: Row) -> Sentence:
         wanted = row.read(self.schema)
         self._check_languages(wanted.src_lang, wanted.tgt_lang)
-        self._check_length(wanted.src_text, wanted.src_lang)
         decoding = Decoding(wanted.beam_size, wanted.alternatives)
         return Sentence(wanted.src_text, wanted.src_lang, wanted.tgt_lang, decoding)
 
     def infer(self, items: Sequence[Sentence], deadline: float) -> Outcome:
-        answers, statistics = self.batcher.translate(items, deadline=deadline)
+        items = self.engine.tokenizer.tokenize(items)
+        errors = [self._find_length_error(item) for item in items]
+        fitting = [i for i, error in zip(items, errors, strict=True) if not error]
+        answers, statistics = self.batcher.translate(fitting, deadline=deadline)
+        answered = iter(answers)
         results = [
-            self._answer(item, answer)
-            for item, answer in zip(items, answers, strict=True)
+            error or self._answer(item, next(answered))
+            for item, error in zip(items, errors, strict=True)
         ]
         counts = {
             "BabelgateTokens": statistics.tokens,
@@ -92,17 +95,17 @@ class TranslationHandler(TaskHandler[Sentence]):
         if target not in self.languages:
             raise invalid(f"tgt_lang: this model serves {', '.join(self.languages)}")
 
-    def _check_length(self, text: str, source: str) -> None:
-        tokens = len(self.engine.tokenizer.encode(text, source))
-        limit = self.engine.max_tokens
-        if tokens > limit:
-            raise TaskError(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                "text-too-long",
-                f"src_text has {tokens} tokens, this model takes {limit}: send less at once.",
-                tokens=tokens,
-                limit=limit,
-            )
+    def _find_length_error(self, item: Sentence) -> TaskError | None:
+        tokens, limit = len(item.tokens), self.engine.max_tokens
+        if tokens <= limit:
+            return None
+        return TaskError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "text-too-long",
+            f"src_text has {tokens} tokens, this model takes {limit}: send less at once.",
+            tokens=tokens,
+            limit=limit,
+        )
 
     def _answer(self, item: Sentence, answer: Answer) -> Result:
         if isinstance(answer, OutOfMemory):

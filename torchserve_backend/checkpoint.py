@@ -19,6 +19,7 @@ from handlers.engine.directories import (
     read_input_size,
     read_settings,
 )
+from handlers.engine.sealing import Digests
 from torchserve_backend.catalog import ROOT, Catalog, Model
 
 
@@ -68,8 +69,8 @@ def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
     return directory.resolve()
 
 
-def prepare(model: Model, cache: Path, *, is_read: bool = False) -> Path:
-    """The directory that the model's engine loads. With `is_read` a conversion is checked
+def prepare(model: Model, cache: Path, digests: Digests | None = None) -> Path:
+    """The directory that the model's engine loads. With `digests` a conversion is checked
     against its checksums first, and repeated if it is damaged."""
     directory = fetch(model.settings.model, cache, model.task)
     if model.settings.engine != "ctranslate2":
@@ -81,5 +82,5 @@ def prepare(model: Model, cache: Path, *, is_read: bool = False) -> Path:
         cache / "ctranslate2",
         model.compute_type,
         languages=model.listed,
-        is_read=is_read,
+        digests=digests,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from handlers.engine.sealing import Digests
 from torchserve_backend import archiver, checkpoint
 from torchserve_backend.catalog import Catalog, Model
 from torchserve_backend.registrar import Desired
@@ -17,10 +18,11 @@ def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
     Raises ModelError if there is no such model.
     """
     cache = checkpoint.default_cache()
+    digests = Digests() if are_read else None
     paths: dict[tuple[str, ...], Path] = {}
     for model in models.models:
         if _name_weights(model) not in paths:
-            path = checkpoint.prepare(model, cache, is_read=are_read)
+            path = checkpoint.prepare(model, cache, digests)
             paths[_name_weights(model)] = path
     return [_describe(model, paths[_name_weights(model)]) for model in models.models]
 

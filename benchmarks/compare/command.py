@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from benchmarks.compare.contenders import Contender, Turn, Workload, choose, prepare
-from benchmarks.figures import Spread, find_median, find_ratio, show, spread
+from benchmarks.compare.ratios import (
+    FIGURES,
+    Lead,
+    Ratio,
+    Turns,
+    compare,
+    find_leads,
+)
+from benchmarks.figures import find_median, show, spread
 from benchmarks.instruments import bare
-from benchmarks.instruments.load import Load, sum_cpu, sum_memory
 from benchmarks.instruments.sentences import draw
 from benchmarks.measure.stack import SENTENCES
 from benchmarks.options import (
@@ -41,46 +47,18 @@ _HEADERS = (
 )
 
 
-#: What is compared, in the order of the columns.
-_FIGURES: Mapping[str, Callable[[Load], float | None]] = {
-    "requests_per_s": lambda load: load.requests_per_s,
-    "p50_ms": lambda load: load.latencies.p50_ms,
-    "p95_ms": lambda load: load.latencies.p95_ms,
-    "p99_ms": lambda load: load.latencies.p99_ms,
-    "cpu_ms": sum_cpu,
-    "memory_mb": sum_memory,
-}
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Ours divided by theirs, round by round; None if one of them has no figure."""
-
-    against: str
-    clients: int
-    figures: Mapping[str, Spread | None]
-
-
-@dataclass(frozen=True)
-class Turns:
-    """What one contender did: a list of loads, one per number of clients, per round."""
-
-    name: str
-    rounds: Sequence[Sequence[Load]]
-    #: From the start command to the first answer, per round.
-    cold_starts_s: Sequence[float | None]
-
-
 def command(
     *,
     against: Annotated[
         str,
         typer.Option(
             help="One or several, with commas between. baseline: the original's way of "
-            "working. window: our stack that waits 5 ms for a batch to fill. litserve, "
-            "rayserve: the same engine behind other serving systems. flask: the same in "
-            "one process. engine, thread: the engine alone, on all cores or in one thread. "
-            "torchserve: our stack without nginx and the gateway. Alone only: packing "
+            "working. interactive: our stack for people who wait. embedded: our gateway "
+            "with the models in its process. litserve, rayserve: the same engine behind "
+            "other serving systems. flask: the same in one process. engine, thread: the "
+            "engine alone, on all cores or in one thread. sentence: one sentence at a time "
+            "in one thread. torchserve: our stack without nginx and the gateway. Alone "
+            "only: packing "
             "(batches packed by tokens or as they come), placement (a model per device or "
             "per language), vocabulary (all pieces or the target language's)."
         ),
@@ -136,7 +114,11 @@ def command(
             "settings": workload.settings,
             "seconds": seconds,
         }
-        results = {"ratios": ratios, "turns": (ours, *others)}
+        results = {
+            "leads": find_leads((ours, *others)),
+            "ratios": ratios,
+            "turns": (ours, *others),
+        }
         publish(
             out or Path(f"run/benchmark-compare-{'-'.join(names)}.json"),
             tabulate(ours, others),
@@ -162,47 +144,25 @@ def alternate(
     ]
 
 
-def compare(ours: Turns, theirs: Turns) -> list[Ratio]:
-    """One ratio per number of clients."""
-    cold_start_s = find_ratio(ours.cold_starts_s, theirs.cold_starts_s)
-    return [
-        Ratio(
-            theirs.name,
-            int(our[0].level),
-            {
-                **{
-                    name: find_ratio([*map(read, our)], [*map(read, their)])
-                    for name, read in _FIGURES.items()
-                },
-                "cold_start_s": cold_start_s,
-            },
-        )
-        for our, their in zip(_by_clients(ours), _by_clients(theirs), strict=True)
-    ]
-
-
 def tabulate(ours: Turns, others: Sequence[Turns]) -> Table:
-    """Our row for each number of clients, then each other one's, and the ratio."""
+    """Our row for each number of clients, then each other one's, and the ratio. At the end,
+    ours over the best peer."""
     ratios = [compare(ours, theirs) for theirs in others]
     rows = []
-    for index in range(len(_by_clients(ours))):
+    for index in range(len(ours.by_clients)):
         rows.append(_write_row(ours, index))
         for theirs, compared in zip(others, ratios, strict=True):
             rows.append(_write_row(theirs, index))
             rows.append(_write_ratio(compared[index]))
+    rows += map(_write_lead, find_leads((ours, *others)))
     return Table(_HEADERS, tuple(rows))
-
-
-def _by_clients(turns: Turns) -> list[tuple[Load, ...]]:
-    """The rounds of each number of clients."""
-    return list(zip(*turns.rounds, strict=True))
 
 
 def _write_row(turns: Turns, index: int) -> tuple[str, ...]:
     """Medians of the rounds."""
-    loads = _by_clients(turns)[index]
+    loads = turns.by_clients[index]
     rate = spread(load.requests_per_s for load in loads)
-    values = [*([*map(read, loads)] for read in _FIGURES.values()), turns.cold_starts_s]
+    values = [*([*map(read, loads)] for read in FIGURES.values()), turns.cold_starts_s]
     _, p50, p95, p99, *costs = (show(find_median(figures)) for figures in values)
     errors = str(sum(load.errors for load in loads))
     return (f"{loads[0].level:g}", turns.name, str(rate), p50, p95, p99, errors, *costs)
@@ -211,3 +171,9 @@ def _write_row(turns: Turns, index: int) -> tuple[str, ...]:
 def _write_ratio(ratio: Ratio) -> tuple[str, ...]:
     rate, p50, p95, p99, *costs = (str(f or "–") for f in ratio.figures.values())
     return (str(ratio.clients), "ratio", rate, p50, p95, p99, "–", *costs)
+
+
+def _write_lead(lead: Lead) -> tuple[str, ...]:
+    rate, p99 = (str(f or "–") for f in (lead.requests_per_s, lead.p99_ms))
+    name = f"{lead.ours} / best peer"
+    return (str(lead.clients), name, rate, "–", "–", p99, *["–"] * 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,16 +13,17 @@ from typing import Any
 
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.peers.launch import PEERS
-from benchmarks.figures import Latencies
+from benchmarks.figures import summarize_latencies
 from benchmarks.instruments import bare, running
-from benchmarks.instruments.bare import Configuration
 from benchmarks.instruments.generator import ask_once
 from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Start
 from benchmarks.instruments.sentences import write_request
 from benchmarks.options import Bar
-from deploy.stack import StackError
-from handlers.engine.translation.m2m100 import Sentence
+from contract.tasks import TRANSLATION
+from deploy.stack import ROOT, StackError
+from handlers.engine.translation.loading import load_engine
+from handlers.engine.translation.m2m100 import Engine, Sentence
 from torchserve_backend import checkpoint
 
 
@@ -140,26 +142,20 @@ def _make_stack(
     return Contender(name, take_turn, prepare)
 
 
-def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> Turn:
-    """Runs the map's engine in this process, with batches of the same size, on `threads`
-    threads or all cores. It has no clients, so its figure stands for every number of them."""
-    map_path = _write_map(workload, "engine", {})
-    model = running.read_map(map_path, workload.model).models[0]
+def _run_engine(
+    workload: Workload, bar: Bar, *, threads: int | None = None, size: int | None = None
+) -> Turn:
+    """Runs the map's engine in this process, with batches of the map's size or of `size`, on
+    `threads` threads or all cores. It has no clients, so its figures stand for every number
+    of them."""
     bar.say("loading the engine")
-    configuration = Configuration(
-        workload.model,
-        model.settings.engine,
-        model.compute_type,
-        "cuda" if model.is_on_gpu else "cpu",
-    )
-    directory = configuration.prepare(checkpoint.default_cache())
-    engine = configuration.load(directory).engine
-    batches = divide(workload.sentences, model.settings.batch_size)
+    engine, batch_size = _load_engine(workload)
+    batches = divide(workload.sentences, size or batch_size)
     bar.say("the engine alone")
     bare.translate(engine, batches[:1], threads)
-    count, began = 0, time.perf_counter()
+    count, took_s, began = 0, [], time.perf_counter()
     for batch in itertools.cycle(batches):
-        bare.translate(engine, [batch], threads)
+        took_s.append(bare.translate(engine, [batch], threads))
         count += len(batch)
         if time.perf_counter() - began >= workload.seconds:
             break
@@ -171,12 +167,26 @@ def _run_engine(workload: Workload, bar: Bar, *, threads: int | None = None) -> 
         answers=count,
         requests_per_s=count / elapsed_s,
         errors=0,
-        latencies=Latencies(None, None, None),
+        # A batch's time would tell nothing about one of its sentences.
+        latencies=summarize_latencies(took_s if size == 1 else ()),
         statuses={},
     )
     for _ in workload.clients:
         bar.tick()
     return Turn([replace(load, level=clients) for clients in workload.clients])
+
+
+def _load_engine(workload: Workload) -> tuple[Engine, int]:
+    """The map's engine, and the size of its batches."""
+    map_path = _write_map(workload, "engine", {})
+    model = running.merge(running.read_map(map_path, workload.model))
+    engine = load_engine(
+        model.settings.engine,
+        checkpoint.prepare(model, checkpoint.default_cache()),
+        device="cuda" if model.is_on_gpu else "cpu",
+        compute_type=model.compute_type,
+    )
+    return engine, model.settings.batch_size
 
 
 def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...]]:
@@ -185,6 +195,17 @@ def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...
         tuple(sentences[start : start + size])
         for start in range(0, len(sentences), size)
     ]
+
+
+def _read_differences(name: str) -> dict[str, Any]:
+    """The translation settings in which a map differs from the one that `make up` takes."""
+    usual, other = (
+        json.loads((ROOT / "torchserve_backend" / map_name).read_text("utf-8"))[
+            TRANSLATION
+        ]
+        for map_name in ("setup_config.json", name)
+    )
+    return {key: value for key, value in other.items() if usual.get(key) != value}
 
 
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
@@ -197,10 +218,17 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
 
 
 OURS = _make_stack("babelgate", running.start)
+_INTERACTIVE = _make_stack(
+    "interactive", running.start, **_read_differences("interactive.json")
+)
+_EMBEDDED = _make_stack("embedded", running.start_embedded)
+#: The ways in which ours runs.
+OWN = (OURS.name, _INTERACTIVE.name, _EMBEDDED.name)
 #: By what `--against` takes.
 COMPARISONS: Mapping[str, Comparison] = {
     "baseline": Comparison(_make_stack("baseline", launch.start), OURS),
-    "window": Comparison(_make_stack("window", running.start, max_batch_delay=5), OURS),
+    "interactive": Comparison(_INTERACTIVE, OURS),
+    "embedded": Comparison(_EMBEDDED, OURS),
     **{
         name: Comparison(_make_stack(name, peer.start, prepare=peer.prepare), OURS)
         for name, peer in PEERS.items()
@@ -220,6 +248,9 @@ COMPARISONS: Mapping[str, Comparison] = {
     "engine": Comparison(Contender("engine", _run_engine), OURS),
     "thread": Comparison(
         Contender("engine-thread", partial(_run_engine, threads=1)), OURS
+    ),
+    "sentence": Comparison(
+        Contender("engine-sentence", partial(_run_engine, threads=1, size=1)), OURS
     ),
     "torchserve": Comparison(_make_stack("torchserve", running.start_torchserve), OURS),
 }

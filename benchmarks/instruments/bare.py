@@ -76,8 +76,9 @@ class EngineRunner:
     def run(self, batches: Sequence[Sequence[Sentence]]) -> Pass:
         """Tokens are counted afterwards."""
         seconds = translate(self.engine, batches)
-        tokens = sum(sum(_measure_lengths(self.engine, batch)) for batch in batches)
-        return Pass(seconds, tokens)
+        tokenize = self.engine.tokenizer.tokenize
+        counts = (len(s.tokens) for batch in batches for s in tokenize(batch))
+        return Pass(seconds, sum(counts))
 
 
 def find_model(name: str) -> Path:
@@ -99,16 +100,12 @@ def translate(
     threads = threads or engine.translators
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
-        for batch in batches:
+        for batch in map(engine.tokenizer.tokenize, batches):
             packs = packing.spread(
-                _measure_lengths(engine, batch),
+                [len(sentence.tokens) for sentence in batch],
                 max_tokens=MAX_TOKENS,
                 translators=threads,
             )
             parts = ([batch[row] for row in rows] for rows in packs)
             list(pool.map(engine.translate, parts))
     return time.perf_counter() - began
-
-
-def _measure_lengths(engine: Engine, sentences: Sequence[Sentence]) -> list[int]:
-    return [len(engine.tokenizer.encode(s.text, s.source)) for s in sentences]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -27,6 +29,20 @@ _UNUSED_ROWS = 8
 _SPREAD = 0.035
 #: Random weights do not know when to end. A usual answer has this many tokens.
 _ANSWER_TOKENS = 32
+#: The first and the last of a script's letters, and its share of the invented pieces in
+#: percent: an estimate of M2M100's own, whose list for a language is a part of its vocabulary.
+_ALPHABETS = (
+    # Latin: English letters, those of several languages, those of few.
+    *(("a", "z", 30), ("à", "ö", 12), ("ā", "ž", 8)),
+    ("а", "я", 13),
+    *(("一", "丿", 7), ("か", "ん", 2), ("カ", "ン", 2), ("가", "갿", 4)),
+    ("ب", "غ", 6),
+    *(("अ", "ह", 3), ("ক", "ন", 1), ("ਕ", "ਨ", 1), ("ક", "ન", 1)),
+    *(("କ", "ନ", 1), ("ಕ", "ನ", 1), ("ക", "ന", 1)),
+    *(("α", "ω", 2), ("ա", "ֆ", 1), ("א", "ת", 1)),
+    *(("ก", "ฮ", 1), ("ა", "ჰ", 1), ("ሀ", "ሿ", 1)),
+)
+_PIECE_LETTERS = 4
 _GENERATION = {
     "bos_token_id": 0,
     "pad_token_id": 1,
@@ -46,7 +62,7 @@ def find(cache: Path) -> Path:
         generation = {**_GENERATION, "max_length": _ANSWER_TOKENS}
         (part / "generation_config.json").write_text(json.dumps(generation) + "\n")
 
-    return keep(cache / f"m2m100_418M-random-{_ANSWER_TOKENS}", make)
+    return keep(cache / f"m2m100_418M-random-scripts-{_ANSWER_TOKENS}", make)
 
 
 def find_classifier(cache: Path, side: int) -> Path:
@@ -78,14 +94,37 @@ def build(directory: Path, config: M2M100Config | None = None) -> Path:
     return directory
 
 
-def _write_tokenizer(directory: Path, size: int) -> None:
-    """The phrasebook's pieces, and invented ones up to `size`."""
-    for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
-        shutil.copy(phrasebook.MODEL / name, directory / name)
-    ids = json.loads((phrasebook.MODEL / "vocab.json").read_text("utf-8"))
+def invent_vocabulary(size: int) -> dict[str, int]:
+    """Ids by piece: the phrasebook's, and invented pieces in many scripts up to `size`.
+
+    About half of the invented ones are Latin, 13 % Cyrillic, 15 % Chinese, Japanese or
+    Korean, 6 % Arabic, 9 % Indic, 7 % others. These shares are estimates. Raises ValueError
+    if the phrasebook has more pieces.
+    """
+    ids: dict[str, int] = json.loads(
+        (phrasebook.MODEL / "vocab.json").read_text("utf-8")
+    )
     if size < len(ids):
         raise ValueError(f"the phrasebook alone has {len(ids)} tokens, not {size}")
-    ids |= {f"▁made{i}up": i for i in range(len(ids), size)}
+    invented = (piece for piece in _invent_pieces() if piece not in ids)
+    return ids | dict(zip(invented, range(len(ids), size), strict=False))
+
+
+def _invent_pieces() -> Iterator[str]:
+    """Different words, a hundred at a time with the scripts' shares."""
+    turns = []
+    for first, last, percent in _ALPHABETS:
+        letters = map(chr, range(ord(first), ord(last) + 1))
+        # One iterator many times, so that its words go on.
+        turns += [itertools.product(letters, repeat=_PIECE_LETTERS)] * percent
+    for words in itertools.cycle(turns):
+        yield "▁" + "".join(next(words))
+
+
+def _write_tokenizer(directory: Path, size: int) -> None:
+    for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
+        shutil.copy(phrasebook.MODEL / name, directory / name)
+    ids = invent_vocabulary(size)
     (directory / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
 
 

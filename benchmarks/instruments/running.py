@@ -17,6 +17,7 @@ import requests
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.processes import Leaders, find_leaders
 from benchmarks.instruments.programs import run_program, wait_until
+from contract import variables
 from contract.tasks import TRANSLATION
 from deploy import stack as stacks
 from deploy.stack import GATEWAY, ROOT, Stack, StackError
@@ -103,9 +104,14 @@ def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running
 
 
 @contextmanager
-def start_embedded(run: Path, map_path: Path) -> Iterator[Running]:
-    """A gateway with the map's models in its own process. Raises StackError."""
-    settings = {"GATEWAY_BACKEND": "embedded", "BABELGATE_MAP": str(map_path)}
+def start_embedded(
+    run: Path, map_path: Path, model: Path | None = None
+) -> Iterator[Running]:
+    """A gateway with the map's models in its own process. `model` replaces the map's model
+    for translation. Raises StackError."""
+    settings = {"GATEWAY_BACKEND": "embedded", variables.MAP.name: str(map_path)}
+    if model:
+        settings[variables.MODEL.name] = str(model)
     with _start_gunicorn(run, settings) as running:
         yield running
 
@@ -185,6 +191,11 @@ def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:
     """A map on this machine; `model` replaces its model for translation."""
     chosen = str(model) if model else None
     return catalog.load(path, gpus=count_gpus(), model=chosen)
+
+
+def merge(models: catalog.Catalog) -> catalog.Model:
+    """The model of a map for translation where one process serves all languages."""
+    return replace(models.models[0], languages=models.languages)
 
 
 def write_map(

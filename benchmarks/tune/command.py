@@ -10,7 +10,14 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 
-from benchmarks.options import Bar, check_plot, console, explain_errors, show_progress
+from benchmarks.options import (
+    Bar,
+    check_plot,
+    console,
+    explain_errors,
+    say_written,
+    show_progress,
+)
 from benchmarks.tune import report as tuning_report
 from benchmarks.tune import search
 from benchmarks.tune.plan import Combination, Plan, PlanError, read_plan
@@ -50,7 +57,7 @@ def command(
         finally:
             tuning_report.write(run.out, run.plan, run.trials, run.outcome())
         console.print(tuning_report.summarize(run.plan, run.outcome()))
-        console.print(f"written: {out}/results.csv, report.md, setup_config.json")
+        say_written(f"{out}/results.csv, report.md, setup_config.json")
 
 
 def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:

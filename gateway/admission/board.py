@@ -4,13 +4,12 @@ other's figures without asking.
 
 from __future__ import annotations
 
+import mmap
+import struct
 import time
 from collections import deque
-from dataclasses import dataclass, fields
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import NamedTuple
 
 from gateway.sharing import PROCESSES, map_file, take_place
 
@@ -19,11 +18,10 @@ ROWS = 4096
 #: A process that was silent for this long is dead or has no rows.
 _SILENT_S = 10.0
 
-_DOUBLE = np.dtype(np.float64)
+_DOUBLE = struct.Struct("d")
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """A model's work."""
 
     #: Rows sent to the model, their work, and their bytes.
@@ -37,8 +35,10 @@ class Load:
     heard_at: float = 0.0
 
 
-_WHEN, _WAITING_ROWS, _HEARD_AT = 0, 4, 6
-_FIELDS = 1 + len(fields(Load))
+#: When a process told its load, and the load.
+_RECORD = struct.Struct(f"{1 + len(Load._fields)}d")
+_WAITING_ROWS = Load._fields.index("waiting_rows")
+_HEARD_AT = _RECORD.size - _DOUBLE.size
 
 
 class Board:
@@ -53,16 +53,15 @@ class Board:
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
         self._lock, self.place = take_place(folder)
-        self._rows = np.frombuffer(map_file(folder, "rows", PROCESSES * ROWS), np.uint8)
+        self._rows = map_file(folder, "rows", PROCESSES * ROWS)
         first = self.place * ROWS
-        self._rows[first : first + ROWS] = 0
+        self._rows[first : first + ROWS] = bytes(ROWS)
         self._free = deque(range(first, first + ROWS))
 
     def open(self, model: str) -> ModelBoard:
         """The part of the board that is about one model."""
-        size = PROCESSES * _FIELDS * _DOUBLE.itemsize
-        values = np.frombuffer(map_file(self._folder, f"{model}.model", size), _DOUBLE)
-        return ModelBoard(values.reshape(PROCESSES, _FIELDS), self.place)
+        memory = map_file(self._folder, f"{model}.model", _find(PROCESSES))
+        return ModelBoard(memory, self.place)
 
     def take_number(self) -> int | None:
         """A number by which workers can look up whether a row is still wanted. None if no
@@ -87,31 +86,46 @@ class Board:
 class ModelBoard:
     """Each process's work for one model."""
 
-    def __init__(self, values: npt.NDArray[np.float64], place: int) -> None:
-        self._values = values
-        self._own = values[place]
-        self._own[:] = 0
+    def __init__(self, memory: mmap.mmap, place: int) -> None:
+        self._memory = memory
+        self._place = place
+        self._own = _find(place)
+        self._write(0.0, Load())
 
     def tell(self, load: Load) -> None:
         """Publishes this process's work."""
         # A reader between these two writes must not find a row without its time.
-        self._own[_HEARD_AT] = load.heard_at
-        self._own[:] = (
-            time.monotonic(),
-            *(load.sent_rows, load.sent, load.sent_bytes),
-            *(load.waiting_rows, load.waiting, load.heard_at),
-        )
+        _DOUBLE.pack_into(self._memory, self._own + _HEARD_AT, load.heard_at)
+        self._write(time.monotonic(), load)
 
     def read(self) -> tuple[Load, int]:
         """The work of all processes together, and the number of processes with waiting rows."""
         now = time.monotonic()
         # The reader itself is alive, even if its rows take so long that it was silent.
-        self._own[_WHEN] = now
-        age_s = now - self._values[:, _WHEN]
-        # A process may have told something since `now`, so an age may be negative. A place
-        # of before the last boot may be from the far future.
-        alive = self._values[np.abs(age_s) < _SILENT_S]
-        waiting_in = int((alive[:, _WAITING_ROWS] > 0).sum())
-        totals = alive[:, 1:].sum(axis=0).tolist()
-        totals[-1] = float(alive[:, _HEARD_AT].max(initial=0.0))
-        return Load(*totals), waiting_in
+        _DOUBLE.pack_into(self._memory, self._own, now)
+        loads = [
+            load
+            for place in range(self._count_places())
+            for when, *load in (_RECORD.unpack_from(self._memory, _find(place)),)
+            # A process may have told something since `now`, so an age may be negative. A
+            # place of before the last boot may be from the far future.
+            if abs(now - when) < _SILENT_S
+        ]
+        *counts, heard_at = zip(*loads, strict=True)
+        total = Load._make([*map(sum, counts), max(heard_at)])
+        return total, sum(rows > 0 for rows in counts[_WAITING_ROWS])
+
+    def _write(self, when: float, load: Load) -> None:
+        _RECORD.pack_into(self._memory, self._own, when, *load)
+        # Another process, at a lower place, may have overwritten the number.
+        if self._count_places() <= self._place:
+            _DOUBLE.pack_into(self._memory, 0, self._place + 1)
+
+    def _count_places(self) -> int:
+        """Places that were ever taken; the lowest are taken first."""
+        return int(min(PROCESSES, _DOUBLE.unpack_from(self._memory)[0]))
+
+
+def _find(place: int) -> int:
+    """Where a place begins, in bytes. The number of places stands before them."""
+    return _DOUBLE.size + place * _RECORD.size

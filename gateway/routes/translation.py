@@ -44,8 +44,7 @@ def make_blueprint(
 
     @blueprint.after_request
     def count_request(response: Response) -> Response:
-        target = g.get("target", NO_TARGET)
-        telemetry.translations.labels(target, response.status_code).inc()
+        telemetry.count_translation(g.get("target", NO_TARGET), response.status_code)
         return response
 
     return blueprint

@@ -8,9 +8,10 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
-from gateway.text import markup, segmentation
+from gateway.text import capitals, markup, segmentation, spacing
 from gateway.text.placeholders import (
     Placeholder,
     Role,
@@ -19,20 +20,24 @@ from gateway.text.placeholders import (
     substitute,
 )
 from gateway.text.segmentation import Part
+from gateway.text.spacing import EDGE, Separator, Spacing
 
 
 @dataclass(frozen=True)
 class Format:
-    """How a document writes text: `read` prepares it for the model, `write` for the client."""
+    """How a document writes text: `read` prepares it for the model, `write` for the client,
+    and `show` is what a reader sees of it."""
 
     read: Callable[[str], str] = str
     write: Callable[[str], str] = str
+    show: Callable[[str], str] = str
+    spacing: Spacing = Spacing.KEEP
 
 
 PLAIN = Format()
 _LETTER = re.compile(r"[^\W_]")
 #: In HTML a line break is a space.
-HTML = Format(lambda text: re.sub(r"[\t\n\r\f]", " ", text), markup.escape)
+HTML = Format(lambda text: re.sub(r"[\t\n\r\f]", " ", text), markup.escape, markup.show)
 
 
 @dataclass(frozen=True)
@@ -40,24 +45,26 @@ class Segment:
     """Text to translate, and the placeholders in it.
 
     It begins at character `start` of the client's text, not counting HTML tags. `is_torn` if
-    it was cut out of a sentence that was too long.
+    it was cut out of a sentence that was too long, `is_in_capitals` if it belongs to a text
+    in capitals.
     """
 
     text: str
     start: int
     placeholders: tuple[Placeholder, ...] = ()
     is_torn: bool = False
+    is_in_capitals: bool = False
 
     @property
     def prepared(self) -> str:
-        """The text as the model gets it."""
+        """The text with placeholders as the model gets them."""
         return substitute(self.text, self.placeholders)
 
 
 #: With more placeholders a model loses one, so such a sentence is taken apart at once.
 MAX_PLACEHOLDERS = 100
 
-Piece = str | Segment
+Piece = str | Segment | Separator
 
 
 @dataclass(frozen=True)
@@ -74,45 +81,87 @@ class Document:
 
     def render(self, translations: Iterable[str]) -> str:
         """The document with its sentences replaced."""
-        given = iter(translations)
-        return "".join(
-            piece if isinstance(piece, str) else next(given) for piece in self.pieces
-        )
+        given = list(translations)
+        number = 0
+        shown: list[str] = []
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                shown.append(piece)
+            elif isinstance(piece, Segment):
+                shown.append(given[number])
+                number += 1
+            else:
+                before = piece.before or given[number - 1]
+                after = piece.after or given[number]
+                kind = self.format.spacing
+                shown.append(spacing.separate(before, piece.text, after, kind))
+        return "".join(shown)
 
 
-def read_text(text: str, language: str, *, is_protected: bool) -> Document:
+def read_text(
+    text: str, language: str, *, is_protected: bool, format: Format = PLAIN
+) -> Document:
     """Plain text in `language`."""
-    return Document(tuple(scan_text(text, language, is_protected)), PLAIN)
+    return Document(tuple(scan_text(text, language, is_protected, format)), format)
 
 
-def read_html(source: str, language: str, *, is_protected: bool) -> Document:
+def read_html(
+    source: str, language: str, *, is_protected: bool, format: Format = HTML
+) -> Document:
     """An HTML document or fragment in `language`."""
-    return Document(tuple(scan_html(source, language, is_protected)), HTML)
+    return Document(tuple(scan_html(source, language, is_protected, format)), format)
 
 
-def scan_text(text: str, language: str, is_protected: bool) -> Iterator[Piece]:
+def scan_text(
+    text: str, language: str, is_protected: bool, format: Format = PLAIN
+) -> Iterator[Piece]:
     """The pieces of plain text, one after the other."""
     placeholders = find_protected(text) if is_protected else []
     parts = segmentation.segment(text, language, _spans(placeholders))
-    return _cut(text, placeholders, parts)
+    pieces = _cut(text, placeholders, parts, format=format)
+    yield from _mark_capitals(pieces, text, placeholders, language)
 
 
-def scan_html(source: str, language: str, is_protected: bool) -> Iterator[Piece]:
+def scan_html(
+    source: str, language: str, is_protected: bool, format: Format = HTML
+) -> Iterator[Piece]:
     """The pieces of an HTML document or fragment, one after the other."""
     start = 0
     for run in markup.parse(source):
         if run.is_markup:
             yield run.text
             continue
-        text = HTML.read(run.text)
+        text = format.read(run.text)
         found = find_protected(text) if is_protected else []
         placeholders = _merge(
             run.placeholders,
-            [p._replace(shown=HTML.write(p.shown)) for p in found],
+            [p._replace(shown=format.write(p.shown)) for p in found],
         )
         parts = segmentation.segment(text, language, _spans(placeholders))
-        yield from _cut(run.text, placeholders, parts, start=start, format=HTML)
+        pieces = _cut(run.text, placeholders, parts, start=start, format=format)
+        yield from _mark_capitals(pieces, text, placeholders, language)
         start += len(text)
+
+
+def _mark_capitals(
+    pieces: Iterable[Piece],
+    text: str,
+    placeholders: Sequence[Placeholder],
+    language: str,
+) -> Iterator[Piece]:
+    """The pieces of a text, with what is in capitals marked. A single word may be an acronym,
+    unless the whole text is in capitals."""
+
+    @cache
+    def is_all_in_capitals() -> bool:
+        return capitals.count_words(substitute(text, placeholders), language) > 1
+
+    for piece in pieces:
+        if isinstance(piece, Segment):
+            words = capitals.count_words(piece.prepared, language)
+            if words > 1 or (words and is_all_in_capitals()):
+                piece = replace(piece, is_in_capitals=True)
+        yield piece
 
 
 def divide(segment: Segment, max_characters: int, format: Format) -> Document:
@@ -123,7 +172,7 @@ def divide(segment: Segment, max_characters: int, format: Format) -> Document:
     cut = _cut(
         segment.text, segment.placeholders, parts, start=segment.start, format=format
     )
-    return Document(tuple(cut), format)
+    return Document(tuple(_inherit_capitals(cut, segment)), format)
 
 
 def take_apart(segment: Segment, format: Format) -> Document:
@@ -137,9 +186,31 @@ def take_apart(segment: Segment, format: Format) -> Document:
     ):
         gap = Part(end, placeholder.start, is_sentence=True, is_torn=segment.is_torn)
         pieces += _cut(segment.text, (), [gap], start=segment.start, format=format)
-        pieces.append(placeholder.shown)
+        pieces += _set_off(placeholder, format)
         end = placeholder.end
-    return Document(tuple(pieces), format)
+    if format.spacing is not Spacing.KEEP:
+        pieces = list(spacing.place(pieces, format.show))
+    return Document(tuple(_inherit_capitals(pieces, segment)), format)
+
+
+def _set_off(placeholder: Placeholder, format: Format) -> list[Piece]:
+    """A placeholder with spaces where the translation may need them, outside of its tag."""
+    pieces: list[Piece] = [placeholder.shown]
+    if format.spacing is Spacing.ADD:
+        is_word = placeholder.start < placeholder.end
+        if is_word or placeholder.role is Role.OPENING:
+            pieces.insert(0, Separator(""))
+        if is_word or placeholder.role is Role.CLOSING:
+            pieces.append(Separator(""))
+    return pieces
+
+
+def _inherit_capitals(pieces: Iterable[Piece], segment: Segment) -> Iterator[Piece]:
+    for piece in pieces:
+        if segment.is_in_capitals and isinstance(piece, Segment):
+            yield replace(piece, is_in_capitals=True)
+        else:
+            yield piece
 
 
 def _spans(placeholders: Iterable[Placeholder]) -> list[tuple[int, int]]:
@@ -168,15 +239,32 @@ def _cut(
     format: Format = PLAIN,
 ) -> Iterator[Piece]:
     """The pieces of a text that begins at character `start` of the client's."""
+    pieces = _cut_parts(text, placeholders, parts, start=start, format=format)
+    is_kept = format.spacing is Spacing.KEEP
+    yield from pieces if is_kept else spacing.place(pieces, format.show)
+
+
+def _cut_parts(
+    text: str,
+    placeholders: Iterable[Placeholder],
+    parts: Iterable[Part],
+    *,
+    start: int,
+    format: Format,
+) -> Iterator[Piece]:
     rest = deque(placeholders)
+    edge = [EDGE] if format.spacing is Spacing.ADD else []
+    gap: list[str] = []
     for part in parts:
         own = [p.moved(part.start) for p in _take(rest, part.end)]
         found = text[part.start : part.end]
         core = _find_core(found, own) if part.is_sentence else None
         if core is None:
-            yield _show(found, own, format)
+            gap.append(_show(found, own, format))
             continue
+        yield spacing.find_separator("".join(gap), format.spacing)
         yield _show(found[: core.start], own[: core.first], format)
+        yield from edge
         inner = [p.moved(core.start) for p in own[core.first : core.last]]
         segment = Segment(
             format.read(found[core.start : core.end]),
@@ -188,8 +276,11 @@ def _cut(
             yield from take_apart(segment, format).pieces
         else:
             yield segment
+        yield from edge
         after = [p.moved(core.end) for p in own[core.last :]]
         yield _show(found[core.end :], after, format)
+        gap = []
+    yield "".join(gap)
     if rest:
         yield "".join(p.shown for p in rest)
 
@@ -207,12 +298,10 @@ def _take(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
 
 
 def _show(text: str, placeholders: Sequence[Placeholder], format: Format) -> str:
-    return fill(
-        text,
-        placeholders,
-        [p.shown for p in placeholders],
-        format.write,
-    )
+    def write(text: str) -> str:
+        return format.write(spacing.rewrite(text, format.spacing))
+
+    return fill(text, placeholders, [p.shown for p in placeholders], write)
 
 
 @dataclass(frozen=True)

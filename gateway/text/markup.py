@@ -81,6 +81,14 @@ def escape(text: str) -> str:
     return html.escape(text, quote=False).replace("\u00a0", "&nbsp;")
 
 
+def show(source: str) -> str:
+    """What a reader sees of a piece of HTML, with `<br>` as a line break."""
+    shown = (
+        "\n" if t.name == "br" else t.raw if t.is_text else "" for t in scan(source)
+    )
+    return _unescape("".join(shown))
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """One tag, comment or piece of text. `name` is empty unless it is a tag."""

@@ -5,7 +5,7 @@ numbered placeholders that models keep, and restores it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -39,15 +39,21 @@ class Placeholder(NamedTuple):
 
 
 _UNITS = """
-    km/h km² km m² m³ m/s cm mm nm µm m mph ft kg mg µg g lbs? oz ml cl dl l L °C °F °
-    [kMGTP]?i?B/s [kMG]bit/s [kKMGTP]i?B [kMG]?Hz [kMG]?Wh? [kMG]?V mAh mA px dpi fps dB
-    kcal kPa hPa
+    km/h km² km m² m³ [ckCK]?[mM][23] m/s cm mm nm µm m mph ft kg mg µg g lbs? oz ml cl dl
+    l L °C °F ° [kMGTP]?i?B/s [kMG]bit/s [kKMGTP]i?B [kMG]?Hz [kMG]?Wh? [kMG]?V mAh mA px
+    dpi fps dB kcal kPa hPa
 """.split()
 #: Letters of languages that write no spaces or attach particles to words. They belong to an
 #: address only after a slash or the like.
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 _URL_CHARACTER = (
     rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}])"
+)
+#: What a version may end in: `2.0.0-rc.1`.
+_PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
+#: Dates and large numbers, which languages write differently: `22.11.2026`, `1.234.567`.
+_NUMBER = re.compile(
+    r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.(?:\d\d)?\d\d|\d{1,3}(?:\.\d{3})+"
 )
 _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
 #: Each kind with its role. If two kinds match at the same place, the first in this list wins.
@@ -91,14 +97,37 @@ _KINDS: tuple[tuple[str, Role, str], ...] = (
         rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
     ),
     (
+        "version",
+        Role.WORD,
+        rf"(?:[vV](?<![{_WORD}.,-].)\d++(?:\.\d++)*+"
+        rf"|\d(?<![{_WORD}.,-].)\d*+(?:\.\d++){{2,}}+)"
+        rf"{_PRERELEASE}(?![{_WORD}]|-[{_WORD}])",
+    ),
+    (
+        # Capitals and digits; in a compound such as `COVID-19-Pandemie` they are no code.
+        "product",
+        Role.WORD,
+        rf"[A-Z](?<![{_WORD}.,/&@#-].)(?=[A-Z]*+(?:[/-][A-Z]++)*+[/-]?\d)[A-Z\d]*+(?:[/-][A-Z\d]++)*+"
+        rf"(?::\d{{4}})?+(?![{_WORD}]|[/-][{_WORD}])",
+    ),
+    (
         "emoji",
         Role.LOOSE,
         r"\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3|\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+"
         r"(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+)*+",
     ),
 )
-_ANY = regex.compile(
-    "|".join(f"(?P<{name}>{pattern})" for name, _, pattern in _KINDS), regex.DOTALL
+
+
+def _compile(kinds: Iterable[tuple[str, Role, str]]) -> regex.Pattern[str]:
+    named = (f"(?P<{name}>{pattern})" for name, _, pattern in kinds)
+    return regex.compile("|".join(named), regex.DOTALL)
+
+
+_DIGIT = re.compile(r"\d")
+_ANY = _compile(_KINDS)
+_WITHOUT_DIGITS = _compile(
+    kind for kind in _KINDS if kind[0] not in ("quantity", "version", "product")
 )
 _ROLES = {name: role for name, role, _ in _KINDS}
 #: Signs that end a sentence or a bracket do not belong to an address.
@@ -111,10 +140,13 @@ _PLACEHOLDER = re.compile(r"\{(\d{1,9})\}")
 def find_protected(text: str) -> list[Placeholder]:
     """The parts of a plain text that must stay as they are, in order."""
     placeholders = []
-    for match in _ANY.finditer(text):
+    pattern = _ANY if _DIGIT.search(text) else _WITHOUT_DIGITS
+    for match in pattern.finditer(text):
         found = match[0]
         if match.lastgroup == "url":
             found = found.rstrip(_AFTER_ADDRESS)
+        elif match.lastgroup == "version" and _NUMBER.fullmatch(found):
+            continue
         end = match.start() + len(found)
         placeholders.append(
             Placeholder(match.start(), end, found, _ROLES[match.lastgroup or "code"])

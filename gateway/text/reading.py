@@ -10,7 +10,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -18,30 +19,45 @@ from gateway.text.documents import (
     HTML,
     PLAIN,
     Document,
+    Format,
     Piece,
     Segment,
     scan_html,
     scan_text,
 )
 from gateway.text.placeholders import Placeholder, Role
+from gateway.text.spacing import Separator, compare
 
 #: The usual length of a line in characters. Parsing a line blocks the gateway.
 _LINE_CHARACTERS = 32 << 10
 _PLACEHOLDER_CHARACTERS = 32
 #: Below the gateway's own priority: reading a text must not delay other requests.
 _NICENESS = 10
+_SEPARATOR_FIELDS = 3
+#: As many as a stack may be asked for in turn.
+_LANGUAGE_PAIRS = 1024
 _ROLES = {role.value: role for role in Role}
 
 
 @dataclass(frozen=True)
 class ReadingJob:
     """Texts with their languages, and how to read them. Together they may have `max_rows`
-    sentences."""
+    sentences. Without a `target` the separators of sentences stay."""
 
     texts: tuple[tuple[str, str], ...]
     is_html: bool
     is_protected: bool
     max_rows: int
+    target: str | None = None
+
+    def choose_format(self, language: str) -> Format:
+        """The format of a text in `language`."""
+        return _choose_format(self.is_html, language, self.target or language)
+
+
+@lru_cache(_LANGUAGE_PAIRS)
+def _choose_format(is_html: bool, source: str, target: str) -> Format:
+    return replace(HTML if is_html else PLAIN, spacing=compare(source, target))
 
 
 class TooManySentences(Exception):
@@ -54,7 +70,8 @@ def scan(job: ReadingJob) -> Iterator[Piece | None]:
     scan_one = scan_html if job.is_html else scan_text
     rows = 0
     for text, language in job.texts:
-        for piece in _join_kept(scan_one(text, language, job.is_protected)):
+        format = job.choose_format(language)
+        for piece in _join_kept(scan_one(text, language, job.is_protected, format)):
             rows += isinstance(piece, Segment)
             if rows > job.max_rows:
                 raise TooManySentences
@@ -72,11 +89,11 @@ def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 def collect(job: ReadingJob, pieces: Iterable[Piece | None]) -> Iterator[Document]:
     """The documents that these pieces make up."""
-    format = HTML if job.is_html else PLAIN
+    languages = (language for _, language in job.texts)
     own: list[Piece] = []
     for piece in pieces:
         if piece is None:
-            yield Document(tuple(own), format)
+            yield Document(tuple(own), job.choose_format(next(languages)))
             own = []
         else:
             own.append(piece)
@@ -115,7 +132,9 @@ def _answer(job: ReadingJob) -> Iterator[bytes]:
     characters = 0
     try:
         for piece in scan(job):
-            items.append(_write_piece(piece) if isinstance(piece, Segment) else piece)
+            items.append(
+                piece if isinstance(piece, str | None) else _write_piece(piece)
+            )
             characters += _measure(piece)
             if characters > _LINE_CHARACTERS:
                 yield _write_line(items)
@@ -128,27 +147,30 @@ def _answer(job: ReadingJob) -> Iterator[bytes]:
 def _measure(piece: Piece | None) -> int:
     if isinstance(piece, Segment):
         return len(piece.text) + _PLACEHOLDER_CHARACTERS * (1 + len(piece.placeholders))
-    return len(piece or "")
+    return len(piece) if isinstance(piece, str) else _PLACEHOLDER_CHARACTERS
 
 
 def _write_line(content: Any) -> bytes:
     return json.dumps(content, ensure_ascii=False).encode() + b"\n"
 
 
-def _write_piece(segment: Segment) -> list[Any]:
-    placeholders = [
-        (p.start, p.end, p.shown, p.role.value) for p in segment.placeholders
-    ]
-    return [segment.text, segment.start, placeholders, segment.is_torn]
+def _write_piece(piece: Segment | Separator) -> list[Any]:
+    if isinstance(piece, Separator):
+        return [piece.text, piece.before, piece.after]
+    placeholders = [(p.start, p.end, p.shown, p.role.value) for p in piece.placeholders]
+    flags = [piece.is_torn, piece.is_in_capitals]
+    return [piece.text, piece.start, placeholders, *flags]
 
 
-def _read_piece(item: list[Any]) -> Segment:
-    text, start, placeholders, is_torn = item
+def _read_piece(item: list[Any]) -> Segment | Separator:
+    if len(item) == _SEPARATOR_FIELDS:
+        return Separator(*item)
+    text, start, placeholders, *flags = item
     found = (
         Placeholder(start, end, shown, _ROLES[role])
         for start, end, shown, role in placeholders
     )
-    return Segment(text, start, tuple(found), is_torn)
+    return Segment(text, start, tuple(found), *flags)
 
 
 if __name__ == "__main__":

@@ -35,11 +35,13 @@ _KNOWN = {
 }
 
 #: In these languages "3. Mai" is a date, so a number with a full stop does not begin a list.
-_WITH_ORDINALS = frozenset("cs da de et fi hr hu is lt lv no pl sk sl sr tr".split())
+WITH_ORDINALS = frozenset("cs da de et fi hr hu is lt lv no pl sk sl sr tr".split())
 _SIGNS = r"[-*+•‣▪◦·–—]|\d{1,3}\)|#{1,6}|>+"
+#: Bullets that need no space after them.
+_BULLETS = "[・●○■□◆◇※]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
-_LEAD = re.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++)*+")
-_LEAD_WITH_ORDINALS = re.compile(rf"\s*+(?:(?:{_SIGNS})\s++)*+")
+_LEAD = re.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
+_LEAD_WITH_ORDINALS = re.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
 _LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
 _OPENING = "([{\"'«“„¿¡"
 _LETTER = re.compile(r"[^\W_]")
@@ -116,7 +118,7 @@ def split(
 
 def _find_cuts(text: str, language: str) -> Iterator[tuple[int, bool]]:
     """The starts of lines and sentences, in order, and whether each is a line's lead."""
-    lead = _LEAD_WITH_ORDINALS if language in _WITH_ORDINALS else _LEAD
+    lead = _LEAD_WITH_ORDINALS if language in WITH_ORDINALS else _LEAD
     for line in _LINES.finditer(text):
         begin = lead.match(text, line.start(), line.end())
         first = begin.end() if begin else line.start()
@@ -145,7 +147,6 @@ def _cut(
 def _find_ends(line: str, language: str) -> Iterator[int]:
     """sentencex needs time with the square of a line's length, so it gets a long line in
     windows. Ends found near a window's end may divide a quotation and are looked at again."""
-    known = _KNOWN.get(language, frozenset())
     start = 0
     while start < len(line):
         window = line[start : start + _WINDOW]
@@ -156,14 +157,15 @@ def _find_ends(line: str, language: str) -> Iterator[int]:
             if end + len(sentence) > sure:
                 break
             end += len(sentence)
-            if not _is_abbreviated(sentence, known):
+            if not is_abbreviated(sentence, language):
                 yield start + end
         start += end or sure
 
 
-def _is_abbreviated(sentence: str, known: frozenset[str]) -> bool:
+def is_abbreviated(sentence: str, language: str) -> bool:
     """Whether what looks like a sentence's end ends an abbreviation."""
     *_, last = sentence.rstrip()[-_LONGEST_WORD:].split() or [""]
+    known = _KNOWN.get(language, frozenset())
     return last.endswith(".") and last[:-1].lstrip(_OPENING).lower() in known
 
 

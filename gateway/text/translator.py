@@ -21,8 +21,10 @@ from gateway.errors import Problem, RowProblem, TooManyRows
 from gateway.schemas import TranslationRequest
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
+from gateway.text.capitals import to_capitals, to_sentence_case
 from gateway.text.documents import Document, Format, Segment, divide, take_apart
 from gateway.text.langid import UNDETERMINED, Guess, Identifier
+from gateway.text.marks import mend
 from gateway.text.placeholders import restore
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob
@@ -132,7 +134,7 @@ class _Job:
         self._guesses = self._identify()
         self._documents = self._read()
         rows = {
-            (self._source_of(index), segment.prepared)
+            (self._source_of(index), _prepare(segment, self._source_of(index)))
             for index, document in self._documents.items()
             for segment in document.segments
         }
@@ -165,6 +167,7 @@ class _Job:
             self._wanted.is_html,
             self._wanted.is_protected,
             self._translator.settings.max_rows,
+            self._wanted.target,
         )
         documents = self._translator.readers.read(job, self._patience)
         return dict(zip(needed, documents, strict=True))
@@ -224,11 +227,13 @@ class _Job:
     def _translate_segment(
         self, segment: Segment, *, source: str, format: Format
     ) -> Result:
+        prepared = _prepare(segment, source)
         try:
-            answer = self._predict(segment.prepared, source)
+            answer = self._predict(prepared, source)
         except RowProblem as problem:
             return self._translate_parts(_divide(segment, format, problem), source)
-        renderings = list(_read_renderings(answer, segment, format))
+        finish = partial(self._finish, segment, prepared, source)
+        renderings = list(_read_renderings(answer, segment, format, finish))
         if segment.placeholders:
             self._translator.telemetry.count_placeholders(is_kept=bool(renderings))
         if not renderings:
@@ -237,6 +242,17 @@ class _Job:
         end = segment.start + len(segment.text)
         warned = (Warned(segment.start, end, warning) for warning in warnings)
         return Result(tuple(renderings), tuple(warned))
+
+    def _finish(
+        self, segment: Segment, prepared: str, source: str, translated: str
+    ) -> str:
+        """A model's translation with the text's final marks and capitals. What the model
+        copies stays as it was."""
+        if translated == prepared:
+            return segment.prepared
+        target = self._wanted.target
+        translated = mend(prepared, translated, source, target)
+        return to_capitals(translated, target) if segment.is_in_capitals else translated
 
     def _translate_parts(self, document: Document, source: str) -> Result:
         """Translates parts of a sentence. All parts of a request together are limited like
@@ -262,6 +278,13 @@ class _Job:
         return weigh(text) * self._cost_factor
 
 
+def _prepare(segment: Segment, source: str) -> str:
+    """A sentence as the model gets it."""
+    if segment.is_in_capitals:
+        return to_sentence_case(segment.prepared, source)
+    return segment.prepared
+
+
 def weigh(text: str) -> float:
     """The work of a row at the default beam size: its characters, and a constant."""
     return len(text) + _ROW_CHARACTERS
@@ -281,17 +304,22 @@ def _divide(segment: Segment, format: Format, problem: RowProblem) -> Document:
 
 
 def _read_renderings(
-    answer: dict[str, Any], segment: Segment, format: Format
+    answer: dict[str, Any],
+    segment: Segment,
+    format: Format,
+    finish: Callable[[str], str],
 ) -> Iterator[Rendering]:
-    """The translation and its alternatives with placeholders restored. Empty if the
-    translation has lost one."""
+    """The translation and its alternatives, finished and with placeholders restored. Empty
+    if the translation has lost one. What differs in its final mark only is one rendering."""
+    seen: set[str] = set()
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        text = restore(found["text"], segment.placeholders, format.write)
-        if text is not None:
-            yield Rendering(text, found["score"])
-        elif number == 0:
+        text = restore(finish(found["text"]), segment.placeholders, format.write)
+        if text is None and number == 0:
             return
+        if text is not None and text not in seen:
+            seen.add(text)
+            yield Rendering(text, found["score"])
 
 
 def _join(document: Document, results: list[Result]) -> Result:

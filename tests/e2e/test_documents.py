@@ -25,6 +25,7 @@ KEPT = (
     ),
     *("{{ user.name }}", "{count}", "{0}", "${total}", "%s", "%1$s", "%(name)s"),
     *(":smile:", "`make up`", "5 km", "3.5GB", "20 °C", "👩‍👩‍👧", "🇩🇪"),
+    *("ACME-42", "v2.10.3", "2.10.3", "ISO-9001", "A4", "RTX4090"),
 )
 #: In each language a sentence of the phrasebook; `{}` is where something is put in.
 FRAMES = {

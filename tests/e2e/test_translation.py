@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count, permutations
 from typing import Any
 
+import pytest
 import requests
 
+from gateway.text.marks import mend
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Pair
+from models.phrasebook_recipe.corpus import Corpus, Pair
 from models.phrasebook_recipe.items import LANGUAGES, Item, clean
 
 NEWCOMERS = (
@@ -41,10 +44,15 @@ def translate_pairs(url: str, pairs: list[Pair]) -> list[str]:
         )
 
 
+def is_right(pair: Pair, answer: str) -> bool:
+    """Whether an answer is the reference to the letter, with the source's final mark."""
+    languages = pair.source_language, pair.target_language
+    return clean(answer) == mend(pair.source, pair.target, *languages)
+
+
 def share_right(pairs: list[Pair], answers: list[str]) -> float:
-    """The share of answers that are the reference to the letter."""
-    right = [clean(a) == p.target for p, a in zip(pairs, answers, strict=True)]
-    return sum(right) / len(right)
+    """The share of answers that are right."""
+    return sum(map(is_right, pairs, answers)) / len(pairs)
 
 
 def draw_dated_pairs() -> list[Pair]:
@@ -80,9 +88,12 @@ def newcomer_pairs() -> list[Pair]:
 
 def vary_typing(item: Item, source: str, target: str, turn: int) -> Pair:
     text = item.text(source)
-    bare = text.rstrip(".!?。！？।؟ ").lstrip("¿¡")
-    wording = (text, bare, text[:1].lower() + text[1:])[turn % 3]
+    wording = (text, strip_marks(text), text[:1].lower() + text[1:])[turn % 3]
     return Pair(item.category, source, target, wording, item.text(target))
+
+
+def strip_marks(text: str) -> str:
+    return text.rstrip(".!?。！？।؟ ").lstrip("¿¡")
 
 
 def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
@@ -92,9 +103,79 @@ def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
     wrong = [
         f"{p.source_language}>{p.target_language} {p.source}: {a}"
         for p, a in zip(pairs, answers, strict=True)
-        if clean(a) != p.target
+        if not is_right(p, a)
     ]
     assert len(wrong) <= len(pairs) * 0.003, wrong[:40]
+
+
+#: The forms of the final marks in each language.
+MARKS = {
+    "zh": "。！？",
+    "ja": "。！？",
+    "hi": "।!?",
+    "ar": ".!؟",
+}
+PLAIN_MARKS = ".!?"
+
+
+def read_mark(text: str, language: str) -> int:
+    """The number of the text's final mark in the language's list, or -1."""
+    return MARKS.get(language, PLAIN_MARKS).find(text[-1])
+
+
+def vary_mark(pair: Pair, rng: random.Random) -> Pair:
+    """The pair with its source as it is, without its final mark, or exclaimed."""
+    language, text = pair.source_language, pair.source
+    if rng.random() < 0.3:
+        return replace(pair, source=strip_marks(text))
+    if read_mark(text, language) == PLAIN_MARKS.index(".") and rng.random() < 0.3:
+        exclamation = MARKS.get(language, PLAIN_MARKS)[PLAIN_MARKS.index("!")]
+        return replace(pair, source=strip_marks(text) + exclamation)
+    return pair
+
+
+def test_sentences_end_in_the_targets_form_of_their_mark_or_in_none(url: str):
+    rng = random.Random(11)
+    held_out = Corpus(phrasebook.load()).held_out(4000)
+    sentences = [p for p in held_out if p.category.startswith("phrases/")][:2000]
+    pairs = [vary_mark(pair, rng) for pair in sentences]
+    answers = translate_pairs(url, pairs)
+    wrong = [
+        f"{p.source_language}>{p.target_language} {p.source}: {a}"
+        for p, a in zip(pairs, answers, strict=True)
+        if read_mark(a, p.target_language) != read_mark(p.source, p.source_language)
+    ]
+    assert len(pairs) == 2000
+    assert len(wrong) <= len(pairs) * 0.02, wrong[:40]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text", "expected"),
+    [
+        ("en", "fr", "Thank you very much!", "Merci beaucoup !"),
+        (
+            "en",
+            "fr",
+            "Good morning! Where is the station?",
+            "Bonjour ! Où est la gare ?",
+        ),
+        ("en", "fr", "HELLO, HOW ARE YOU?", "BONJOUR, COMMENT ALLEZ-VOUS ?"),
+        ("en", "es", "HELLO, HOW ARE YOU?", "HOLA, ¿CÓMO ESTÁ?"),
+        ("en", "de", "My name is ACME-42.", "Ich heiße ACME-42."),
+        (
+            "es",
+            "zh",
+            "Hola, ¿cómo estás? ¿Cuánto cuesta?",
+            "你好，最近怎么样？多少钱？",
+        ),
+        (
+            *("ja", "fr", "こんにちは。駅はどこですか。ありがとうございます。"),
+            "Bonjour. Où est la gare ? Merci.",
+        ),
+    ],
+)
+def test_a_newcomers_first_paragraph(url, source, target, text, expected):
+    assert translate(url, text, source, target) == expected
 
 
 def test_text_outside_the_domain_ends_and_carries_a_warning(url: str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -31,8 +31,11 @@ class FakeTokenizer(Tokenizer):
     def __init__(self) -> None:
         pass
 
-    def encode(self, text: str, language: str) -> list[str]:
-        return [language_token(language), *text.split(), "</s>"]
+    def tokenize(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        return [
+            replace(s, tokens=(language_token(s.source), *s.text.split(), "</s>"))
+            for s in sentences
+        ]
 
 
 @dataclass

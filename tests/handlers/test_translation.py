@@ -157,7 +157,7 @@ def test_no_log_holds_what_people_translate(
     with caplog.at_level(logging.DEBUG):
         answers = ask(handler, bodies)
     assert [answer.status for answer in answers] == [500, 200, *[422] * 5, 400]
-    assert "a batch of 2 rows failed with RuntimeError" in caplog.text
+    assert "a batch of 3 rows failed with RuntimeError" in caplog.text
     assert SECRET not in caplog.text
     assert SECRET not in answers[0].content["detail"]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from deploy.stack import ROOT
 from torchserve_backend import catalog
 from torchserve_backend.catalog import CatalogError
 
@@ -58,6 +59,15 @@ def test_the_original_map_loads_unchanged(path: Path):
 def test_the_repositorys_map_is_the_original_with_its_defaults_spelled_out(path: Path):
     original = write(path, {"cuda_id": ORIGINAL})
     assert catalog.load(gpus=3) == catalog.load(original, gpus=3)
+
+
+def test_the_map_for_people_who_wait_differs_in_its_window_and_placement():
+    usual, interactive = (
+        json.loads((ROOT / "torchserve_backend" / name).read_text("utf-8"))
+        for name in ("setup_config.json", "interactive.json")
+    )
+    changes = {"max_batch_delay": 2, "placement": "device"}
+    assert interactive == usual | {"translation": usual["translation"] | changes}
 
 
 def test_another_model_replaces_only_the_maps_model(path: Path):

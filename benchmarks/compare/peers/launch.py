@@ -17,7 +17,7 @@ import requests
 from benchmarks.compare.peers import environments
 from benchmarks.compare.peers.options import Options, write_options
 from benchmarks.instruments.programs import run_program, wait_until
-from benchmarks.instruments.running import Running, read_map
+from benchmarks.instruments.running import Running, merge, read_map
 from benchmarks.instruments.sentences import write_request
 from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
@@ -67,7 +67,7 @@ PEERS = {
 def choose(map_path: Path, model: Path) -> Options:
     """The model and the batches of a map. Raises StackError for what peers cannot run."""
     models = read_map(map_path, model)
-    served, settings = models.models[0], models.translation
+    served, settings = merge(models), models.translation
     if settings.engine == "transformers" or served.is_on_gpu:
         raise StackError(
             "The peers serve CTranslate2 on the CPU: their environments have neither "

@@ -70,7 +70,7 @@ class Batcher:
         """One answer per sentence, in order. Packs whose turn comes after `deadline`, in
         seconds of the monotonic clock, are not translated. Raises DeviceFault, and what
         the engine raises beside OutOfMemory."""
-        unique = list(dict.fromkeys(sentences))
+        unique = self._engine.tokenizer.tokenize(list(dict.fromkeys(sentences)))
         packs = self._pack(unique)
         answers, halved = self._run(packs, deadline)
         second = {
@@ -104,8 +104,8 @@ class Batcher:
     def _pack_group(
         self, sentences: Sequence[Sentence], decoding: Decoding
     ) -> Iterable[_Pack]:
-        tokenizer, translators = self._engine.tokenizer, self._engine.translators
-        lengths = [len(tokenizer.encode(s.text, s.source)) for s in sentences]
+        translators = self._engine.translators
+        lengths = [len(sentence.tokens) for sentence in sentences]
         if self._max_tokens:
             beams = max(_USUAL_BEAMS, decoding.beams)
             most = max(1, self._max_tokens * _USUAL_BEAMS // beams)

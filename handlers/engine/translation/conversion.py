@@ -24,7 +24,7 @@ from handlers.engine.directories import (
     check_directory,
     read_settings,
 )
-from handlers.engine.sealing import find_fault, seal, sync, unseal
+from handlers.engine.sealing import Digests, find_fault, seal, sync, unseal
 from handlers.engine.translation.m2m100 import language_token
 from handlers.engine.translation.vocabulary import list_pieces, write_list
 
@@ -53,12 +53,12 @@ def convert(
     compute_type: str,
     *,
     languages: Sequence[str] = (),
-    is_read: bool = False,
+    digests: Digests | None = None,
 ) -> Path:
     """Converts `directory` unless that was done before, and returns the result's path.
 
     The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and a
-    damaged one is made again. The check compares file sizes, and with `is_read` their
+    damaged one is made again. The check compares file sizes, and with `digests` their
     content. With `languages` only their output vocabulary is allowed.
     Raises ModelError if `directory` is not an M2M100, or is damaged.
     """
@@ -70,11 +70,11 @@ def convert(
         _add_files(directory, part)
 
     with _explain(directory):
-        _make(out, write, is_read=is_read)
-        return _restrict(out, languages, is_read=is_read) if languages else out
+        _make(out, write, digests)
+        return _restrict(out, languages, digests) if languages else out
 
 
-def _restrict(whole: Path, languages: Sequence[str], *, is_read: bool) -> Path:
+def _restrict(whole: Path, languages: Sequence[str], digests: Digests | None) -> Path:
     """The same conversion with an output vocabulary. Its files are hard links, so all
     languages share one copy on disk and in memory."""
     name = " ".join((str(_VERSION), *sorted(languages)))
@@ -89,14 +89,14 @@ def _restrict(whole: Path, languages: Sequence[str], *, is_read: bool) -> Path:
         vocabulary = json.loads((whole / "shared_vocabulary.json").read_text("utf-8"))
         write_list(part, list_pieces(vocabulary, languages))
 
-    _make(out, write, is_read=is_read)
+    _make(out, write, digests)
     return out
 
 
-def _make(out: Path, write: Callable[[Path], None], *, is_read: bool) -> None:
+def _make(out: Path, write: Callable[[Path], None], digests: Digests | None) -> None:
     """Has `write` fill a directory, unless a whole one is there, and seals it."""
     if out.exists():
-        fault = find_fault(out, is_read=is_read)
+        fault = find_fault(out, digests)
         if not fault:
             return
         log.warning("%s is damaged (%s): the model is converted anew", out, fault)
@@ -104,8 +104,8 @@ def _make(out: Path, write: Callable[[Path], None], *, is_read: bool) -> None:
     with tempfile.TemporaryDirectory(dir=out.parent, prefix="converting-") as folder:
         part = Path(folder) / "model"
         write(part)
-        seal(part)
-        _publish(part, out, is_read=is_read)
+        seal(part, digests or Digests())
+        _publish(part, out, digests)
 
 
 def _add_files(directory: Path, part: Path) -> None:
@@ -132,16 +132,16 @@ def _explain(directory: Path) -> Iterator[None]:
         raise ModelError(f"{directory} cannot be converted: {reason}") from error
 
 
-def _publish(part: Path, out: Path, *, is_read: bool) -> None:
+def _publish(part: Path, out: Path, digests: Digests | None) -> None:
     """Moves a conversion to its place, and a damaged one out of it. If another process was
     quicker, its result stays."""
-    if out.exists() and find_fault(out, is_read=is_read):
+    if out.exists() and find_fault(out, digests):
         # A process that has its files open keeps them.
         os.replace(out, part.with_name("damaged"))
     try:
         os.replace(part, out)
     except OSError:
-        if find_fault(out, is_read=is_read):
+        if find_fault(out, digests):
             raise
     sync(out.parent)
 

@@ -19,7 +19,7 @@ from handlers.engine.translation.m2m100 import (
     common_decoding,
     language_token,
     longest_answer,
-    read_beam,
+    read_beams,
 )
 from handlers.engine.translation.vocabulary import read_list
 
@@ -66,49 +66,37 @@ class CTranslate2Engine:
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
         """One translation per sentence, in order, as Transformers' beam search finds them."""
         decoding = common_decoding(sentences)
-        tokens = [self.tokenizer.encode(s.text, s.source) for s in sentences]
+        sentences = self.tokenizer.tokenize(sentences)
         answers: dict[int, Translation] = {}
-        for is_listed, rows in self._group(sentences, tokens, decoding).items():
-            found = self._search(
-                [tokens[row] for row in rows],
-                [sentences[row].target for row in rows],
-                decoding,
-                is_listed=is_listed,
-            )
+        for is_listed, rows in self._group(sentences, decoding).items():
+            chosen = [sentences[row] for row in rows]
+            found = self._search(chosen, decoding, is_listed=is_listed)
             answers.update(zip(rows, found, strict=True))
         return [answers[row] for row in range(len(sentences))]
 
     def _group(
-        self,
-        sentences: Sequence[Sentence],
-        tokens: Sequence[Sequence[str]],
-        decoding: Decoding,
+        self, sentences: Sequence[Sentence], decoding: Decoding
     ) -> dict[bool, list[int]]:
         """Which rows are translated with the output vocabulary's list, and which without. A
         second attempt has all pieces."""
         groups: dict[bool, list[int]] = {}
-        for row, (sentence, pieces) in enumerate(zip(sentences, tokens, strict=True)):
+        for row, sentence in enumerate(sentences):
             is_listed = (
                 self._vocabulary is not None
                 and not decoding.is_careful
-                and self._vocabulary.suits(pieces[1:-1], sentence.source)
+                and self._vocabulary.suits(sentence.tokens[1:-1], sentence.source)
             )
             groups.setdefault(is_listed, []).append(row)
         return groups
 
     def _search(
-        self,
-        tokens: Sequence[Sequence[str]],
-        targets: Sequence[str],
-        decoding: Decoding,
-        *,
-        is_listed: bool,
+        self, sentences: Sequence[Sentence], decoding: Decoding, *, is_listed: bool
     ) -> list[Translation]:
         patience = _PATIENCE if decoding.beams > 1 else 1
         with device_errors():
             results = self._model.translate_batch(
-                tokens,
-                target_prefix=[[language_token(target)] for target in targets],
+                [s.tokens for s in sentences],
+                target_prefix=[[language_token(s.target)] for s in sentences],
                 use_vmap=is_listed,
                 beam_size=decoding.beams,
                 patience=patience,
@@ -117,23 +105,16 @@ class CTranslate2Engine:
                 repetition_penalty=decoding.repetition_penalty,
                 max_input_length=0,
                 max_decoding_length=longest_answer(
-                    max(map(len, tokens)), self.max_tokens
+                    max(len(s.tokens) for s in sentences), self.max_tokens
                 ),
                 return_scores=True,
                 return_end_token=True,
             )
-        return [
-            read_beam(
-                zip(
-                    result.hypotheses,
-                    map(_correct, result.hypotheses, result.scores),
-                    strict=True,
-                ),
-                self.tokenizer,
-                decoding,
-            )
-            for result in results
-        ]
+        beams = (
+            zip(r.hypotheses, map(_correct, r.hypotheses, r.scores), strict=True)
+            for r in results
+        )
+        return read_beams(beams, self.tokenizer, decoding)
 
 
 def _correct(tokens: Sequence[str], score: float) -> float:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
@@ -69,6 +70,8 @@ class Sentence:
     source: str
     target: str
     decoding: Decoding = Decoding()
+    #: The text as the encoder reads it, once `Tokenizer.tokenize` has made that.
+    tokens: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -98,17 +101,34 @@ class Engine(Protocol):
         """
 
 
-def read_beam(
-    hypotheses: Iterable[tuple[Sequence[str], float]],
+def read_beams(
+    beams: Iterable[Iterable[tuple[Sequence[str], float]]],
     tokenizer: Tokenizer,
     decoding: Decoding,
-) -> Translation:
-    """The best of a beam's hypotheses (tokens and score), with as many of the wanted
+) -> list[Translation]:
+    """The best of each beam's hypotheses (tokens and score), with as many of the wanted
     alternatives as the beam holds different texts."""
-    ranked = sorted(hypotheses, key=itemgetter(1), reverse=True)
+    kept = decoding.beams if decoding.alternatives else 1
+    ranked = [
+        sorted(hypotheses, key=itemgetter(1), reverse=True)[:kept]
+        for hypotheses in beams
+    ]
+    texts = iter(tokenizer.decode([tokens for beam in ranked for tokens, _ in beam]))
+    return [
+        _choose_texts(
+            zip(islice(texts, len(beam)), (score for _, score in beam), strict=True),
+            decoding,
+        )
+        for beam in ranked
+    ]
+
+
+def _choose_texts(
+    ranked: Iterable[tuple[str, float]], decoding: Decoding
+) -> Translation:
     scores: dict[str, float] = {}
-    for tokens, score in ranked[: decoding.beams if decoding.alternatives else 1]:
-        scores.setdefault(tokenizer.decode(tokens), score)
+    for text, score in ranked:
+        scores.setdefault(text, score)
     best, *others = (Translation(text, score) for text, score in scores.items())
     others = [other for other in others if other.text][: decoding.alternatives]
     return replace(best, alternatives=tuple(others))
@@ -145,15 +165,30 @@ class Tokenizer:
 
     def encode(self, text: str, language: str) -> list[str]:
         """`__en__ ▁piece … </s>`, the form that the encoder was trained on."""
-        pieces = self._pieces.encode(unicodedata.normalize("NFC", text), out_type=str)
-        return [language_token(language), *pieces, EOS]
+        (sentence,) = self.tokenize([Sentence(text, language, language)])
+        return list(sentence.tokens)
 
-    def decode(self, tokens: Sequence[str]) -> str:
-        """The text of the pieces, without control and language tokens."""
-        pieces = [
-            token for token in tokens if token in self.ids and not _is_control(token)
+    def tokenize(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """The sentences with their tokens. One call makes all of them, because each gives up
+        Python's lock and may wait long until it gets that back."""
+        texts = [
+            unicodedata.normalize("NFC", s.text) for s in sentences if not s.tokens
         ]
-        return str(self._pieces.decode(pieces))
+        made = iter(self._pieces.encode(texts, out_type=str, num_threads=1))
+        return [
+            s
+            if s.tokens
+            else replace(s, tokens=(language_token(s.source), *next(made), EOS))
+            for s in sentences
+        ]
+
+    def decode(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        """Each row's text, without control and language tokens."""
+        pieces = [
+            [token for token in row if token in self.ids and not _is_control(token)]
+            for row in rows
+        ]
+        return list(self._pieces.decode(pieces, num_threads=1)) if pieces else []
 
 
 def _is_control(token: str) -> bool:

@@ -25,7 +25,7 @@ from handlers.engine.translation.m2m100 import (
     common_decoding,
     language_token,
     longest_answer,
-    read_beam,
+    read_beams,
 )
 
 _PAD_ID = 1
@@ -73,7 +73,7 @@ class TransformersEngine:
     def _translate(
         self, sentences: Sequence[Sentence], decoding: Decoding
     ) -> list[Translation]:
-        rows = [self._encode(s) for s in sentences]
+        rows = [self._number(s) for s in self.tokenizer.tokenize(sentences)]
         starts = [[_EOS_ID, self._ids[language_token(s.target)]] for s in sentences]
         longest = max(map(len, rows))
         inputs = torch.tensor([row + [_PAD_ID] * (longest - len(row)) for row in rows])
@@ -99,10 +99,8 @@ class TransformersEngine:
                 output.sequences.tolist(), self._scores(output), strict=True
             )
         ]
-        return [
-            read_beam(hypotheses[i : i + kept], self.tokenizer, decoding)
-            for i in range(0, len(hypotheses), kept)
-        ]
+        beams = [hypotheses[i : i + kept] for i in range(0, len(hypotheses), kept)]
+        return read_beams(beams, self.tokenizer, decoding)
 
     def _scores(self, output: Any) -> list[float]:
         """The mean log-probability of each sequence's tokens, which `generate` does not
@@ -118,10 +116,9 @@ class TransformersEngine:
         means = (steps * is_token).sum(1) / is_token.sum(1)
         return list(means.tolist())
 
-    def _encode(self, sentence: Sentence) -> list[int]:
+    def _number(self, sentence: Sentence) -> list[int]:
         unknown = self._ids[UNKNOWN]
-        tokens = self.tokenizer.encode(sentence.text, sentence.source)
-        return [self._ids.get(token, unknown) for token in tokens]
+        return [self._ids.get(token, unknown) for token in sentence.tokens]
 
 
 def _penalties(decoding: Decoding) -> LogitsProcessorList:

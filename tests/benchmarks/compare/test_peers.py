@@ -23,6 +23,8 @@ from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
 from deploy.stack import ROOT, StackError
 from handlers.engine.translation.conversion import convert
+from handlers.engine.translation.m2m100 import Sentence
+from tests.random_m2m100 import PHRASEBOOK
 
 pytestmark = pytest.mark.slow
 
@@ -73,9 +75,28 @@ def test_a_peer_gets_the_model_and_the_batches_of_the_map(
 ):
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    chosen = launch.choose(write_map(tmp_path / "map.json", {"batch_size": 8}), tiny)
-    assert (chosen.batch_size, chosen.wait_s) == (8, 0.1)
+    settings = {"batch_size": 8, "max_batch_delay": 5}
+    chosen = launch.choose(write_map(tmp_path / "map.json", settings), tiny)
+    assert (chosen.batch_size, chosen.wait_s) == (8, 0.005)
     assert (chosen.model / "model.bin").exists()
+
+
+def test_behind_a_peer_the_list_of_all_its_languages_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Korean is not in the list, so the model has to write something else."""
+    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    rows = [Sentence("Good morning", "en", target) for target in ("fr", "ru", "ko")]
+
+    def translate(vocabulary: str) -> list[str]:
+        settings = {"vocabulary": vocabulary}
+        map_path = write_map(tmp_path / "map.json", settings, ["fr", "ru"])
+        return Translator(launch.choose(map_path, PHRASEBOOK)).translate(rows)
+
+    everything, listed = translate("all"), translate("language")
+    assert listed[:2] == everything[:2] == ["Bonjour", "Доброе утро"]
+    assert listed[2] != everything[2]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_process_that_waits_for_a_slow_batch_counts_for_itself(
 
 
 def test_a_place_that_is_free_again_begins_empty(folder: Path):
-    stale = np.full((PROCESSES, 7), time.monotonic())
+    stale = np.full(1 + PROCESSES * 7, time.monotonic())
     folder.mkdir()
     (folder / "ko.model").write_bytes(stale.tobytes())
     board = Board(folder)

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.measure.hostile_texts import SHAPES, Shape
+from gateway.text.capitals import to_capitals
 from gateway.text.documents import HTML, PLAIN, divide, read_text, take_apart
 from gateway.text.langid import Identifier
+from gateway.text.marks import mend
 from gateway.text.placeholders import find_protected, restore, substitute
-from gateway.text.reading import ReadingJob, scan
+from gateway.text.reading import ReadingJob, collect, scan
 from handlers.engine.translation.guard import find_fault
 
 pytestmark = pytest.mark.slow
@@ -47,15 +49,17 @@ def assert_linear(work: Callable[[int], object]) -> None:
     raise AssertionError(f"{TIMES} times the text cost {ratios} times the CPU")
 
 
-def read(shape: Shape, size: int) -> None:
+def read(shape: Shape, size: int, source: str = "en") -> None:
     text = shape.write(size)
-    for _ in scan(ReadingJob(((text, "en"),), shape.is_html, True, max_rows=size)):
-        pass
+    job = ReadingJob(((text, source),), shape.is_html, True, size, target="en")
+    (document,) = collect(job, scan(job))
+    document.render(segment.text for segment in document.segments)
 
 
+@pytest.mark.parametrize("source", ["en", "zh"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_reading_a_hostile_text_costs_what_it_is_long(shape):
-    assert_linear(lambda size: read(shape, size))
+def test_reading_a_hostile_text_costs_what_it_is_long(shape, source):
+    assert_linear(lambda size: read(shape, size, source))
 
 
 #: Any characters, those of markup, and those of what is protected.
@@ -112,6 +116,24 @@ def test_placeholders_are_put_on_in_linear_time():
         return substitute(text, find_protected(text))
 
     assert_linear(put_on)
+
+
+@pytest.mark.parametrize("unit", ["!", "¿", "“", "a? ", "か。", ". "])
+def test_a_translation_is_mended_in_linear_time(unit):
+    def finish(size: int) -> None:
+        text = unit * (size // len(unit))
+        for target in ("es", "ja"):
+            mend("A text!", text, "en", target)
+            mend(text, "A text", "en", target)
+
+    assert_linear(finish)
+
+
+@pytest.mark.parametrize("language", ["el", "tr"])
+def test_capitals_are_written_in_linear_time(language):
+    assert_linear(
+        lambda size: to_capitals("άι η\u0301 i\u0301 " * (size // 8), language)
+    )
 
 
 @pytest.mark.parametrize("unit", ["a", "ab ", "a1", "你", "word. "])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.text import markup
-from gateway.text.markup import escape, parse
+from gateway.text.markup import escape, parse, show
 from gateway.text.placeholders import fill
 
 PIECES = st.sampled_from(
@@ -117,3 +117,17 @@ def test_inline_elements_are_placeholders_in_their_sentence(source, shown):
 
 def test_a_space_that_does_not_break_stays_one():
     assert put_together("5&nbsp;o'clock") == "5&nbsp;o'clock"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a &amp; <b>b</b>", "a & b"),
+        ("</p>\n<p>", "\n"),
+        ("<br>", "\n"),
+        ("<!-- a --><img alt=a>", ""),
+        ("<code>f</code>", "f"),
+    ],
+)
+def test_a_reader_sees_the_text_and_line_breaks(source, expected):
+    assert show(source) == expected

@@ -31,6 +31,17 @@ from gateway.text.placeholders import (
         ("```\ncode. More\n```", ["```\ncode. More\n```"]),
         ("5 km, 3.5GB, 20 °C and 1,000 kg", ["5 km", "3.5GB", "20 °C", "1,000 kg"]),
         ("Hi 😀 👩‍👩‍👧 🇩🇪 👍🏽 ❤️", ["😀", "👩‍👩‍👧", "🇩🇪", "👍🏽", "❤️"]),
+        (
+            "ACME-42, ISO-9001:2015 and AB-12-CD",
+            ["ACME-42", "ISO-9001:2015", "AB-12-CD"],
+        ),
+        ("A4, RTX4090 or A4/A5", ["A4", "RTX4090", "A4/A5"]),
+        ("v2.10.3, V1.2 and 2.0.0-rc.1.", ["v2.10.3", "V1.2", "2.0.0-rc.1"]),
+        ("192.168.0.1 or 10.15.7", ["192.168.0.1", "10.15.7"]),
+        ("22.11.2026, 1.9.24, 1.234.567 and 3.50", []),
+        ("COVID-19-Pandemie, U-21-Team, v2-style, ACME-42s", []),
+        ("X-RAY, A--1, 24-HOUR, 5PM, iPhone15, #A4, R&D4", []),
+        ("50 M2, 20 m2", ["50 M2", "20 m2"]),
         ("50% of people, 5 minutes, 3 million", []),
         ("Room 5 at 10:30, 1:2:3, a/b, A&B", []),
         (
@@ -47,7 +58,7 @@ def test_what_must_survive_is_found(text, expected):
 @pytest.mark.parametrize(
     "kept",
     ["https://a.b/c?d=1", "www.example.org", "ann.lee+x@example.co.uk", "{count}", "%s"]
-    + [":smile:", "`a`", "5 km"],
+    + [":smile:", "`a`", "5 km", "ACME-42", "v2.10.3"],
 )
 def test_letters_without_spaces_are_no_part_of_what_they_touch(kept):
     for frame in ("私の名前は{}です。", "我叫{}。", "제 이름은 {}입니다.", "({})"):

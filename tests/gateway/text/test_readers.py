@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import gevent
 import psutil
@@ -61,7 +62,8 @@ def readers() -> Iterator[Readers]:
 @pytest.mark.parametrize("is_html", [False, True])
 def test_a_process_reads_what_would_be_read_here(readers, is_html):
     texts = (LONG, "", "<b>a</b> &amp; b <br>" * 200, "b{x}{y}", "ü😀\n" * 3000)
-    job = make_job(*texts, is_html=is_html)
+    job = make_job(*texts, "A B. C D. {x}", is_html=is_html)
+    job = replace(job, target="zh")
     for _ in range(2):
         assert readers.read(job, wait()) == list(collect(job, scan(job)))
     assert len(find_processes()) == 1

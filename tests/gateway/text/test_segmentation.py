@@ -72,6 +72,7 @@ def test_sentences_end_where_a_reader_would_end_them(language, text, expected):
         ("1. First\n2. Second", ["First", "Second"]),
         ("# Title\n\n> Quoted text", ["Title", "Quoted text"]),
         ("a\r\n\r\n\tb  ", ["a", "b"]),
+        ("・はい\n●いいえ\n ※ 次", ["はい", "いいえ", "次"]),
         ("---\n***\n!!!", []),
         ("", []),
         (" \n ", []),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -26,9 +26,10 @@ from torchserve_backend import catalog
 
 MODELS = catalog.Catalog(
     {
-        (TRANSLATION, "ko"): catalog.Model(
-            "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
+        (TRANSLATION, target): catalog.Model(
+            target, TRANSLATION, (target,), ("cpu",), catalog.TranslationSection()
         )
+        for target in ("ko", "de", "zh")
     },
     is_cpu_fallback=False,
 )
@@ -39,10 +40,13 @@ class Model:
     """A backend whose model applies a function, and takes a limited number of characters."""
 
     def __init__(
-        self, answer: Callable[[str], str] = str, limit: int = 1 << 30
+        self,
+        answer: Callable[[str], str] = str,
+        limit: int = 1 << 30,
+        others: Sequence[str] = ("{text}1", "{text}2"),
     ) -> None:
         self.rows: list[Mapping[str, Any]] = []
-        self._answer, self._limit = answer, limit
+        self._answer, self._limit, self._others = answer, limit, others
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
         item = json.loads(row.body)
@@ -57,7 +61,10 @@ class Model:
             }
             raise RowProblem({**document, "detail": "too long", **counts})
         count = item.get("alternatives", 0)
-        others = [{"text": f"{text}{i}", "score": -i} for i in range(1, count + 1)]
+        others = [
+            {"text": other.replace("{text}", text), "score": -number}
+            for number, other in enumerate(self._others[:count], 1)
+        ]
         return {"translated": self._answer(text), "score": -0.5, "alternatives": others}
 
 
@@ -110,6 +117,60 @@ def test_every_sentence_is_a_row_and_separators_stay():
     assert {row["src_text"] for row in model.rows} == {"Title", "One.", "Two."}
 
 
+@pytest.mark.parametrize(
+    ("text", "rows", "expected"),
+    [
+        ("HELLO, I AM {name}!", ["Hello, I am {0}!"], "HALLO, I AM {name}!"),
+        ("STOP! HELLO THERE.", ["Stop!", "Hello there."], "STOP! HALLO THERE."),
+        ("STOP! Hello.", ["STOP!", "Hello."], "STOP! Hallo."),
+        ("GO HOME ACME-42\nhello", ["Go home {0}", "hello"], "GO HOME ACME-42\nhallo"),
+        ("Hello NASA.", ["Hello NASA."], "Hallo NASA."),
+    ],
+)
+def test_a_text_in_capitals_is_translated_in_sentence_case(text, rows, expected):
+    model = Model(lambda text: text.replace("ello", "allo"))
+    (found,) = translate(model, text, target="de")
+    assert [row["src_text"] for row in model.rows] == rows
+    assert found.renderings[0].text == expected
+
+
+def test_parts_of_a_sentence_in_capitals_are_in_capitals():
+    forget = Model(lambda text: re.sub(r"\{\d+\}", "", text).replace("ello", "allo"))
+    (found,) = translate(forget, "HELLO {a} AND {b} HELLO", target="de")
+    assert found.renderings[0].text == "HALLO {a} AND {b} HALLO"
+    (found,) = translate(Model(limit=12), "HELLO THERE, OH MY DEAR", target="de")
+    assert found.renderings[0].text == "HELLO THERE, OH MY DEAR"
+
+
+def test_a_translation_ends_as_its_text_does_and_so_do_the_alternatives():
+    model = Model(lambda text: text.rstrip("!") + ".")
+    (found,) = translate(model, "Go {x}! Stop", target="de", alternatives=1)
+    texts = [rendering.text for rendering in found.renderings]
+    assert texts == ["Go {x}! Stop", "Go {x}!1! Stop1"]
+
+
+def test_alternatives_that_differ_in_their_final_mark_only_are_one():
+    others = ("Go!", "Go now.", "Go", "Went.")
+    (found,) = translate(
+        Model(lambda text: "Go.", others=others),
+        "Los",
+        source="de",
+        target="zh",
+        alternatives=4,
+    )
+    assert [r.text for r in found.renderings] == ["Go", "Go now", "Went"]
+
+
+@pytest.mark.parametrize("times", [1, 400], ids=["short", "read in a process"])
+def test_what_stands_between_sentences_follows_the_target(times):
+    model = Model(lambda text: text.replace("Yes.", "是。").replace("No!", "不！"))
+    (found,) = translate(model, "- Yes. No!\n" * times, target="zh")
+    assert found.renderings[0].text == "- 是。不！\n" * times
+    model = Model(lambda text: text.replace("是。", "Ja.").replace("不！", "Nein!"))
+    (found,) = translate(model, "- 是。不！😀\n" * times, source="zh", target="de")
+    assert found.renderings[0].text == "- Ja. Nein! 😀\n" * times
+
+
 def test_a_sentence_that_is_too_long_is_divided_and_says_where():
     text = "Short one. " + "word " * 20 + "end."
     (found,) = translate(Model(limit=30), text)
@@ -138,8 +199,8 @@ def test_options_reach_the_model():
     assert all((row["beam_size"], row["alternatives"]) == (4, 2) for row in model.rows)
     assert [r.text for r in found.renderings] == [
         "One. Two.",
-        "One.1 Two.1",
-        "One.2 Two.2",
+        "One.1. Two.1.",
+        "One.2. Two.2.",
     ]
     assert [r.score for r in found.renderings] == [-0.5, -1, -2]
 

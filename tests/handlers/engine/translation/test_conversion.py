@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from contract.languages import LANGUAGES
 from handlers.engine.directories import ModelError
-from handlers.engine.sealing import find_fault
+from handlers.engine.sealing import Digests, find_fault
 from handlers.engine.translation import conversion
 from handlers.engine.translation.conversion import convert, converted_path
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
@@ -236,11 +236,11 @@ def test_a_damaged_conversion_is_made_again_and_the_log_says_why(
 ):
     out = convert(model, tmp_path / "cache", "int8")
     whole = (out / "model.bin").read_bytes()
-    assert not find_fault(out, is_read=True)
+    assert not find_fault(out, Digests())
     damage(out / file)
-    assert convert(model, tmp_path / "cache", "int8", is_read=True) == out
+    assert convert(model, tmp_path / "cache", "int8", digests=Digests()) == out
     assert (out / "model.bin").read_bytes() == whole
-    assert not find_fault(out, is_read=True)
+    assert not find_fault(out, Digests())
     assert [path.name for path in out.parent.iterdir()] == ["int8"]
     assert f"{out} is damaged" in caplog.text
     assert said in caplog.text

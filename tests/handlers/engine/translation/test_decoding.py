@@ -19,7 +19,7 @@ from handlers.engine.translation.m2m100 import (
     Sentence,
     Translation,
     longest_answer,
-    read_beam,
+    read_beams,
 )
 from handlers.engine.translation.transformers import TransformersEngine
 from tests.handlers.engine.conftest import MakeEngine
@@ -184,10 +184,10 @@ def test_a_beam_is_read_without_doubles_and_blanks(
     decoding: Decoding, others: list[str]
 ):
     class Joining(FakeTokenizer):
-        def decode(self, tokens: Sequence[str]) -> str:
-            return "".join(tokens)
+        def decode(self, rows: Sequence[Sequence[str]]) -> list[str]:
+            return ["".join(row) for row in rows]
 
-    answer = read_beam(HYPOTHESES, Joining(), decoding)
+    (answer,) = read_beams([HYPOTHESES], Joining(), decoding)
     assert (answer.text, answer.score) == ("a", -0.1)
     assert [other.text for other in answer.alternatives] == others
 

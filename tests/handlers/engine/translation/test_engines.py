@@ -112,11 +112,11 @@ def test_an_answer_is_clean_text_with_a_log_probability(
 def test_an_answer_ends_at_the_models_limit(
     engine: Engine, few: list[Sentence], monkeypatch: pytest.MonkeyPatch
 ):
-    lengths = []
+    lengths: list[int] = []
 
-    def decode(tokens: Sequence[str]) -> str:
-        lengths.append(len([t for t in tokens if not CONTROL.fullmatch(t)]))
-        return ""
+    def decode(rows: Sequence[Sequence[str]]) -> list[str]:
+        lengths.extend(sum(not CONTROL.fullmatch(t) for t in row) for row in rows)
+        return [""] * len(rows)
 
     monkeypatch.setattr(engine.tokenizer, "decode", decode)
     monkeypatch.setattr(engine, "max_tokens", 6)

@@ -114,7 +114,7 @@ def test_texts_of_all_languages_come_back_from_their_tokens(
         language, *pieces, end = tokenizer.encode(sentence.text, sentence.source)
         assert (language, end) == (f"__{sentence.source}__", "</s>")
         if tokenizer.ids.keys() >= set(pieces):
-            assert tokenizer.decode([language, *pieces, end]) == sentence.text
+            assert tokenizer.decode([[language, *pieces, end]]) == [sentence.text]
             returned.add(sentence.source)
     assert len(returned) == 14
 
@@ -128,13 +128,13 @@ def test_however_a_text_is_composed_its_tokens_are_the_same(
     composed, decomposed = (unicodedata.normalize(f, text) for f in ("NFC", "NFD"))
     tokens = tokenizer.encode(decomposed, "fr")
     assert tokens == tokenizer.encode(composed, "fr")
-    assert tokenizer.decode(tokens) == " ".join(composed.split())
+    assert tokenizer.decode([tokens]) == [" ".join(composed.split())]
 
 
 def test_tokens_of_no_text_are_not_shown(tokenizer: Tokenizer):
     pieces = tokenizer.encode("Hello", "en")[1:-1]
     noise = ["<s>", "__de__", *pieces, "<unk>", "</s>", "<pad>", "madeupword3"]
-    assert tokenizer.decode(noise) == "Hello"
+    assert tokenizer.decode([noise]) == ["Hello"]
 
 
 def test_ids_are_those_of_the_stock_tokenizer(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from io import BufferedReader
 from pathlib import Path
 
 import pytest
 
+from handlers.engine.sealing import Digests
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from handlers.engine.translation.m2m100 import Decoding, Sentence
@@ -86,6 +89,30 @@ def test_a_restricted_model_shares_its_files_with_the_whole_one(cache: Path):
     assert vocabulary
     assert vocabulary.pieces == {*list_pieces(everything, ["fr"])}
     assert conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"]) == french
+
+
+def test_a_run_reads_the_shared_files_once(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[str] = []
+
+    def digest(file: BufferedReader, name: str) -> object:
+        read.append(Path(file.name).name)
+        return file_digest(file, name)
+
+    def check(digests: Digests) -> None:
+        read.clear()
+        for language in ("fr", "ko"):
+            conversion.convert(
+                PHRASEBOOK, cache, "int8", languages=[language], digests=digests
+            )
+
+    file_digest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", digest)
+    for run in range(2):
+        check(Digests())
+        assert read.count("model.bin") == 1, run
+        assert read.count(FILE) == 2, run
 
 
 def test_a_damaged_list_is_written_again(cache: Path):

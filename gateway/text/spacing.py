@@ -1,0 +1,141 @@
+"""Decides what stands between two sentences of a line where the text's writing puts a space
+there and the translation's puts none, or the other way round.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TypeVar
+
+from contract.languages import SCRIPTS
+
+#: Scripts without a space between sentences.
+_UNSPACED = frozenset(("Han", "Hiragana", "Katakana"))
+#: What may stand between two sentences of a line as their separator. Anything else, such as a
+#: run of spaces, is layout.
+_SEPARATORS = frozenset(("", " ", "\u00a0", "\u3000"))
+#: Signs that follow a word, or that a word follows, without a space.
+_AFTER_WORD = frozenset(",.;:!?…%、。，．；：！？")
+_BEFORE_WORD = frozenset("¿¡")
+#: Signs of Chinese and Japanese that are wide without Unicode's saying so.
+_WIDE = frozenset("…—”’")
+
+
+class Spacing(Enum):
+    """What becomes of the separators of a text's sentences."""
+
+    KEEP = auto()
+    ADD = auto()
+    DROP = auto()
+
+
+#: Signs that stay outside of sentences, as after an address, in the target's form.
+_SIGNS = {
+    Spacing.ADD: str.maketrans("。！？，、；：", ".!?,,;:"),
+    Spacing.DROP: str.maketrans(".!?", "。！？"),
+}
+
+
+@dataclass(frozen=True)
+class Separator:
+    """What stands between two sentences of a line, where the translation may need something
+    else. `before` and `after` are what a reader sees beside it, if that is no sentence."""
+
+    text: str
+    before: str = ""
+    after: str = ""
+
+
+#: Between a sentence and what stands at its edge. Where that is nothing that a reader sees,
+#: the separator of two sentences is enough.
+EDGE = Separator("")
+
+Sentence = TypeVar("Sentence")
+
+
+def compare(source: str, target: str) -> Spacing:
+    """What the separators need in a translation from `source` into `target`."""
+    has_spaces = [
+        _UNSPACED.isdisjoint(SCRIPTS.get(language, ())) for language in (source, target)
+    ]
+    if has_spaces[0] == has_spaces[1]:
+        return Spacing.KEEP
+    return Spacing.ADD if has_spaces[1] else Spacing.DROP
+
+
+def find_separator(gap: str, spacing: Spacing) -> str | Separator:
+    """What stands between two sentences, as a separator if it may become another."""
+    if spacing is Spacing.KEEP or gap not in _SEPARATORS:
+        return gap
+    return Separator(gap)
+
+
+def rewrite(text: str, spacing: Spacing) -> str:
+    """A single sign between placeholders or tags in the target's form, any other text as it
+    is."""
+    signs = _SIGNS.get(spacing, {})
+    return text.translate(signs) if len(text) == 1 and ord(text) in signs else text
+
+
+def place(
+    pieces: Iterable[str | Separator | Sentence], show: Callable[[str], str]
+) -> Iterator[str | Separator | Sentence]:
+    """The pieces with one separator at most between two things that a reader sees, and what
+    it stands between. `show` says what a reader sees of a string."""
+    before: str | None = None
+    #: What a reader does not see since then, with the place of a separator.
+    waiting: list[str | Separator] = []
+    at: int | None = None
+    for piece in pieces:
+        visible = show(piece) if isinstance(piece, str) else ""
+        if isinstance(piece, Separator) and before is not None:
+            if piece is EDGE and at is not None:
+                continue
+            if at is not None:
+                waiting[at] = ""
+            at = len(waiting)
+            waiting.append(replace(piece, before=before))
+        elif isinstance(piece, Separator):
+            yield piece.text
+        elif isinstance(piece, str) and not visible:
+            waiting.append(piece)
+        else:
+            yield from (_look(other, visible) for other in waiting)
+            yield piece
+            before, waiting, at = visible, [], None
+    yield from (other if isinstance(other, str) else other.text for other in waiting)
+
+
+def _look(piece: str | Separator, after: str) -> str | Separator:
+    return piece if isinstance(piece, str) else replace(piece, after=after)
+
+
+def separate(before: str, separator: str, after: str, spacing: Spacing) -> str:
+    """What stands between `before` and `after` in place of the separator."""
+    if not before or not after:
+        return separator
+    if spacing is Spacing.ADD and separator in ("", "\u3000"):
+        return " " if _is_word_end(before[-1]) and _is_word_start(after[0]) else ""
+    if spacing is Spacing.DROP and _is_wide_sign(before[-1]):
+        return ""
+    return separator
+
+
+def _is_word_end(character: str) -> bool:
+    is_opening = unicodedata.category(character) in ("Ps", "Pi")
+    return not (character.isspace() or is_opening or character in _BEFORE_WORD)
+
+
+def _is_word_start(character: str) -> bool:
+    is_closing = unicodedata.category(character) in ("Pe", "Pf")
+    return not (character.isspace() or is_closing or character in _AFTER_WORD)
+
+
+def _is_wide_sign(character: str) -> bool:
+    """Whether a sign has the width of a character, and so a space of its own."""
+    is_sign = unicodedata.category(character).startswith("P")
+    is_wide = unicodedata.east_asian_width(character) in ("W", "F")
+    return is_sign and (is_wide or character in _WIDE)
