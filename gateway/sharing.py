@@ -56,15 +56,15 @@ def take_place(folder: Path | None) -> tuple[int, int]:
     raise NoPlaceLeft(f"{PROCESSES} processes use {folder} already")
 
 
-def list_free_places(folder: Path) -> list[int]:
-    """The places that no process has, the dead ones' among them."""
-    free = []
-    for place in range(PROCESSES):
-        lock = _lock_place(folder, place)
+def list_dead_places(folder: Path) -> list[int]:
+    """The places that processes have had and have no more."""
+    dead = []
+    for file in folder.glob("[0-9]*.lock"):
+        lock = _lock_place(folder, int(file.stem))
         if lock is not None:
             os.close(lock)
-            free.append(place)
-    return free
+            dead.append(int(file.stem))
+    return sorted(dead)
 
 
 def _lock_place(folder: Path, place: int) -> int | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gateway.access.keys import Key
 from gateway.errors import KeysUnavailable, QuotaExceeded
-from gateway.sharing import PROCESSES, Lock, list_free_places, map_file, take_place
+from gateway.sharing import PROCESSES, Lock, list_dead_places, map_file, take_place
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SUFFIX = ".usage"
@@ -122,9 +122,9 @@ class Ledger:
         return account
 
     def _give_back_of_dead(self) -> None:
-        free = {self._place, *list_free_places(self._folder)}
+        dead = {self._place, *list_dead_places(self._folder)}
         for path in self._folder.glob(f"*{_SUFFIX}"):
-            self._open(path.stem).give_back_of(free)
+            self._open(path.stem).give_back_of(dead)
 
 
 class Account:

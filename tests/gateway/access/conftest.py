@@ -18,6 +18,8 @@ from tests.gateway.access.servers import make_postgresql, run_redis
 from tests.gateway.conftest import MakeClient
 
 MakeUrl = Callable[[], str]
+#: Where requests per minute are counted.
+LIMITS = ["memory", pytest.param("redis", marks=pytest.mark.slow)]
 _numbers = count()
 
 
@@ -35,7 +37,7 @@ def postgresql() -> Iterator[MakeUrl]:
         yield make
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a new, empty database."""
     if request.param == "sqlite":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from gateway.access import Usage, storage
 from gateway.access.keys import Grant, make_token, read_id
 from gateway.transport.worker import ACCESS
 from tests.e2e.real_stack import wait_until
+from tests.programs import run
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
@@ -32,6 +34,12 @@ def test_without_keys_a_key_is_ignored(client):
     with client.application.test_request_context():
         usage = client.application.extensions[ACCESS].read_usage()
     assert usage == Usage(0, None)
+
+
+def test_without_keys_no_library_for_them_is_loaded():
+    code = "import gateway.app, sys; print(*sys.modules)"
+    loaded = set(run(sys.executable, "-c", code).split())
+    assert loaded & {"sqlalchemy", "alembic", "limits", "redis", "psycopg"} == set()
 
 
 def test_a_request_without_a_key_is_challenged(make_guarded):

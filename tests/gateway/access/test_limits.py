@@ -13,6 +13,7 @@ from gateway.access.limits import Limiter, SharedMemoryStorage
 from gateway.errors import KeysUnavailable, RateLimited
 from gateway.sharing import Lock
 from tests.e2e.door import find_port
+from tests.gateway.access.conftest import LIMITS
 from tests.gateway.access.servers import run_redis
 
 _context = multiprocessing.get_context("spawn")
@@ -22,7 +23,7 @@ def make_key(name: str, limit: int | None = 5) -> Key:
     return Key(name, name, "", Grant(requests_per_minute=limit))
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=LIMITS)
 def limiter(request: pytest.FixtureRequest, tmp_path: Path) -> Limiter:
     is_remote = request.param == "redis"
     return Limiter(
@@ -69,7 +70,7 @@ def send_and_end(folder: Path, url: str | None, key: Key, times: int) -> None:
     os._exit(send(Limiter(folder, url), key, times))
 
 
-@pytest.mark.parametrize("kind", ["memory", "redis"])
+@pytest.mark.parametrize("kind", LIMITS)
 def test_processes_share_a_limit_exactly(tmp_path, request, kind):
     url = request.getfixturevalue("redis_url") if kind == "redis" else None
     key = make_key(f"shared{tmp_path.name}", 100)
@@ -95,6 +96,7 @@ def test_several_requests_at_once_are_taken_together_or_not_at_all(tmp_path):
         storage.incr("a/b", 60)
 
 
+@pytest.mark.slow
 def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog, monkeypatch):
     port, key = find_port(), make_key("cat")
     with run_redis(tmp_path, port) as url:
