@@ -82,9 +82,9 @@ def post_worker_init(worker: Any) -> None:
 
 def worker_exit(server: Any, worker: Any) -> None:
     """What keys have used is written before the process ends."""
-    extensions = getattr(worker.wsgi, "extensions", {})
-    if ACCESS in extensions:
-        extensions[ACCESS].close()
+    app = getattr(worker, "wsgi", None)  # none where it could not be made
+    if app and ACCESS in app.extensions:
+        app.extensions[ACCESS].close()
 
 
 def child_exit(server: Any, worker: Any) -> None:

@@ -26,11 +26,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from gateway.access.keys import Grant, Key, hash_token, make_token
 from gateway.access.tables import KEYS, USAGE
 from gateway.access.usage import Count, find_month
+from gateway.settings import name_variable
 from gateway.sharing import Lock
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -38,6 +39,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _LIMIT_S = 3
 #: PostgreSQL's number for the lock under which tables are made; any that nobody else has.
 _LOCK_NUMBER = 7777
+_VARIABLE = name_variable("database_url")
 _EXPECTED = "expected sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
@@ -79,13 +81,14 @@ class Storage:
         token, key_id = make_token()
         row = {"id": key_id, "name": name, "digest": hash_token(token), **asdict(grant)}
         with self._begin() as connection:
-            taken = select(KEYS.c.id).where(
-                KEYS.c.name == name, KEYS.c.revoked_at.is_(None)
-            )
-            if connection.execute(taken).first():
-                raise StorageError(f"There is a key {name!r} already; revoke it first.")
-            now = int(time.time())
-            connection.execute(KEYS.insert(), row | {"created_at": now})
+            try:
+                connection.execute(
+                    KEYS.insert(), row | {"created_at": int(time.time())}
+                )
+            except IntegrityError as error:
+                raise StorageError(
+                    f"There is a key {name!r} already; revoke it first."
+                ) from error
         return token
 
     def revoke(self, wanted: str) -> Key:
@@ -177,14 +180,14 @@ def read_url(given: str) -> URL:
     try:
         url = make_url(given)
     except ArgumentError as error:
-        raise StorageError(f"This is no URL of a database: {_EXPECTED}.") from error
+        raise StorageError(f"{_VARIABLE}: no URL; {_EXPECTED}") from error
     match url.get_backend_name():
         case "sqlite" if url.database:
             return url.set(drivername="sqlite")
         case "postgresql" | "postgres" if url.database:
             return url.set(drivername="postgresql+psycopg")
     place = url.render_as_string(hide_password=True)
-    raise StorageError(f"{place} is not supported: {_EXPECTED}.")
+    raise StorageError(f"{_VARIABLE}: {_EXPECTED}, found {place}")
 
 
 def _make_engine(url: URL) -> Engine:

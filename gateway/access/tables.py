@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, BigInteger, Column, MetaData, String, Table
+from sqlalchemy import JSON, BigInteger, Column, Index, MetaData, String, Table, text
 
 METADATA = MetaData()
 
@@ -19,6 +19,15 @@ KEYS = Table(
     #: Unix seconds.
     Column("created_at", BigInteger, nullable=False),
     Column("revoked_at", BigInteger),
+)
+
+_IS_VALID = text("revoked_at IS NULL")
+Index(
+    "one_valid_key_of_a_name",
+    KEYS.c.name,
+    unique=True,
+    sqlite_where=_IS_VALID,
+    postgresql_where=_IS_VALID,
 )
 
 #: Each ledger writes rows of its own, with all that it has counted: writing one twice does

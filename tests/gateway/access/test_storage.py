@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import sqlalchemy
@@ -63,6 +63,21 @@ def test_a_key_is_revoked_once(storage, by):
     assert storage.sync([], "a", None).keys == {}
     with pytest.raises(StorageError, match="no key"):
         storage.revoke(wanted)
+
+
+def test_two_at_once_do_not_make_keys_of_one_name(database):
+    together, made = threading.Barrier(4), []
+
+    def add(_: int) -> None:
+        storage = Storage(database)
+        together.wait(60)
+        with suppress(StorageError):
+            made.append(storage.add("cat", GRANT))
+        storage.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(4)))
+    assert len(made) == 1
 
 
 def test_keys_are_read_again_only_where_they_have_changed(storage):

@@ -20,6 +20,15 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("revoked_at", sa.BigInteger),
     )
+    is_valid = sa.text("revoked_at IS NULL")
+    op.create_index(
+        "one_valid_key_of_a_name",
+        "keys",
+        ["name"],
+        unique=True,
+        sqlite_where=is_valid,
+        postgresql_where=is_valid,
+    )
     op.create_table(
         "usage",
         sa.Column("key_id", sa.String(12), primary_key=True),
