@@ -1,4 +1,6 @@
-"""The languages of M2M100, and the scripts in which they are written."""
+"""The languages of M2M100, the scripts in which they are written, and the tags by which
+clients ask for them.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +50,34 @@ SCRIPTS = {
     )
     for language in languages.split()
 }
+
+#: Codes that other services and older standards use.
+_OTHER_CODES = {
+    "cmn": "zh",
+    "fil": "tl",
+    "in": "id",
+    "iw": "he",
+    "ji": "yi",
+    "jw": "jv",
+    "nb": "no",
+    "pb": "pt",
+    "zt": "zh",
+}
+#: What a tag of Chinese in traditional characters contains.
+_TRADITIONAL = frozenset({"hant", "tw", "hk", "mo", "zt"})
+
+
+def normalize_language(tag: str) -> str:
+    """The language of a tag, in M2M100's code: `zh` of `zh-CN`, `pt` of `pt_BR`, `en` of
+    `EN`, `he` of `iw`. A tag of no language comes back in lower case."""
+    language = tag.strip().lower().replace("_", "-").partition("-")[0]
+    return _OTHER_CODES.get(language, language)
+
+
+def is_traditional_chinese(tag: str) -> bool:
+    """Whether a tag asks for Chinese in traditional characters, which M2M100 reads but does
+    not write."""
+    parts = tag.strip().lower().replace("_", "-").split("-")
+    if normalize_language(tag) != "zh" or "hans" in parts:
+        return False
+    return not _TRADITIONAL.isdisjoint(parts)

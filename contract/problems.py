@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -12,6 +13,7 @@ CONTENT_TYPE = "application/problem+json"
 _TITLES = {
     413: "Content Too Large",
     422: "Unprocessable Content",
+    456: "Quota Exceeded",
     499: "Client Closed Request",
 }
 
@@ -34,9 +36,22 @@ def write_problem(
     }
 
 
-def write_answer(problem: Mapping[str, Any], headers: Mapping[str, Any]) -> bytes:
-    """A document as a whole HTTP answer, for those who have only a socket."""
-    body, status = json.dumps(problem), problem["status"]
-    headers = {"Content-Type": CONTENT_TYPE, "Content-Length": len(body), **headers}
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {status} {title(status)}\r\n{head}\r\n{body}".encode()
+@dataclass(frozen=True)
+class Answer:
+    """An answer other than 200, in the words of the client's API."""
+
+    status: int
+    content_type: str
+    content: Mapping[str, Any]
+
+    def write(self, headers: Mapping[str, Any]) -> bytes:
+        """All of it as HTTP, for those who have only a socket."""
+        body = json.dumps(self.content)
+        head = {
+            "Content-Type": self.content_type,
+            "Content-Length": len(body),
+            **headers,
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+        first = f"HTTP/1.1 {self.status} {title(self.status)}"
+        return f"{first}\r\n{lines}\r\n{body}".encode()

@@ -33,11 +33,13 @@ NGINX = Program("nginx", "nginx-light", "make up")
 #: The package also contains promtool.
 PROMETHEUS = Program("prometheus", "prometheus", "make monitor")
 SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd", "make test")
+#: For the npm packages that speak other APIs.
+NODE, NPM = Program("node", "nodejs", "make test"), Program("npm", "npm", "make test")
 POSTGRESQL = Program("postgres", "postgresql", "make test", "postgresql")
 REDIS = Program("redis-server", "redis-server", "make test")
 #: Everything that a full test run needs from the distribution.
 FOR_TESTS = (
-    *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE),
+    *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE, NODE, NPM),
     *(Program(name, name, "make test") for name in ("curl", "openssl")),
 )
 #: What only some tests need: without it they are skipped.

@@ -18,12 +18,16 @@ from gateway.errors import register_error_handlers
 from gateway.observation import States
 from gateway.refusal import Refusal
 from gateway.routes import (
+    deepl,
+    google,
     health,
     identification,
     languages,
+    libretranslate,
     tasks,
     translation,
 )
+from gateway.routes.interpretation import Interpreter
 from gateway.routes.reception import Reception
 from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
@@ -33,11 +37,17 @@ from gateway.text.translator import Translator
 from gateway.transport.bodies import register_bodies
 from gateway.transport.caller import read_request_id
 from gateway.transport.connection import register_reading
+from gateway.transport.fields import find_spoken
+from gateway.transport.origins import register_origins
+from gateway.transport.paths import register_paths
 from gateway.transport.worker import ACCESS, EXTENSION
 from gateway.uploads.answering import Uploads
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management
+
+#: Fields of a form beside its texts.
+_OTHER_FIELDS = 100
 
 
 def create_app(
@@ -54,19 +64,28 @@ def create_app(
         models, backend = _embed(models, telemetry)
     backend = backend or _connect(settings)
     admission = Admission(backend, models.models, _place_board(settings))
-    app = _make_flask()
+    app = _make_flask(settings)
+    register_paths(app)
     register_reading(app)
     _register_request_id(app)
     register_telemetry(app, telemetry, States(models, admission))
-    register_error_handlers(app)
+    register_error_handlers(app, find_spoken)
+    register_origins(app, settings.cors_origins)
     register_bodies(app, settings)
-    app.extensions[ACCESS] = register_access(app, settings)
+    app.extensions[ACCESS] = access = register_access(app, settings)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
     translator = Translator(models, admission, identifier, telemetry, readers, settings)
-    app.register_blueprint(translation.make_blueprint(settings, translator, telemetry))
-    app.register_blueprint(identification.make_blueprint(settings, identifier))
+    interpreter = Interpreter(translator, telemetry, settings, sources)
+    for blueprint in (
+        translation.make_blueprint(interpreter),
+        libretranslate.make_blueprint(interpreter, is_key_required=access.is_required),
+        deepl.make_blueprint(interpreter, access),
+        google.make_blueprint(interpreter),
+        identification.make_blueprint(settings, identifier),
+    ):
+        app.register_blueprint(blueprint)
     reception = Reception(models, Uploads(admission, settings), telemetry, settings)
     for task in UPLOADS:
         route = import_module(f"gateway.routes.{task}")
@@ -102,8 +121,11 @@ class _Gateway(Flask):
         return func
 
 
-def _make_flask() -> Flask:
+def _make_flask(settings: Settings) -> Flask:
     app = _Gateway(__name__, static_folder=None)
+    # The body's own limit holds for forms; what they may hold has limits of its own.
+    app.config["MAX_FORM_MEMORY_SIZE"] = settings.max_body_bytes
+    app.config["MAX_FORM_PARTS"] = settings.max_texts + _OTHER_FIELDS
     # Flask's own answer to OPTIONS is text/html.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.json.ensure_ascii = False  # type: ignore[attr-defined]

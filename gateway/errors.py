@@ -1,4 +1,5 @@
-"""Every error that a client can get, and its problem document (RFC 9457).
+"""Every error that a client can get, and its problem document (RFC 9457). On the paths of
+another API it is written as that API's servers write it (contract/dialects.py).
 
 Problem                      what a client is told
 ├── MalformedRequest     400 the body is not JSON, or not UTF-8
@@ -9,6 +10,7 @@ Problem                      what a client is told
 ├── QuotaExceeded        403 the key has no characters left for this month
 ├── RateLimited          429 the key's requests of this minute are used up; Retry-After
 ├── KeysUnavailable      503 the key may be right, but cannot be looked up; Retry-After
+├── Forbidden            403 what this server has switched off for everybody
 ├── UnsupportedImage     415 an upload of no format that is read
 ├── UnsupportedEncoding  415 a body that is packed, other than JSON with gzip
 ├── InvalidImage         422 an image or array of the wrong kind, or cut off
@@ -29,14 +31,15 @@ Problem                      what a client is told
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flask import Flask, Response, g, jsonify, request
+from flask import Flask, Request, Response, g, jsonify, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
-from contract.problems import CONTENT_TYPE, write_problem
+from contract.dialects import Dialect, find_dialect
+from contract.problems import write_problem
 from gateway.faults import describe
 
 TOO_LARGE = "The body is larger than this server takes."
@@ -61,11 +64,12 @@ class Problem(Exception):
             self.slug, self.status, self.detail, **self.extra, request_id=request_id
         )
 
-    def to_response(self) -> Response:
-        """The problem document."""
-        response = jsonify(self.to_document(g.get("request_id", "")))
-        response.status_code = self.status
-        response.content_type = CONTENT_TYPE
+    def to_response(self, dialect: Dialect) -> Response:
+        """The answer to the current request, in the words of an API."""
+        answer = dialect.answer(self.to_document(g.get("request_id", "")))
+        response = jsonify(answer.content)
+        response.status_code = answer.status
+        response.content_type = answer.content_type
         response.headers.update(self.headers)
         return response
 
@@ -76,7 +80,8 @@ def write_retry(after_s: float) -> dict[str, str]:
 
 
 class MalformedRequest(Problem):
-    """The body or a header cannot be read at all."""
+    """The body or a header cannot be read at all. For other APIs also what their servers
+    refuse: in their words, and with an `explanation`."""
 
     status, slug = 400, "malformed-request"
 
@@ -163,6 +168,12 @@ class KeysUnavailable(Problem):
 
     status, slug = 503, "keys-unavailable"
     headers = {"Retry-After": "5"}
+
+
+class Forbidden(Problem):
+    """Nobody may do this here."""
+
+    status, slug = 403, "forbidden"
 
 
 class UnsupportedImage(Problem):
@@ -284,16 +295,23 @@ class RowProblem(Problem):
             self.headers = NotReady.headers
 
 
-def register_error_handlers(app: Flask) -> None:
-    """Makes every error of the application a problem document."""
+def _find_by_path(request: Request) -> Dialect:
+    return find_dialect(request.path)
+
+
+def register_error_handlers(
+    app: Flask, find_spoken: Callable[[Request], Dialect] = _find_by_path
+) -> None:
+    """Makes every error of the application a problem document, or what the API has that the
+    request speaks."""
 
     @app.errorhandler(Problem)
     def answer_problem(problem: Problem) -> Response:
-        return problem.to_response()
+        return problem.to_response(find_spoken(request))
 
     @app.errorhandler(HTTPException)
     def answer_http_exception(error: HTTPException) -> Response:
-        return _translate(error).to_response()
+        return answer_problem(_translate(error))
 
     @app.before_request
     def refuse_redirect() -> None:
@@ -306,7 +324,7 @@ def register_error_handlers(app: Flask) -> None:
         app.logger.error(
             "request %s failed: %s", g.get("request_id", ""), describe(error)
         )
-        return InternalError("The gateway failed on this request.").to_response()
+        return answer_problem(InternalError("The gateway failed on this request."))
 
 
 def _translate(error: HTTPException) -> Problem:

@@ -33,6 +33,10 @@ worker_class = f"gateway.transport.worker.{_WORKER}"
 # these were requests once, so that there are not many more of them either.
 worker_connections = 4096 + min(4096, 1024 * (os.cpu_count() or 1))
 
+# Some clients put texts into URLs. nginx's limit is 64 KiB; without nginx the longest that
+# Gunicorn can be told is 8,190 bytes, and 0 is no limit.
+limit_request_line = 8190 if _IS_EMBEDDED else 0
+
 # As nginx's: bursts of new connections wait, they are not refused.
 backlog = 4096
 

@@ -12,18 +12,35 @@ from typing import Any
 
 import httptools
 
-from contract.problems import write_answer
+from contract.dialects import (
+    DEEPL,
+    GOOGLE,
+    LIBRETRANSLATE,
+    OURS,
+    Dialect,
+    find_dialect,
+)
+from contract.languages import normalize_language
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
-from gateway.schemas import normalize_language
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.text.translator import weigh
 from gateway.transport.caller import read_caller, read_request_id
 from torchserve_backend.catalog import Catalog
 
-_ROUTES = {path.encode(): path for path in ("/", PATHS[TRANSLATION])}
+_ROUTES = {
+    path.encode(): path
+    for path in ("/", PATHS[TRANSLATION], "/v2/translate", "/language/translate/v2")
+}
+#: The fields of the texts and of the target.
+_FIELDS = {
+    OURS: ("src_text", "tgt_lang"),
+    LIBRETRANSLATE: ("q", "target"),
+    DEEPL: ("text", "target_lang"),
+    GOOGLE: ("q", "target"),
+}
 #: Looking at a larger body costs more than it saves.
 _MOST_BYTES = 4096
 #: The headers that matter, and their names in WSGI.
@@ -32,7 +49,7 @@ _HEADERS = {
     for name in ("x-timeout-ms", "x-real-ip", "x-request-start", "x-request-id")
 }
 #: Only Gunicorn and the routes can handle these.
-_OTHER_HEADERS = {b"connection", b"content-encoding", b"expect"}
+_OTHER_HEADERS = {b"connection", b"content-encoding", b"expect", b"origin"}
 #: What other bodies raise here. The route then says what is wrong.
 _NO_REQUEST = (
     *(AttributeError, LookupError, RecursionError, TypeError, ValueError),
@@ -111,9 +128,11 @@ class Refusal:
         began = time.perf_counter()
         try:
             wanted = json.loads(message.body)
-            target = normalize_language(wanted["tgt_lang"])
+            dialect = _find_dialect(message.route, wanted)
+            text_field, target_field = _FIELDS[dialect]
+            target = normalize_language(wanted[target_field])
             model = self.catalog.route(TRANSLATION, target).name
-            costs = _weigh_all(wanted["src_text"])
+            costs = _weigh_all(wanted[text_field])
             caller = read_caller(message.environ, self.settings.timeout_s)
         except _NO_REQUEST:
             return None
@@ -121,14 +140,19 @@ class Refusal:
             self.admission.check(model, caller, costs)
         except Overloaded as problem:
             seconds = time.perf_counter() - began
-            self.telemetry.count_request(message.route, problem.status, seconds)
-            self.telemetry.count_translation(target, problem.status)
             request_id = read_request_id(message.environ)
-            return write_answer(
-                problem.to_document(request_id),
-                {"X-Request-ID": request_id, **problem.headers},
-            )
+            answer = dialect.answer(problem.to_document(request_id))
+            self.telemetry.count_request(message.route, answer.status, seconds)
+            self.telemetry.count_translation(target, answer.status)
+            return answer.write({"X-Request-ID": request_id, **problem.headers})
         return None
+
+
+def _find_dialect(route: str, wanted: Any) -> Dialect:
+    """The API of a request; on `/translate`, its fields tell."""
+    if route == PATHS[TRANSLATION] and "src_text" not in wanted:
+        return LIBRETRANSLATE
+    return find_dialect(route)
 
 
 def _weigh_all(given: Any) -> list[float]:

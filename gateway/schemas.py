@@ -9,7 +9,7 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from contract.faults import kind, list_faults
+from contract.languages import normalize_language
 from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 
@@ -38,9 +39,20 @@ def _read_digits(text: str) -> str:
 
 
 #: Any bound on the length makes pydantic look for halves of surrogate pairs.
-_Text = Annotated[str, Field(min_length=0)]
+Text = Annotated[str, Field(min_length=0)]
+
+
+def _find_shape(given: Any) -> str:
+    return "texts" if isinstance(given, list) else "text"
+
+
+#: One text, or several.
+Texts = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("texts")],
+    Discriminator(_find_shape),
+]
 _Code = Annotated[
-    _Text, Field(examples=["en"], json_schema_extra={"format": "language code"})
+    Text, Field(examples=["en"], json_schema_extra={"format": "language code"})
 ]
 
 
@@ -97,16 +109,39 @@ class TranslationLimits:
     max_alternatives: int
 
 
+#: Where a plain text is divided: at lines and sentences, at sentences only, or nowhere.
+Splitting: TypeAlias = Literal["lines", "sentences", "none"]
+
+
+@dataclass(frozen=True)
+class Tags:
+    """How the tags of a text are read, and what the client says of elements by their names:
+    those to be left as they are, those that end a sentence, and those that do not."""
+
+    is_xml: bool = False
+    ignored: tuple[str, ...] = ()
+    splitting: tuple[str, ...] = ()
+    inline: tuple[str, ...] = ()
+    #: Whether other elements of XML end a sentence where nothing but elements is beside them.
+    finds_outline: bool = True
+
+
+#: HTML, as it is read where the client says nothing of elements.
+HTML_TAGS = Tags()
+
+
 @dataclass(frozen=True)
 class TranslationRequest:
-    """What to translate, and how. Without a `source` each text's own is identified;
-    `is_list` says in which shape the client wants the answer."""
+    """What to translate, and how. Without a `source` each text's own is identified, and
+    without `tags` they are plain; `is_list` says in which shape the client wants the answer.
+    """
 
     source: str | None
     target: str
     texts: tuple[str, ...]
     is_list: bool
-    is_html: bool = False
+    tags: Tags | None = None
+    splitting: Splitting = "lines"
     is_protected: bool = True
     beam_size: int = BEAM_SIZE.default
     alternatives: int = ALTERNATIVES.default
@@ -128,14 +163,15 @@ def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequ
     schema = limit_translation(
         limits.max_texts, limits.max_beam_size, limits.max_alternatives
     )
-    given = _validate(schema, _read_object(body))
+    given = _validate(schema, read_object(body))
     texts, is_list = _list_texts(given.src_text)
     return TranslationRequest(
         source=_read_source(given.src_lang, limits.targets),
         target=_read_target(given.tgt_lang, limits.targets),
         texts=texts,
         is_list=is_list,
-        is_html=given.format == "html",
+        tags=HTML_TAGS if given.format == "html" else None,
+        splitting="sentences" if given.format == "html" else "lines",
         is_protected=given.protect,
         beam_size=given.beam_size,
         alternatives=given.alternatives,
@@ -144,7 +180,7 @@ def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequ
 
 def parse_identification(body: bytes, max_texts: int) -> IdentificationRequest:
     """The request in `body`. Raises MalformedRequest or InvalidRequest."""
-    given = _validate(limit_identification(max_texts), _read_object(body))
+    given = _validate(limit_identification(max_texts), read_object(body))
     return IdentificationRequest(*_list_texts(given.src_text))
 
 
@@ -175,11 +211,6 @@ def parse_timeout_ms(header: str | None, default_s: float) -> float:
     return min(default_s, int(header) / 1000)
 
 
-def normalize_language(tag: str) -> str:
-    """`zh-CN`, `pt_BR` and `EN` are understood as `zh`, `pt` and `en`."""
-    return tag.strip().lower().replace("_", "-").partition("-")[0]
-
-
 @cache
 def limit_translation(
     max_texts: int, max_beam_size: int, max_alternatives: int
@@ -205,10 +236,10 @@ def limit_identification(max_texts: int) -> type[IdentificationBody]:
 
 
 def _limit_texts(most: int) -> Any:
-    texts = Annotated[list[_Text], Field(min_length=1, max_length=most)]
+    texts = Annotated[list[Text], Field(min_length=1, max_length=most)]
     return Annotated[
-        Annotated[_Text, Tag("text")] | Annotated[texts, Tag("texts")],
-        Discriminator(lambda given: "texts" if isinstance(given, list) else "text"),
+        Annotated[Text, Tag("text")] | Annotated[texts, Tag("texts")],
+        Discriminator(_find_shape),
     ]
 
 
@@ -217,7 +248,7 @@ def _limit(option: Option[int], most: int) -> Any:
 
 
 @cache
-def _write_schema(schema: type[Schema]) -> dict[str, Any]:
+def write_schema(schema: type[BaseModel]) -> dict[str, Any]:
     """As JSON Schema. Writing it takes far longer than a refusal may."""
     return schema.model_json_schema()
 
@@ -226,13 +257,14 @@ def _validate(schema: type[Valid], content: dict[str, Any]) -> Valid:
     try:
         return schema.model_validate(content)
     except ValidationError as error:
-        faults = list_faults(error.errors(include_url=False), _write_schema(schema))
+        faults = list_faults(error.errors(include_url=False), write_schema(schema))
         raise InvalidRequest(
             [{"field": field, "expected": fault} for field, fault in faults.items()]
         ) from error
 
 
-def _read_object(body: bytes) -> dict[str, Any]:
+def read_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`. Raises MalformedRequest."""
     content = _decode(body)
     if not isinstance(content, dict):
         raise MalformedRequest(f"Expected a JSON object, found {kind(content)}.")

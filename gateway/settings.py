@@ -148,6 +148,12 @@ class Settings(BaseSettings):
         "single words, but needs more memory and time, and "
         "`pip install 'babelgate[lingua]'`.",
     )
+    cors_origins: str = Field(
+        "*",
+        pattern=r"^(\*|(https?://[^/,\s]+(,\s*|$))*)$",
+        description="Web pages that may ask for translations from a browser: their origins, "
+        "separated by commas, such as `https://example.org`. `*`: all.",
+    )
     connections: PositiveInt = Field(
         1024,
         description="Connections to TorchServe per gateway process; further requests "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import runpy
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from pydantic import BaseModel
 
 from benchmarks.tune.plan import LoadEntry, ModelEntry, SearchEntry, SlaEntry, read_plan
 from contract import variables
-from contract.problems import write_problem
 from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import PREFIX, Settings, name_variable
@@ -32,6 +30,7 @@ PAGES = sorted(
 )
 
 API = (ROOT / "docs/api.md").read_text("utf-8")
+COMPATIBILITY = (ROOT / "docs/compatibility.md").read_text("utf-8")
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text("utf-8")
 TUNING = (ROOT / "docs/tuning.md").read_text("utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text("utf-8")
@@ -210,7 +209,8 @@ def test_every_precision_is_documented():
 
 
 def test_routes_are_documented():
-    assert list_undocumented(API, dict.fromkeys(list_routes(), "")) == []
+    pages = f"{API}\n{COMPATIBILITY}"
+    assert list_undocumented(pages, dict.fromkeys(list_routes(), "")) == []
 
 
 def test_problems_are_documented_once_with_their_status():
@@ -286,16 +286,6 @@ def list_anchors(page: Path) -> set[str]:
         re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         for heading in headings
     }
-
-
-def test_nginx_writes_problems_as_everybody_does():
-    documents = re.findall(r"return (\d+) '(\{.type.*?\})\\n'", NGINX)
-    assert documents
-    for status, text in documents:
-        found = json.loads(text.replace("$request_id", ""))
-        slug = found["type"].rpartition(":")[2]
-        expected = write_problem(slug, int(status), found["detail"], request_id="")
-        assert found == expected
 
 
 @pytest.mark.parametrize("location", ["/", "= /metrics"])

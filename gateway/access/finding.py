@@ -4,18 +4,20 @@ field of a form or JSON body.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from flask import Request
+
+from gateway.errors import Problem
+from gateway.transport.fields import read_fields
 
 #: The schemes of `Authorization`: ours, and that of DeepL's clients.
 _SCHEMES = ("bearer", "deepl-auth-key")
 _HEADERS = ("X-API-Key", "X-Goog-Api-Key")
 #: The fields of LibreTranslate, of DeepL's older clients, and of Google.
 _FIELDS = ("api_key", "auth_key", "key")
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 def find_token(request: Request, *, has_body: bool) -> str | None:
@@ -25,7 +27,7 @@ def find_token(request: Request, *, has_body: bool) -> str | None:
     found = header or _pick(request.args)
     if found or not has_body:
         return found
-    return _pick(_read_fields(request))
+    return _pick(_read_body(request))
 
 
 def _find_in_headers(request: Request) -> str | None:
@@ -41,20 +43,9 @@ def _pick(fields: Mapping[str, Any]) -> str | None:
     return next((key for key in given if isinstance(key, str) and key), None)
 
 
-def _read_fields(request: Request) -> Mapping[str, Any]:
-    """The body's fields. What it is, its content says: curl sends JSON as a form."""
-    body = request.get_data()
-    if body.lstrip()[:1] in (b"{", b"\xef"):
-        return _read_json(body)
-    return request.form if request.mimetype in _FORMS else {}
-
-
-def _read_json(body: bytes) -> Mapping[str, Any]:
-    """Only a body that has one of the fields is worth parsing twice."""
-    if not any(f'"{name}"'.encode() in body for name in _FIELDS):
-        return {}
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+def _read_body(request: Request) -> Mapping[str, Any]:
+    """The body's fields, if one of them may be a key: its route reads them again."""
+    if any(name.encode() in request.get_data() for name in _FIELDS):
+        with suppress(Problem):  # its route says what is wrong
+            return read_fields(request)
+    return {}

@@ -1,4 +1,6 @@
-"""`GET /languages`: the target languages, and whether each is ready."""
+"""`GET /languages`: the target languages, and whether each is ready. LibreTranslate's
+clients find their fields in the same list, and some of them send POST.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,16 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
     blueprint = Blueprint("languages", __name__)
 
     @blueprint.get("/languages")
+    @blueprint.post("/languages")
     def languages() -> list[dict[str, Any]]:
         return [
             {
                 "code": code,
-                "name": _name(code, "en"),
-                "own_name": _name(code, code),
+                "name": name_language(code, "en"),
+                "own_name": name_language(code, code),
                 "device": catalog.route(TRANSLATION, code).device,
                 "ready": is_ready,
+                "targets": list(catalog.languages),
             }
             for code, is_ready in find_ready(catalog, backend).items()
         ]
@@ -34,7 +38,7 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
     return blueprint
 
 
-def _name(code: str, display: str) -> str:
+def name_language(code: str, display: str) -> str:
     """The name of `code` in the language `display`, or the code itself if CLDR has none."""
     try:
         return str(Locale.parse(display).languages.get(code, code))

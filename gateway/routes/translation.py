@@ -1,5 +1,5 @@
 """`POST /` and `POST /translate`: translates one text, or a list of them, into one
-language.
+language. `/translate` is LibreTranslate's path as well: the fields say whose request it is.
 """
 
 from __future__ import annotations
@@ -7,57 +7,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, request
 
 from contract.tasks import PATHS, TRANSLATION
-from gateway.errors import TaskNotServed
-from gateway.schemas import (
-    TranslationLimits,
-    TranslationRequest,
-    parse_translation,
-)
-from gateway.settings import Settings
-from gateway.telemetry import NO_TARGET, Telemetry
-from gateway.text.translator import TranslatedText, Translator
-from gateway.transport.caller import read_caller
-from torchserve_backend.catalog import Catalog
+from gateway.errors import InvalidRequest, MalformedRequest
+from gateway.routes import libretranslate
+from gateway.routes.interpretation import Interpreter
+from gateway.schemas import TranslationRequest, parse_translation
+from gateway.text.translator import TranslatedText
+from gateway.transport.fields import read_fields, speaks_libretranslate
 
 
-def make_blueprint(
-    settings: Settings, translator: Translator, telemetry: Telemetry
-) -> Blueprint:
+def make_blueprint(interpreter: Interpreter) -> Blueprint:
     """The translation routes."""
     blueprint = Blueprint(TRANSLATION, __name__)
-    limits = _read_limits(translator.catalog, settings)
 
     @blueprint.post("/")
-    @blueprint.post(PATHS[TRANSLATION])
     def translate() -> dict[str, Any]:
-        if not limits.targets:
-            raise TaskNotServed(TRANSLATION)
-        caller = read_caller(request.environ, settings.timeout_s)
-        wanted = parse_translation(request.get_data(), limits)
-        g.target = wanted.target
-        answers = translator.translate(wanted, caller)
-        telemetry.count_texts(wanted.target, wanted.texts)
-        return _join(wanted, answers)
+        wanted = parse_translation(request.get_data(), interpreter.limits)
+        return _join(wanted, interpreter.translate(wanted))
 
-    @blueprint.after_request
-    def count_request(response: Response) -> Response:
-        telemetry.count_translation(g.get("target", NO_TARGET), response.status_code)
-        return response
+    @blueprint.post(PATHS[TRANSLATION])
+    def translate_for_either() -> Any:
+        if _is_surely_ours(request.get_data()):
+            return translate()
+        try:
+            fields = read_fields(request)
+        except MalformedRequest:
+            return translate()  # which says what is wrong
+        if "src_text" in fields and "q" in fields:
+            expected = "not both: src_text is of this API, q is LibreTranslate's"
+            raise InvalidRequest([{"field": "q", "expected": expected}])
+        if speaks_libretranslate(fields):
+            return libretranslate.translate(fields, interpreter)
+        return translate()
 
+    interpreter.count_requests(blueprint, "/", PATHS[TRANSLATION])
     return blueprint
 
 
-def _read_limits(catalog: Catalog, settings: Settings) -> TranslationLimits:
-    section = catalog.translation
-    return TranslationLimits(
-        targets=catalog.languages,
-        max_texts=settings.max_texts,
-        max_beam_size=section.max_beam_size,
-        max_alternatives=section.max_alternatives,
-    )
+def _is_surely_ours(body: bytes) -> bool:
+    """Spares most requests a second look at their fields."""
+    return b'"src_text"' in body and b'"q"' not in body
 
 
 def _join(

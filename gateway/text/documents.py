@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from gateway.text import capitals, markup, segmentation, spacing
+from gateway.schemas import HTML_TAGS, Splitting, Tags
+from gateway.text import capitals, markup, outline, segmentation, spacing
 from gateway.text.placeholders import (
     Placeholder,
     Role,
@@ -34,10 +35,20 @@ class Format:
     spacing: Spacing = Spacing.KEEP
 
 
-PLAIN = Format()
 _LETTER = re.compile(r"[^\W_]")
-#: In HTML a line break is a space.
-HTML = Format(lambda text: re.sub(r"[\t\n\r\f]", " ", text), markup.escape, markup.show)
+_BREAK = re.compile(r"[\t\n\r\f]")
+
+
+def _flow(text: str) -> str:
+    """The text with its line breaks as spaces."""
+    return _BREAK.sub(" ", text)
+
+
+PLAIN = Format()
+#: A text whose line breaks mean nothing.
+FLOWING = Format(_flow)
+HTML = Format(_flow, markup.escape, markup.show)
+XML = Format(_flow, outline.escape, markup.show)
 
 
 @dataclass(frozen=True)
@@ -98,49 +109,85 @@ class Document:
         return "".join(shown)
 
 
+def find_format(tags: Tags | None, splitting: Splitting) -> Format:
+    """How such a document writes text."""
+    if tags:
+        return XML if tags.is_xml else HTML
+    return PLAIN if splitting == "lines" else FLOWING
+
+
 def read_text(
     text: str, language: str, *, is_protected: bool, format: Format = PLAIN
 ) -> Document:
     """Plain text in `language`."""
-    return Document(tuple(scan_text(text, language, is_protected, format)), format)
+    return Document(
+        tuple(scan_text(text, language, is_protected, format=format)), format
+    )
 
 
 def read_html(
     source: str, language: str, *, is_protected: bool, format: Format = HTML
 ) -> Document:
     """An HTML document or fragment in `language`."""
-    return Document(tuple(scan_html(source, language, is_protected, format)), format)
+    pieces = scan_tagged(source, language, is_protected, tags=HTML_TAGS, format=format)
+    return Document(tuple(pieces), format)
 
 
 def scan_text(
-    text: str, language: str, is_protected: bool, format: Format = PLAIN
+    text: str,
+    language: str,
+    is_protected: bool,
+    *,
+    splitting: Splitting = "lines",
+    format: Format | None = None,
 ) -> Iterator[Piece]:
     """The pieces of plain text, one after the other."""
-    placeholders = find_protected(text) if is_protected else []
-    parts = segmentation.segment(text, language, _spans(placeholders))
+    format = format or find_format(None, splitting)
+    shown = format.read(text)
+    placeholders = find_protected(shown) if is_protected else []
+    parts = _segment(shown, language, placeholders, splitting)
     pieces = _cut(text, placeholders, parts, format=format)
-    yield from _mark_capitals(pieces, text, placeholders, language)
+    yield from _mark_capitals(pieces, shown, placeholders, language)
 
 
-def scan_html(
-    source: str, language: str, is_protected: bool, format: Format = HTML
+def scan_tagged(
+    source: str,
+    language: str,
+    is_protected: bool,
+    *,
+    tags: Tags,
+    splitting: Splitting = "sentences",
+    format: Format | None = None,
 ) -> Iterator[Piece]:
-    """The pieces of an HTML document or fragment, one after the other."""
-    start = 0
-    for run in markup.parse(source):
+    """The pieces of an HTML or XML document or fragment, one after the other."""
+    start, format = 0, format or find_format(tags, splitting)
+    parse = outline.parse if tags.is_xml else markup.parse
+    for run in parse(source, tags):
         if run.is_markup:
             yield run.text
             continue
-        text = format.read(run.text)
+        text = run.text if splitting == "lines" else format.read(run.text)
         found = find_protected(text) if is_protected else []
         placeholders = _merge(
             run.placeholders,
             [p._replace(shown=format.write(p.shown)) for p in found],
         )
-        parts = segmentation.segment(text, language, _spans(placeholders))
+        parts = _segment(text, language, placeholders, splitting)
         pieces = _cut(run.text, placeholders, parts, start=start, format=format)
         yield from _mark_capitals(pieces, text, placeholders, language)
         start += len(text)
+
+
+def _segment(
+    text: str,
+    language: str,
+    placeholders: Iterable[Placeholder],
+    splitting: Splitting,
+) -> Iterable[Part]:
+    spans = _spans(placeholders)
+    if splitting == "none":
+        return segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
+    return segmentation.segment(text, language, spans)
 
 
 def _mark_capitals(

@@ -1,5 +1,5 @@
-"""Reads HTML as runs of text with placeholders. Every character of the input is in exactly
-one run, so untranslated parts are preserved exactly.
+"""Reads HTML as runs of text with placeholders, and both HTML and XML as tokens. Every
+character of the input is in exactly one run, so untranslated parts are preserved exactly.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gateway.schemas import HTML_TAGS, Tags
 from gateway.text.placeholders import Placeholder, Role
 
 #: Elements that are part of a sentence (HTML Living Standard, 4.5 and 4.7).
@@ -26,9 +27,13 @@ _VOID = frozenset(
 )
 #: The start of a tag, a comment, a declaration or an instruction.
 _MARKUP = re.compile(r"<[a-zA-Z/!?]")
+_XML_MARKUP = re.compile(r"<(?:[^\W\d]|[/!?:])")
 _NAME = re.compile(r"</?([a-zA-Z][^\t\n\r\f />]*+)")
+_XML_NAME = re.compile(r"</?((?:[^\W\d]|:)[^\t\n\r />]*+)")
 #: A tag ends at the first `>` outside quoted values.
 _TAG = re.compile(r"""<(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+>""")
+#: A tag for those who only count: `>` in quoted values ends it as well.
+_PLAIN_TAG = re.compile(r"<[^\s\d<>=][^<>]*+>")
 _ATTRIBUTE = re.compile(
     r"""([^\s"'<>/=]++)\s*+(?:=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?+"""
 )
@@ -50,30 +55,45 @@ class Run:
     is_markup: bool = False
 
 
-def parse(source: str) -> list[Run]:
+def parse(source: str, tags: Tags = HTML_TAGS) -> list[Run]:
     """The runs of an HTML document or fragment, in order.
 
     Text is unescaped; `escape` reverses that. Nothing is refused: like a browser, the reader
     keeps bad HTML as markup or takes it for text.
     """
-    builder = _Builder()
+    inline = _INLINE.union(tags.inline).difference(tags.splitting)
+    builder = Builder()
     tokens = scan(source)
     for token in tokens:
-        is_element = token.is_kept and token.name not in _VOID
-        raw = _take_element(token, tokens) if is_element else token.raw
+        is_ignored = token.is_start and token.name in tags.ignored
+        is_kept = token.is_kept or is_ignored
+        is_empty = token.name in _VOID or (is_ignored and token.is_empty)
+        raw = take_element(token, tokens) if is_kept and not is_empty else token.raw
         if token.is_text:
-            builder.add_text(raw)
-        elif token.name not in _INLINE:
+            builder.add_text(_unescape(raw))
+        elif token.name not in inline:
             builder.add_markup(raw)
-        elif token.is_kept:
+        elif is_kept:
             builder.add_placeholder(raw, Role.WORD)
-        elif token.name in _VOID:
+        elif is_empty:
             builder.add_placeholder(raw, Role.LOOSE)
         else:
             builder.add_placeholder(
                 raw, Role.OPENING if token.is_start else Role.CLOSING
             )
     return builder.finish()
+
+
+def strip(source: str) -> str:
+    """What a person reads of a text, roughly, for the start of a long one."""
+    return _unescape(_PLAIN_TAG.sub(" ", source))
+
+
+def count_characters(source: str, tags: Tags | None) -> int:
+    """The characters of a text as DeepL counts them: code points, without those of tags."""
+    if tags is None:
+        return len(source)
+    return len(source) - sum(map(len, _PLAIN_TAG.findall(source)))
 
 
 def escape(text: str) -> str:
@@ -99,18 +119,24 @@ class Token:
     is_text: bool = False
     is_kept: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is an element of XML without content."""
+        return self.raw.endswith("/>")
 
-def scan(source: str) -> Iterator[Token]:
+
+def scan(source: str, *, is_xml: bool = False) -> Iterator[Token]:
     """The tokens of a document in one pass. Joined, they are the document."""
-    reader, start = _Reader(source), 0
-    while found := _MARKUP.search(source, start):
+    reader, start = _Reader(source, is_xml), 0
+    begins = _XML_MARKUP if is_xml else _MARKUP
+    while found := begins.search(source, start):
         place = found.start()
         if start < place:
             yield Token(source[start:place], is_text=True)
         token = reader.read(place)
         yield token
         start = place + len(token.raw)
-        if token.is_start and token.name in _RAW:
+        if token.is_start and token.name in _RAW and not is_xml:
             closing = _RAW[token.name].search(source, start)
             end = closing.start() if closing else len(source)
             yield Token(source[start:end])
@@ -123,8 +149,9 @@ class _Reader:
     """Reads one tag, comment or the like. It knows the last place of each closing sign, so it
     never searches to the source's end for one that is missing."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, is_xml: bool) -> None:
         self._source = source
+        self._is_xml = is_xml
         self._last = {sign: source.rfind(sign) for sign in (">", "-->", "]]>")}
         self._has_quotes = True
 
@@ -137,11 +164,11 @@ class _Reader:
             return Token(source[start:], is_text=True)
         if source.startswith("<![CDATA[", start) and start < self._last["]]>"]:
             return Token(source[start : self._find("]]>", start)])
-        named = _NAME.match(source, start)
+        named = (_XML_NAME if self._is_xml else _NAME).match(source, start)
         if not named or source.startswith("</", start):
-            name = named[1].lower() if named else ""
+            name = self._read_name(named[1]) if named else ""
             return Token(source[start : self._find(">", start)], name)
-        return self._read_start(start, named[1].lower())
+        return self._read_start(start, self._read_name(named[1]))
 
     def _read_start(self, start: int, name: str) -> Token:
         """If every later `>` is inside quotes, this tag and all later ones end at the first
@@ -149,7 +176,11 @@ class _Reader:
         tag = _TAG.match(self._source, start) if self._has_quotes else None
         self._has_quotes = tag is not None
         raw = tag[0] if tag else self._source[start : self._find(">", start)]
-        return Token(raw, name, True, is_kept=name in _OPAQUE or _is_kept(raw))
+        is_opaque = name in _OPAQUE and not self._is_xml
+        return Token(raw, name, True, is_kept=is_opaque or _is_kept(raw))
+
+    def _read_name(self, name: str) -> str:
+        return name if self._is_xml else name.lower()
 
     def _find(self, sign: str, start: int) -> int:
         """The end of the next `sign`, or of the source."""
@@ -167,12 +198,12 @@ def _is_kept(tag: str) -> bool:
     return is_refused or "notranslate" in given.get("class", "").split()
 
 
-def _take_element(first: Token, rest: Iterator[Token]) -> str:
+def take_element(first: Token, rest: Iterator[Token], *, is_xml: bool = False) -> str:
     """The element that `first` begins, up to the source's end if nothing closes it."""
     raw, depth = [first.raw], 1
     while depth and (token := next(rest, None)):
         raw.append(token.raw)
-        if token.name == first.name:
+        if token.name == first.name and not (is_xml and token.is_empty):
             depth += 1 if token.is_start else -1
     return "".join(raw)
 
@@ -182,7 +213,7 @@ def _unescape(text: str) -> str:
 
 
 @dataclass
-class _Builder:
+class Builder:
     """Collects tokens into runs."""
 
     _runs: list[Run] = field(default_factory=list)
@@ -191,10 +222,9 @@ class _Builder:
     _length: int = 0
     _placeholders: list[Placeholder] = field(default_factory=list)
 
-    def add_text(self, raw: str) -> None:
-        """Text, as HTML writes it."""
+    def add_text(self, text: str) -> None:
+        """Text, without its escapes."""
         self._end_markup()
-        text = _unescape(raw)
         self._texts.append(text)
         self._length += len(text)
 

@@ -15,14 +15,14 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from gateway.schemas import Splitting, Tags
 from gateway.text.documents import (
-    HTML,
-    PLAIN,
     Document,
     Format,
     Piece,
     Segment,
-    scan_html,
+    find_format,
+    scan_tagged,
     scan_text,
 )
 from gateway.text.placeholders import Placeholder, Role
@@ -35,7 +35,9 @@ _PLACEHOLDER_CHARACTERS = 32
 _NICENESS = 10
 _SEPARATOR_FIELDS = 3
 #: As many as a stack may be asked for in turn.
-_LANGUAGE_PAIRS = 1024
+_FORMATS = 1024
+#: The fields of `Tags` that JSON has as lists.
+_NAMES = ("ignored", "splitting", "inline")
 _ROLES = {role.value: role for role in Role}
 
 
@@ -45,19 +47,40 @@ class ReadingJob:
     sentences. Without a `target` the separators of sentences stay."""
 
     texts: tuple[tuple[str, str], ...]
-    is_html: bool
+    tags: Tags | None
     is_protected: bool
     max_rows: int
+    splitting: Splitting = "lines"
     target: str | None = None
+
+    def scan_one(self, text: str, language: str) -> Iterator[Piece]:
+        """The pieces of one of the texts."""
+        if self.tags is None:
+            return scan_text(
+                text,
+                language,
+                self.is_protected,
+                splitting=self.splitting,
+                format=self.choose_format(language),
+            )
+        return scan_tagged(
+            text,
+            language,
+            self.is_protected,
+            tags=self.tags,
+            splitting=self.splitting,
+            format=self.choose_format(language),
+        )
 
     def choose_format(self, language: str) -> Format:
         """The format of a text in `language`."""
-        return _choose_format(self.is_html, language, self.target or language)
+        usual = find_format(self.tags, self.splitting)
+        return _choose_format(usual, language, self.target or language)
 
 
-@lru_cache(_LANGUAGE_PAIRS)
-def _choose_format(is_html: bool, source: str, target: str) -> Format:
-    return replace(HTML if is_html else PLAIN, spacing=compare(source, target))
+@lru_cache(_FORMATS)
+def _choose_format(usual: Format, source: str, target: str) -> Format:
+    return replace(usual, spacing=compare(source, target))
 
 
 class TooManySentences(Exception):
@@ -67,11 +90,9 @@ class TooManySentences(Exception):
 def scan(job: ReadingJob) -> Iterator[Piece | None]:
     """The pieces of all texts, and None after each text. Raises TooManySentences at the first
     sentence too many."""
-    scan_one = scan_html if job.is_html else scan_text
     rows = 0
     for text, language in job.texts:
-        format = job.choose_format(language)
-        for piece in _join_kept(scan_one(text, language, job.is_protected, format)):
+        for piece in _join_kept(job.scan_one(text, language)):
             rows += isinstance(piece, Segment)
             if rows > job.max_rows:
                 raise TooManySentences
@@ -120,11 +141,18 @@ def main() -> None:
     for line in sys.stdin.buffer:
         content = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, content.pop("limit_s"))
-        content["texts"] = tuple(map(tuple, content["texts"]))
-        for answer in _answer(ReadingJob(**content)):
+        for answer in _answer(_read_job(content)):
             sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _read_job(content: dict[str, Any]) -> ReadingJob:
+    tags = content.pop("tags")
+    if tags is not None:
+        tags = Tags(**tags | {name: tuple(tags[name]) for name in _NAMES})
+    texts = tuple(map(tuple, content.pop("texts")))
+    return ReadingJob(texts, tags, **content)
 
 
 def _answer(job: ReadingJob) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from gateway.errors import Problem, RowProblem, TooManyRows
 from gateway.schemas import TranslationRequest
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
+from gateway.text import markup
 from gateway.text.capitals import to_capitals, to_sentence_case
 from gateway.text.documents import Document, Format, Segment, divide, take_apart
 from gateway.text.langid import UNDETERMINED, Guess, Identifier
@@ -37,6 +38,8 @@ _TEXT_TOO_LONG = "text-too-long"
 _ROW_CHARACTERS = 20
 #: A part of a sentence may have more tokens than its share of the characters.
 _MARGIN = 0.8
+#: Characters of a text with tags in which its language is looked for.
+_LOOKED_AT = 20_000
 #: Places that a warning names. It only counts further ones.
 _PLACES = 3
 
@@ -98,7 +101,7 @@ class Translator:
         """One answer per text. Raises the first Problem of a text, Overloaded if time is too
         short for all texts, and ClientGone as soon as the client hangs up. The caller's key
         pays for the texts' characters."""
-        with caller.charge(sum(map(len, wanted.texts))):
+        with caller.charge(count_characters(wanted)):
             return _Job(self, wanted, caller).run()
 
 
@@ -152,7 +155,10 @@ class _Job:
         if self._wanted.source:
             return [None] * len(texts)
         identify = self._translator.identifier.identify
-        return [identify(text) for text in take_turns(texts, self._patience)]
+        return [
+            identify(markup.strip(text[:_LOOKED_AT]) if self._wanted.tags else text)
+            for text in take_turns(texts, self._patience)
+        ]
 
     def _read(self) -> dict[int, Document]:
         """The texts that need a translation, by their indices."""
@@ -164,9 +170,10 @@ class _Job:
         }
         job = ReadingJob(
             tuple(needed.values()),
-            self._wanted.is_html,
+            self._wanted.tags,
             self._wanted.is_protected,
             self._translator.settings.max_rows,
+            self._wanted.splitting,
             self._wanted.target,
         )
         documents = self._translator.readers.read(job, self._patience)
@@ -283,6 +290,11 @@ def _prepare(segment: Segment, source: str) -> str:
     if segment.is_in_capitals:
         return to_sentence_case(segment.prepared, source)
     return segment.prepared
+
+
+def count_characters(wanted: TranslationRequest) -> int:
+    """The characters of a request's texts, as DeepL counts them."""
+    return sum(markup.count_characters(text, wanted.tags) for text in wanted.texts)
 
 
 def weigh(text: str) -> float:

@@ -5,6 +5,7 @@ noticed, and logs never quote an error's message.
 
 from __future__ import annotations
 
+import re
 import uuid
 from contextlib import suppress
 from http import HTTPStatus
@@ -21,7 +22,8 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 )
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
-from contract.problems import write_answer, write_problem
+from contract.dialects import find_dialect
+from contract.problems import write_problem
 from gateway.faults import describe, reduce_logs
 from gateway.transport.sending import Connection
 
@@ -105,7 +107,9 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         else:
             self.log.warning("a request cannot be read: %s", type(exc).__name__)
         try:
-            util.write_nonblock(client, render(status, slug, detail))
+            path = getattr(req, "path", "")
+            answer = render(status, slug, detail, path=path)
+            util.write_nonblock(client, answer)
         except OSError:
             self.log.debug("the client has gone before its error was sent")
 
@@ -138,18 +142,24 @@ def _read_body(sock: Connection, head: bytes) -> bytes:
 def refuse(client: Any) -> None:
     """Reads a request's beginning, refuses it, and waits until the client has read that:
     closing a connection with unread bytes would reset it."""
-    answer = render(
-        HTTPStatus.TOO_MANY_REQUESTS,
-        "too-many-connections",
-        "The gateway has as many connections as it takes.",
-        retry_after_s=1,
-    )
     with Timeout(_REFUSAL_S, False):
-        client.recv(1 << 16)
+        answer = render(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "too-many-connections",
+            "The gateway has as many connections as it takes.",
+            path=_read_path(client.recv(1 << 16)),
+            retry_after_s=1,
+        )
         client.sendall(answer)
         client.shutdown(socket.SHUT_WR)
         while client.recv(1 << 16):
             pass
+
+
+def _read_path(head: bytes) -> str:
+    """The path that a request's first line asks for, or nothing where it has none."""
+    _, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+    return re.split(r"[? ]", rest.decode("latin-1"), maxsplit=1)[0]
 
 
 def explain(error: BaseException) -> tuple[HTTPStatus, str, str]:
@@ -177,12 +187,18 @@ def explain(error: BaseException) -> tuple[HTTPStatus, str, str]:
 
 
 def render(
-    status: HTTPStatus, slug: str, detail: str, *, retry_after_s: int | None = None
+    status: HTTPStatus,
+    slug: str,
+    detail: str,
+    *,
+    path: str = "",
+    retry_after_s: int | None = None,
 ) -> bytes:
-    """A whole HTTP answer with a problem document. It ends the connection."""
+    """A whole HTTP answer that says what is wrong, to a request for `path`. It ends the
+    connection."""
     request_id = uuid.uuid4().hex
     headers = {"Connection": "close", "X-Request-ID": request_id}
     if retry_after_s:
         headers["Retry-After"] = str(retry_after_s)
     problem = write_problem(slug, status, detail, request_id=request_id)
-    return write_answer(problem, headers)
+    return find_dialect(path).answer(problem).write(headers)

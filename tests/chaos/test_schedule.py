@@ -90,10 +90,10 @@ def test_faults_are_counted_by_kind():
 @pytest.mark.parametrize(
     ("after", "grown"),
     [
-        ({"gateway": 124.0, "torchserve": 360.0}, False),
-        ({"gateway": 126.0, "torchserve": 300.0}, True),
+        ({"gateway": 154.0, "torchserve": 360.0}, False),
+        ({"gateway": 156.0, "torchserve": 300.0}, True),
         ({"gateway": 100.0, "torchserve": 366.0}, True),
-        ({"gateway": 100.0, "torchserve": 300.0, "nginx": 26.0}, True),
+        ({"gateway": 100.0, "torchserve": 300.0, "nginx": 56.0}, True),
     ],
     ids=["by a little", "the gateway", "Java", "nginx"],
 )

@@ -32,14 +32,14 @@ PNG = b"\x89PNG\r\n\x1a\n"
 #: To nginx this is another machine's address: it is neither 127.0.0.1 nor ::1.
 STRANGER = ("127.0.0.2", 0)
 GRACE_S = 1
-#: nginx tells of files that it writes, which it does not as it ships.
-VERBOSE = {"error.log crit": "error.log warn"}
+#: nginx's warnings also where they would quote a query.
+LOUD = {"error.log crit": "error.log warn"}
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     folder = tmp_path_factory.mktemp("door")
-    with open_door(folder, VERBOSE, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as opened:
+    with open_door(folder, LOUD, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as opened:
         yield opened
 
 
@@ -184,7 +184,7 @@ def test_of_a_large_body_nothing_is_written_to_disk(door, kind):
 
 
 def test_nginx_would_tell_of_what_it_writes_to_disk(tmp_path):
-    edits = {**VERBOSE, "proxy_request_buffering off": "proxy_request_buffering on"}
+    edits = {"proxy_request_buffering off": "proxy_request_buffering on", **LOUD}
     with open_door(tmp_path, edits) as door:
         send_large(door, *LARGE["one chunk"])
         assert "temp/body" in door.read_log("error")
@@ -284,6 +284,11 @@ def test_the_gateway_learns_who_asks(echo, source, forwarded, address):
     client.close()
 
 
+def test_the_gateway_learns_where_it_was_asked_for(echo):
+    answer = requests.get(echo, timeout=LIMIT_S)
+    assert answer.json()["Host"] == urlsplit(echo).netloc
+
+
 def test_the_log_has_the_path_that_was_asked_for_and_no_query(door):
     get(door, "/metrics?secret=xylophone", STRANGER)
     wait_until(lambda: "/metrics" in door.read_log("access"))
@@ -298,7 +303,7 @@ def test_the_log_has_the_path_that_was_asked_for_and_no_query(door):
 
 @pytest.mark.parametrize(
     ("more", "is_quoted"),
-    [({}, False), (VERBOSE, True)],
+    [({}, False), (LOUD, True)],
     ids=["as it ships", "verbose"],
 )
 def test_a_query_is_not_in_the_error_log_either(tmp_path, more, is_quoted):

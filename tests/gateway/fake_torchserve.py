@@ -220,6 +220,17 @@ def _doubt(handler: _Handler, call: Call) -> None:
     _echo(handler, call, warnings=["The model is not sure."])
 
 
+def _choose(handler: _Handler, call: Call) -> None:
+    """With as many alternatives as the row wants."""
+    row = call.row
+    text = handler.fake.translate(row["tgt_lang"], row["src_text"])
+    others = [
+        {"text": f"{text} {number}", "score": -float(number)}
+        for number in range(1, row["alternatives"] + 1)
+    ]
+    _echo(handler, call, alternatives=others)
+
+
 def _together(handler: _Handler, call: Call) -> None:
     """Answers when as many calls as the barrier wants are here at the same time."""
     try:
@@ -280,6 +291,7 @@ _UNAVAILABLE = "Model has no worker to serve inference request."
 BEHAVIOURS: dict[str, Behaviour] = {
     "echo": _echo,
     "doubt": _doubt,
+    "choose": _choose,
     "together": _together,
     "row-no-image": _fail_row(422, "invalid-image"),
     "miscount": lambda handler, _: handler.answer(200, b'{"captions": []}'),

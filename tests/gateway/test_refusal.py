@@ -74,6 +74,29 @@ def test_both_ways_are_counted(client, refused, refusal):
     assert 'translation_requests_total{status="429",target="ko"} 2.0' in metrics
 
 
+#: Requests that mean the same as WANTED, by path.
+IN_OTHER_APIS = {
+    "/translate": {"q": "Hello", "source": "en", "target": "ko"},
+    "/v2/translate": {"text": ["Hello"], "source_lang": "EN", "target_lang": "KO"},
+    "/language/translate/v2": {"q": ["Hello"], "source": "en", "target": "ko"},
+}
+
+
+@pytest.mark.parametrize("path", IN_OTHER_APIS)
+def test_both_ways_say_the_same_in_other_apis(client, refused, refusal, path):
+    wanted = IN_OTHER_APIS[path]
+    routed = client.post(path, json=wanted)
+    answer = refusal.answer(write(line=f"POST {path}", body=wanted))
+    line, headers, document = read(answer)
+    assert line == "HTTP/1.1 429 Too Many Requests"
+    assert document == routed.json
+    assert headers["Content-Type"] == routed.headers["Content-Type"]
+    assert refused[0] == refused[1] == (len("Hello") + 20, 1)
+    metrics = client.get("/metrics").text
+    assert f'requests_total{{route="{path}",status="429"}} 2.0' in metrics
+    assert 'translation_requests_total{status="429",target="ko"} 2.0' in metrics
+
+
 def test_the_work_of_a_list_is_that_of_its_texts(refused, refusal):
     refusal.answer(write(body=WANTED | {"src_text": ["Hello", "Good morning"]}))
     assert refused[-1] == (len("Hello") + len("Good morning") + 40, 2)
@@ -110,6 +133,8 @@ def test_a_body_in_chunks_is_read_as_well(refused, refusal):
         pytest.param(write("Content-Encoding: gzip"), id="packed"),
         pytest.param(write("Expect: 100-continue"), id="expects"),
         pytest.param(write("Connection: close"), id="closes"),
+        pytest.param(write("Origin: https://a.org"), id="page"),
+        pytest.param(write(line="POST /v2/translate"), id="other API"),
         pytest.param(write("Transfer-Encoding: chunked"), id="two lengths"),
         pytest.param(write(line="POST /identify"), id="other route"),
         pytest.param(write(line="GET /"), id="other method"),

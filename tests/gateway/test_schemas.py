@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from contract.languages import normalize_language
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.schemas import (
+    HTML_TAGS,
     ClassificationParameters,
     DetectionParameters,
     TranslationLimits,
     TranslationRequest,
-    normalize_language,
     parse_parameters,
     parse_timeout_ms,
     parse_translation,
@@ -47,13 +48,13 @@ def test_options_are_taken_over():
     options = {"beam_size": 8, "alternatives": 5, "format": "html", "protect": False}
     wanted = parse(GOOD | options)
     assert (wanted.beam_size, wanted.alternatives) == (8, 5)
-    assert (wanted.is_html, wanted.is_protected) == (True, False)
+    assert (wanted.tags, wanted.is_protected) == (HTML_TAGS, False)
 
 
 def test_without_options_the_text_is_plain_and_protected():
     wanted = parse(GOOD)
     assert (wanted.beam_size, wanted.alternatives) == (2, 0)
-    assert (wanted.is_html, wanted.is_protected) == (False, True)
+    assert (wanted.tags, wanted.is_protected) == (None, True)
 
 
 def test_text_arrives_as_it_was_sent():

@@ -51,6 +51,7 @@ def test_the_original_limits_are_the_defaults():
         ("DATABASE_URL", "sqlite:////srv/keys.db", "sqlite:////srv/keys.db"),
         ("LIMITS_URL", "redis://a:6379", "redis://a:6379"),
         ("IDENTIFIER", "lingua", "lingua"),
+        ("CORS_ORIGINS", "https://a.org, http://b", "https://a.org, http://b"),
         ("CONNECTIONS", "13", 13),
     ],
 )
@@ -85,6 +86,8 @@ def test_the_table_above_has_every_setting():
         ("READERS", "0"),
         ("SENTENCES_AT_ONCE", "many"),
         ("IDENTIFIER", "fasttext"),
+        ("CORS_ORIGINS", "example.org"),
+        ("CORS_ORIGINS", "https://example.org/"),
         ("CONNECTIONS", "-1"),
         ("INFERENCE_URL", "localhost:9999"),
         ("INFERENCE_URL", "http://127.0.0.1:9999/"),

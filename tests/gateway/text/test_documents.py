@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.text.documents import Document, divide, read_html, read_text, take_apart
+from gateway.text.documents import (
+    Document,
+    Segment,
+    divide,
+    find_format,
+    read_html,
+    read_text,
+    scan_text,
+    take_apart,
+)
 from gateway.text.placeholders import fill
+from gateway.text.segmentation import MAX_CHARACTERS
 
 
 def identity(document: Document) -> str:
@@ -91,3 +101,30 @@ def test_a_sentence_says_where_it_is():
     assert [text[s.start : s.start + len(s.text)] for s in found] == prepared(
         read_text(text, "en", is_protected=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("splitting", "sentences"),
+    [
+        ("lines", ["One", "two.", "Three"]),
+        ("sentences", ["One two.", "Three"]),
+        ("none", ["One two.  Three"]),
+    ],
+)
+def test_a_text_is_divided_where_it_should_be(splitting, sentences):
+    pieces = list(scan_text("One\ntwo.\n\nThree\n", "en", True, splitting=splitting))
+    assert [p.prepared for p in pieces if isinstance(p, Segment)] == sentences
+
+
+@given(st.text(), st.sampled_from(["lines", "sentences", "none"]))
+def test_between_sentences_every_character_stays(text, splitting):
+    pieces = tuple(scan_text(text, "en", True, splitting=splitting))
+    document = Document(pieces, find_format(None, splitting))
+    assert document.format.read(identity(document)) == document.format.read(text)
+
+
+def test_a_text_that_is_not_to_be_divided_is_where_it_is_too_long():
+    pieces = list(scan_text("Hello. " * 400, "en", True, splitting="none"))
+    segments = [piece for piece in pieces if isinstance(piece, Segment)]
+    assert all(len(segment.text) <= MAX_CHARACTERS for segment in segments)
+    assert len(segments) == 3

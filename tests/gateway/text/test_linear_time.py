@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.measure.hostile_texts import SHAPES, Shape
+from gateway.schemas import HTML_TAGS, Tags
 from gateway.text.capitals import to_capitals
 from gateway.text.documents import HTML, PLAIN, divide, read_text, take_apart
 from gateway.text.langid import Identifier
@@ -49,9 +50,13 @@ def assert_linear(work: Callable[[int], object]) -> None:
     raise AssertionError(f"{TIMES} times the text cost {ratios} times the CPU")
 
 
-def read(shape: Shape, size: int, source: str = "en") -> None:
+XML_TAGS = Tags(is_xml=True, ignored=("a",), inline=("b",))
+
+
+def read(shape: Shape, size: int, source: str = "en", tags: Tags | None = None) -> None:
     text = shape.write(size)
-    job = ReadingJob(((text, source),), shape.is_html, True, size, target="en")
+    tags = tags or (HTML_TAGS if shape.is_html else None)
+    job = ReadingJob(((text, source),), tags, True, size, target="en")
     (document,) = collect(job, scan(job))
     document.render(segment.text for segment in document.segments)
 
@@ -62,16 +67,27 @@ def test_reading_a_hostile_text_costs_what_it_is_long(shape, source):
     assert_linear(lambda size: read(shape, size, source))
 
 
+@pytest.mark.parametrize(
+    "shape", [shape for shape in SHAPES if shape.is_html], ids=lambda shape: shape.name
+)
+def test_reading_hostile_xml_costs_what_it_is_long(shape):
+    assert_linear(lambda size: read(shape, size, tags=XML_TAGS))
+
+
 #: Any characters, those of markup, and those of what is protected.
-ALPHABETS = (st.characters(), "<>/!-?[]=\"'&#; ab", "{}%$()`:@./-+1a0, \n#*>“”。")
+ALPHABETS = (
+    st.characters(codec="utf-8"),
+    "<>/!-?[]=\"'&#; ab",
+    "{}%$()`:@./-+1a0, \n#*>“”。",
+)
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS, ids=["any", "markup", "protected"])
 @settings(max_examples=60)
-@given(st.data(), st.booleans())
-def test_reading_what_is_repeated_costs_what_it_is_long(alphabet, data, is_html):
+@given(st.data(), st.sampled_from([None, HTML_TAGS, XML_TAGS]))
+def test_reading_what_is_repeated_costs_what_it_is_long(alphabet, data, tags):
     unit = data.draw(st.text(alphabet, min_size=1, max_size=6))
-    assert_linear(lambda size: read(Shape("drawn", unit, is_html), size))
+    assert_linear(lambda size: read(Shape("drawn", unit), size, tags=tags))
 
 
 @pytest.mark.parametrize("unit", ["a", "a@", "a://", "1 ", "你"])

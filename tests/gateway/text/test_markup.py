@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.schemas import Tags
 from gateway.text import markup
 from gateway.text.markup import escape, parse, show
 from gateway.text.placeholders import fill
@@ -131,3 +132,43 @@ def test_a_space_that_does_not_break_stays_one():
 )
 def test_a_reader_sees_the_text_and_line_breaks(source, expected):
     assert show(source) == expected
+
+
+def list_runs(source: str, **tags: tuple[str, ...]) -> list[tuple[str, list[str]]]:
+    """Each text with the tags in it."""
+    return [
+        (run.text, [p.shown for p in run.placeholders])
+        for run in parse(source, Tags(**tags))  # type: ignore[arg-type]
+        if not run.is_markup
+    ]
+
+
+def test_elements_are_read_as_the_client_says():
+    source = "<p>One <b>two</b> <x>three</x> <q>four</q></p>"
+    assert list_runs(source) == [
+        ("One two ", ["<b>", "</b>"]),
+        ("three", []),
+        (" four", ["<q>", "</q>"]),
+    ]
+    assert list_runs(source, inline=("x",), splitting=("q",), ignored=("b",)) == [
+        ("One  three ", ["<b>two</b>", "<x>", "</x>"]),
+        ("four", []),
+    ]
+    assert list_runs("One <x/>two", ignored=("x",), inline=("x",)) == [
+        ("One two", ["<x/>"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "characters", "text"),
+    [
+        ("Hello", 5, "Hello"),
+        ("<p>Hello <b class='x'>you</b></p>", 9, " Hello  you  "),
+        ("a < b &amp; c", 13, "a < b & c"),
+        ("1 <2 and 3> 2", 13, "1 <2 and 3> 2"),
+    ],
+)
+def test_characters_are_counted_without_tags(source, characters, text):
+    assert markup.count_characters(source, Tags()) == characters
+    assert markup.count_characters(source, None) == len(source)
+    assert markup.strip(source) == text

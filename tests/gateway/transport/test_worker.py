@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gunicorn.http import errors  # type: ignore[import-untyped]
 
-from gateway.transport.worker import ProblemWorker, explain, render
+from gateway.transport.worker import ProblemWorker, explain, refuse, render
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,24 @@ def test_a_client_that_has_gone_is_no_fault(caplog):
     worker: Any = SimpleNamespace(log=log)
     ProblemWorker.handle_error(worker, None, client, None, errors.InvalidHeader("x"))
     assert said == ["a request cannot be read: %s"]
+
+
+@pytest.mark.parametrize(
+    ("head", "members"),
+    [
+        (b"POST /v2/translate?text=a HTTP/1.1\r\nHost: a\r\n", {"message", "detail"}),
+        (b"POST /detect HTTP/1.1\r\n", {"error"}),
+        (b"nonsense", {"type", "title", "status", "detail", "request_id"}),
+        (b"", {"type", "title", "status", "detail", "request_id"}),
+    ],
+)
+def test_who_is_too_many_is_told_so_in_the_api_of_the_path(head, members):
+    client, peer = socket.socketpair()
+    with client, peer:
+        peer.sendall(head or b"\r\n")
+        peer.shutdown(socket.SHUT_WR)
+        refuse(client)
+        answer = peer.recv(1 << 16)
+    first, _, rest = answer.partition(b"\r\n")
+    assert first == b"HTTP/1.1 429 Too Many Requests"
+    assert set(json.loads(rest.partition(b"\r\n\r\n")[2])) == members

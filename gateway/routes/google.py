@@ -1,0 +1,174 @@
+"""Google's API, version 2: `/language/translate/v2`, and `/detect` and `/languages` below
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired
+
+from flask import Blueprint, request
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from contract.languages import normalize_language
+from gateway.routes.interpretation import (
+    ForeignSchema,
+    Interpreter,
+    Wording,
+    list_texts,
+    parse_fields,
+    refuse,
+)
+from gateway.routes.languages import name_language
+from gateway.schemas import HTML_TAGS, Text, Texts, TranslationRequest
+from gateway.text.langid import UNDETERMINED, Guess
+from gateway.text.translator import TranslatedText
+from gateway.transport.fields import Fields, read_fields
+
+PATH = "/language/translate/v2"
+_WORDING = Wording("Required parameter: {field}", "Invalid Value: {field}")
+_RELIABLE = 0.9
+
+_Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
+
+
+class TranslateFields(ForeignSchema):
+    """The fields of `/language/translate/v2`."""
+
+    q: Texts = Field(description="A text, or several.", examples=["Hello"])
+    target: Text = Field(description="The language to translate into.", examples=["fr"])
+    source: Text = Field("", description="The language of the texts.")
+    format: Annotated[Literal["html", "text"], _Lower] = Field(
+        "html", description="Whether tags are markup."
+    )
+
+
+class DetectFields(ForeignSchema):
+    """The fields of `/language/translate/v2/detect`."""
+
+    q: Texts = Field(description="A text, or several.", examples=["Hello"])
+
+
+class LanguagesFields(ForeignSchema):
+    """The fields of `/language/translate/v2/languages`."""
+
+    target: Text = Field("", description="The language of the names.", examples=["de"])
+
+
+class Translation(TypedDict):
+    """The answer to one text."""
+
+    translatedText: str
+    detectedSourceLanguage: NotRequired[str]
+
+
+class Detection(TypedDict):
+    """A language and how sure it is, from 0 to 1."""
+
+    language: str
+    confidence: float
+    isReliable: bool
+
+
+class Language(TypedDict):
+    """A language; it has a name if the client has named a `target`."""
+
+    language: str
+    name: NotRequired[str]
+
+
+def make_blueprint(interpreter: Interpreter) -> Blueprint:
+    """The routes of Google's API."""
+    blueprint = Blueprint("google", __name__, url_prefix=PATH)
+    methods = ["GET", "POST"]
+
+    @blueprint.route("", methods=methods)
+    def translate() -> Mapping[str, Any]:
+        found = _translate(read_fields(request), interpreter)
+        return {"data": {"translations": found}}
+
+    @blueprint.route("/detect", methods=methods)
+    def detect() -> Mapping[str, Any]:
+        given = parse_fields(DetectFields, read_fields(request), _WORDING)
+        texts = _check_number(list_texts(given.q), interpreter.settings.max_texts)
+        found = [_write_detections(ranked) for ranked in interpreter.identify(texts)]
+        return {"data": {"detections": found}}
+
+    @blueprint.route("/languages", methods=methods)
+    def languages() -> Mapping[str, Any]:
+        given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
+        return {"data": {"languages": _list_languages(given.target, interpreter)}}
+
+    interpreter.count_requests(blueprint, PATH)
+    return blueprint
+
+
+def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
+    most = interpreter.limits.max_texts
+    given = parse_fields(TranslateFields, fields, _WORDING)
+    is_html = given.format == "html"
+    wanted = TranslationRequest(
+        source=_read_source(given.source, interpreter),
+        target=_read_target(given.target, interpreter),
+        texts=_check_number(list_texts(given.q), most),
+        is_list=isinstance(given.q, list),
+        tags=HTML_TAGS if is_html else None,
+        splitting="sentences" if is_html else "lines",
+    )
+    answers = interpreter.translate(wanted)
+    return [_write(answer) for answer in answers]
+
+
+def _check_number(texts: tuple[str, ...], most: int) -> tuple[str, ...]:
+    if not texts:
+        raise _WORDING.miss("q")
+    if len(texts) > most:
+        raise refuse(
+            "Too many text segments", f"found {len(texts)}, expected at most {most}"
+        )
+    return texts
+
+
+def _read_source(tag: str, interpreter: Interpreter) -> str | None:
+    try:
+        return interpreter.find_source(tag)
+    except LookupError:
+        raise _WORDING.refuse("source", f"found {tag[:40]!r}") from None
+
+
+def _read_target(tag: str, interpreter: Interpreter) -> str:
+    target = interpreter.find_target(tag)
+    if target is None:
+        said = f"found {tag[:40]!r}, {interpreter.explain_target(tag)}"
+        raise _WORDING.refuse("target", said)
+    return target
+
+
+def _write(answer: TranslatedText) -> Translation:
+    translation: Translation = {"translatedText": answer.renderings[0].text}
+    if answer.guess:
+        translation["detectedSourceLanguage"] = answer.guess.language
+    return translation
+
+
+def _write_detections(ranked: list[Guess]) -> list[Detection]:
+    """The likeliest language only: more than one confuses Google's own client."""
+    best = ranked[0] if ranked else Guess(UNDETERMINED, 0.0)
+    return [
+        {
+            "language": best.language,
+            "confidence": best.confidence,
+            "isReliable": best.confidence >= _RELIABLE,
+        }
+    ]
+
+
+def _list_languages(display: str, interpreter: Interpreter) -> list[Language]:
+    codes = sorted(interpreter.limits.targets)
+    if not display:
+        return [{"language": code} for code in codes]
+    shown = normalize_language(display)
+    if shown not in interpreter.sources:
+        raise _WORDING.refuse("target", f"found {display[:40]!r}")
+    return [{"language": code, "name": name_language(code, shown)} for code in codes]

@@ -1,0 +1,175 @@
+"""Shared by the routes for texts, whichever API they speak: checks what is asked for,
+translates it and counts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from flask import Blueprint, Response, g, request
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from contract.faults import list_faults
+from contract.languages import is_traditional_chinese, normalize_language
+from contract.tasks import TRANSLATION
+from gateway.errors import MalformedRequest, TaskNotServed
+from gateway.schemas import (
+    AUTO,
+    TranslationLimits,
+    TranslationRequest,
+    write_schema,
+)
+from gateway.settings import Settings
+from gateway.telemetry import NO_TARGET, Telemetry
+from gateway.text.langid import UNDETERMINED, Guess
+from gateway.text.translator import TranslatedText, Translator
+from gateway.transport.caller import read_caller
+from gateway.transport.connection import take_turns
+
+#: What clients write for a source that is to be identified.
+_UNKNOWN = ("", AUTO, UNDETERMINED)
+
+
+class ForeignSchema(BaseModel):
+    """Fields of another API. Forms have only text, so numbers may be text as well. Unknown
+    fields are ignored, and so are empty ones that are optional."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+Valid = TypeVar("Valid", bound=ForeignSchema)
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How a server refuses a `{field}` that is missing or wrong."""
+
+    missing: str
+    wrong: str
+
+    def miss(self, field: str) -> MalformedRequest:
+        """The refusal of a request without a field."""
+        return MalformedRequest(self.missing.format(field=field), reason="required")
+
+    def refuse(self, field: str, explanation: str) -> MalformedRequest:
+        """The refusal of a wrong field; the explanation is ours."""
+        return refuse(self.wrong.format(field=field), explanation)
+
+
+def refuse(message: str, explanation: str | None = None) -> MalformedRequest:
+    """A refusal in another server's words, with an explanation of ours."""
+    extra = {"explanation": explanation} if explanation else {}
+    return MalformedRequest(message, **extra)
+
+
+def parse_fields(
+    schema: type[Valid], fields: Mapping[str, Any], wording: Wording
+) -> Valid:
+    """The fields of a request. Raises MalformedRequest with the first fault."""
+    given = {
+        name: value
+        for name, value in fields.items()
+        if value != "" or _is_required(schema, name)
+    }
+    try:
+        return schema.model_validate(given)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        field = str(errors[0]["loc"][0])
+        if errors[0]["type"] == "missing":
+            raise wording.miss(field) from error
+        fault = list_faults(errors, write_schema(schema))[field]
+        raise wording.refuse(field, fault) from error
+
+
+def _is_required(schema: type[ForeignSchema], name: str) -> bool:
+    return name in schema.model_fields and schema.model_fields[name].is_required()
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """Translates for all APIs. `sources` are the languages that the model reads."""
+
+    translator: Translator
+    telemetry: Telemetry
+    settings: Settings
+    sources: Sequence[str]
+
+    @property
+    def limits(self) -> TranslationLimits:
+        """What may be asked for. Raises TaskNotServed where there is no language."""
+        catalog = self.translator.catalog
+        if not catalog.languages:
+            raise TaskNotServed(TRANSLATION)
+        return TranslationLimits(
+            targets=catalog.languages,
+            max_texts=self.settings.max_texts,
+            max_beam_size=catalog.translation.max_beam_size,
+            max_alternatives=catalog.translation.max_alternatives,
+        )
+
+    def translate(self, wanted: TranslationRequest) -> list[TranslatedText]:
+        """An answer for each text of the current request. Raises what
+        `Translator.translate` raises, and MalformedRequest."""
+        caller = read_caller(request.environ, self.settings.timeout_s)
+        g.target = wanted.target
+        answers = self.translator.translate(wanted, caller)
+        self.telemetry.count_texts(wanted.target, wanted.texts)
+        return answers
+
+    def identify(self, texts: Iterable[str]) -> list[list[Guess]]:
+        """The likely languages of each text of the current request, best first."""
+        caller = read_caller(request.environ, self.settings.timeout_s)
+        rank = self.translator.identifier.rank
+        return [rank(text) for text in take_turns(texts, caller.patience)]
+
+    def find_target(self, tag: str) -> str | None:
+        """The language that a tag asks for; None if it is not served as asked."""
+        language = normalize_language(tag)
+        is_served = language in self.translator.catalog.languages
+        return language if is_served and not is_traditional_chinese(tag) else None
+
+    def find_source(self, tag: str) -> str | None:
+        """The language that a tag names, or None if it is to be identified. Raises LookupError
+        if the model does not read it."""
+        if tag.strip().lower() in _UNKNOWN:
+            return None
+        language = normalize_language(tag)
+        if language not in self.sources:
+            raise LookupError(tag)
+        return language
+
+    def explain_target(self, tag: str, served: Sequence[str] = ()) -> str:
+        """Why a target is refused, and what was expected, in the codes of an API."""
+        served = served or self.translator.catalog.languages
+        expected = f"expected one of {', '.join(served)}"
+        if is_traditional_chinese(tag):
+            return (
+                f"Chinese is written in simplified characters here, as zh; {expected}"
+            )
+        return expected
+
+    def name_source(self, text: str, answer: TranslatedText, *, other: str) -> Guess:
+        """The language of a text, for an API that must name one: the likeliest, however
+        little is known, and `other` for a text without letters."""
+        if answer.guess and answer.guess.language != UNDETERMINED:
+            return answer.guess
+        ranked = self.translator.identifier.rank(text)
+        return ranked[0] if ranked else Guess(other, 0.0)
+
+    def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
+        """Counts the requests to these of a blueprint's paths by target and status."""
+
+        @blueprint.after_request
+        def count(response: Response) -> Response:
+            if request.path in paths:
+                target = g.get("target", NO_TARGET)
+                self.telemetry.translations.labels(target, response.status_code).inc()
+            return response
+
+
+def list_texts(given: str | list[str]) -> tuple[str, ...]:
+    """The texts of a field that may be one or several."""
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,58 @@
+"""Language tags: what clients write for a language, and which language that is."""
+
+from __future__ import annotations
+
+import pytest
+
+from contract.languages import (
+    LANGUAGES,
+    is_traditional_chinese,
+    normalize_language,
+)
+
+#: Tags, their language, and whether they ask for traditional Chinese.
+TAGS = [
+    ("zh", "zh", False),
+    ("ZH", "zh", False),
+    ("zh-CN", "zh", False),
+    ("zh_CN", "zh", False),
+    ("zh_Hans", "zh", False),
+    ("ZH-HANS", "zh", False),
+    ("zh-Hans-TW", "zh", False),
+    ("cmn", "zh", False),
+    ("zh-Hant", "zh", True),
+    ("ZH-HANT", "zh", True),
+    ("zh_Hant_HK", "zh", True),
+    ("zh-TW", "zh", True),
+    ("zh_HK", "zh", True),
+    ("zh-MO", "zh", True),
+    ("zt", "zh", True),
+    ("pt-br", "pt", False),
+    ("pt_BR", "pt", False),
+    ("PT-PT", "pt", False),
+    ("pb", "pt", False),
+    ("EN-US", "en", False),
+    ("en_GB", "en", False),
+    (" en\n", "en", False),
+    ("ES-419", "es", False),
+    ("de_AT", "de", False),
+    ("NB", "no", False),
+    ("iw", "he", False),
+    ("in", "id", False),
+    ("fil", "tl", False),
+    ("en-TW", "en", False),
+    ("", "", False),
+    ("-", "", False),
+    ("Klingon", "klingon", False),
+]
+
+
+@pytest.mark.parametrize(("tag", "language", "is_traditional"), TAGS)
+def test_a_tag_is_understood(tag, language, is_traditional):
+    assert normalize_language(tag) == language
+    assert is_traditional_chinese(tag) is is_traditional
+
+
+def test_the_models_own_codes_stay():
+    assert [normalize_language(code) for code in LANGUAGES] == LANGUAGES
+    assert not any(map(is_traditional_chinese, LANGUAGES))

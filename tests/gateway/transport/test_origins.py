@@ -1,0 +1,66 @@
+"""What a browser is told that asks for a page of another origin."""
+
+from __future__ import annotations
+
+import pytest
+
+PAGE = "https://example.org"
+ASKED = {
+    "Origin": PAGE,
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization, content-type",
+}
+TEXTS = [
+    *("/", "/translate", "/identify", "/languages", "/detect", "/frontend/settings"),
+    *("/v2/translate", "/v2/glossaries", "/language/translate/v2/detect"),
+]
+OTHERS = ["/metrics", "/healthz", "/caption", "/nowhere"]
+ALLOWED = "Access-Control-Allow-Origin"
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_a_page_may_ask_for_translations(client, path):
+    response = client.options(path, headers=ASKED)
+    assert (response.status_code, response.data) == (204, b"")
+    assert response.headers[ALLOWED] == "*"
+    assert "POST" in response.headers["Access-Control-Allow-Methods"]
+    allowed = response.headers["Access-Control-Allow-Headers"]
+    assert allowed == ASKED["Access-Control-Request-Headers"]
+    assert "Access-Control-Allow-Credentials" not in response.headers
+
+
+@pytest.mark.parametrize("path", OTHERS)
+def test_a_page_may_ask_for_nothing_else(client, path):
+    response = client.options(path, headers=ASKED)
+    assert response.status_code in (404, 405)
+    assert ALLOWED not in client.get(path, headers={"Origin": PAGE}).headers
+
+
+def test_a_page_may_read_answers_and_errors(client):
+    for path in ("/languages", "/v2/glossaries"):
+        headers = client.get(path, headers={"Origin": PAGE}).headers
+        assert headers[ALLOWED] == "*"
+        assert "Retry-After" in headers["Access-Control-Expose-Headers"]
+
+
+def test_programs_are_told_nothing_of_origins(client):
+    assert ALLOWED not in client.get("/languages").headers
+    assert client.options("/v2/translate").status_code == 204
+    assert client.options("/languages").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [("https://a.org", "https://a.org"), ("http://b:81", "http://b:81"), (PAGE, None)],
+)
+def test_only_pages_that_are_named_may_ask(make_client, origin, allowed):
+    client = make_client(cors_origins="https://a.org, http://b:81")
+    response = client.get("/languages", headers={"Origin": origin})
+    assert response.headers.get(ALLOWED) == allowed
+    assert response.headers["Vary"] == "Origin"
+
+
+def test_no_page_may_ask_where_none_is_named(make_client):
+    client = make_client(cors_origins="")
+    assert client.options("/v2/translate", headers=ASKED).status_code == 405
+    assert ALLOWED not in client.get("/languages", headers={"Origin": PAGE}).headers

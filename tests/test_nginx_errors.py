@@ -1,0 +1,102 @@
+"""nginx's own errors are what the gateway would write, in each API."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from contract.dialects import (
+    DEEPL,
+    GOOGLE,
+    LIBRETRANSLATE,
+    OURS,
+    Dialect,
+    find_dialect,
+)
+from contract.problems import write_problem
+from tests.test_docs import NGINX
+
+MAP = re.compile(r"^    map \$(\w+) \$(\w+) \{\n(.*?)^    \}", re.DOTALL | re.MULTILINE)
+ENTRY = re.compile(r"^\s*(?:\"(~.+?)\"|(\S+))\s+(?:\"(.*)\"|'(.*)'|(\S+));$", re.M)
+#: By the variable that it sets: what it looks at, and its patterns with their values.
+MAPS = {
+    name: (source, [(a or b, c or d or e) for a, b, c, d, e in ENTRY.findall(entries)])
+    for source, name, entries in MAP.findall(NGINX)
+}
+DOCUMENT = re.compile(
+    r"location = /problems/(\w+) \{[^}]*?return (\d+) '(\{\"type\":\"urn:babelgate:"
+    r"([a-z-]+)\".*?\})\\n'"
+)
+#: Name of the page, status, text and slug.
+DOCUMENTS = DOCUMENT.findall(NGINX)
+OTHERS = {dialect.name: dialect for dialect in (LIBRETRANSLATE, DEEPL, GOOGLE)}
+PATHS = (
+    *("/", "/translate", "/languages", "/detect", "/detect-objects", "/frontend/x"),
+    *("/suggest", "/health", "/healthz", "/spec", "/translate_file", "/v2", "/v2/x"),
+    *("/download_file/a.txt", "/v3/x", "/v20", "/language/translate/v2/x", "/nowhere"),
+)
+
+
+def expand(text: str, **known: str) -> str:
+    """The text as nginx would write it, with what is known of the request."""
+
+    def look_up(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in MAPS:
+            return known[name]
+        source, entries = MAPS[name]
+        for pattern, value in entries:
+            if pattern[0] == "~" and re.search(pattern[1:], known[source]):
+                return expand(value, **known)
+        return expand(dict(entries).get("default", ""), **known)
+
+    return re.sub(r"\$(\w+)", look_up, text)
+
+
+def read_page(dialect: Dialect) -> str:
+    inside = NGINX.partition(f"location /problems/{dialect.name}/ {{")[2]
+    (text,) = re.findall(r"return 200 '(.*?)\\n'", inside.partition("}\n")[0])
+    return str(text)
+
+
+def test_every_error_has_a_page():
+    pages = set(re.findall(r"error_page [^;]*\$errors/(\w+);", NGINX))
+    assert pages == {name for name, *_ in DOCUMENTS}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nginx_and_the_gateway_agree_whose_path_it_is(path):
+    name = find_dialect(path).name
+    expected = "/problems" if name == OURS.name else f"/problems/{name}"
+    for line in (f"GET {path} HTTP/1.1", f"POST {path}?q=a HTTP/1.1"):
+        assert expand("$errors", request=line) == expected
+
+
+@pytest.mark.parametrize(("page", "status", "text", "slug"), DOCUMENTS)
+def test_our_document_is_the_gateways(page, status, text, slug):
+    known = {"uri": f"/problems/{page}", "request_id": "", "request": "POST / HTTP/1.1"}
+    found = json.loads(expand(text, **known))
+    assert found["detail"]
+    assert found == write_problem(slug, int(status), found["detail"], request_id="")
+
+
+@pytest.mark.parametrize("dialect", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(("page", "status", "text", "slug"), DOCUMENTS)
+def test_another_apis_page_is_the_gateways(dialect, page, status, text, slug):
+    uri = f"/problems/{dialect.name}/{page}"
+    detail = expand("$detail", uri=uri)
+    found = expand(read_page(dialect), uri=uri, status=status)
+    answer = dialect.answer(write_problem(slug, int(status), detail))
+    assert json.loads(found) == answer.content
+    assert answer.status == int(status)
+
+
+@pytest.mark.parametrize(("page", "status", "text", "slug"), DOCUMENTS)
+def test_a_document_for_both_apis_has_both_members(page, status, text, slug):
+    line = "POST /translate HTTP/1.1"
+    known = {"uri": f"/problems/{page}", "request_id": "", "request": line}
+    found = json.loads(expand(text, **known))
+    answer = LIBRETRANSLATE.answer(write_problem(slug, int(status), found["detail"]))
+    assert found["error"] == answer.content["error"]
