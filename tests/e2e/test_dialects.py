@@ -37,7 +37,7 @@ def run(*command: str | Path) -> str:
 
 def prepare_node() -> Path:
     """The npm packages, and the questions beside them: a module looks for packages there."""
-    names = ("package.json", "package-lock.json", "ask.mjs")
+    names = ("package.json", "package-lock.json", "ask.mjs", "ask_keys.mjs")
     content = b"\0".join((FOREIGN / name).read_bytes() for name in names)
     mark, digest = NODE / "made-of", hashlib.sha256(content).hexdigest()
     if not mark.exists() or mark.read_text() != digest:
