@@ -12,6 +12,7 @@ from benchmarks.measure import (
     engine,
     fairness,
     hostile,
+    keys,
     microbatching,
     overload,
     soak,
@@ -42,6 +43,7 @@ for module in (
     tune,
     captioning,
     microbatching,
+    keys,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]
     app.command(name)(module.command)
