@@ -13,6 +13,7 @@ from benchmarks.measure import (
     engine,
     fairness,
     hostile,
+    keys,
     microbatching,
     overload,
     soak,
@@ -44,6 +45,7 @@ for module in (
     tune,
     captioning,
     microbatching,
+    keys,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]
     app.command(name)(module.command)

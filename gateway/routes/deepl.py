@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from contract.options import BEAM_SIZE
+from gateway.access import Access
 from gateway.errors import NotFound
-from gateway.routes.accounting import Accounts
 from gateway.routes.interpretation import (
     ForeignSchema,
     Interpreter,
@@ -131,7 +131,7 @@ class Language(TypedDict):
     supports_formality: NotRequired[bool]
 
 
-def make_blueprint(interpreter: Interpreter, accounts: Accounts) -> Blueprint:
+def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
     """The routes of DeepL's API."""
     blueprint = Blueprint("deepl", __name__, url_prefix="/v2")
 
@@ -148,7 +148,7 @@ def make_blueprint(interpreter: Interpreter, accounts: Accounts) -> Blueprint:
 
     @blueprint.route("/usage", methods=["GET", "POST"])
     def usage() -> dict[str, int]:
-        found = accounts.read_usage()
+        found = access.read_usage()
         limit = _UNLIMITED if found.limit is None else found.limit
         return {"character_count": found.count, "character_limit": limit}
 
