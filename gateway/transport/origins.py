@@ -32,6 +32,7 @@ def register_origins(app: Flask, origins: str) -> None:
         if request.method != "OPTIONS" or not (is_asked and _is_open(request.path)):
             return None
         response = Response(status=204)
+        del response.content_type
         response.allow = HeaderSet(_METHODS)
         return response
 
