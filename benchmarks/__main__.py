@@ -9,6 +9,7 @@ import typer
 from benchmarks.compare import command as compare
 from benchmarks.measure import (
     captioning,
+    dialects,
     engine,
     fairness,
     hostile,
@@ -39,6 +40,7 @@ for module in (
     soak,
     fairness,
     hostile,
+    dialects,
     compare,
     tune,
     captioning,

@@ -72,7 +72,7 @@ def create_app(
     register_error_handlers(app, find_spoken)
     register_origins(app, settings.cors_origins)
     register_bodies(app, settings)
-    app.extensions[ACCESS] = access = register_access(app, settings)
+    access = app.extensions[ACCESS] = register_access(app, settings)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)

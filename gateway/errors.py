@@ -5,12 +5,12 @@ Problem                      what a client is told
 ├── MalformedRequest     400 the body is not JSON, or not UTF-8
 ├── InvalidRequest       422 a field is missing or wrong; lists each of them
 ├── UnknownLanguage      422 a language that is not served; lists those that are
+├── Forbidden            403 what this server has switched off for everybody
 ├── InvalidKey           401 no key, or one that is not known; WWW-Authenticate
 ├── KeyNotAllowed        403 a route that the key is not for; lists those that it is for
 ├── QuotaExceeded        403 the key has no characters left for this month
 ├── RateLimited          429 the key's requests of this minute are used up; Retry-After
 ├── KeysUnavailable      503 the key may be right, but cannot be looked up; Retry-After
-├── Forbidden            403 what this server has switched off for everybody
 ├── UnsupportedImage     415 an upload of no format that is read
 ├── UnsupportedEncoding  415 a body that is packed, other than JSON with gzip
 ├── InvalidImage         422 an image or array of the wrong kind, or cut off
@@ -108,6 +108,12 @@ class UnknownLanguage(Problem):
         super().__init__(detail, field=field, served=list(served))
 
 
+class Forbidden(Problem):
+    """Nobody may do this here."""
+
+    status, slug = 403, "forbidden"
+
+
 class InvalidKey(Problem):
     """The request has no key, or a wrong one. RFC 9110 asks for a challenge, RFC 6750 says
     how it tells the two apart."""
@@ -168,12 +174,6 @@ class KeysUnavailable(Problem):
 
     status, slug = 503, "keys-unavailable"
     headers = {"Retry-After": "5"}
-
-
-class Forbidden(Problem):
-    """Nobody may do this here."""
-
-    status, slug = 403, "forbidden"
 
 
 class UnsupportedImage(Problem):

@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import Request
 
-from gateway.errors import Problem
+from gateway.errors import MalformedRequest
 from gateway.transport.fields import read_fields
 
 #: The schemes of `Authorization`: ours, and that of DeepL's clients.
@@ -25,9 +25,11 @@ def find_token(request: Request, *, has_body: bool) -> str | None:
     only the headers and the query are read."""
     header = _find_in_headers(request)
     found = header or _pick(request.args)
-    if found or not has_body:
+    if found or not (has_body and _may_have_field(request.get_data())):
         return found
-    return _pick(_read_body(request))
+    with suppress(MalformedRequest):  # the route says what is wrong
+        return _pick(read_fields(request))
+    return None
 
 
 def _find_in_headers(request: Request) -> str | None:
@@ -43,9 +45,6 @@ def _pick(fields: Mapping[str, Any]) -> str | None:
     return next((key for key in given if isinstance(key, str) and key), None)
 
 
-def _read_body(request: Request) -> Mapping[str, Any]:
-    """The body's fields, if one of them may be a key: its route reads them again."""
-    if any(name.encode() in request.get_data() for name in _FIELDS):
-        with suppress(Problem):  # its route says what is wrong
-            return read_fields(request)
-    return {}
+def _may_have_field(body: bytes) -> bool:
+    """Only such a body is worth parsing twice."""
+    return any(name.encode() in body for name in _FIELDS)

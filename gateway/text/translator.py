@@ -101,7 +101,10 @@ class Translator:
         """One answer per text. Raises the first Problem of a text, Overloaded if time is too
         short for all texts, and ClientGone as soon as the client hangs up. The caller's key
         pays for the texts' characters."""
-        with caller.charge(count_characters(wanted)):
+        characters = sum(
+            markup.count_characters(text, wanted.tags) for text in wanted.texts
+        )
+        with caller.charge(characters):
             return _Job(self, wanted, caller).run()
 
 
@@ -290,11 +293,6 @@ def _prepare(segment: Segment, source: str) -> str:
     if segment.is_in_capitals:
         return to_sentence_case(segment.prepared, source)
     return segment.prepared
-
-
-def count_characters(wanted: TranslationRequest) -> int:
-    """The characters of a request's texts, as DeepL counts them."""
-    return sum(markup.count_characters(text, wanted.tags) for text in wanted.texts)
 
 
 def weigh(text: str) -> float:

@@ -73,7 +73,6 @@ def test_a_key_is_found_wherever_clients_put_it(given):
         pytest.param({"json": {"a": {"key": "a"}}}, id="deeper"),
         pytest.param({"data": '{"key": "a"'}, id="broken JSON"),
         pytest.param({"data": '{"key":' + "[" * 100_000}, id="brackets"),
-        pytest.param({"data": "q=key", "content_type": FORM}, id="form"),
     ],
 )
 def test_no_key_is_none(given):
