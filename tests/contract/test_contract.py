@@ -5,7 +5,8 @@
 `body` (all of it; `"*"` stands for anything). What the world is like goes under `given`:
 `torchserve` says what the fake does with the calls in turn, `loading` and `unregistered`
 name models, `tasks` are the sections that the map has (all where nothing is said),
-`settings` replaces the gateway's.
+`settings` replaces the gateway's, `keys` are what each key allows (then one is required),
+`before` is how often the same request came before.
 
 The cases that have the name of another API's package are requests of that package, unmodified.
 """
@@ -13,17 +14,29 @@ The cases that have the name of another API's package are requests of that packa
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 
+from contract import variables
+from gateway.access import Access, find_database
+from gateway.access.keys import Grant, read_id
+from gateway.access.storage import Storage
 from gateway.errors import BodyTooSlow, ClientGone, Forbidden, Problem, RowProblem
-from tests.gateway.conftest import LANGUAGES, TASKS, write_map
+from gateway.settings import Settings
+from gateway.transport.worker import ACCESS
+from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient, write_map
 
 CASES = Path(__file__).with_name("cases")
 REQUEST, RESPONSE = ".request.http", ".response.json"
-GIVEN = {"torchserve", "loading", "unregistered", "tasks", "settings"}
+GIVEN = {
+    *("torchserve", "loading", "unregistered", "tasks", "settings", "keys", "before")
+}
 
 names = sorted(path.name.removesuffix(REQUEST) for path in CASES.glob(f"*{REQUEST}"))
 
@@ -59,8 +72,31 @@ def fill_in(expected: Any, found: Any) -> Any:
     return expected
 
 
+@pytest.fixture
+def make_keyed(make_client, tmp_path, monkeypatch) -> Iterator[MakeClient]:
+    """Makes a client of a gateway with these keys; takes settings."""
+    monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
+    accesses: list[Access] = []
+
+    def make(keys: dict[str, dict[str, Any]], /, **settings: Any) -> FlaskClient:
+        if keys:
+            settings["keys"] = "required"
+        with closing(Storage(find_database(Settings()))) as storage:
+            for token, grant in keys.items():
+                made = partial(tuple, (token, read_id(token)))
+                monkeypatch.setattr("gateway.access.storage.make_token", made)
+                storage.add(token, Grant(**grant))
+        client: FlaskClient = make_client(**settings)
+        accesses.append(client.application.extensions[ACCESS])
+        return client
+
+    yield make
+    for access in accesses:
+        access.close()
+
+
 @pytest.mark.parametrize("name", names)
-def test_case(name, torchserve, make_client, map_path):
+def test_case(name, torchserve, make_keyed, map_path):
     expected = read_response(name)
     given = expected.get("given", {})
     torchserve.will(*given.get("torchserve", []))
@@ -68,7 +104,10 @@ def test_case(name, torchserve, make_client, map_path):
     torchserve.loading.update(given.get("loading", []))
     torchserve.unregistered.update(given.get("unregistered", []))
 
-    response = make_client(**given.get("settings", {})).open(**read_request(name))
+    client = make_keyed(given.get("keys", {}), **given.get("settings", {}))
+    for _ in range(given.get("before", 0)):
+        client.open(**read_request(name))
+    response = client.open(**read_request(name))
 
     body = response.get_json() if response.is_json and response.data else response.text
     assert body == fill_in(expected["body"], body)
