@@ -14,17 +14,12 @@ from typing import Any
 import pytest
 import requests
 
-from benchmarks.compare.peers import environments
 from contract import variables
 from tests import programs
+from tests.e2e.clients import ask
 from tests.e2e.door import open_door
-from tests.e2e.test_dialects import (
-    FOREIGN,
-    LIMIT_S,
-    PYTHON,
-    assert_has,
-    prepare_node,
-)
+from tests.e2e.test_dialects import assert_has
+from tests.gateway.fake_torchserve import LIMIT_S
 
 #: One package keeps translations, so that the right key comes last.
 KEYS = ("wrong", "spent", "limited", "right")
@@ -115,8 +110,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """By package and key."""
     folder = tmp_path_factory.mktemp("keys")
     run = folder / "run"
-    python = environments.prepare(FOREIGN / "requirements.txt", PYTHON)
-    node = prepare_node().with_name("ask_keys.mjs")
     with open_door(
         folder, None, BABELGATE_KEYS="required", BABELGATE_RUN_DIR=str(run)
     ) as door:
@@ -129,11 +122,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         assert tuple(keys) == KEYS
         once = {"api_key": keys["limited"]}
         assert requests.get(f"{door.url}/v2/languages", once, timeout=LIMIT_S).ok
-        given = (door.url, json.dumps(keys))
-        return {
-            **json.loads(programs.run(python, FOREIGN / "ask_keys.py", *given)),
-            **json.loads(programs.run("node", node, *given)),
-        }
+        return ask("ask_keys", door.url, json.dumps(keys))
 
 
 @pytest.mark.parametrize("package", ANSWERS)
