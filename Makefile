@@ -53,6 +53,8 @@ bench: up  ## measure what docs/performance.md reports, about 100 minutes; stops
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json $(GO_ON)
 	@$(BIN)/python -m deploy down $(GO_ON)
 	$(BENCHMARK) hostile --kilobytes 1040 --out $(FIGURES)/hostile.json $(GO_ON)
+	$(BENCHMARK) dialects --clients 16 --seconds 3 --rounds 10 --out $(FIGURES)/dialects.json $(GO_ON)
+	$(BENCHMARK) keys --clients 16 --seconds 6 --rounds 5 --out $(FIGURES)/keys.json $(GO_ON)
 	$(BENCHMARK) overload --seconds 30 --clients 64,128 --out $(FIGURES)/overload.json --plot $(FIGURES)/overload.svg $(GO_ON)
 	$(BENCHMARK) overload --model 418M --limits 30000 --loads 1,10 --seconds 40 --clients 16,64 --peak-s 15 --out $(FIGURES)/overload-418M.json --plot $(FIGURES)/overload-418M.svg $(GO_ON)
 	$(BENCHMARK) overload --against litserve,rayserve --limits 2000 --loads 1,4 --seconds 20 --clients 64,128 --out $(FIGURES)/overload-peers.json --plot $(FIGURES)/overload-peers.svg $(GO_ON)

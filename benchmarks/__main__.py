@@ -9,9 +9,11 @@ import typer
 from benchmarks.compare import command as compare
 from benchmarks.measure import (
     captioning,
+    dialects,
     engine,
     fairness,
     hostile,
+    keys,
     microbatching,
     overload,
     soak,
@@ -38,10 +40,12 @@ for module in (
     soak,
     fairness,
     hostile,
+    dialects,
     compare,
     tune,
     captioning,
     microbatching,
+    keys,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]
     app.command(name)(module.command)

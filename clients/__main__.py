@@ -19,6 +19,7 @@ from clients.progress import show_progress
 from clients.server import DEFAULT_URL, Patience, Server
 from clients.subtitles import Format
 from clients.videos import find_videos
+from contract import variables
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 #: Captions go to files; what is said goes past a pipe.
@@ -53,6 +54,14 @@ def caption(
         ),
     ] = None,
     url: Annotated[str, typer.Option(help="Where the stack is.")] = DEFAULT_URL,
+    key: Annotated[
+        str,
+        typer.Option(
+            envvar=variables.CLIENT_KEY.name,
+            help="The stack's key, where it requires one. Other users of this machine see "
+            "options, but not variables.",
+        ),
+    ] = "",
     every: Annotated[
         str,
         typer.Option(
@@ -106,9 +115,7 @@ def caption(
     """Caption videos. To continue a run that was stopped, repeat the command."""
     with (
         _errors(),
-        Server(
-            url, Patience(attempts, timeout_s), connections=requests_in_flight
-        ) as server,
+        Server(url, Patience(attempts, timeout_s), requests_in_flight, key) as server,
     ):
         found = find_videos(videos)
         job = Job(

@@ -50,6 +50,7 @@ class Server:
         url: str = DEFAULT_URL,
         patience: Patience = Patience(),
         connections: int = 1,
+        key: str = "",
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -57,6 +58,7 @@ class Server:
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._patience = patience
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._stopping = threading.Event()
         self._pool = urllib3.connection_from_url(url, maxsize=connections, block=True)
 
@@ -137,6 +139,7 @@ class Server:
             headers={
                 "Content-Type": "application/octet-stream",
                 "Content-Length": str(length),
+                **self._headers,
             },
             retries=False,
             redirect=False,

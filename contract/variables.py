@@ -56,6 +56,10 @@ STORE = Variable("BABELGATE_STORE", "TorchServe's model store.", "run/torchserve
 RUN_DIR = Variable(
     "BABELGATE_RUN_DIR", "The run directory: logs, sockets, archives, keys.", "run"
 )
+CLIENT_KEY = Variable(
+    "BABELGATE_CLIENT_KEY",
+    "The [key](keys.md) that our own clients send, where the stack requires one.",
+)
 ROOT = Variable("BABELGATE_ROOT", "The repository.")
 PYTHON = Variable("BABELGATE_PYTHON", "The Python of `.venv`.")
 BIN = Variable("BABELGATE_BIN", "The folder of the programs of `.venv`.")
@@ -69,7 +73,7 @@ GATEWAY_BIND = Variable(
 #: Operators may set them.
 SETTINGS = (
     *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, KEY_FILE),
-    *(CACHE, STORE, RUN_DIR),
+    *(CACHE, STORE, RUN_DIR, CLIENT_KEY),
 )
 #: `make up` alone sets them.
 INTERNAL = (ROOT, PYTHON, BIN, NGINX, GATEWAY_BIND)

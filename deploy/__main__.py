@@ -12,7 +12,7 @@ import typer
 
 from contract import variables
 from deploy import lifecycle, programs, prometheus, stack, systemd, tls
-from deploy.programs import NGINX, PROMETHEUS
+from deploy.programs import NGINX, PROMETHEUS, Program
 from deploy.stack import ROOT, Stack, StackError
 from deploy.supervision import PROGRAMS, Supervision, end
 from handlers.engine.directories import ModelError
@@ -76,6 +76,8 @@ def prepare(
     with _errors():
         for program in programs.FOR_TESTS if for_tests else (NGINX,):
             console.print(f"{program.name}: {lifecycle.ensure(program, console)}")
+        for program in programs.FOR_SOME_TESTS if for_tests else ():
+            _ensure_or_tell(program)
 
 
 @app.command()
@@ -151,6 +153,14 @@ def monitor(
     console.print(f"Prometheus is at http://127.0.0.1:{port}; Ctrl-C ends it.")
     # Prometheus takes this process over, so that no signal can leave it running.
     os.execv(command[0], command)
+
+
+def _ensure_or_tell(program: Program) -> None:
+    """What only some tests need does not keep the others from running."""
+    try:
+        console.print(f"{program.name}: {lifecycle.ensure(program, console)}")
+    except StackError as error:
+        console.print(f"{error}\nTests that need it are skipped.", style="yellow")
 
 
 @contextmanager

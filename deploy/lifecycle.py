@@ -15,7 +15,7 @@ from rich.console import Console
 
 from deploy import configuration, programs, stack, tls
 from deploy.programs import NGINX, Program
-from deploy.stack import Stack, StackError
+from deploy.stack import DOOR, Stack, StackError
 from deploy.supervision import Supervision, end
 from torchserve_backend import catalog, display, preparation, registrar
 from torchserve_backend.catalog import Catalog
@@ -28,6 +28,11 @@ _MORE_TASKS = (
     "Captions for videos, labels and boxes for images as well: "
     "make up CONFIG=torchserve_backend/all_tasks.json"
 )
+_OPEN = (
+    "Whoever reaches port {port} may use it; to require keys: "
+    "make down && BABELGATE_KEYS=required make up (docs/keys.md)"
+)
+_KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
 
 
 def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
@@ -55,8 +60,7 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
             wait_for_torchserve(supervision, management)
         mend(desired, management, console)
         display.show_progress(desired, management, console, timeout_s=timeout_s)
-        if models.languages:
-            show_translation(wanted, models, console)
+        show_translation(wanted, models, console)
     if not models.tasks:
         console.print(_MORE_TASKS)
 
@@ -157,16 +161,29 @@ def mend(desired: Sequence[Desired], management: Management, console: Console) -
 
 
 def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
-    """The curl command that a newcomer may repeat, with the answer it gets."""
-    body = json.dumps(choose_sample(models.languages), ensure_ascii=False)
-    for _ in _attempts():
-        with suppress(urllib3.exceptions.HTTPError):
-            response = tls.post(wanted, body.encode())
-            if response.status == HTTPStatus.OK:
+    """The curl command that a newcomer may repeat, with the answer it gets; and who may use
+    the stack. Without languages there is no translation to show."""
+    sample = choose_sample(models.languages) if models.languages else {}
+    body = json.dumps(sample, ensure_ascii=False)
+    served = HTTPStatus.OK if models.languages else HTTPStatus.NOT_FOUND
+    for response in _list_answers(wanted, body.encode()):
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            console.print(_KEYS)
+            return
+        if response.status == served:
+            if models.languages:
                 console.print(f"{tls.write_curl(wanted)} -d '{body}'")
                 console.print(response.data.decode().strip(), style="green")
-                return
+            console.print(_OPEN.format(port=DOOR + wanted.port_offset))
+            return
     raise StackError(f"{wanted.url} does not translate.")
+
+
+def _list_answers(wanted: Stack, body: bytes) -> Iterator[urllib3.BaseHTTPResponse]:
+    """What the door answers, each time that it does."""
+    for _ in _attempts():
+        with suppress(urllib3.exceptions.HTTPError):
+            yield tls.post(wanted, body)
 
 
 def choose_sample(languages: Sequence[str]) -> dict[str, str]:

@@ -6,11 +6,14 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 
 from deploy.stack import StackError
 
 _PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin", "/opt/homebrew/bin")
+#: Where Debian keeps PostgreSQL's versions.
+_POSTGRESQL_PLACES = "/usr/lib/postgresql/*/bin"
 #: Exists if systemd runs.
 _SYSTEMD = Path("/run/systemd/system")
 
@@ -22,6 +25,8 @@ class Program:
     name: str
     package: str
     verb: str
+    #: The server that the package would start.
+    service: str = ""
 
 
 NGINX = Program("nginx", "nginx-light", "make up")
@@ -30,11 +35,15 @@ PROMETHEUS = Program("prometheus", "prometheus", "make monitor")
 SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd", "make test")
 #: For the npm packages that speak other APIs.
 NODE, NPM = Program("node", "nodejs", "make test"), Program("npm", "npm", "make test")
+POSTGRESQL = Program("postgres", "postgresql", "make test", "postgresql")
+REDIS = Program("redis-server", "redis-server", "make test")
 #: Everything that a full test run needs from the distribution.
 FOR_TESTS = (
     *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE, NODE, NPM),
     *(Program(name, name, "make test") for name in ("curl", "openssl")),
 )
+#: What only some tests need: without it they are skipped.
+FOR_SOME_TESTS = (POSTGRESQL, REDIS)
 
 
 def find_java_home() -> Path:
@@ -46,7 +55,8 @@ def find_java_home() -> Path:
 
 def find(program: Program) -> Path | None:
     """A program's file, on the PATH or where distributions put it."""
-    path = os.pathsep.join((os.environ.get("PATH", ""), *_PLACES))
+    versions = glob(_POSTGRESQL_PLACES)
+    path = os.pathsep.join((os.environ.get("PATH", ""), *_PLACES, *versions))
     found = shutil.which(program.name, path=path)
     return Path(found) if found else None
 
@@ -74,7 +84,7 @@ def _list_commands(program: Program) -> list[list[str]]:
     """The packages would start servers of their own, also at each boot. RUNLEVEL=1 prevents
     that for init scripts, and a mask for systemd, which ignores RUNLEVEL."""
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get", "-y"]
-    mask = ["systemctl", "mask", f"{program.name}.service"]
+    mask = ["systemctl", "mask", f"{program.service or program.name}.service"]
     return [
         [*apt, "update", "-qq"],
         *([mask] if _SYSTEMD.is_dir() else []),

@@ -11,6 +11,7 @@ from flask import Flask, Response, g, request
 
 from contract import variables
 from contract.tasks import UPLOADS
+from gateway.access import OPEN_ROUTES, register_access
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
@@ -28,7 +29,6 @@ from gateway.routes import (
     tasks,
     translation,
 )
-from gateway.routes.accounting import Accounts, OpenAccounts
 from gateway.routes.interpretation import Interpreter
 from gateway.routes.reception import Reception
 from gateway.settings import Settings, read_settings
@@ -42,7 +42,7 @@ from gateway.transport.connection import register_reading
 from gateway.transport.fields import find_spoken
 from gateway.transport.origins import register_origins
 from gateway.transport.paths import register_paths
-from gateway.transport.worker import EXTENSION
+from gateway.transport.worker import ACCESS, EXTENSION
 from gateway.uploads.answering import Uploads
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Catalog
@@ -57,7 +57,6 @@ def create_app(
     *,
     models: Catalog | None = None,
     backend: Backend | None = None,
-    accounts: Accounts | None = None,
 ) -> Flask:
     """The application that Gunicorn serves; tests pass parts of their own."""
     settings = settings or read_settings()
@@ -75,6 +74,7 @@ def create_app(
     register_error_handlers(app, find_spoken)
     register_origins(app, settings.cors_origins)
     register_bodies(app, settings)
+    access = app.extensions[ACCESS] = register_access(app, settings)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
@@ -82,10 +82,8 @@ def create_app(
     interpreter = Interpreter(translator, telemetry, settings, sources)
     for blueprint in (
         translation.make_blueprint(interpreter),
-        libretranslate.make_blueprint(
-            interpreter, is_key_required=accounts is not None
-        ),
-        deepl.make_blueprint(interpreter, accounts or OpenAccounts()),
+        libretranslate.make_blueprint(interpreter, is_key_required=access.is_required),
+        deepl.make_blueprint(interpreter, access),
         google.make_blueprint(interpreter),
         identification.make_blueprint(settings, identifier),
     ):
@@ -96,7 +94,7 @@ def create_app(
         app.register_blueprint(route.make_blueprint(reception))
     for route in (tasks, languages, health):
         app.register_blueprint(route.make_blueprint(models, backend))
-    keys = Keys(is_required=accounts is not None)
+    keys = Keys(access.is_required, OPEN_ROUTES)
     app.register_blueprint(documentation.make_blueprint(models, keys))
     app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)
     return app

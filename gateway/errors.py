@@ -6,6 +6,11 @@ Problem                      what a client is told
 ├── InvalidRequest       422 a field is missing or wrong; lists each of them
 ├── UnknownLanguage      422 a language that is not served; lists those that are
 ├── Forbidden            403 what this server has switched off for everybody
+├── InvalidKey           401 no key, or one that is not known; WWW-Authenticate
+├── KeyNotAllowed        403 a route that the key is not for; lists those that it is for
+├── QuotaExceeded        403 the key has no characters left for this month
+├── RateLimited          429 the key's requests of this minute are used up; Retry-After
+├── KeysUnavailable      503 the key may be right, but cannot be looked up; Retry-After
 ├── UnsupportedImage     415 an upload of no format that is read
 ├── UnsupportedEncoding  415 a body that is packed, other than JSON with gzip
 ├── InvalidImage         422 an image or array of the wrong kind, or cut off
@@ -69,6 +74,11 @@ class Problem(Exception):
         return response
 
 
+def write_retry(after_s: float) -> dict[str, str]:
+    """The header `Retry-After`, in whole seconds."""
+    return {"Retry-After": str(max(1, math.ceil(after_s)))}
+
+
 class MalformedRequest(Problem):
     """The body or a header cannot be read at all. For other APIs also what their servers
     refuse: in their words, and with an `explanation`."""
@@ -102,6 +112,68 @@ class Forbidden(Problem):
     """Nobody may do this here."""
 
     status, slug = 403, "forbidden"
+
+
+class InvalidKey(Problem):
+    """The request has no key, or a wrong one. RFC 9110 asks for a challenge, RFC 6750 says
+    how it tells the two apart."""
+
+    status, slug = 401, "invalid-key"
+
+    def __init__(self, *, is_given: bool) -> None:
+        if is_given:
+            super().__init__("This key is not known, or it has been revoked.")
+        else:
+            super().__init__(
+                "A key is required: send it as Authorization: Bearer, as X-API-Key, or as "
+                "the field api_key."
+            )
+        fault = ', error="invalid_token"' if is_given else ""
+        self.headers = {"WWW-Authenticate": f'Bearer realm="babelgate"{fault}'}
+
+
+class KeyNotAllowed(Problem):
+    """The key is right, but not for this route."""
+
+    status, slug = 403, "key-not-allowed"
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        super().__init__(
+            f"This key is for {', '.join(allowed)} only.", allowed=list(allowed)
+        )
+
+
+class QuotaExceeded(Problem):
+    """The key's characters of this month do not suffice. Not 429: clients that see one try
+    again by themselves, which is of no use before the next month."""
+
+    status, slug = 403, "quota-exceeded"
+
+    def __init__(self, asked: int, used: int, limit: int) -> None:
+        super().__init__(
+            f"These texts have {asked} characters. This key has used {used} of its {limit} "
+            "characters of this month; the next month begins on the 1st at 00:00 UTC.",
+            asked=asked,
+            used=used,
+            limit=limit,
+        )
+
+
+class RateLimited(Problem):
+    """The key's requests of this minute are used up."""
+
+    status, slug = 429, "rate-limited"
+
+    def __init__(self, limit: int, *, retry_after_s: float) -> None:
+        super().__init__(f"This key may send {limit} requests in 60 s.", limit=limit)
+        self.headers = write_retry(retry_after_s)
+
+
+class KeysUnavailable(Problem):
+    """The database cannot be asked, and this key has not been seen before."""
+
+    status, slug = 503, "keys-unavailable"
+    headers = {"Retry-After": "5"}
 
 
 class UnsupportedImage(Problem):
@@ -190,7 +262,7 @@ class Overloaded(Problem):
 
     def __init__(self, detail: str, *, retry_after_s: float = 1.0) -> None:
         super().__init__(detail)
-        self.headers = {"Retry-After": str(max(1, math.ceil(retry_after_s)))}
+        self.headers = write_retry(retry_after_s)
 
 
 class NotReady(Problem):

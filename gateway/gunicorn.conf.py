@@ -10,6 +10,7 @@ from prometheus_client import multiprocess
 
 from contract import variables
 from gateway.text.langid import load_model
+from gateway.transport.worker import ACCESS
 
 # Loopback only: nginx is the door.
 bind = variables.GATEWAY_BIND.read()
@@ -81,6 +82,13 @@ def post_worker_init(worker: Any) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
+
+
+def worker_exit(server: Any, worker: Any) -> None:
+    """What keys have used is written before the process ends."""
+    app = getattr(worker, "wsgi", None)  # none where it could not be made
+    if app and ACCESS in app.extensions:
+        app.extensions[ACCESS].close()
 
 
 def child_exit(server: Any, worker: Any) -> None:

@@ -122,6 +122,26 @@ class Settings(BaseSettings):
         64,
         description="How many sentences of a request are translated at once.",
     )
+    keys: Literal["off", "required"] = Field(
+        "off",
+        description="Whether clients need a [key](keys.md). `off`: one that is sent is "
+        "ignored.",
+    )
+    database_url: str | None = Field(
+        None,
+        repr=False,
+        description="Where keys and usage are: `sqlite:///FILE` or "
+        "`postgresql://USER:PASSWORD@HOST/DATABASE`. Default: `access/keys.db` in the run "
+        "directory.",
+    )
+    limits_url: str | None = Field(
+        None,
+        repr=False,
+        pattern=r"^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+",
+        description="Where requests per minute are counted: `redis://HOST:6379` or "
+        "`valkey://HOST:6379`. Default: in memory that the gateway's processes on this "
+        "machine share.",
+    )
     identifier: Literal["py3langid", "lingua"] = Field(
         "py3langid",
         description="The library that identifies languages. `lingua` is better with "
@@ -169,8 +189,7 @@ def read_settings() -> Settings:
         settings = Settings()
     except ValidationError as error:
         faults += [
-            f"{name_variable(str(fault['loc'][0]))}: {fault['msg']}, "
-            f"found {fault['input']!r}"
+            _describe_fault(str(fault["loc"][0]), fault["msg"], fault["input"])
             for fault in error.errors()
         ]
     if faults:
@@ -182,6 +201,13 @@ def name_variable(setting: str) -> str:
     """The variable that sets `setting`."""
     alias = Settings.model_fields[setting].validation_alias
     return alias if isinstance(alias, str) else PREFIX + setting.upper()
+
+
+def _describe_fault(setting: str, fault: str, found: object) -> str:
+    """A URL with a password in it is not repeated."""
+    described = f"{name_variable(setting)}: {fault}"
+    is_secret = not Settings.model_fields[setting].repr
+    return described if is_secret else f"{described}, found {found!r}"
 
 
 def _find_known() -> dict[str, str]:

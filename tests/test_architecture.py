@@ -49,10 +49,11 @@ FORBIDDEN = {
 #: The gateway's rooms, from the ground up: each may import those before it.
 GATEWAY = (
     *("gateway.faults", "gateway.errors", "gateway.openapi", "gateway.schemas"),
-    *("gateway.settings", "gateway.telemetry", "gateway.transport", "gateway.backend"),
-    *("gateway.admission",),
-    *("gateway.observation", "gateway.text", "gateway.uploads", "gateway.embedded"),
-    *("gateway.refusal", "gateway.routes", "gateway.app", "gateway.gunicorn"),
+    *("gateway.settings", "gateway.telemetry", "gateway.transport", "gateway.sharing"),
+    *("gateway.access",),
+    *("gateway.backend", "gateway.admission", "gateway.observation", "gateway.text"),
+    *("gateway.uploads", "gateway.embedded", "gateway.refusal", "gateway.routes"),
+    *("gateway.app", "gateway.gunicorn"),
 )
 MAX_FILE_LINES, MAX_BODY_LINES, MAX_DEPTH, MAX_POSITIONAL = 400, 40, 3, 4
 

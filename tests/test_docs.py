@@ -42,10 +42,10 @@ TORCHSERVE = (ROOT / "torchserve_backend/config.properties").read_text("utf-8")
 
 COMMAND_LINES = {
     module: ast.parse(
-        (ROOT / module.replace(".", "/") / "__main__.py").read_text("utf-8")
+        (ROOT / module.split()[0].replace(".", "/") / "__main__.py").read_text("utf-8")
     )
     for module in (
-        *("clients", "deploy", "torchserve_backend"),
+        *("clients", "deploy", "gateway keys", "torchserve_backend"),
         *("models.phrasebook_recipe", "models.shapes_recipe"),
     )
 }
@@ -54,11 +54,12 @@ COMMAND_LINES = {
 def list_commands() -> list[tuple[str, str]]:
     """Module and name of every command of our command lines."""
     return [
-        (module, node.name)
+        (module, found[1] or node.name)
         for module, tree in COMMAND_LINES.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
-        and any(ast.unparse(mark) == "app.command()" for mark in node.decorator_list)
+        for mark in node.decorator_list
+        if (found := re.match(r"\w+\.command\((?:'(\w+)')?\)", ast.unparse(mark)))
     ]
 
 

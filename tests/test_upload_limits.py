@@ -40,7 +40,7 @@ def test_the_gateway_answers_an_upload_before_nginx_loses_patience(limit):
 
 
 def test_what_nginx_says_of_a_large_body_names_both_limits():
-    (detail,) = re.findall(r'body-too-large.*?"detail":"(.*?)"', NGINX)
+    (detail,) = re.findall(r'body_too_large\$\s+"(.*?)"', NGINX)
     upload, body = (default_of(f"max_{what}_bytes") for what in ("upload", "body"))
     assert (
         f"{int(upload) >> 20} MiB of images or arrays, {int(body) >> 20} MiB" in detail

@@ -117,8 +117,11 @@ def start_embedded(
 
 
 @contextmanager
-def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
-    """A gateway with one process and a fake TorchServe. Raises StackError."""
+def start_gateway(
+    run: Path, map_path: Path, more: Mapping[str, str] | None = None
+) -> Iterator[Running]:
+    """A gateway with one process and a fake TorchServe, and `more` settings. Raises
+    StackError."""
     run.mkdir(parents=True, exist_ok=True)
     key_file = run / "keys.json"
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})
@@ -139,6 +142,7 @@ def start_gateway(run: Path, map_path: Path) -> Iterator[Running]:
                 "BABELGATE_MANAGEMENT_URL": url,
                 "BABELGATE_KEY_FILE": str(key_file),
                 "WEB_CONCURRENCY": "1",
+                **(more or {}),
             }
             with _start_gunicorn(run, settings) as running:
                 yield running

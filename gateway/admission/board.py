@@ -4,27 +4,21 @@ other's figures without asking.
 
 from __future__ import annotations
 
-import fcntl
 import mmap
-import os
 import struct
 import time
 from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-#: Gateway processes that can take part. During a reload there are twice as many.
-PROCESSES = 64
+from gateway.sharing import PROCESSES, map_file, take_place
+
 #: Rows of one process that workers can look up at the same time.
 ROWS = 4096
 #: A process that was silent for this long is dead or has no rows.
 _SILENT_S = 10.0
 
 _DOUBLE = struct.Struct("d")
-
-
-class BoardFull(RuntimeError):
-    """There are more processes than places."""
 
 
 class Load(NamedTuple):
@@ -58,15 +52,15 @@ class Board:
         self._folder = folder
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
-        self._lock, self.place = _take_place(folder)
-        self._rows = _map_file(folder, "rows", PROCESSES * ROWS)
+        self._lock, self.place = take_place(folder)
+        self._rows = map_file(folder, "rows", PROCESSES * ROWS)
         first = self.place * ROWS
         self._rows[first : first + ROWS] = bytes(ROWS)
         self._free = deque(range(first, first + ROWS))
 
     def open(self, model: str) -> ModelBoard:
         """The part of the board that is about one model."""
-        memory = _map_file(self._folder, f"{model}.model", _find(PROCESSES))
+        memory = map_file(self._folder, f"{model}.model", _find(PROCESSES))
         return ModelBoard(memory, self.place)
 
     def take_number(self) -> int | None:
@@ -135,27 +129,3 @@ class ModelBoard:
 def _find(place: int) -> int:
     """Where a place begins, in bytes. The number of places stands before them."""
     return _DOUBLE.size + place * _RECORD.size
-
-
-def _map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
-    if folder is None:
-        return mmap.mmap(-1, size)
-    with (folder / name).open("a+b") as file:
-        if os.fstat(file.fileno()).st_size < size:
-            file.truncate(size)
-        return mmap.mmap(file.fileno(), size)
-
-
-def _take_place(folder: Path | None) -> tuple[int, int]:
-    """A locked file and its number. The lock ends with the process."""
-    if folder is None:
-        return -1, 0
-    for place in range(PROCESSES):
-        lock = os.open(folder / f"{place}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-        else:
-            return lock, place
-    raise BoardFull(f"{PROCESSES} processes use {folder} already")

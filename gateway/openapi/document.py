@@ -26,7 +26,7 @@ from gateway.openapi.operations import (
     find_operation,
 )
 from gateway.openapi.refusals import EVERYWHERE, SHAPES, list_statuses
-from gateway.openapi.security import SCHEMES, Keys
+from gateway.openapi.security import REFUSALS, SCHEMES, Keys
 
 Json = dict[str, Any]
 
@@ -270,7 +270,7 @@ def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
         }
     refused = (*EVERYWHERE, *route.operation.refusals)
     if keys.needs(route.rule.rule):
-        refused += keys.refusals
+        refused += REFUSALS
     for dialect in route.dialects:
         for status, meanings in list_statuses(refused, dialect).items():
             response = responses.setdefault(

@@ -75,6 +75,9 @@ class ProblemDocument(TypedDict):
     missing: NotRequired[list[str]]
     limit: NotRequired[int]
     tokens: NotRequired[int]
+    allowed: NotRequired[list[str]]
+    asked: NotRequired[int]
+    used: NotRequired[int]
     #: For LibreTranslate's clients, where nginx answers on `/translate`.
     error: NotRequired[str]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from gateway.errors import Problem
-from gateway.openapi.refusals import Refusal
+from gateway import errors
 
 
 def _name_place(place: str, name: str, description: str) -> dict[str, str]:
@@ -36,14 +35,19 @@ SCHEMES: dict[str, dict[str, Any]] = {
     },
 }
 
+#: How a key is refused.
+REFUSALS = (
+    *(errors.InvalidKey, errors.KeyNotAllowed, errors.QuotaExceeded),
+    *(errors.RateLimited, errors.KeysUnavailable),
+)
+
 
 @dataclass(frozen=True)
 class Keys:
-    """Which routes need a key, and how one is refused."""
+    """Which routes need a key."""
 
     is_required: bool = False
     open_routes: Collection[str] = ()
-    refusals: tuple[type[Problem] | Refusal, ...] = field(default=())
 
     def needs(self, route: str) -> bool:
         """Whether nobody may ask this route without a key."""

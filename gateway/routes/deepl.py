@@ -13,10 +13,10 @@ from typing_extensions import TypedDict
 
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
+from gateway.access import Access
 from gateway.errors import NotFound
 from gateway.openapi.operations import FIELDS, Body, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING
-from gateway.routes.accounting import Accounts
 from gateway.routes.interpretation import (
     ForeignSchema,
     Interpreter,
@@ -161,7 +161,7 @@ _LISTING = Operation(
 )
 
 
-def make_blueprint(interpreter: Interpreter, accounts: Accounts) -> Blueprint:
+def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
     """The routes of DeepL's API."""
     blueprint = Blueprint("deepl", __name__, url_prefix="/v2")
 
@@ -181,7 +181,7 @@ def make_blueprint(interpreter: Interpreter, accounts: Accounts) -> Blueprint:
     @blueprint.route("/usage", methods=["GET", "POST"])
     @describe(Operation("The characters of this month"))
     def usage() -> Used:
-        found = accounts.read_usage()
+        found = access.read_usage()
         limit = _UNLIMITED if found.limit is None else found.limit
         return {"character_count": found.count, "character_limit": limit}
 

@@ -166,7 +166,7 @@ class Interpreter:
         def count(response: Response) -> Response:
             if request.path in paths:
                 target = g.get("target", NO_TARGET)
-                self.telemetry.translations.labels(target, response.status_code).inc()
+                self.telemetry.count_translation(target, response.status_code)
             return response
 
 

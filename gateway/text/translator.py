@@ -99,8 +99,13 @@ class Translator:
         self, wanted: TranslationRequest, caller: Caller
     ) -> list[TranslatedText]:
         """One answer per text. Raises the first Problem of a text, Overloaded if time is too
-        short for all texts, and ClientGone as soon as the client hangs up."""
-        return _Job(self, wanted, caller).run()
+        short for all texts, and ClientGone as soon as the client hangs up. The caller's key
+        pays for the texts' characters."""
+        characters = sum(
+            markup.count_characters(text, wanted.tags) for text in wanted.texts
+        )
+        with caller.charge(characters):
+            return _Job(self, wanted, caller).run()
 
 
 class _Job:

@@ -6,7 +6,8 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,16 @@ _ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"
 _REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 #: nginx does not wait longer, so an older time is from another clock.
 _OLDEST_S = 60.0
+#: Where a request's environment has the `Charge` of its key.
+CHARGE = "babelgate.charge"
+
+#: Counts characters if a block succeeds.
+Charge = Callable[[int], AbstractContextManager[None]]
+
+
+def charge_nobody(characters: int) -> AbstractContextManager[None]:
+    """Counts nothing: the request has no key."""
+    return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,7 @@ class Caller:
     deadline: float
     #: The connection, if there is one.
     client: socket.socket | None = None
+    charge: Charge = charge_nobody
 
     def has_gone(self) -> bool:
         """Whether the client has closed the connection."""
@@ -52,6 +64,7 @@ def read_caller(environ: Mapping[str, Any], longest_s: float) -> Caller:
         limit_s,
         time.monotonic() + limit_s - waited_s,
         environ.get("gunicorn.socket"),
+        environ.get(CHARGE, charge_nobody),
     )
 
 

@@ -27,11 +27,13 @@ def register_origins(app: Flask, origins: str) -> None:
 
     @app.before_request
     def answer_options() -> Response | None:
+        if request.method != "OPTIONS" or not _is_open(request.path):
+            return None
         # Only pages ask for options of our own routes.
-        is_asked = "Origin" in request.headers or _is_foreign(request.path)
-        if request.method != "OPTIONS" or not (is_asked and _is_open(request.path)):
+        if "Origin" not in request.headers and not _is_foreign(request.path):
             return None
         response = Response(status=204)
+        del response.content_type
         response.allow = HeaderSet(_METHODS)
         return response
 

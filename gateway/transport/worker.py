@@ -34,6 +34,8 @@ from gateway.transport.sending import Connection
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
 #: The application's extension that decides which requests are refused.
 EXTENSION = "babelgate.refusal"
+#: The one that counts what keys have used.
+ACCESS = "babelgate.access"
 #: Bytes that are read of a request that may be refused, and seconds by which its body may
 #: follow its head.
 _READ_BYTES, _BODY_S = 8192, 0.05

@@ -167,3 +167,11 @@ def test_a_server_may_be_below_a_path(fake):
         pytest.raises(ServerError, match="below/tasks: 404"),
     ):
         server.find_input()
+
+
+def test_a_key_is_sent_where_there_is_one(fake, server):
+    server.caption(make_body(7), 1)
+    with Server(fake.url, key="secret") as keyed:
+        keyed.caption(make_body(7), 1)
+    sent = [headers.get("Authorization") for headers in fake.headers]
+    assert sent == [None, "Bearer secret"]

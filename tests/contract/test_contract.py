@@ -5,7 +5,8 @@
 `body` (all of it; `"*"` stands for anything). What the world is like goes under `given`:
 `torchserve` says what the fake does with the calls in turn, `loading` and `unregistered`
 name models, `tasks` are the sections that the map has (all where nothing is said),
-`settings` replaces the gateway's.
+`settings` replaces the gateway's, `keys` are what each key allows (then one is required),
+`before` is how often the same request came before.
 
 The cases that have the name of another API's package are requests of that package, unmodified.
 """
@@ -13,21 +14,35 @@ The cases that have the name of another API's package are requests of that packa
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 
+from contract import variables
+from contract.tasks import TRANSLATION
+from gateway.access import OPEN_ROUTES, Access, find_database
+from gateway.access.keys import Grant, read_id
+from gateway.access.storage import Storage
 from gateway.app import create_app
 from gateway.errors import BodyTooSlow, ClientGone, Forbidden, Problem, RowProblem
+from gateway.openapi.document import build
+from gateway.openapi.security import Keys
 from gateway.settings import Settings
+from gateway.transport.worker import ACCESS
 from tests.description import Description
-from tests.gateway.conftest import LANGUAGES, TASKS, write_map
+from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient, write_map
 from torchserve_backend import catalog
 
 CASES = Path(__file__).with_name("cases")
 REQUEST, RESPONSE = ".request.http", ".response.json"
-GIVEN = {"torchserve", "loading", "unregistered", "tasks", "settings"}
+GIVEN = {
+    *("torchserve", "loading", "unregistered", "tasks", "settings", "keys", "before")
+}
 
 names = sorted(path.name.removesuffix(REQUEST) for path in CASES.glob(f"*{REQUEST}"))
 
@@ -65,14 +80,38 @@ def fill_in(expected: Any, found: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def description(tmp_path_factory) -> Description:
-    """What the document says of a gateway that serves every task."""
+    """What the document says of a gateway that serves every task, with keys."""
     path = write_map(tmp_path_factory.mktemp("map") / "map.json", LANGUAGES, TASKS)
     app = create_app(Settings.model_construct(), models=catalog.load(path))
-    return Description(app.test_client().get("/openapi.json").get_json())
+    keys = Keys(is_required=True, open_routes=OPEN_ROUTES)
+    return Description(build(app, {TRANSLATION, *TASKS}, keys))
+
+
+@pytest.fixture
+def make_keyed(make_client, tmp_path, monkeypatch) -> Iterator[MakeClient]:
+    """Makes a client of a gateway with these keys; takes settings."""
+    monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
+    accesses: list[Access] = []
+
+    def make(keys: dict[str, dict[str, Any]], /, **settings: Any) -> FlaskClient:
+        if keys:
+            settings["keys"] = "required"
+        with closing(Storage(find_database(Settings()))) as storage:
+            for token, grant in keys.items():
+                made = partial(tuple, (token, read_id(token)))
+                monkeypatch.setattr("gateway.access.storage.make_token", made)
+                storage.add(token, Grant(**grant))
+        client: FlaskClient = make_client(**settings)
+        accesses.append(client.application.extensions[ACCESS])
+        return client
+
+    yield make
+    for access in accesses:
+        access.close()
 
 
 @pytest.mark.parametrize("name", names)
-def test_case(name, torchserve, make_client, map_path, description):
+def test_case(name, torchserve, make_keyed, map_path, description):
     expected = read_response(name)
     given = expected.get("given", {})
     torchserve.will(*given.get("torchserve", []))
@@ -81,7 +120,10 @@ def test_case(name, torchserve, make_client, map_path, description):
     torchserve.unregistered.update(given.get("unregistered", []))
 
     request = read_request(name)
-    response = make_client(**given.get("settings", {})).open(**request)
+    client = make_keyed(given.get("keys", {}), **given.get("settings", {}))
+    for _ in range(given.get("before", 0)):
+        client.open(**read_request(name))
+    response = client.open(**request)
 
     if "tasks" not in given:
         description.check(

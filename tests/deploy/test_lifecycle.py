@@ -255,10 +255,40 @@ def test_a_translation_is_shown_as_soon_as_the_door_answers(
     monkeypatch.setattr("deploy.tls.post", post)
     models = Catalog({("translation", "fr"): make_model("fr")}, is_cpu_fallback=False)
     lifecycle.show_translation(wanted, models, told.console)
-    command, shown = told.lines
+    command, shown, access = told.lines
+    assert "Whoever reaches port 8777 may use it" in access
     assert command == f"curl {wanted.url} -d '{bodies[-1].decode()}'"
     assert json.loads(bodies[-1])["tgt_lang"] == "fr"
     assert (shown, len(bodies)) == ('{"translated": "Bonjour"}', 3)
+
+
+@pytest.mark.usefixtures("_hurried")
+@pytest.mark.parametrize(
+    ("languages", "status", "expected"),
+    [
+        pytest.param(["fr"], 401, "Clients need a key: ", id="keys"),
+        pytest.param([], 401, "Clients need a key: ", id="keys, no language"),
+        pytest.param([], 404, "Whoever reaches port 8777 ", id="open, no language"),
+    ],
+)
+def test_it_is_told_who_may_use_the_stack(
+    wanted: Stack,
+    told: Told,
+    monkeypatch: pytest.MonkeyPatch,
+    languages: list[str],
+    status: int,
+    expected: str,
+):
+    monkeypatch.setattr(
+        "deploy.tls.post", lambda *_: urllib3.HTTPResponse(b"{}", status=status)
+    )
+    models = Catalog(
+        {("translation", code): make_model(code) for code in languages},
+        is_cpu_fallback=False,
+    )
+    lifecycle.show_translation(wanted, models, told.console)
+    (line,) = told.lines
+    assert line.startswith(expected)
 
 
 def test_a_door_that_never_translates_is_told(

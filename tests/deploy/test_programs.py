@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy import programs
-from deploy.programs import NGINX, PROMETHEUS, find, install
+from deploy.programs import NGINX, POSTGRESQL, PROMETHEUS, find, install
 from deploy.stack import StackError
 
 #: Writes down how it was called. `installs` is a file that an installation brings.
@@ -45,6 +45,7 @@ def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine
             (folder / name).chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))
         monkeypatch.setattr(programs, "_PLACES", ())
+        monkeypatch.setattr(programs, "_POSTGRESQL_PLACES", "")
         monkeypatch.setattr(
             programs, "_SYSTEMD", folder if has_systemd else folder / "none"
         )
@@ -74,6 +75,14 @@ def test_where_systemd_runs_the_server_is_masked_before_it_is_there(
         "systemctl mask nginx.service",
         "apt-get -y install -qq --no-install-recommends nginx-light 1",
     ]
+
+
+def test_a_server_that_has_another_name_than_its_program_is_masked(
+    make_machine: MakeMachine,
+):
+    calls = make_machine("postgres", has_systemd=True)
+    install(POSTGRESQL)
+    assert "systemctl mask postgresql.service" in calls()
 
 
 def test_another_user_than_root_installs_through_sudo(make_machine: MakeMachine):

@@ -1,25 +1,14 @@
-"""Unmodified clients of LibreTranslate, DeepL and Google against the real stack. They are
-installed once, in environments of their own.
-"""
+"""Unmodified clients of LibreTranslate, DeepL and Google against the real stack."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
-from benchmarks.compare.peers import environments
-from deploy import programs
-from deploy.stack import ROOT
+from tests.e2e.clients import ask
 
-FOREIGN = Path(__file__).with_name("foreign")
-PYTHON, NODE = ROOT / ".venv/clients", ROOT / ".venv/clients-node"
 LIMIT_S = 300
 
 TOMORROW, STATION = "Bis morgen", "Où est la gare"
@@ -27,37 +16,10 @@ HTML = "<p>Ich heiße <b>Anna</b>.</p>"
 XML = "<d><t>Guten Morgen</t><p>Ich heiße <x>{Anna}</x>.</p></d>"
 
 
-def run(*command: str | Path) -> str:
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def prepare_node() -> Path:
-    """The npm packages, and the questions beside them: a module looks for packages there."""
-    names = ("package.json", "package-lock.json", "ask.mjs")
-    content = b"\0".join((FOREIGN / name).read_bytes() for name in names)
-    mark, digest = NODE / "made-of", hashlib.sha256(content).hexdigest()
-    if not mark.exists() or mark.read_text() != digest:
-        NODE.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            shutil.copy(FOREIGN / name, NODE)
-        run("npm", "ci", "--no-audit", "--no-fund", "--prefix", NODE)
-        mark.write_text(digest)
-    return NODE / "ask.mjs"
-
-
 @pytest.fixture(scope="session")
 def answers(url: str) -> dict[str, Any]:
     """By package and question."""
-    for program in (programs.NODE, programs.NPM):
-        assert programs.find(program), f"{program.name} is missing: {program.package}"
-    python = environments.prepare(FOREIGN / "requirements.txt", PYTHON)
-    by_python = json.loads(run(python, FOREIGN / "ask.py", url))
-    by_node = json.loads(run("node", prepare_node(), url))
-    return {**by_python, **by_node}
+    return ask("ask", url)
 
 
 #: Package, question, and what the answer is or has.
@@ -160,14 +122,14 @@ def test_every_answer_is_looked_at(answers):
 def test_the_same_text_has_the_same_translation_in_each_api(url):
     text = "Good morning! My name is Anna. See you tomorrow."
 
-    def ask(path: str, **fields: Any) -> Any:
+    def post(path: str, **fields: Any) -> Any:
         return requests.post(f"{url}/{path}", json=fields, timeout=LIMIT_S).json()
 
-    ours = ask("translate", src_lang="en", src_text=text, tgt_lang="de")
-    libre = ask("translate", source="en", q=text, target="de")
-    deepl = ask("v2/translate", source_lang="EN", text=[text], target_lang="DE")
+    ours = post("translate", src_lang="en", src_text=text, tgt_lang="de")
+    libre = post("translate", source="en", q=text, target="de")
+    deepl = post("v2/translate", source_lang="EN", text=[text], target_lang="DE")
     given = {"source": "en", "q": text, "target": "de", "format": "text"}
-    google = ask("language/translate/v2", **given)
+    google = post("language/translate/v2", **given)
     assert {
         ours["translated"],
         libre["translatedText"],

@@ -299,3 +299,16 @@ def test_the_log_has_the_path_that_was_asked_for_and_no_query(door):
     ][-1:]
     assert (line["path"], line["status"]) == ("/metrics", 403)
     assert "xylophone" not in door.read_log("access")
+
+
+@pytest.mark.parametrize(
+    ("more", "is_quoted"),
+    [({}, False), (LOUD, True)],
+    ids=["as it ships", "verbose"],
+)
+def test_a_query_is_not_in_the_error_log_either(tmp_path, more, is_quoted):
+    nobody = "location /nobody { proxy_pass http://127.0.0.1:1; }\n        location / {"
+    with open_door(tmp_path, {r"location / \{": nobody, **more}) as door:
+        answer = requests.get(f"{door.url}/nobody?key=xylophone", timeout=LIMIT_S)
+        assert answer.status_code == 503
+        assert ("xylophone" in door.read_log("error")) is is_quoted

@@ -62,7 +62,8 @@ def serve(folder: Path, **options: str) -> Iterator[tuple[str, psutil.Popen]]:
         wait_until(lambda: is_alive(url))
         yield url, master
     finally:
-        master.terminate()
+        with suppress(psutil.NoSuchProcess):  # a test may have ended it
+            master.terminate()
         master.wait(LIMIT_S)
 
 
@@ -289,13 +290,28 @@ def test_a_body_in_chunks_is_read_and_has_the_same_limit(url, torchserve):
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-def test_an_unknown_setting_stops_the_start_and_is_named(tmp_path):
-    master = start(tmp_path, BABELGATE_TIMEOUT="5")
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        pytest.param(
+            {"BABELGATE_TIMEOUT": "5"},
+            "BABELGATE_TIMEOUT: unknown variable, did you mean BABELGATE_TIMEOUT_S?",
+            id="unknown",
+        ),
+        pytest.param(
+            {"BABELGATE_KEYS": "required", "BABELGATE_DATABASE_URL": "mysql://a:b@c/d"},
+            "BABELGATE_DATABASE_URL: expected sqlite:///FILE or ",
+            id="database",
+        ),
+    ],
+)
+def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path, variables, said):
+    run = {"BABELGATE_RUN_DIR": str(tmp_path / "run")}
+    master = start(tmp_path, **variables, **run)
     assert master.wait(LIMIT_S) != 0
     log = (tmp_path / "log").read_text()
-    assert (
-        "BABELGATE_TIMEOUT: unknown variable, did you mean BABELGATE_TIMEOUT_S?" in log
-    )
+    assert said in log
+    assert "a:b@" not in log
 
 
 def test_a_reload_drops_no_request_and_no_connection(running, torchserve, background):

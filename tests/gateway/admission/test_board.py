@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gateway.admission.board import PROCESSES, ROWS, Board, BoardFull, Load
+from gateway.admission.board import ROWS, Board, Load
+from gateway.sharing import PROCESSES, NoPlaceLeft
 from handlers.wanted import FILE, Wanted
 
 LOAD = Load(3, 30.0, 300, 4, 40.0, 5.0)
@@ -94,7 +95,7 @@ def test_a_torn_file_is_made_whole(folder: Path):
 def test_there_are_places_for_so_many(folder: Path):
     boards = [Board(folder) for _ in range(PROCESSES)]
     assert {board.place for board in boards} == set(range(PROCESSES))
-    with pytest.raises(BoardFull, match="64 processes"):
+    with pytest.raises(NoPlaceLeft, match="64 processes"):
         Board(folder)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.access import Access
+from gateway.access.usage import Usage
 from gateway.app import create_app
-from gateway.routes.accounting import Usage
 from gateway.settings import Settings
 from torchserve_backend import catalog
 
@@ -252,14 +253,15 @@ def test_without_keys_nothing_is_counted(client):
     assert client.post("/v2/usage", data={"auth_key": "a"}).json == expected
 
 
-def test_the_usage_is_that_of_the_accounts(map_path, torchserve):
-    class Accounts:
+def test_the_usage_is_that_of_the_key(map_path, torchserve, monkeypatch):
+    class Counting(Access):
+        is_required = True
+
         def read_usage(self) -> Usage:
             return Usage(7, 10)
 
-    app = create_app(
-        Settings(map=map_path), models=catalog.load(map_path), accounts=Accounts()
-    )
+    monkeypatch.setattr("gateway.app.register_access", lambda *_: Counting())
+    app = create_app(Settings(map=map_path), models=catalog.load(map_path))
     client = app.test_client()
     assert client.get("/v2/usage").json == {"character_count": 7, "character_limit": 10}
     assert client.get("/frontend/settings").get_json()["keyRequired"] is True

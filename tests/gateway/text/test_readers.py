@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import gevent
 import psutil
@@ -21,7 +22,7 @@ from gateway.errors import (
     Overloaded,
     TooManyRows,
 )
-from gateway.schemas import HTML_TAGS
+from gateway.schemas import HTML_TAGS, Tags
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob, collect, scan
 from gateway.transport.connection import Patience
@@ -61,11 +62,20 @@ def readers() -> Iterator[Readers]:
     assert not find_processes()
 
 
-@pytest.mark.parametrize("is_html", [False, True])
-def test_a_process_reads_what_would_be_read_here(readers, is_html):
+#: How the texts of a job are read.
+WAYS: dict[str, dict[str, Any]] = {
+    "text": {},
+    "one sentence": {"splitting": "none"},
+    "HTML": {"tags": HTML_TAGS, "splitting": "sentences"},
+    "XML": {"tags": Tags(is_xml=True, ignored=("b",), splitting=("br", "a"))},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_process_reads_what_would_be_read_here(readers, way):
     texts = (LONG, "", "<b>a</b> &amp; b <br>" * 200, "b{x}{y}", "ü😀\n" * 3000)
-    job = make_job(*texts, "A B. C D. {x}", is_html=is_html)
-    job = replace(job, target="zh")
+    job = make_job(*texts, "A B. C D. {x}")
+    job = replace(job, target="zh", **WAYS[way])
     for _ in range(2):
         assert readers.read(job, wait()) == list(collect(job, scan(job)))
     assert len(find_processes()) == 1

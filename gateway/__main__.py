@@ -1,0 +1,175 @@
+"""`python -m gateway keys`: makes, lists and revokes the keys of clients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Column, Table
+
+from gateway.access import find_database
+from gateway.access.keys import Grant, Key, read_routes
+from gateway.access.storage import Listed, Storage, StorageError
+from gateway.settings import SettingsError, read_settings
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+keys = typer.Typer(
+    no_args_is_help=True,
+    help="Keys of clients. A running stack knows of a change within a second.",
+)
+app.add_typer(keys, name="keys")
+#: What a script reads goes to standard output, what is said goes past it.
+console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+#: A table is shown whole: a terminal that is too narrow breaks its lines.
+_WIDEST = 400
+_MOST_CHARACTERS, _MOST_REQUESTS, _MOST_NAME = 1 << 53, 1_000_000, 200
+
+
+@app.callback()
+def main() -> None:
+    """The gateway's keys."""
+
+
+@keys.command()
+def add(
+    name: Annotated[str, typer.Option(help="Whose key it is.")],
+    characters_per_month: Annotated[
+        int | None,
+        typer.Option(
+            help="The most characters of source texts in a month (UTC). Default: no limit.",
+            min=1,
+            max=_MOST_CHARACTERS,
+        ),
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            help="The most requests in any 60 seconds. Default: no limit.",
+            min=1,
+            max=_MOST_REQUESTS,
+        ),
+    ] = None,
+    routes: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The only routes that it is for: /translate, or /v2/* for all that begin "
+            "so. Several are separated by commas. Default: all routes."
+        ),
+    ] = None,
+) -> None:
+    """Make a key and print it. It is stored as a hash: nobody can print it again."""
+    if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
+        raise typer.BadParameter(
+            f"expected 1 to {_MOST_NAME} printable characters", param_hint="--name"
+        )
+    try:
+        allowed = read_routes(routes or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--routes") from error
+    grant = Grant(characters_per_month, requests_per_minute, allowed)
+    with _storage() as storage:
+        token = storage.add(name.strip(), grant)
+    console.print(f"The key of {name.strip()}; keep it, it is not shown again:")
+    typer.echo(token)
+
+
+@keys.command("list")
+def list_keys(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of a table.")
+    ] = False,
+) -> None:
+    """List all keys with what they have used this month."""
+    with _storage() as storage:
+        found = storage.list_all()
+    if as_json:
+        typer.echo(json.dumps([_describe(each) for each in found], ensure_ascii=False))
+    else:
+        Console(markup=False, highlight=False, width=_WIDEST).print(_draw(found))
+
+
+@keys.command()
+def revoke(
+    key: Annotated[
+        str, typer.Argument(metavar="NAME|ID", help="The key's name or id.")
+    ],
+) -> None:
+    """Revoke a key, for good."""
+    with _storage() as storage:
+        gone = storage.revoke(key)
+    console.print(f"Revoked {gone.name} ({gone.id}).")
+
+
+@contextmanager
+def _storage() -> Iterator[Storage]:
+    """The database. What cannot be done is said, and ends the program with 1."""
+    try:
+        storage = Storage(find_database(read_settings()))
+        try:
+            yield storage
+        finally:
+            storage.close()
+    except (StorageError, SettingsError) as error:
+        console.print(str(error), style="red")
+        raise typer.Exit(1) from error
+
+
+def _describe(listed: Listed) -> dict[str, Any]:
+    key, grant = listed.key, listed.key.grant
+    return {
+        "id": key.id,
+        "name": key.name,
+        "characters_this_month": listed.characters,
+        "characters_per_month": grant.characters_per_month,
+        "requests_per_minute": grant.requests_per_minute,
+        "routes": list(grant.routes) or None,
+        "created_at": _write_time(key.created_at),
+        "revoked_at": _write_time(key.revoked_at),
+    }
+
+
+def _draw(found: list[Listed]) -> Table:
+    numbers = ("this month", "per month", "per minute")
+    table = Table(
+        *("id", "name"),
+        *(Column(name, justify="right") for name in numbers),
+        *("routes", "state"),
+        box=SIMPLE_HEAD,
+    )
+    for listed in found:
+        key, grant = listed.key, listed.key.grant
+        table.add_row(
+            key.id,
+            key.name,
+            f"{listed.characters:,}",
+            _write_limit(grant.characters_per_month),
+            _write_limit(grant.requests_per_minute),
+            ", ".join(grant.routes) or "all",
+            _describe_state(key),
+        )
+    return table
+
+
+def _describe_state(key: Key) -> str:
+    return f"revoked {_write_time(key.revoked_at)}" if key.revoked_at else "valid"
+
+
+def _write_limit(limit: int | None) -> str:
+    return "-" if limit is None else f"{limit:,}"
+
+
+def _write_time(seconds: int | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+if __name__ == "__main__":
+    app()

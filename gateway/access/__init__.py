@@ -1,0 +1,68 @@
+"""Decides who may use the service, how much, and how often. Keys are off by default: then
+nothing here costs a request anything, and the libraries for databases are not loaded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flask import Flask
+
+from contract import variables
+from gateway.access.usage import Usage
+from gateway.settings import Settings
+from torchserve_backend.catalog import ROOT
+
+__all__ = [
+    "OPEN_ROUTES",
+    "Access",
+    "Usage",
+    "find_database",
+    "find_folder",
+    "register_access",
+]
+
+#: Routes without a key: health, metrics, and what clients read before they have one.
+OPEN_ROUTES = frozenset(
+    {
+        *("/healthz", "/readyz", "/health", "/metrics"),
+        *("/languages", "/frontend/settings", "/spec", "/openapi.json"),
+        *("/docs", "/docs/<name>"),
+    }
+)
+
+
+class Access:
+    """What routes may ask for; here while keys are off. `control.py` has the other."""
+
+    #: Whether requests without a key are refused.
+    is_required = False
+
+    def read_usage(self) -> Usage:
+        """What the key of the current request has used this month, and its limit."""
+        return Usage(0, None)
+
+    def close(self) -> None:
+        """Writes what was used."""
+
+
+def register_access(app: Flask, settings: Settings) -> Access:
+    """From now on requests need a key, if the settings say so."""
+    if settings.keys == "off":
+        return Access()
+    from gateway.access.control import Guard, register_guard
+
+    guard = Guard.open(settings)
+    register_guard(app, guard)
+    return guard
+
+
+def find_folder() -> Path:
+    """Where a stack keeps what its gateway processes share about keys."""
+    run = variables.find_run() or ROOT / variables.RUN_DIR.default
+    return run.absolute() / "access"
+
+
+def find_database(settings: Settings) -> str:
+    """The URL of the database."""
+    return settings.database_url or f"sqlite:///{find_folder() / 'keys.db'}"

@@ -1,0 +1,11 @@
+"""Runs Alembic's steps on the connection that `gateway/access/storage.py` gives it."""
+
+from alembic import context
+
+from gateway.access.tables import METADATA
+
+context.configure(
+    connection=context.config.attributes["connection"], target_metadata=METADATA
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,116 @@
+"""The keys as this process knows them, a moment after the database. A thread beside the loop
+reads them twice a second and writes what was used; requests do not wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+import gevent
+from gevent.event import Event
+from gevent.threadpool import ThreadPool
+
+from gateway.access.keys import Key, read_id
+from gateway.access.storage import Seen, Storage, StorageError
+from gateway.access.usage import Ledger
+from gateway.errors import InvalidKey, KeysUnavailable
+from gateway.faults import describe
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the database; the least where an unknown key asks for one.
+_EVERY_S, _LEAST_S = 0.5, 0.1
+#: Seconds for which a request with an unknown key waits for a look.
+_PATIENCE_S = 2.0
+#: Seconds for the first look, and for the last.
+_START_S = 15.0
+
+
+class Registry:
+    """All valid keys. While the database is gone, those that were known stay valid."""
+
+    def __init__(self, storage: Storage, ledger: Ledger) -> None:
+        self._storage = storage
+        self._ledger = ledger
+        self._keys: Mapping[str, Key] = {}
+        self._version: tuple[int, int] | None = None
+        #: When the last look that succeeded began, and whether the last one did.
+        self._seen_at = -_EVERY_S
+        self._is_reachable = True
+        #: Set when a request wants a look; set and replaced when one has ended.
+        self._asked, self._ended = Event(), Event()
+        self._thread = ThreadPool(1)
+        self._loop: gevent.Greenlet | None = None
+
+    def start(self) -> None:
+        """Looks for the first time, then goes on in the background."""
+        self._loop = gevent.spawn(self._look_on)
+        self._ended.wait(_START_S)
+
+    def stop(self) -> None:
+        """Writes what was used, and ends."""
+        if self._loop:
+            self._loop.kill()
+        with gevent.Timeout(_START_S, False):
+            self._look()
+        self._thread.kill()
+        self._storage.close()
+
+    def find(self, token: str | None) -> Key:
+        """The key of a token. Raises InvalidKey, or KeysUnavailable if the database cannot
+        say whether it is one."""
+        if token is None:
+            raise InvalidKey(is_given=False)
+        key_id = read_id(token)
+        if key_id is None:
+            raise InvalidKey(is_given=True)
+        if key_id not in self._keys:
+            self._wait_for_look(time.monotonic())
+        key = self._keys.get(key_id)
+        if key is None or not key.matches(token):
+            raise InvalidKey(is_given=True)
+        return key
+
+    def _wait_for_look(self, since: float) -> None:
+        """Returns after a look that began later. All who wait share it."""
+        give_up_at = since + _PATIENCE_S
+        while self._seen_at < since:
+            remaining_s = give_up_at - time.monotonic()
+            if remaining_s <= 0 or not self._is_reachable:
+                raise KeysUnavailable("The database of keys cannot be asked now.")
+            self._asked.set()
+            self._ended.wait(remaining_s)
+
+    def _look_on(self) -> None:
+        while True:
+            self._look()
+            ended, self._ended = self._ended, Event()
+            ended.set()
+            gevent.sleep(_LEAST_S)
+            self._asked.wait(_EVERY_S - _LEAST_S)
+            self._asked.clear()
+
+    def _look(self) -> None:
+        """Writes counts and reads keys. A failure is logged once."""
+        began, counts = time.monotonic(), self._ledger.list_unsaved()
+        try:
+            seen: Seen = self._thread.apply(
+                self._storage.sync, (counts, self._ledger.id, self._version)
+            )
+        except Exception as error:  # nothing may end the loop
+            if self._is_reachable:
+                is_ours = isinstance(error, StorageError)
+                said = str(error) if is_ours else describe(error)
+                log.error("keys that are known go on: %s", said)
+            self._is_reachable = False
+            return
+        if not self._is_reachable:
+            log.warning("the database of keys answers again")
+        self._is_reachable = True
+        self._seen_at = began
+        self._version = seen.version
+        self._keys = self._keys if seen.keys is None else seen.keys
+        self._ledger.mark_saved(counts)
+        self._ledger.learn(seen.elsewhere)

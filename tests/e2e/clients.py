@@ -1,0 +1,50 @@
+"""Installs the clients of other APIs, once, in environments of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compare.peers import environments
+from deploy import programs
+from deploy.stack import ROOT
+
+FOREIGN = Path(__file__).with_name("foreign")
+_PYTHON, _NODE = ROOT / ".venv/clients", ROOT / ".venv/clients-node"
+_LIMIT_S = 300
+
+
+def ask(script: str, *arguments: str) -> dict[str, Any]:
+    """What the packages of both languages were answered, by package. `script` is the name
+    of two programs in `foreign`."""
+    python = environments.prepare(FOREIGN / "requirements.txt", _PYTHON)
+    by_python = _run(python, FOREIGN / f"{script}.py", *arguments)
+    by_node = _run("node", _prepare_node() / f"{script}.mjs", *arguments)
+    return {**json.loads(by_python), **json.loads(by_node)}
+
+
+def _prepare_node() -> Path:
+    """Where the npm packages are, with the programs: a module looks for packages there."""
+    for program in (programs.NODE, programs.NPM):
+        assert programs.find(program), f"{program.name} is missing: {program.package}"
+    _NODE.mkdir(parents=True, exist_ok=True)
+    for path in (*FOREIGN.glob("*.mjs"), *FOREIGN.glob("*.json")):
+        shutil.copy(path, _NODE)
+    lock = (FOREIGN / "package-lock.json").read_bytes()
+    mark, digest = _NODE / "made-of", hashlib.sha256(lock).hexdigest()
+    if not mark.exists() or mark.read_text() != digest:
+        _run("npm", "ci", "--no-audit", "--no-fund", "--prefix", _NODE)
+        mark.write_text(digest)
+    return _NODE
+
+
+def _run(*command: str | Path) -> str:
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=_LIMIT_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

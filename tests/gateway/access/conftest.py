@@ -1,0 +1,90 @@
+"""Databases of both kinds, and a Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from contract import variables
+from gateway.access import Access, find_database
+from gateway.access.storage import Storage
+from gateway.settings import Settings
+from gateway.transport.worker import ACCESS
+from tests.gateway.access.servers import make_postgresql, run_redis
+from tests.gateway.conftest import MakeClient
+
+MakeUrl = Callable[[], str]
+#: Where requests per minute are counted.
+LIMITS = ["memory", pytest.param("redis", marks=pytest.mark.slow)]
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[MakeUrl]:
+    """Makes the URL of a new, empty database."""
+    with make_postgresql() as server, server.run():
+
+        def make() -> str:
+            name = f"test{next(_numbers)}"
+            with server.connect(autocommit=True) as connection:
+                connection.execute(f"CREATE DATABASE {name}")
+            return f"{server.url}/{name}"
+
+        yield make
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a new, empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'keys.db'}"
+    make: MakeUrl = request.getfixturevalue("postgresql")
+    return make()
+
+
+@pytest.fixture
+def storage(database: str) -> Iterator[Storage]:
+    found = Storage(database)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with run_redis(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run directory of the gateway and of the command line."""
+    folder = tmp_path / "run"
+    monkeypatch.setenv(variables.RUN_DIR.name, str(folder))
+    return folder
+
+
+@pytest.fixture
+def make_guarded(run: Path, make_client: MakeClient) -> Iterator[MakeClient]:
+    """Makes a client of a gateway that requires keys; takes settings."""
+    accesses: list[Access] = []
+
+    def make(**given: object) -> FlaskClient:
+        client = make_client(keys="required", **given)
+        accesses.append(client.application.extensions[ACCESS])
+        return client
+
+    yield make
+    for access in accesses:
+        access.close()
+
+
+@pytest.fixture
+def keys(run: Path) -> Iterator[Storage]:
+    """The database of such a gateway, as the command line sees it."""
+    found = Storage(find_database(Settings()))
+    yield found
+    found.close()

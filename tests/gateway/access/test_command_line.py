@@ -1,0 +1,118 @@
+"""`python -m gateway keys`, in a run directory of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gateway.__main__ import app
+from gateway.access.keys import read_id
+
+pytestmark = pytest.mark.usefixtures("run")
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["keys", *arguments])
+
+
+def add(*options: str) -> str:
+    result = call("add", "--name", "cat", *options)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def list_keys() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(call("list", "--json").stdout)
+    return found
+
+
+def test_the_key_alone_is_printed_where_a_script_reads():
+    printed = add()
+    assert read_id(printed.removesuffix("\n"))
+    assert "it is not shown again" in call("add", "--name", "dog").stderr
+
+
+def test_a_key_is_listed_with_all_that_it_allows():
+    key_id = read_id(
+        add(
+            *("--characters-per-month", "1000", "--requests-per-minute", "60"),
+            *("--routes", "/translate,/v2/*"),
+        ).strip()
+    )
+    (found,) = list_keys()
+    assert found.pop("created_at").endswith("Z")
+    assert found == {
+        "id": key_id,
+        "name": "cat",
+        "characters_this_month": 0,
+        "characters_per_month": 1000,
+        "requests_per_minute": 60,
+        "routes": ["/translate", "/v2/*"],
+        "revoked_at": None,
+    }
+
+
+def test_the_table_says_what_the_json_does():
+    key_id = read_id(add("--characters-per-month", "1000").strip())
+    call("revoke", "cat")
+    shown = call("list").stdout
+    for part in (str(key_id), "cat", "1,000", "all", "revoked 20"):
+        assert part in shown
+
+
+def test_a_revoked_key_stays_in_the_list():
+    add()
+    assert call("revoke", "cat").exit_code == 0
+    (found,) = list_keys()
+    assert found["revoked_at"] >= found["created_at"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        pytest.param(["revoke", "nobody"], 1, "There is no key 'nobody'", id="unknown"),
+        pytest.param(["add"], 2, "Missing option '--name'", id="no name"),
+        pytest.param(["add", "--name", " "], 2, "1 to 200 printable", id="blank"),
+        pytest.param(["add", "--name", "a\nb"], 2, "1 to 200 printable", id="lines"),
+        pytest.param(["add", "--name", "a" * 201], 2, "1 to 200 printable", id="long"),
+        pytest.param(
+            ["add", "--name", "a", "--requests-per-minute", "0"],
+            2,
+            "greater than or equal to 1",
+            id="no request",
+        ),
+        pytest.param(
+            ["add", "--name", "a", "--characters-per-month", "many"],
+            2,
+            "unable to parse",
+            id="text",
+        ),
+        pytest.param(
+            ["add", "--name", "a", "--routes", "v2"], 2, "expected a path", id="route"
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_told(arguments, code, said):
+    result = call(*arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in " ".join(result.stderr.replace("│", "").split())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("BABELGATE_DATABASE_URL", "mysql://a:secret@b/c", "mysql://a:***@b/c"),
+        ("BABELGATE_DATABASE_URL", "sqlite:////proc/none/a", "cannot be used"),
+        ("BABELGATE_LIMITS_URL", "http://a:secret@b", "BABELGATE_LIMITS_URL"),
+        ("BABELGATE_KEY", "required", "did you mean BABELGATE_KEYS?"),
+    ],
+)
+def test_a_wrong_setting_is_told_without_its_password(monkeypatch, name, value, said):
+    monkeypatch.setenv(name, value)
+    result = call("list")
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert "secret" not in result.stderr

@@ -1,0 +1,212 @@
+"""Requests with and without a key, through the whole gateway."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import gevent
+import pytest
+from flask.testing import FlaskClient
+
+from gateway.access import Usage, storage
+from gateway.access.keys import Grant, make_token, read_id
+from gateway.transport.worker import ACCESS
+from tests.e2e.real_stack import wait_until
+from tests.programs import run
+
+WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+
+
+def post(client: FlaskClient, token: str | None = None, **fields: Any) -> Any:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return client.post("/translate", data=json.dumps(WANTED | fields), headers=headers)
+
+
+def test_without_keys_a_key_is_ignored(client):
+    assert post(client, "anything", api_key="else").status_code == 200
+    with client.application.test_request_context():
+        usage = client.application.extensions[ACCESS].read_usage()
+    assert usage == Usage(0, None)
+
+
+def test_without_keys_no_library_for_them_is_loaded():
+    code = "import gateway.app, sys; print(*sys.modules)"
+    loaded = set(run(sys.executable, "-c", code).split())
+    assert loaded & {"sqlalchemy", "alembic", "limits", "redis", "psycopg"} == set()
+
+
+def test_a_request_without_a_key_is_challenged(make_guarded):
+    response = post(make_guarded())
+    assert (response.status_code, response.json["type"]) == (
+        401,
+        "urn:babelgate:invalid-key",
+    )
+    assert response.headers["WWW-Authenticate"] == 'Bearer realm="babelgate"'
+    assert "Authorization: Bearer" in response.json["detail"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda token: make_token()[0], id="another"),
+        pytest.param(lambda token: token[:-1] + "_", id="its id, another secret"),
+        pytest.param(lambda token: "secret", id="no key of ours"),
+    ],
+)
+def test_a_wrong_key_is_refused(make_guarded, keys, change):
+    client, token = make_guarded(), keys.add("cat", Grant())
+    response = post(client, change(token))
+    assert response.status_code == 401
+    assert 'error="invalid_token"' in response.headers["WWW-Authenticate"]
+
+
+def test_a_key_that_is_made_is_known_at_once_and_a_revoked_one_soon_unknown(
+    make_guarded, keys
+):
+    client = make_guarded()
+    token = keys.add("cat", Grant())
+    assert post(client, token).json == {"translated": "ko:Hello"}
+    keys.revoke("cat")
+    wait_until(lambda: look(client) and post(client, token).status_code == 401)
+
+
+def look(client: FlaskClient) -> bool:
+    """Lets the gateway look at its database, which it does while requests wait."""
+    gevent.sleep(0.01)
+    return bool(post(client, make_token()[0]).status_code == 401)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/healthz", 200),
+        ("GET", "/readyz", 200),
+        ("GET", "/metrics", 200),
+        ("GET", "/languages", 200),
+        ("GET", "/nowhere", 404),
+        ("GET", "/translate", 405),
+        ("OPTIONS", "/translate", 405),
+        ("GET", "/tasks", 401),
+        ("POST", "/", 401),
+        ("POST", "/identify", 401),
+        ("POST", "/caption", 401),
+        ("POST", "/classify", 401),
+        ("POST", "/detect-objects", 401),
+    ],
+)
+def test_all_that_computes_needs_a_key(make_guarded, method, path, status):
+    assert make_guarded().open(path, method=method).status_code == status
+
+
+def test_a_key_may_be_a_field_of_the_body(make_guarded, keys):
+    client, token = make_guarded(), keys.add("cat", Grant())
+    assert post(client, api_key=token).json == {"translated": "ko:Hello"}
+
+
+def test_an_upload_has_its_key_in_a_header_or_in_the_query(make_guarded, keys):
+    client, token = make_guarded(), keys.add("cat", Grant())
+    png = b"\x89PNG\r\n\x1a\n"
+
+    def send(url: str, **headers: str) -> int:
+        form = {"api_key": token, "image": (io.BytesIO(png), "a.png")}
+        return int(client.post(url, data=form, headers=headers).status_code)
+
+    assert send("/caption") == 401
+    assert 401 not in (
+        send("/caption", **{"X-API-Key": token}),
+        send(f"/caption?api_key={token}"),
+    )
+
+
+def test_a_key_is_for_its_routes_only(make_guarded, keys):
+    client, token = make_guarded(), keys.add("cat", Grant(routes=("/identify",)))
+    response = post(client, token)
+    assert (response.status_code, response.json["allowed"]) == (403, ["/identify"])
+    found = client.post(f"/identify?key={token}", data='{"src_text": "Hello"}')
+    assert found.status_code == 200
+
+
+def test_characters_are_code_points_of_the_texts_that_were_translated(
+    make_guarded, keys, torchserve
+):
+    client, token = make_guarded(), keys.add("cat", Grant(characters_per_month=20))
+    assert post(client, token, src_text=["né 😀", " "]).status_code == 200  # 4 and 1
+    assert post(client, token, src_text=[]).status_code == 422
+    torchserve.will("row-broken")
+    assert post(client, token).status_code == 500
+    refused = post(client, token, src_text="a" * 16)
+    assert (refused.status_code, refused.json["type"]) == (
+        403,
+        "urn:babelgate:quota-exceeded",
+    )
+    assert [refused.json[n] for n in ("asked", "used", "limit")] == [16, 5, 20]
+    assert post(client, token, src_text="a" * 15).status_code == 200
+    client.application.extensions[ACCESS].close()
+    assert [listed.characters for listed in keys.list_all()] == [20]
+
+
+def test_a_route_can_ask_what_its_key_has_used(make_guarded, keys):
+    client, token = make_guarded(), keys.add("cat", Grant(characters_per_month=20))
+    app = client.application
+    app.add_url_rule(
+        "/usage", view_func=lambda: vars(app.extensions[ACCESS].read_usage())
+    )
+    post(client, token)
+    assert client.get(f"/usage?key={token}").json == {"count": 5, "limit": 20}
+
+
+def test_too_many_requests_of_a_key_are_told_when_to_come_again(make_guarded, keys):
+    client, token = make_guarded(), keys.add("cat", Grant(requests_per_minute=2))
+    assert [post(client, token).status_code for _ in range(3)] == [200, 200, 429]
+    response = post(client, token)
+    assert (response.json["type"], response.json["limit"]) == (
+        "urn:babelgate:rate-limited",
+        2,
+    )
+    assert 0 < int(response.headers["Retry-After"]) <= 60
+
+
+def test_keys_go_on_while_the_database_is_gone(make_guarded, keys, run, monkeypatch):
+    monkeypatch.setattr(storage, "_LIMIT_S", 0.05)
+    client, token = make_guarded(), keys.add("cat", Grant())
+    assert post(client, token).status_code == 200
+    with lock(run / "access/keys.db"):
+        unknown = post(client, make_token()[0])
+        assert (unknown.status_code, unknown.json["type"]) == (
+            503,
+            "urn:babelgate:keys-unavailable",
+        )
+        assert unknown.headers["Retry-After"] == "5"
+        assert post(client, token).status_code == 200
+        assert post(client, "no key").status_code == 401
+    wait_until(lambda: look(client))
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Another program keeps a database for itself."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+def test_keys_are_neither_logged_nor_measured(make_guarded, keys, torchserve, caplog):
+    caplog.set_level("DEBUG")
+    client, token = make_guarded(), keys.add("cat", Grant())
+    torchserve.will("not-json")
+    statuses = [
+        client.post(f"/translate?key={token}", data=json.dumps(WANTED)).status_code,
+        client.post(f"/nowhere?key={token}").status_code,
+        post(client, token).status_code,
+    ]
+    assert statuses == [500, 404, 200]
+    shown = caplog.text + client.get("/metrics").text
+    assert token not in shown
+    assert str(read_id(token)) not in shown

@@ -1,0 +1,192 @@
+"""Keys and usage in real databases of both kinds."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+
+import pytest
+import sqlalchemy
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from gateway.access.keys import Grant, read_id
+from gateway.access.storage import Storage, StorageError, read_url
+from gateway.access.tables import METADATA
+from gateway.access.usage import Count, find_month
+
+GRANT = Grant(1000, 60, ("/translate", "/v2/*"))
+
+
+def this_month() -> int:
+    return find_month(time.time())
+
+
+@contextmanager
+def connect(database: str) -> Iterator[sqlalchemy.Connection]:
+    """A connection without our code in between."""
+    engine = sqlalchemy.create_engine(read_url(database))
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def test_a_key_is_found_as_it_was_made_and_its_token_is_not_stored(storage, database):
+    token = storage.add("cat", GRANT)
+    (key,) = storage.sync([], "a", None).keys.values()
+    assert (key.name, key.grant, key.id) == ("cat", GRANT, read_id(token))
+    assert key.matches(token)
+    assert not key.matches(token[:-1] + "_")
+    with connect(database) as connection:
+        rows = connection.execute(sqlalchemy.text("SELECT * FROM keys")).all()
+    assert token.rpartition("_")[2] not in str(rows)
+
+
+def test_a_name_is_free_again_when_its_key_is_revoked(storage):
+    storage.add("cat", GRANT)
+    with pytest.raises(StorageError, match="a key 'cat' already"):
+        storage.add("cat", GRANT)
+    storage.revoke("cat")
+    storage.add("cat", GRANT)
+    assert [one.key.revoked_at is None for one in storage.list_all()] == [False, True]
+
+
+@pytest.mark.parametrize("by", ["name", "id"])
+def test_a_key_is_revoked_once(storage, by):
+    key_id = read_id(storage.add("cat", GRANT)) or ""
+    wanted = "cat" if by == "name" else key_id
+    assert storage.revoke(wanted).id == key_id
+    assert storage.sync([], "a", None).keys == {}
+    with pytest.raises(StorageError, match="no key"):
+        storage.revoke(wanted)
+
+
+def test_two_at_once_do_not_make_keys_of_one_name(database):
+    together, made = threading.Barrier(4), []
+
+    def add(_: int) -> None:
+        storage = Storage(database)
+        together.wait(60)
+        with suppress(StorageError):
+            made.append(storage.add("cat", GRANT))
+        storage.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(4)))
+    assert len(made) == 1
+
+
+def test_keys_are_read_again_only_where_they_have_changed(storage):
+    storage.add("cat", GRANT)
+    seen = storage.sync([], "a", None)
+    assert storage.sync([], "a", seen.version).keys is None
+    storage.revoke("cat")
+    changed = storage.sync([], "a", seen.version)
+    assert (changed.keys, changed.version == seen.version) == ({}, False)
+
+
+def test_each_ledger_writes_its_own_count_and_reads_those_of_others(storage):
+    key_id, month = read_id(storage.add("cat", GRANT)) or "", this_month()
+    storage.sync([Count(key_id, month, 5)], "a", None)
+    storage.sync([Count(key_id, month, 5)], "a", None)  # again, after a kill
+    storage.sync([Count(key_id, month, 3)], "a", None)  # late, by another process
+    seen = storage.sync(
+        [Count(key_id, month, 20), Count(key_id, month - 1, 9)], "b", None
+    )
+    assert seen.elsewhere == {(key_id, month): 5}
+    assert [listed.characters for listed in storage.list_all()] == [25]
+
+
+def test_tables_are_made_once_however_many_processes_begin(database):
+    together = threading.Barrier(8)
+
+    def begin(number: int) -> None:
+        together.wait(60)
+        storage = Storage(database)
+        storage.add(str(number), GRANT)
+        storage.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(begin, range(8)))
+    storage = Storage(database)
+    assert len(storage.list_all()) == 8
+    storage.close()
+
+
+def test_the_steps_lead_to_the_tables_that_the_code_uses(storage, database):
+    storage.list_all()
+    with connect(database) as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, METADATA) == []
+
+
+def test_a_database_of_a_newer_version_is_refused(database):
+    storage = Storage(database)
+    storage.list_all()
+    with connect(database) as connection:
+        connection.execute(
+            sqlalchemy.text("UPDATE alembic_version SET version_num='9'")
+        )
+    storage.close()
+    again = Storage(database)
+    with pytest.raises(StorageError, match="newer version"):
+        again.list_all()
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "driver"),
+    [
+        pytest.param("sqlite:////a/b.db", "sqlite", id="SQLite"),
+        pytest.param("postgresql://a@b/c", "postgresql+psycopg", id="PostgreSQL"),
+        pytest.param("postgres://a@b/c", "postgresql+psycopg", id="its short name"),
+        pytest.param("postgresql+psycopg://a@b/c", "postgresql+psycopg", id="driver"),
+    ],
+)
+def test_a_url_says_which_database(given, driver):
+    assert read_url(given).drivername == driver
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param("mysql://a:secret@b/c", id="MySQL"),
+        pytest.param("postgresql://a:secret@b", id="no name"),
+        pytest.param("sqlite://", id="in memory"),
+        pytest.param("secret", id="no URL"),
+    ],
+)
+def test_a_wrong_url_is_refused_without_its_password(given):
+    with pytest.raises(StorageError, match="expected sqlite:///FILE or") as refused:
+        read_url(given)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param("postgresql://a:secret@127.0.0.1:1/b", id="nobody listens"),
+        pytest.param("sqlite:////proc/none/keys.db", id="no folder"),
+    ],
+)
+def test_a_database_that_is_not_there_is_named_without_its_password(url):
+    storage = Storage(url)
+    with pytest.raises(StorageError, match="cannot be used") as refused:
+        storage.list_all()
+    assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_another_program_locks_is_told(tmp_path):
+    path = tmp_path / "keys.db"
+    storage = Storage(f"sqlite:///{path}")
+    storage.list_all()
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match="locked"):
+            storage.list_all()
+    other.close()
+    storage.close()

@@ -1,0 +1,167 @@
+"""Characters that several processes count at the same time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from gateway.access import usage
+from gateway.access.keys import Grant, Key
+from gateway.access.usage import Count, Ledger, Usage, find_month
+from gateway.errors import KeysUnavailable, QuotaExceeded
+from gateway.sharing import Lock
+
+KEY = Key("0123456789ab", "cat", "", Grant(characters_per_month=100))
+FREE = Key("0123456789ac", "dog", "")
+_context = multiprocessing.get_context("spawn")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "usage"
+
+
+def test_what_succeeds_is_counted_and_what_fails_is_not(folder):
+    ledger = Ledger(folder)
+    with ledger.charge(KEY, 30):
+        assert ledger.read(KEY) == Usage(0, 100)
+    with pytest.raises(ZeroDivisionError), ledger.charge(KEY, 30):
+        raise ZeroDivisionError
+    assert ledger.read(KEY) == Usage(30, 100)
+
+
+def test_a_quota_counts_what_is_under_way(folder):
+    ledger = Ledger(folder)
+    with (
+        ledger.charge(KEY, 60),
+        pytest.raises(QuotaExceeded) as refused,
+        ledger.charge(KEY, 41),
+    ):
+        pass
+    assert refused.value.extra == {"asked": 41, "used": 60, "limit": 100}
+    with ledger.charge(KEY, 40):
+        pass
+    assert ledger.read(KEY) == Usage(100, 100)
+
+
+def test_a_key_without_a_limit_is_counted_too(folder):
+    ledger = Ledger(folder)
+    with ledger.charge(FREE, 10**12):
+        pass
+    assert ledger.read(FREE) == Usage(10**12, None)
+
+
+def test_what_other_machines_have_counted_counts(folder):
+    ledger = Ledger(folder)
+    ledger.learn({(KEY.id, find_month(time.time())): 99})
+    assert ledger.read(KEY) == Usage(99, 100)
+    with pytest.raises(QuotaExceeded), ledger.charge(KEY, 2):
+        pass
+
+
+def charge_often(folder: Path, times: int) -> None:
+    ledger, refused = Ledger(folder), 0
+    for _ in range(times):
+        try:
+            with ledger.charge(KEY, 1), ledger.charge(FREE, 1):
+                pass
+        except QuotaExceeded:
+            refused += 1
+    os._exit(min(refused, 255))
+
+
+def test_processes_share_a_quota_exactly(folder):
+    workers = [
+        _context.Process(target=charge_often, args=(folder, 70)) for _ in range(3)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert sum(worker.exitcode or 0 for worker in workers) == 3 * 70 - 100
+    ledger = Ledger(folder)
+    assert ledger.read(KEY).count == ledger.read(FREE).count == 100
+
+
+def charge_and_die(folder: Path) -> None:
+    ledger = Ledger(folder)
+    with ledger.charge(KEY, 40):
+        pass
+    with ledger.charge(KEY, 50):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_of_a_killed_process_what_is_done_counts_and_what_is_not_does_not(folder):
+    worker = _context.Process(target=charge_and_die, args=(folder,))
+    worker.start()
+    worker.join(60)
+    assert worker.exitcode == -signal.SIGKILL
+    ledger = Ledger(folder)
+    assert [count.characters for count in ledger.list_unsaved()] == [40]
+    with ledger.charge(KEY, 60):
+        pass
+    assert ledger.read(KEY) == Usage(100, 100)
+
+
+def test_a_new_process_does_not_touch_what_others_have_under_way(folder):
+    ledger = Ledger(folder)
+    with ledger.charge(KEY, 60):
+        other = Ledger(folder)
+        with pytest.raises(QuotaExceeded), other.charge(KEY, 41):
+            pass
+
+
+def test_what_is_saved_is_not_saved_again(folder):
+    ledger, month = Ledger(folder), find_month(time.time())
+    with ledger.charge(KEY, 5):
+        pass
+    counts = ledger.list_unsaved()
+    assert counts == [Count(KEY.id, month, 5)]
+    ledger.mark_saved(counts)
+    assert ledger.list_unsaved() == []
+
+
+def test_a_month_begins_at_zero_and_the_last_one_is_still_saved(folder, monkeypatch):
+    ledger, now = Ledger(folder), 1_767_225_599  # a second before 2026 (UTC)
+    monkeypatch.setattr("time.time", lambda: now)
+    with ledger.charge(KEY, 100):
+        now += 1  # it counts for the month in which it began
+    assert ledger.read(KEY) == Usage(0, 100)
+    with ledger.charge(KEY, 7):
+        pass
+    december = 2025 * 12 + 11
+    assert sorted(ledger.list_unsaved(), key=lambda count: count.month) == [
+        Count(KEY.id, december, 100),
+        Count(KEY.id, december + 1, 7),
+    ]
+    now += 32 * 86_400
+    assert ledger.read(KEY) == Usage(0, 100)
+
+
+def test_a_machine_that_has_started_anew_has_another_ledger(folder, monkeypatch):
+    first = Ledger(folder)
+    with first.charge(KEY, 5):
+        pass
+    assert Ledger(folder).id == first.id
+    other = folder.with_name("boot_id")
+    other.write_text("another")
+    monkeypatch.setattr(usage, "_BOOT_ID", other)
+    second = Ledger(folder)
+    assert second.id != first.id
+    assert second.read(KEY) == Usage(0, 100)
+
+
+def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(folder, monkeypatch):
+    ledger = Ledger(folder)
+    monkeypatch.setattr("gateway.sharing._LOCK_S", 0)
+    with (
+        Lock(folder / "lock").hold(),
+        pytest.raises(KeysUnavailable),
+        ledger.charge(KEY, 1),
+    ):
+        pass
