@@ -33,23 +33,12 @@ Json = dict[str, Any]
 _IMAGES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
 _BINARY: Json = {"type": "string", "format": "binary"}
 _REFERENCE = "#/components/schemas/{model}"
-_HEADERS: Mapping[str, Json] = {
-    "X-Request-ID": {
-        "description": "The request's id, as in the logs.",
-        "schema": {"type": "string"},
-    },
-    "Retry-After": {
-        "description": "Seconds to wait before sending the request again.",
-        "schema": {"type": "integer", "minimum": 1},
-    },
-    "Accept-Encoding": {
-        "description": "The Content-Encoding that this path takes.",
-        "schema": {"type": "string"},
-    },
-    "WWW-Authenticate": {
-        "description": "How to send a key.",
-        "schema": {"type": "string"},
-    },
+#: Their types, and what they mean.
+_HEADERS = {
+    "X-Request-ID": ("string", "The request's id, as in the logs."),
+    "Retry-After": ("integer", "Seconds to wait before sending the request again."),
+    "Accept-Encoding": ("string", "The Content-Encoding that this path takes."),
+    "WWW-Authenticate": ("string", "How to send a key."),
 }
 _HEADERS_BY_STATUS = {
     401: "WWW-Authenticate",
@@ -123,7 +112,10 @@ def build(app: Flask, served: Collection[str], keys: Keys) -> Json:
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": schemas.definitions,
-            "headers": _HEADERS,
+            "headers": {
+                name: {"description": meaning, "schema": {"type": kind}}
+                for name, (kind, meaning) in _HEADERS.items()
+            },
             "securitySchemes": SCHEMES,
         },
     }
@@ -192,8 +184,6 @@ def _describe(route: Route, schemas: _Schemas, keys: Keys) -> Json:
         "parameters": list(_list_parameters(route, schemas)),
         "responses": _list_responses(route, schemas, keys),
     }
-    if route.rule.rule == "/":
-        described["operationId"] += "_at_root"
     content = _list_images(route) if operation.images else _list_media(route, schemas)
     if content:
         described["requestBody"] = {"required": True, "content": content}

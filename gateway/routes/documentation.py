@@ -101,7 +101,7 @@ def make_blueprint(catalog: Catalog, keys: Keys) -> Blueprint:
 
 @cache
 def _read(name: str) -> bytes:
-    """A file of offapi's. Its module would read four megabytes more."""
+    """A file of offapi, whose module would read all of its viewers."""
     found = find_spec("offapi")
     assert found
     assert found.origin
