@@ -104,7 +104,7 @@ class Ticket:
 
         Raises ClientGone, Overloaded, and what `Backend.predict` raises.
         """
-        if self._is_gone or self._caller.has_gone():
+        if self._is_gone:
             raise _gone()
         turn = Turn(cost, len(row.body), self._caller.deadline)
         self._waiting.add(turn)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 
@@ -20,8 +20,7 @@ _SPARE = 1000
 _GAIN = 0.05
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(NamedTuple):
     """A queue with a share of its own: one client's short requests, or its bulk texts."""
 
     client: str

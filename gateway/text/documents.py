@@ -345,6 +345,9 @@ def _take(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
 
 
 def _show(text: str, placeholders: Sequence[Placeholder], format: Format) -> str:
+    if not (text or placeholders):
+        return ""
+
     def write(text: str) -> str:
         return format.write(spacing.rewrite(text, format.spacing))
 

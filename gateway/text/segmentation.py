@@ -8,7 +8,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import sentencex  # type: ignore[import-untyped]
 
@@ -56,8 +56,7 @@ _CLAUSE_END = re.compile(r"[,;:、，；：،؛—–](?=\s|[^\s\d])\s*")
 _WORD_END = re.compile(r"\s+")
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Characters `start` to `end` of a text. A part that is not a sentence stays as it is.
     `is_torn` if a sentence was cut between two words or inside one.
     """

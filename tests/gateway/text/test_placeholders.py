@@ -1,10 +1,14 @@
 """What is protected, hidden from the model, and put back."""
 
+import sys
+
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.text.placeholders import (
+    _ANY,
     Placeholder,
     Role,
     fill,
@@ -64,6 +68,21 @@ def test_letters_without_spaces_are_no_part_of_what_they_touch(kept):
     for frame in ("私の名前は{}です。", "我叫{}。", "제 이름은 {}입니다.", "({})"):
         text = frame.replace("{}", kept)
         assert [p.shown for p in find_protected(text)] == [kept], text
+
+
+def test_every_character_that_is_protected_alone_is_found():
+    every = map(chr, range(sys.maxunicode + 1))
+    protected = {
+        sign for sign in every if regex.match(r"\p{Extended_Pictographic}", sign)
+    }
+    alone = {sign for sign in protected if find_protected(f"a {sign} b")}
+    assert alone == protected
+
+
+@given(st.text(st.sampled_from("aé 中.,!?-/+_#*&()")))
+def test_what_has_no_trace_of_a_kind_has_none(text):
+    assert find_protected(text) == []
+    assert not _ANY.search(text)
 
 
 @given(st.text())
