@@ -11,14 +11,16 @@ from flask import Flask, Response, g, request
 
 from contract import variables
 from contract.tasks import UPLOADS
-from gateway.access import register_access
+from gateway.access import OPEN_ROUTES, register_access
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
 from gateway.observation import States
+from gateway.openapi.security import Keys
 from gateway.refusal import Refusal
 from gateway.routes import (
     deepl,
+    documentation,
     google,
     health,
     identification,
@@ -90,9 +92,10 @@ def create_app(
     for task in UPLOADS:
         route = import_module(f"gateway.routes.{task}")
         app.register_blueprint(route.make_blueprint(reception))
-    app.register_blueprint(tasks.make_blueprint(models, backend))
-    app.register_blueprint(languages.make_blueprint(models, backend))
-    app.register_blueprint(health.make_blueprint(models, backend))
+    for route in (tasks, languages, health):
+        app.register_blueprint(route.make_blueprint(models, backend))
+    keys = Keys(access.is_required, OPEN_ROUTES)
+    app.register_blueprint(documentation.make_blueprint(models, keys))
     app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)
     return app
 

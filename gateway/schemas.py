@@ -74,20 +74,29 @@ class IdentificationBody(Schema):
 class TranslationBody(Schema):
     """The body of `POST /translate`; `limit_translation` adds a stack's limits."""
 
-    src_lang: _Code = AUTO
+    src_lang: _Code = Field(
+        AUTO, description="The language of the text; without it, it is identified."
+    )
     src_text: str | list[str]
-    tgt_lang: _Code
+    tgt_lang: _Code = Field(description="The language to translate into.")
     beam_size: int
     alternatives: int
-    format: Literal["text", "html"] = "text"
-    protect: bool = True
+    format: Literal["text", "html"] = Field(
+        "text", description="Whether tags are markup."
+    )
+    protect: bool = Field(
+        True, description="Whether placeholders, addresses, code and the like stay."
+    )
 
 
 class ClassificationParameters(Schema):
     """The URL's parameters of `POST /classify`."""
 
     top_k: Annotated[int, Field(strict=False), BeforeValidator(_read_digits)] = Field(
-        TOP_K.default, ge=TOP_K.least, le=TOP_K.most
+        TOP_K.default,
+        ge=TOP_K.least,
+        le=TOP_K.most,
+        description="The number of labels.",
     )
 
 
@@ -95,7 +104,11 @@ class DetectionParameters(Schema):
     """The URL's parameters of `POST /detect-objects`."""
 
     threshold: float = Field(
-        THRESHOLD.default, ge=THRESHOLD.least, le=THRESHOLD.most, strict=False
+        THRESHOLD.default,
+        ge=THRESHOLD.least,
+        le=THRESHOLD.most,
+        strict=False,
+        description="The score that an object must exceed.",
     )
 
 
@@ -217,11 +230,13 @@ def limit_translation(
 ) -> type[TranslationBody]:
     """The schema of a stack's bodies."""
     return create_model(
-        "Translation",
+        "TranslationBody",
         __base__=TranslationBody,
         src_text=_limit_texts(max_texts),
-        beam_size=_limit(BEAM_SIZE, max_beam_size),
-        alternatives=_limit(ALTERNATIVES, max_alternatives),
+        beam_size=_limit(BEAM_SIZE, max_beam_size, "How many hypotheses to follow."),
+        alternatives=_limit(
+            ALTERNATIVES, max_alternatives, "How many other translations to return."
+        ),
     )
 
 
@@ -229,7 +244,7 @@ def limit_translation(
 def limit_identification(max_texts: int) -> type[IdentificationBody]:
     """The schema of a stack's bodies."""
     return create_model(
-        "Identification",
+        "IdentificationBody",
         __base__=IdentificationBody,
         src_text=_limit_texts(max_texts),
     )
@@ -237,14 +252,16 @@ def limit_identification(max_texts: int) -> type[IdentificationBody]:
 
 def _limit_texts(most: int) -> Any:
     texts = Annotated[list[Text], Field(min_length=1, max_length=most)]
-    return Annotated[
+    shapes = Annotated[
         Annotated[Text, Tag("text")] | Annotated[texts, Tag("texts")],
         Discriminator(_find_shape),
     ]
+    return shapes, Field(description="A text, or a list of them.")
 
 
-def _limit(option: Option[int], most: int) -> Any:
-    return int, Field(min(option.default, most), ge=option.least, le=most)
+def _limit(option: Option[int], most: int, description: str) -> Any:
+    default = min(option.default, most)
+    return int, Field(default, ge=option.least, le=most, description=description)
 
 
 @cache

@@ -22,6 +22,9 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from gateway.openapi.operations import Operation, describe
+from gateway.openapi.refusals import FROM_THIS_MACHINE_ONLY
+
 #: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
 #: at the most where service levels are promised, from 50 ms to 3 s.
 BUCKETS = (
@@ -137,5 +140,12 @@ def register_telemetry(app: Flask, telemetry: Telemetry, collector: Collector) -
         return response
 
     @app.get("/metrics")
+    @describe(
+        Operation(
+            "Prometheus metrics, from this machine only",
+            refusals=(FROM_THIS_MACHINE_ONLY,),
+            media=("text/plain",),
+        )
+    )
     def metrics() -> Response:
         return Response(telemetry.render(collector), content_type=CONTENT_TYPE_LATEST)

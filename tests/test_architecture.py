@@ -48,8 +48,9 @@ FORBIDDEN = {
 }
 #: The gateway's rooms, from the ground up: each may import those before it.
 GATEWAY = (
-    *("gateway.faults", "gateway.errors", "gateway.schemas", "gateway.settings"),
-    *("gateway.telemetry", "gateway.transport", "gateway.sharing", "gateway.access"),
+    *("gateway.faults", "gateway.errors", "gateway.openapi", "gateway.schemas"),
+    *("gateway.settings", "gateway.telemetry", "gateway.transport", "gateway.sharing"),
+    *("gateway.access",),
     *("gateway.backend", "gateway.admission", "gateway.observation", "gateway.text"),
     *("gateway.uploads", "gateway.embedded", "gateway.refusal", "gateway.routes"),
     *("gateway.app", "gateway.gunicorn"),

@@ -13,7 +13,23 @@ from gateway.access.usage import Usage
 from gateway.settings import Settings
 from torchserve_backend.catalog import ROOT
 
-__all__ = ["Access", "Usage", "find_database", "find_folder", "register_access"]
+__all__ = [
+    "OPEN_ROUTES",
+    "Access",
+    "Usage",
+    "find_database",
+    "find_folder",
+    "register_access",
+]
+
+#: Routes without a key: health, metrics, and what clients read before they have one.
+OPEN_ROUTES = frozenset(
+    {
+        *("/healthz", "/readyz", "/health", "/metrics"),
+        *("/languages", "/frontend/settings", "/spec", "/openapi.json"),
+        *("/docs", "/docs/<name>"),
+    }
+)
 
 
 class Access:

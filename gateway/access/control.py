@@ -8,7 +8,7 @@ from functools import partial
 
 from flask import Flask, g, request
 
-from gateway.access import Access, find_database, find_folder
+from gateway.access import OPEN_ROUTES, Access, find_database, find_folder
 from gateway.access.finding import find_token
 from gateway.access.keys import Key
 from gateway.access.limits import Limiter
@@ -19,14 +19,6 @@ from gateway.errors import KeyNotAllowed
 from gateway.settings import Settings
 from gateway.transport.bodies import UploadBlueprint
 from gateway.transport.caller import CHARGE
-
-#: Routes without a key: health, metrics, and what clients read before they have one.
-OPEN_ROUTES = frozenset(
-    {
-        *("/healthz", "/readyz", "/health", "/metrics"),
-        *("/languages", "/frontend/settings", "/spec", "/openapi.json", "/docs"),
-    }
-)
 
 
 class Guard(Access):

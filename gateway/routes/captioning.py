@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint
+from typing_extensions import TypedDict
 
 from contract.tasks import CAPTIONING, PATHS
+from gateway.openapi.operations import Operation, describe
+from gateway.openapi.refusals import LOOKING
 from gateway.routes.reception import Reception
 from gateway.transport.bodies import UploadBlueprint
+
+
+class Captions(TypedDict):
+    """One for each image and frame, in order."""
+
+    captions: list[str]
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
@@ -16,7 +23,16 @@ def make_blueprint(reception: Reception) -> Blueprint:
     blueprint = UploadBlueprint(CAPTIONING, __name__)
 
     @blueprint.post(PATHS[CAPTIONING])
-    def caption() -> dict[str, Any]:
+    @describe(
+        Operation(
+            "A sentence about each image or frame",
+            images="several",
+            refusals=LOOKING,
+            task=CAPTIONING,
+            has_limit=True,
+        )
+    )
+    def caption() -> Captions:
         captions: list[str] = []
         for answer in reception.answer(CAPTIONING):
             found = answer.content["captions"]

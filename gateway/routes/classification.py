@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from flask import Blueprint
+from typing_extensions import TypedDict
 
 from contract.tasks import CLASSIFICATION, PATHS
+from gateway.openapi.operations import Operation, describe
+from gateway.openapi.refusals import LOOKING
 from gateway.routes.reception import Reception
 from gateway.schemas import ClassificationParameters
 from gateway.transport.bodies import UploadBlueprint
+
+
+class Label(TypedDict):
+    """What an image may show, and how sure that is."""
+
+    label: str
+    score: float
+
+
+class Labels(TypedDict):
+    """The best first."""
+
+    labels: list[Label]
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
@@ -17,10 +33,20 @@ def make_blueprint(reception: Reception) -> Blueprint:
     blueprint = UploadBlueprint(CLASSIFICATION, __name__)
 
     @blueprint.post(PATHS[CLASSIFICATION])
-    def classify() -> dict[str, Any]:
+    @describe(
+        Operation(
+            "Labels of an image, with scores",
+            query=ClassificationParameters,
+            images="one",
+            refusals=LOOKING,
+            task=CLASSIFICATION,
+            has_limit=True,
+        )
+    )
+    def classify() -> Labels:
         (answer,) = reception.answer(
             CLASSIFICATION, ClassificationParameters, is_single=True
         )
-        return answer.content
+        return cast(Labels, answer.content)
 
     return blueprint

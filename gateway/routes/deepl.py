@@ -12,8 +12,11 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from contract.options import BEAM_SIZE
+from contract.tasks import TRANSLATION
 from gateway.access import Access
 from gateway.errors import NotFound
+from gateway.openapi.operations import FIELDS, Body, Operation, choose, describe
+from gateway.openapi.refusals import TRANSLATING
 from gateway.routes.interpretation import (
     ForeignSchema,
     Interpreter,
@@ -131,15 +134,44 @@ class Language(TypedDict):
     supports_formality: NotRequired[bool]
 
 
+class Used(TypedDict):
+    """What `/v2/usage` answers."""
+
+    character_count: int
+    character_limit: int
+
+
+class Pair(TypedDict):
+    """Two languages."""
+
+    source_lang: str
+    target_lang: str
+
+
+class Pairs(TypedDict):
+    """What `/v2/glossary-language-pairs` answers."""
+
+    supported_languages: list[Pair]
+
+
+_LISTING = Operation(
+    "The languages of texts, or those of translations",
+    bodies=(Body(LanguagesFields, FIELDS, examples={"targets": {"type": "target"}}),),
+    task=TRANSLATION,
+)
+
+
 def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
     """The routes of DeepL's API."""
     blueprint = Blueprint("deepl", __name__, url_prefix="/v2")
 
     @blueprint.route("/translate", methods=["GET", "POST"])
+    @describe(_describe_translation(interpreter))
     def translate() -> Translations:
         return {"translations": _translate(read_fields(request), interpreter)}
 
     @blueprint.route("/languages", methods=["GET", "POST"])
+    @describe(_LISTING)
     def languages() -> list[Language]:
         given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
         if given.type == "source":
@@ -147,13 +179,15 @@ def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
         return _list_targets(interpreter)
 
     @blueprint.route("/usage", methods=["GET", "POST"])
-    def usage() -> dict[str, int]:
+    @describe(Operation("The characters of this month"))
+    def usage() -> Used:
         found = access.read_usage()
         limit = _UNLIMITED if found.limit is None else found.limit
         return {"character_count": found.count, "character_limit": limit}
 
     @blueprint.get("/glossary-language-pairs")
-    def glossary_language_pairs() -> dict[str, Any]:
+    @describe(Operation("The pairs of languages", task=TRANSLATION))
+    def glossary_language_pairs() -> Pairs:
         codes = [_write_code(code).lower() for code in interpreter.limits.targets]
         return {
             "supported_languages": [
@@ -164,6 +198,33 @@ def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
 
     interpreter.count_requests(blueprint, "/v2/translate")
     return blueprint
+
+
+def _describe_translation(interpreter: Interpreter) -> Operation:
+    served = [
+        code
+        for language in interpreter.translator.catalog.languages
+        for code in _name_variants(language)
+    ]
+    texts = {"minItems": 1, "maxItems": interpreter.settings.max_texts}
+    asked = {
+        "text": ["See you tomorrow"],
+        "source_lang": "EN",
+        "target_lang": choose(served, "DE"),
+    }
+    body = Body(
+        TranslateFields,
+        FIELDS,
+        bounds={"text": texts, "target_lang": {"enum": served}},
+        examples={"a text": asked},
+    )
+    return Operation(
+        "Translates texts",
+        bodies=(body,),
+        refusals=(*TRANSLATING, NotFound),
+        task=TRANSLATION,
+        has_limit=True,
+    )
 
 
 def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
@@ -290,8 +351,12 @@ def _list_targets(interpreter: Interpreter) -> list[Language]:
     return [
         {"language": code, "name": name, "supports_formality": False}
         for language in sorted(interpreter.limits.targets)
-        for code, name in (
-            _VARIANTS.get(language)
-            or {_write_code(language): name_language(language, "en")}
-        ).items()
+        for code, name in _name_variants(language).items()
     ]
+
+
+def _name_variants(language: str) -> dict[str, str]:
+    """The target codes of a language, and their names."""
+    return _VARIANTS.get(language) or {
+        _write_code(language): name_language(language, "en")
+    }

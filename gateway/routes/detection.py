@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from flask import Blueprint
+from typing_extensions import TypedDict
 
 from contract.tasks import DETECTION, PATHS
+from gateway.openapi.operations import Operation, describe
+from gateway.openapi.refusals import LOOKING
 from gateway.routes.reception import Reception
 from gateway.schemas import DetectionParameters
 from gateway.transport.bodies import UploadBlueprint
+
+
+class Box(TypedDict):
+    """In pixels of the image."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Found(TypedDict):
+    """An object in the image."""
+
+    label: str
+    score: float
+    box: Box
+
+
+class Objects(TypedDict):
+    """The best first, and the size of the image."""
+
+    objects: list[Found]
+    width: int
+    height: int
 
 
 def make_blueprint(reception: Reception) -> Blueprint:
@@ -17,8 +45,18 @@ def make_blueprint(reception: Reception) -> Blueprint:
     blueprint = UploadBlueprint(DETECTION, __name__)
 
     @blueprint.post(PATHS[DETECTION])
-    def detect_objects() -> dict[str, Any]:
+    @describe(
+        Operation(
+            "The objects in an image: boxes, labels and scores",
+            query=DetectionParameters,
+            images="one",
+            refusals=LOOKING,
+            task=DETECTION,
+            has_limit=True,
+        )
+    )
+    def detect_objects() -> Objects:
         (answer,) = reception.answer(DETECTION, DetectionParameters, is_single=True)
-        return answer.content
+        return cast(Objects, answer.content)
 
     return blueprint

@@ -4,7 +4,6 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
 from flask import Blueprint, request
@@ -12,6 +11,9 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
+from contract.tasks import TRANSLATION
+from gateway.openapi.operations import FIELDS, Body, Operation, choose, describe
+from gateway.openapi.refusals import TRANSLATING
 from gateway.routes.interpretation import (
     ForeignSchema,
     Interpreter,
@@ -78,30 +80,105 @@ class Language(TypedDict):
     name: NotRequired[str]
 
 
+class Translations(TypedDict):
+    """The answers to all texts."""
+
+    translations: list[Translation]
+
+
+class Translated(TypedDict):
+    """What `/language/translate/v2` answers."""
+
+    data: Translations
+
+
+class Detections(TypedDict):
+    """One list for each text."""
+
+    detections: list[list[Detection]]
+
+
+class Detected(TypedDict):
+    """What `/language/translate/v2/detect` answers."""
+
+    data: Detections
+
+
+class Languages(TypedDict):
+    """The languages that can be translated into."""
+
+    languages: list[Language]
+
+
+class Listed(TypedDict):
+    """What `/language/translate/v2/languages` answers."""
+
+    data: Languages
+
+
+_LISTING = Operation(
+    "The languages that can be translated into",
+    bodies=(Body(LanguagesFields, FIELDS, examples={"in German": {"target": "de"}}),),
+    task=TRANSLATION,
+)
+
+
 def make_blueprint(interpreter: Interpreter) -> Blueprint:
     """The routes of Google's API."""
     blueprint = Blueprint("google", __name__, url_prefix=PATH)
     methods = ["GET", "POST"]
 
     @blueprint.route("", methods=methods)
-    def translate() -> Mapping[str, Any]:
+    @describe(_describe_translation(interpreter))
+    def translate() -> Translated:
         found = _translate(read_fields(request), interpreter)
         return {"data": {"translations": found}}
 
     @blueprint.route("/detect", methods=methods)
-    def detect() -> Mapping[str, Any]:
+    @describe(_describe_detection(interpreter))
+    def detect() -> Detected:
         given = parse_fields(DetectFields, read_fields(request), _WORDING)
         texts = _check_number(list_texts(given.q), interpreter.settings.max_texts)
         found = [_write_detections(ranked) for ranked in interpreter.identify(texts)]
         return {"data": {"detections": found}}
 
     @blueprint.route("/languages", methods=methods)
-    def languages() -> Mapping[str, Any]:
+    @describe(_LISTING)
+    def languages() -> Listed:
         given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
         return {"data": {"languages": _list_languages(given.target, interpreter)}}
 
     interpreter.count_requests(blueprint, PATH)
     return blueprint
+
+
+def _describe_translation(interpreter: Interpreter) -> Operation:
+    served = interpreter.translator.catalog.languages
+    asked = {"q": "See you tomorrow", "source": "en", "target": choose(served, "de")}
+    body = Body(
+        TranslateFields,
+        FIELDS,
+        bounds=_bound_texts(interpreter) | {"target": {"enum": list(served)}},
+        examples={"a text": asked},
+    )
+    return Operation(
+        "Translates texts",
+        bodies=(body,),
+        refusals=TRANSLATING,
+        task=TRANSLATION,
+        has_limit=True,
+    )
+
+
+def _describe_detection(interpreter: Interpreter) -> Operation:
+    asked = {"a text": {"q": "Where is the station?"}}
+    body = Body(DetectFields, FIELDS, _bound_texts(interpreter), asked)
+    summary = "The likeliest language of each text"
+    return Operation(summary, bodies=(body,), has_limit=True)
+
+
+def _bound_texts(interpreter: Interpreter) -> dict[str, Any]:
+    return {"q": {"minItems": 1, "maxItems": interpreter.settings.max_texts}}
 
 
 def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:

@@ -4,14 +4,28 @@ the map is ready.
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint
+from typing_extensions import TypedDict
 
 from gateway.backend import Backend
 from gateway.errors import NotReady
 from gateway.observation import find_ready, find_ready_tasks
+from gateway.openapi.operations import Operation, describe
 from torchserve_backend.catalog import Catalog
+
+
+class Health(TypedDict):
+    """Says that the gateway is alive."""
+
+    status: str
+
+
+class Readiness(TypedDict):
+    """All that is ready."""
+
+    status: str
+    languages: list[str]
+    tasks: list[str]
 
 
 def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
@@ -19,11 +33,13 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/healthz")
-    def healthz() -> dict[str, Any]:
+    @describe(Operation("Whether the gateway is alive"))
+    def healthz() -> Health:
         return {"status": "alive"}
 
     @blueprint.get("/readyz")
-    def readyz() -> dict[str, Any]:
+    @describe(Operation("Whether everything in the map is ready"))
+    def readyz() -> Readiness:
         tasks = find_ready_tasks(catalog, backend)
         ready = find_ready(catalog, backend) | {t: tasks[t] for t in catalog.tasks}
         missing = [name for name, is_ready in ready.items() if not is_ready]

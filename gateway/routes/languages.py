@@ -4,16 +4,28 @@ clients find their fields in the same list, and some of them send POST.
 
 from __future__ import annotations
 
-from typing import Any
-
 from babel import Locale
 from babel.core import UnknownLocaleError
 from flask import Blueprint
+from typing_extensions import TypedDict
 
+from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import TRANSLATION
 from gateway.backend import Backend
 from gateway.observation import find_ready
+from gateway.openapi.operations import Operation, describe
 from torchserve_backend.catalog import Catalog
+
+
+class Language(TypedDict):
+    """A language that can be translated into, and the fields of LibreTranslate's clients."""
+
+    code: str
+    name: str
+    own_name: str
+    device: str
+    ready: bool
+    targets: list[str]
 
 
 def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
@@ -22,7 +34,13 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
 
     @blueprint.get("/languages")
     @blueprint.post("/languages")
-    def languages() -> list[dict[str, Any]]:
+    @describe(
+        Operation(
+            "The languages that can be translated into, and whether each is ready",
+            dialects=(OURS, LIBRETRANSLATE),
+        )
+    )
+    def languages() -> list[Language]:
         return [
             {
                 "code": code,

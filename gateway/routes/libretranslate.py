@@ -5,13 +5,15 @@ and `/spec`. Its `/translate` is reached through `translation.py`, its `/languag
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NoReturn, NotRequired
 
 from flask import Blueprint, request
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from contract.tasks import TRANSLATION
 from gateway.errors import Forbidden
+from gateway.openapi.operations import FIELDS, Body, Operation, choose, describe
 from gateway.routes.interpretation import (
     ForeignSchema,
     Interpreter,
@@ -72,12 +74,40 @@ class Translation(TypedDict):
     alternatives: NotRequired[list[str] | list[list[str]]]
 
 
+class Coded(TypedDict):
+    """A language."""
+
+    code: str
+    name: str
+
+
+class Chosen(TypedDict):
+    """What a page shows first."""
+
+    source: Coded
+    target: Coded
+
+
+class Frontend(TypedDict):
+    """What `GET /frontend/settings` answers."""
+
+    charLimit: int
+    frontendTimeout: int
+    apiKeys: bool
+    keyRequired: bool
+    suggestions: bool
+    filesTranslation: bool
+    supportedFilesFormat: list[str]
+    language: Chosen
+
+
 def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Blueprint:
     """The routes that only LibreTranslate has."""
     blueprint = Blueprint("libretranslate", __name__)
 
     @blueprint.post("/detect")
-    def detect() -> list[Any]:
+    @describe(_describe_detection(interpreter.settings.max_texts))
+    def detect() -> list[Detection] | list[list[Detection]]:
         given = parse_fields(DetectFields, read_fields(request), _WORDING)
         texts = list_texts(given.q)
         _check_number(texts, interpreter.settings.max_texts)
@@ -85,22 +115,54 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
         return ranked if isinstance(given.q, list) else ranked[0]
 
     @blueprint.get("/frontend/settings")
-    def frontend_settings() -> dict[str, Any]:
+    @describe(Operation("What this server can do", task=TRANSLATION))
+    def frontend_settings() -> Frontend:
         return _describe_frontend(interpreter, is_key_required=is_key_required)
 
     @blueprint.post("/suggest")
-    def suggest() -> dict[str, Any]:
+    @describe(Operation("Refused: nothing is suggested here", refusals=(Forbidden,)))
+    def suggest() -> NoReturn:
         raise Forbidden("Suggestions are disabled on this server.")
 
     @blueprint.get("/health")
+    @describe(Operation("Whether the gateway is alive"))
     def health() -> dict[str, str]:
         return {"status": "ok"}
 
     @blueprint.get("/spec")
+    @describe(Operation("LibreTranslate's title and version, as Swagger"))
     def spec() -> dict[str, Any]:
         return _describe_api()
 
     return blueprint
+
+
+def _describe_detection(most: int) -> Operation:
+    body = Body(
+        DetectFields,
+        FIELDS,
+        bounds={"q": {"minItems": 1, "maxItems": most}},
+        examples={"a text": {"q": "Where is the station?"}},
+    )
+    summary = "The likely languages of a text, or of each text in a list"
+    return Operation(summary, bodies=(body,), has_limit=True)
+
+
+def describe_body(interpreter: Interpreter) -> Body:
+    """The fields of `POST /translate` within this stack's limits."""
+    catalog = interpreter.translator.catalog
+    target = choose(catalog.languages, "de")
+    asked = {"q": "See you tomorrow", "source": "en", "target": target}
+    return Body(
+        TranslateFields,
+        FIELDS,
+        bounds={
+            "q": {"minItems": 1, "maxItems": interpreter.settings.max_texts},
+            "target": {"enum": list(catalog.languages)},
+            "alternatives": {"maximum": catalog.translation.max_alternatives},
+        },
+        examples={"LibreTranslate": asked},
+    )
 
 
 def translate(fields: Fields, interpreter: Interpreter) -> Translation:
@@ -185,9 +247,7 @@ def _write_detection(guess: Guess) -> Detection:
     return {"confidence": round(100 * guess.confidence), "language": guess.language}
 
 
-def _describe_frontend(
-    interpreter: Interpreter, *, is_key_required: bool
-) -> dict[str, Any]:
+def _describe_frontend(interpreter: Interpreter, *, is_key_required: bool) -> Frontend:
     served = interpreter.limits.targets
     target = _FALLBACK if _FALLBACK in served else served[0]
     return {

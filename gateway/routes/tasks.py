@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NotRequired
 
 from flask import Blueprint
+from typing_extensions import TypedDict
 
 from contract.tasks import PATHS
 from gateway.backend import Backend
 from gateway.observation import find_ready_tasks
+from gateway.openapi.operations import Operation, describe
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.checkpoint import find_input_size
+
+
+class Size(TypedDict):
+    """Pixels of an image."""
+
+    height: int
+    width: int
+
+
+class Task(TypedDict):
+    """A task, and the size of images that its model works with."""
+
+    task: str
+    route: str
+    ready: bool
+    input: NotRequired[Size]
 
 
 def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
@@ -18,18 +36,21 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
     blueprint = Blueprint("tasks", __name__)
 
     @blueprint.get("/tasks")
-    def tasks() -> list[dict[str, Any]]:
+    @describe(Operation("The tasks that this stack serves, and whether each is ready"))
+    def tasks() -> list[Task]:
         return [
-            {"task": task, "route": f"POST {PATHS[task]}", "ready": is_ready}
-            | _describe_input(catalog, task)
+            _describe_task(catalog, task, is_ready=is_ready)
             for task, is_ready in find_ready_tasks(catalog, backend).items()
         ]
 
     return blueprint
 
 
-def _describe_input(catalog: Catalog, task: str) -> dict[str, Any]:
-    """The image size of the task's model, which is known once the model is loaded. Clients
-    may send larger images."""
+def _describe_task(catalog: Catalog, task: str, *, is_ready: bool) -> Task:
+    """The image size of the task's model is known once the model is loaded. Clients may send
+    larger images."""
+    found: Task = {"task": task, "route": f"POST {PATHS[task]}", "ready": is_ready}
     size = find_input_size(catalog.tasks[task]) if task in catalog.tasks else None
-    return {"input": {"height": size.height, "width": size.width}} if size else {}
+    if size:
+        found["input"] = {"height": size.height, "width": size.width}
+    return found

@@ -5,30 +5,57 @@ language. `/translate` is LibreTranslate's path as well: the fields say whose re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NotRequired, cast
 
 from flask import Blueprint, request
+from typing_extensions import TypedDict
 
+from contract.dialects import LIBRETRANSLATE, OURS, Dialect
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import InvalidRequest, MalformedRequest
+from gateway.openapi.operations import Body, Operation, choose, describe
+from gateway.openapi.refusals import TRANSLATING
 from gateway.routes import libretranslate
 from gateway.routes.interpretation import Interpreter
-from gateway.schemas import TranslationRequest, parse_translation
+from gateway.schemas import TranslationRequest, limit_translation, parse_translation
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import read_fields, speaks_libretranslate
+
+
+class Alternative(TypedDict):
+    """Another translation, and its mean log-probability per token."""
+
+    text: str
+    score: float
+
+
+class Translated(TypedDict):
+    """The translation; each field has lists where `src_text` is one. There is a `src_lang`
+    where the request had none."""
+
+    translated: str | list[str]
+    src_lang: NotRequired[str | list[str]]
+    confidence: NotRequired[float | list[float]]
+    alternatives: NotRequired[list[Alternative] | list[list[Alternative]]]
+    warnings: NotRequired[list[str]]
 
 
 def make_blueprint(interpreter: Interpreter) -> Blueprint:
     """The translation routes."""
     blueprint = Blueprint(TRANSLATION, __name__)
 
+    body = _describe_body(interpreter)
+    theirs = libretranslate.describe_body(interpreter)
+
     @blueprint.post("/")
-    def translate() -> dict[str, Any]:
+    @describe(_describe_operation(body))
+    def translate() -> Translated:
         wanted = parse_translation(request.get_data(), interpreter.limits)
         return _join(wanted, interpreter.translate(wanted))
 
     @blueprint.post(PATHS[TRANSLATION])
-    def translate_for_either() -> Any:
+    @describe(_describe_operation(body, theirs, dialects=(OURS, LIBRETRANSLATE)))
+    def translate_for_either() -> Translated | libretranslate.Translation:
         if _is_surely_ours(request.get_data()):
             return translate()
         try:
@@ -46,14 +73,42 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     return blueprint
 
 
+def _describe_operation(*bodies: Body, dialects: tuple[Dialect, ...] = ()) -> Operation:
+    return Operation(
+        "Translates a text, or a list of texts",
+        bodies=bodies,
+        refusals=TRANSLATING,
+        task=TRANSLATION,
+        dialects=dialects,
+        has_limit=True,
+    )
+
+
+def _describe_body(interpreter: Interpreter) -> Body:
+    catalog, settings = interpreter.translator.catalog, interpreter.settings
+    target = choose(catalog.languages, "de")
+    sentence, tagged = "See you tomorrow", "<p>My name is <b>Anna</b>.</p>"
+    return Body(
+        limit_translation(
+            settings.max_texts,
+            catalog.translation.max_beam_size,
+            catalog.translation.max_alternatives,
+        ),
+        bounds={"tgt_lang": {"enum": list(catalog.languages)}},
+        examples={
+            "a text": {"src_lang": "en", "src_text": sentence, "tgt_lang": target},
+            "a list": {"src_text": [sentence, ""], "tgt_lang": target},
+            "HTML": {"src_text": tagged, "tgt_lang": target, "format": "html"},
+        },
+    )
+
+
 def _is_surely_ours(body: bytes) -> bool:
     """Spares most requests a second look at their fields."""
     return b'"src_text"' in body and b'"q"' not in body
 
 
-def _join(
-    wanted: TranslationRequest, texts: Sequence[TranslatedText]
-) -> dict[str, Any]:
+def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Translated:
     """One answer in the request's shape. In a list, a warning names its text."""
     fields: dict[str, list[Any]] = {
         "translated": [text.renderings[0].text for text in texts]
@@ -72,7 +127,7 @@ def _join(
     else:
         answer = {name: values[0] for name, values in fields.items()}
         warnings = list(texts[0].warnings)
-    return answer | ({"warnings": warnings} if warnings else {})
+    return cast(Translated, answer | ({"warnings": warnings} if warnings else {}))
 
 
 def _list_alternatives(text: TranslatedText) -> list[dict[str, Any]]:

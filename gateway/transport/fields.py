@@ -5,7 +5,7 @@ from __future__ import annotations
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from flask import Request
@@ -57,8 +57,15 @@ def _read_body(request: Request) -> dict[str, Any]:
     if request.is_json or body.lstrip()[:1] in (b"{", b"["):
         return read_object(body) if body else {}
     if request.mimetype == "multipart/form-data":
-        return _merge(request.form.items(multi=True))
+        return _merge(_list_parts(request))
     return _read_pairs(body)
+
+
+def _list_parts(request: Request) -> list[tuple[str, str]]:
+    parts: list[tuple[str | None, str]] = list(request.form.items(multi=True))
+    if any(name is None for name, _ in parts):
+        raise MalformedRequest("A part of the form has no name.")
+    return cast(list[tuple[str, str]], parts)
 
 
 def _read_pairs(text: bytes) -> dict[str, Any]:

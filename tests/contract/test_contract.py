@@ -24,13 +24,19 @@ import pytest
 from flask.testing import FlaskClient
 
 from contract import variables
-from gateway.access import Access, find_database
+from contract.tasks import TRANSLATION
+from gateway.access import OPEN_ROUTES, Access, find_database
 from gateway.access.keys import Grant, read_id
 from gateway.access.storage import Storage
+from gateway.app import create_app
 from gateway.errors import BodyTooSlow, ClientGone, Forbidden, Problem, RowProblem
+from gateway.openapi.document import build
+from gateway.openapi.security import Keys
 from gateway.settings import Settings
 from gateway.transport.worker import ACCESS
+from tests.description import Description
 from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient, write_map
+from torchserve_backend import catalog
 
 CASES = Path(__file__).with_name("cases")
 REQUEST, RESPONSE = ".request.http", ".response.json"
@@ -72,6 +78,15 @@ def fill_in(expected: Any, found: Any) -> Any:
     return expected
 
 
+@pytest.fixture(scope="module")
+def description(tmp_path_factory) -> Description:
+    """What the document says of a gateway that serves every task, with keys."""
+    path = write_map(tmp_path_factory.mktemp("map") / "map.json", LANGUAGES, TASKS)
+    app = create_app(Settings.model_construct(), models=catalog.load(path))
+    keys = Keys(is_required=True, open_routes=OPEN_ROUTES)
+    return Description(build(app, {TRANSLATION, *TASKS}, keys))
+
+
 @pytest.fixture
 def make_keyed(make_client, tmp_path, monkeypatch) -> Iterator[MakeClient]:
     """Makes a client of a gateway with these keys; takes settings."""
@@ -96,7 +111,7 @@ def make_keyed(make_client, tmp_path, monkeypatch) -> Iterator[MakeClient]:
 
 
 @pytest.mark.parametrize("name", names)
-def test_case(name, torchserve, make_keyed, map_path):
+def test_case(name, torchserve, make_keyed, map_path, description):
     expected = read_response(name)
     given = expected.get("given", {})
     torchserve.will(*given.get("torchserve", []))
@@ -104,11 +119,20 @@ def test_case(name, torchserve, make_keyed, map_path):
     torchserve.loading.update(given.get("loading", []))
     torchserve.unregistered.update(given.get("unregistered", []))
 
+    request = read_request(name)
     client = make_keyed(given.get("keys", {}), **given.get("settings", {}))
     for _ in range(given.get("before", 0)):
         client.open(**read_request(name))
-    response = client.open(**read_request(name))
+    response = client.open(**request)
 
+    if "tasks" not in given:
+        description.check(
+            request["method"],
+            request["path"],
+            response.status_code,
+            response.headers,
+            response.text,
+        )
     body = response.get_json() if response.is_json and response.data else response.text
     assert body == fill_in(expected["body"], body)
     assert response.status_code == expected["status"]
@@ -134,7 +158,7 @@ def test_every_route_has_a_case_that_succeeds(make_client):
         for rule in make_client().application.url_map.iter_rules()
         for method in rule.methods - {"HEAD"}
     }
-    assert routes - answered == {("POST", "/suggest")}
+    assert routes - answered == {("POST", "/suggest"), ("GET", "/docs/<name>")}
 
 
 def test_every_problem_has_a_case():

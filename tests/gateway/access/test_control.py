@@ -15,7 +15,7 @@ import gevent
 import pytest
 from flask.testing import FlaskClient
 
-from gateway.access import Usage, storage
+from gateway.access import OPEN_ROUTES, Usage, storage
 from gateway.access.keys import Grant, make_token, read_id
 from gateway.transport.worker import ACCESS
 from tests.e2e.real_stack import wait_until
@@ -103,6 +103,20 @@ def look(client: FlaskClient) -> bool:
 )
 def test_all_that_computes_needs_a_key(make_guarded, method, path, status):
     assert make_guarded().open(path, method=method).status_code == status
+
+
+def test_the_openapi_document_says_which_routes_need_a_key(make_guarded):
+    document = make_guarded().get("/openapi.json").json
+    open_routes = {
+        path.replace("{", "<").replace("}", ">")
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if operation.get("security") == []
+    }
+    assert open_routes == OPEN_ROUTES
+    assert {"bearer": []} in document["security"]
+    translating = document["paths"]["/v2/translate"]["post"]["responses"]
+    assert {"403", "456"} < translating.keys()
 
 
 def test_a_key_may_be_a_field_of_the_body(make_guarded, keys):

@@ -17,6 +17,8 @@ PARTS = (
     b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nb\r\n'
     b'--x\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nc\r\n--x--'
 )
+#: A backslash takes the quotation mark's meaning away.
+NAMELESS = b'--x\r\nContent-Disposition: form-data; name="q\\"\r\n\r\na\r\n--x--'
 
 
 def read(body: bytes = b"", kind: str | None = None, query: str = "", **given: str):
@@ -66,6 +68,7 @@ def test_fields_are_found_wherever_they_are(body, kind, query, fields):
         pytest.param(b"q=\xff", FORM, "", id="not UTF-8"),
         pytest.param(b"q=%ff", FORM, "", id="not UTF-8 in an escape"),
         pytest.param(b"", None, "?q=%ff", id="not UTF-8 in the URL"),
+        pytest.param(NAMELESS, "multipart/form-data; boundary=x", "", id="no name"),
     ],
 )
 def test_what_cannot_be_read_is_refused(body, kind, query):

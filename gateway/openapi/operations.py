@@ -1,0 +1,81 @@
+"""What a route says of itself for the OpenAPI document, beside its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
+
+from contract.dialects import Dialect
+from gateway.errors import Problem
+from gateway.openapi.refusals import Refusal
+
+JSON = "application/json"
+MULTIPART = "multipart/form-data"
+#: How the fields of other APIs may come in a body.
+FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Body:
+    """The fields of a request. A `GET` has them in its URL."""
+
+    model: type[BaseModel]
+    media: tuple[str, ...] = (JSON,)
+    #: What JSON Schema says of fields beyond the model: what only a stack's map and settings
+    #: tell.
+    bounds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A route. What it answers with 200 is in its function's annotation."""
+
+    summary: str
+    bodies: tuple[Body, ...] = ()
+    #: The parameters in the URL of a `POST`.
+    query: type[BaseModel] | None = None
+    #: Whether it takes images: exactly one, or several.
+    images: Literal["one", "several"] | None = None
+    #: What may go wrong beside what may go wrong everywhere.
+    refusals: tuple[type[Problem] | Refusal, ...] = ()
+    #: Absent from the document where the map does not have this task.
+    task: str | None = None
+    #: What it answers with.
+    media: tuple[str, ...] = (JSON,)
+    #: Whether clients may ask if it has changed.
+    is_cached: bool = False
+    #: The APIs that it belongs to, if its path does not tell.
+    dialects: tuple[Dialect, ...] = ()
+    #: The values of the variable parts of its path.
+    path: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Whether the request may set its time limit.
+    has_limit: bool = False
+
+
+_ATTRIBUTE = "openapi_operation"
+
+
+def describe(operation: Operation) -> Callable[[View], View]:
+    """Notes what a route says of itself at its function, whose calls cost nothing more."""
+
+    def mark(view: View) -> View:
+        setattr(view, _ATTRIBUTE, operation)
+        return view
+
+    return mark
+
+
+def find_operation(view: Callable[..., Any]) -> Operation | None:
+    """What `describe` has noted."""
+    return getattr(view, _ATTRIBUTE, None)
+
+
+def choose(served: Sequence[str], preferred: str) -> str:
+    """A language for an example: the preferred one if it is served."""
+    return preferred if preferred in served or not served else served[0]

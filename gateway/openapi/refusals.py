@@ -1,0 +1,145 @@
+"""Which statuses a route may answer beside 200, and what each API writes then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from contract.dialects import DEEPL, GOOGLE, LIBRETRANSLATE, OURS, Dialect
+from contract.problems import write_problem
+from gateway import errors
+from gateway.errors import Problem
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A problem that is not of the gateway's own making."""
+
+    slug: str
+    status: int
+    meaning: str
+
+
+#: From nginx, and from the gateway's connections.
+_BEFORE_ROUTES = (
+    Refusal("too-many-connections", 429, "Too many requests at the same time."),
+    Refusal("header-too-large", 431, "The URL or a header is too long."),
+)
+FROM_THIS_MACHINE_ONLY = Refusal(
+    "forbidden", 403, "The path is open to the server's own machine only."
+)
+_OUT_OF_MEMORY = Refusal(
+    "out-of-memory", 503, "It does not fit into the device's memory, even alone."
+)
+#: On every path: bodies are read before a route is asked.
+EVERYWHERE = (
+    *(errors.MalformedRequest, errors.BodyTooSlow, errors.BodyTooLarge),
+    *(errors.UnsupportedEncoding, *_BEFORE_ROUTES, errors.InternalError),
+    *(errors.NotReady, errors.DeadlineExceeded),
+)
+#: Where texts are translated.
+TRANSLATING = (
+    *(errors.InvalidRequest, errors.UnknownLanguage, errors.TooManyRows),
+    Refusal("text-too-long", 422, "A word has more tokens than the model takes."),
+    *(errors.Overloaded, _OUT_OF_MEMORY),
+)
+#: Where images are looked at.
+LOOKING = (
+    *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),
+    *(errors.Overloaded, _OUT_OF_MEMORY),
+)
+
+
+class FieldError(TypedDict):
+    """A field of a request, and what was expected in it."""
+
+    field: str
+    expected: str
+
+
+class ProblemDocument(TypedDict):
+    """RFC 9457. Programs should compare `type`; the others may be reworded."""
+
+    type: Annotated[str, Field(pattern="^urn:babelgate:[a-z-]+$")]
+    title: str
+    status: int
+    detail: str
+    request_id: str
+    errors: NotRequired[list[FieldError]]
+    field: NotRequired[str]
+    served: NotRequired[list[str]]
+    missing: NotRequired[list[str]]
+    limit: NotRequired[int]
+    tokens: NotRequired[int]
+    allowed: NotRequired[list[str]]
+    asked: NotRequired[int]
+    used: NotRequired[int]
+    #: For LibreTranslate's clients, where nginx answers on `/translate`.
+    error: NotRequired[str]
+
+
+class LibreTranslateError(TypedDict):
+    """LibreTranslate's errors."""
+
+    error: str
+
+
+class DeepLError(TypedDict):
+    """DeepL's errors."""
+
+    message: str
+    detail: NotRequired[str]
+
+
+class GoogleReason(TypedDict):
+    """An entry of Google's errors."""
+
+    message: str
+    domain: str
+    reason: str
+
+
+class GoogleFault(TypedDict):
+    """What is inside of Google's errors."""
+
+    code: int
+    message: str
+    errors: list[GoogleReason]
+    status: str
+
+
+class GoogleError(TypedDict):
+    """Google's errors."""
+
+    error: GoogleFault
+
+
+SHAPES: Mapping[Dialect, Any] = {
+    OURS: ProblemDocument,
+    LIBRETRANSLATE: LibreTranslateError,
+    DEEPL: DeepLError,
+    GOOGLE: GoogleError,
+}
+
+
+def list_statuses(
+    refusals: Iterable[type[Problem] | Refusal], dialect: Dialect
+) -> dict[int, dict[str, str]]:
+    """By status in an API: the slugs of its problems, and what they mean."""
+    statuses: dict[int, dict[str, str]] = {}
+    for refusal in refusals:
+        document = write_problem(refusal.slug, refusal.status, "")
+        status = dialect.answer(document).status
+        statuses.setdefault(status, {})[refusal.slug] = _explain(refusal)
+    return dict(sorted(statuses.items()))
+
+
+def _explain(refusal: type[Problem] | Refusal) -> str:
+    if isinstance(refusal, Refusal):
+        return refusal.meaning
+    first, _, _ = " ".join((refusal.__doc__ or "").split()).partition(". ")
+    return first.removesuffix(".") + "."

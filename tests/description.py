@@ -1,0 +1,168 @@
+"""An OpenAPI document as tests use it: to check answers, and to send its examples."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import jsonschema_rs
+from hypothesis import HealthCheck, given, settings
+from schemathesis import APIOperation, BaseSchema, Case, GenerationMode
+from schemathesis.config import SchemathesisConfig
+from schemathesis.core.result import Ok
+from urllib3 import encode_multipart_formdata
+
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+
+CONFIGURATION = SchemathesisConfig.from_dict(
+    {
+        "seed": 1,
+        # A request in a millisecond is a 504, as it should be.
+        "parameters": {"header.X-Timeout-Ms": "30000"},
+        "checks": {
+            # More is read than is described: `EN` and `en-GB` are `en`, and unknown fields
+            # are ignored.
+            "negative_data_rejection": {"enabled": False},
+            "positive_data_acceptance": {"enabled": False},
+        },
+    }
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A request that the document shows."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    content_type: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Content-Type": self.content_type} if self.content_type else {}
+
+
+class Description:
+    """The document of a gateway."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        self._components = _close(document["components"])
+
+    def list_operations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Path, method and description of each."""
+        for path, methods in self.document["paths"].items():
+            for method, operation in methods.items():
+                yield path, method, operation
+
+    def list_examples(self) -> Iterator[Example]:
+        """Each example of each body, and those of parameters together."""
+        for path, method, operation in self.list_operations():
+            query = {
+                given["name"]: given["example"]
+                for given in operation["parameters"]
+                if "example" in given
+            }
+            if query:
+                yield Example(method, f"{path}?{urlencode(query, doseq=True)}")
+            content = operation.get("requestBody", {}).get("content", {})
+            for media, described in content.items():
+                for example in described.get("examples", {}).values():
+                    yield Example(method, path, *_encode(media, example["value"]))
+
+    def check(
+        self,
+        method: str,
+        path: str,
+        status: int,
+        headers: Mapping[str, str],
+        body: str,
+    ) -> None:
+        """Fails if the document does not describe an answer. It describes no `OPTIONS`, and
+        neither a path nor a method that is not there."""
+        found = self._find(path.partition("?")[0])
+        operation = found.get({"HEAD": "get"}.get(method, method.lower()))
+        if operation is None or status == 405:
+            assert status in (404, 405) or method == "OPTIONS", (method, path, status)
+            return
+        assert str(status) in operation["responses"], (method, path, status)
+        content = operation["responses"][str(status)].get("content")
+        if content is None:
+            assert body == "", (method, path, status)
+            return
+        media = headers.get("Content-Type", "").partition(";")[0]
+        assert media in content, (method, path, status, media)
+        if method != "HEAD":
+            is_json = media.endswith("json")
+            self._validate(
+                content[media]["schema"], json.loads(body) if is_json else body
+            )
+
+    def _find(self, path: str) -> dict[str, Any]:
+        for template, methods in self.document["paths"].items():
+            if re.fullmatch(re.sub(r"{\w+}", "[^/]+", template), path):
+                return dict(methods)
+        return {}
+
+    def _validate(self, schema: dict[str, Any], content: Any) -> None:
+        whole = {**schema, "components": self._components}
+        jsonschema_rs.Draft202012Validator(whole).validate(content)
+
+
+def ask_anything(api: BaseSchema, mode: GenerationMode, *, cases: int) -> None:
+    """Sends each operation this many requests that the document allows, or that it does not.
+    Fails if the document does not describe an answer, and if one is a fault."""
+    found = list(api.get_all_operations())
+    operations = [each.ok() for each in found if isinstance(each, Ok)]
+    assert len(operations) == len(found)
+    if mode is GenerationMode.NEGATIVE:
+        operations = [each for each in operations if _takes_anything(each)]
+    for operation in operations:
+
+        @settings(
+            max_examples=cases,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def ask(case: Case[Any]) -> None:
+            case.call_and_validate()
+
+        ask()
+
+
+def _takes_anything(operation: APIOperation[Any, Any, Any, Any]) -> bool:
+    raw = operation.definition.raw
+    return bool(raw["parameters"]) or "requestBody" in raw
+
+
+def _close(schema: Any) -> Any:
+    """A schema that takes nothing but what it names."""
+    if isinstance(schema, list):
+        return [_close(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: _close(inner) for name, inner in schema.items()}
+    if schema.get("type") == "object" and "properties" in schema:
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+def _encode(media: str, fields: dict[str, Any]) -> tuple[bytes, str]:
+    if media == FORM:
+        return urlencode(fields, doseq=True).encode(), media
+    if media == MULTIPART:
+        pairs = [
+            (name, value)
+            for name, values in fields.items()
+            for value in (values if isinstance(values, list) else [values])
+        ]
+        return encode_multipart_formdata(pairs)
+    return json.dumps(fields).encode(), media

@@ -1,0 +1,120 @@
+"""What a real stack answers is in its own OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import requests
+import schemathesis
+from schemathesis import GenerationMode
+
+from deploy.stack import Stack
+from tests.description import CONFIGURATION, Description, ask_anything
+from tests.handlers.encoding import write_image, write_npy
+
+TIMEOUT_S = 120
+TEXTS = {
+    "/": {"src_text": "See you tomorrow", "tgt_lang": "de", "alternatives": 2},
+    "/translate": {"src_text": "Taxi", "tgt_lang": "de"},
+    "/identify": {"src_text": ["Where is the station?", "1"]},
+    "/detect": {"q": ["Where is the station?", "Wo ist der Bahnhof?"]},
+    "/v2/translate": {
+        "text": ["Hello"],
+        "target_lang": "DE",
+        "model_type": "quality_optimized",
+    },
+    "/language/translate/v2": {"q": "Where is the station?", "target": "fr"},
+}
+PIXELS = np.full((2, 64, 64, 3), 200, np.uint8)
+IMAGES = {
+    "/caption": write_npy(PIXELS),
+    "/classify?top_k=2": write_image(PIXELS[0]),
+    "/detect-objects?threshold=0.1": write_npy(PIXELS[0]),
+}
+
+Ask = Callable[..., int]
+
+
+def read_description(stack: Stack) -> Description:
+    return Description(requests.get(f"{stack.url}/openapi.json", timeout=5).json())
+
+
+def make_asking(stack: Stack) -> Ask:
+    description = read_description(stack)
+
+    def ask(method: str, path: str, body: object = None, **headers: str) -> int:
+        content = {"json": body} if isinstance(body, dict) else {"data": body}
+        answer = requests.request(
+            method,
+            f"{stack.url}{path}",
+            headers=headers,
+            timeout=TIMEOUT_S,
+            **content,
+        )
+        status = answer.status_code
+        description.check(method, path, status, answer.headers, answer.text)
+        return status
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def ask(stack: Stack) -> Ask:
+    return make_asking(stack)
+
+
+def test_its_examples_work(stack, ask):
+    examples = list(read_description(stack).list_examples())
+    statuses = {
+        example: ask(
+            example.method.upper(), example.path, example.body, **example.headers
+        )
+        for example in examples
+    }
+    assert len(statuses) > 20
+    assert {found for found, status in statuses.items() if status != 200} == set()
+
+
+def test_its_pages_are_as_described(stack, ask):
+    for path, method, operation in read_description(stack).list_operations():
+        if method == "get" and "{" not in path and "200" in operation["responses"]:
+            is_bare = not any(
+                given.get("required") for given in operation["parameters"]
+            )
+            assert ask("GET", path) == 200 or not is_bare
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_translations_and_refusals_are_as_described(ask, path):
+    assert ask("POST", path, TEXTS[path]) == 200
+    assert ask("POST", path, b"{") == 400
+    assert ask("POST", path, b"a" * (2 << 20)) == 413
+    assert ask("POST", path, b"{}", **{"Content-Encoding": "br"}) == 415
+    assert ask("POST", path, TEXTS[path], **{"X-Long": "a" * (70 << 10)}) == 431
+    assert ask("POST", path, {}) in (400, 422)
+
+
+@pytest.mark.parametrize("path", IMAGES)
+def test_answers_about_images_are_as_described(vision, path):
+    ask, half = make_asking(vision), IMAGES[path][: len(IMAGES[path]) // 2]
+    assert ask("POST", path, IMAGES[path]) == 200
+    assert ask("POST", path, b"no image") == 415
+    assert ask("POST", path, half) == 422
+
+
+@pytest.mark.parametrize("mode", GenerationMode)
+def test_any_request_is_answered_as_described(stack, mode):
+    api = schemathesis.openapi.from_url(
+        f"{stack.url}/openapi.json", config=CONFIGURATION
+    )
+    ask_anything(api, mode, cases=3)
+
+
+def test_the_page_to_try_it_passes_nginx(url):
+    page = requests.get(f"{url}/docs", timeout=5)
+    assert "docs/swagger_bundle.js" in page.text
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    script = requests.get(f"{url}/docs/swagger_bundle.js", timeout=TIMEOUT_S)
+    assert (script.status_code, len(script.content) > 1 << 20) == (200, True)

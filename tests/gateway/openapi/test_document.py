@@ -1,0 +1,148 @@
+"""The document is OpenAPI 3.1, has every route, and its examples work."""
+
+from __future__ import annotations
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from gateway.openapi.document import build
+from gateway.openapi.security import SCHEMES, Keys
+from tests.description import Description
+from tests.gateway.conftest import LANGUAGES, write_map
+
+
+@pytest.fixture
+def description(client) -> Description:
+    return Description(client.get("/openapi.json").get_json())
+
+
+def test_it_is_openapi_3_1(description):
+    assert description.document["openapi"] == "3.1.0"
+    assert list(OpenAPIV31SpecValidator(description.document).iter_errors()) == []
+
+
+def test_it_has_every_route(client, description):
+    routes = {
+        (rule.rule.replace("<", "{").replace(">", "}"), method.lower())
+        for rule in client.application.url_map.iter_rules()
+        for method in rule.methods - {"HEAD"}
+    }
+    assert {found[:2] for found in description.list_operations()} == routes
+
+
+#: What may go wrong on every path of ours.
+ALWAYS = {400, 408, 413, 415, 429, 431, 500, 503, 504}
+
+
+@pytest.mark.parametrize(
+    ("path", "statuses"),
+    [
+        ("/", ALWAYS | {200, 422}),
+        ("/translate", ALWAYS | {200, 422}),
+        ("/classify", ALWAYS | {200, 422}),
+        ("/suggest", ALWAYS | {403}),
+        ("/v2/translate", ALWAYS | {200, 404}),
+        ("/language/translate/v2", ALWAYS | {200}),
+    ],
+)
+def test_statuses_are_those_of_the_api(description, path, statuses):
+    responses = description.document["paths"][path]["post"]["responses"]
+    assert set(map(int, responses)) == statuses
+
+
+@pytest.mark.parametrize(
+    ("path", "media"),
+    [
+        ("/", {"application/problem+json"}),
+        ("/translate", {"application/problem+json", "application/json"}),
+        ("/detect", {"application/json"}),
+        ("/v2/usage", {"application/json"}),
+    ],
+)
+def test_errors_are_written_as_the_api_writes_them(description, path, media):
+    refused = description.document["paths"][path]["post"]["responses"]["429"]
+    assert set(refused["content"]) == media
+    assert refused["headers"].keys() == {"X-Request-ID", "Retry-After"}
+
+
+def test_names_of_operations_are_unique(description):
+    names = [found["operationId"] for *_, found in description.list_operations()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("languages", "tasks", "missing"),
+    [
+        (LANGUAGES, ["captioning"], {"/classify", "/detect-objects"}),
+        (
+            (),
+            ["captioning", "classification", "detection"],
+            {
+                *("/", "/translate", "/frontend/settings", "/v2/translate"),
+                *("/v2/languages", "/v2/glossary-language-pairs"),
+                *("/language/translate/v2", "/language/translate/v2/languages"),
+            },
+        ),
+    ],
+    ids=["languages and captions", "no languages"],
+)
+def test_it_has_the_tasks_of_the_map(
+    client, make_client, map_path, languages, tasks, missing
+):
+    everything = client.get("/openapi.json").json["paths"].keys()
+    write_map(map_path, languages, tasks)
+    found = make_client().get("/openapi.json").json["paths"].keys()
+    assert everything - found == missing
+
+
+def test_it_has_the_limits_of_the_map_and_the_settings(make_client):
+    document = make_client(max_texts=7).get("/openapi.json").json
+    schemas = document["components"]["schemas"]
+    ours = schemas["TranslationBody"]["properties"]
+    assert ours["tgt_lang"]["enum"] == list(LANGUAGES)
+    assert ours["src_text"]["oneOf"][1]["maxItems"] == 7
+    assert ours["beam_size"]["maximum"] == 8
+    theirs = schemas["libretranslate.TranslateFields"]["properties"]
+    assert theirs["target"]["enum"] == list(LANGUAGES)
+    assert theirs["q"]["maxItems"] == 7
+    assert theirs["alternatives"]["maximum"] == 5
+    deepls = schemas["deepl.TranslateFields"]["properties"]["target_lang"]["enum"]
+    assert deepls == ["KO", "EN-GB", "EN-US", "ZH", "ZH-HANS", "PT-BR", "PT-PT"]
+
+
+def test_every_example_works(client, description):
+    examples = list(description.list_examples())
+    assert {example.path.partition("?")[0] for example in examples} == {
+        *("/", "/translate", "/identify", "/detect", "/v2/translate", "/v2/languages"),
+        *("/language/translate/v2", "/language/translate/v2/detect"),
+        "/language/translate/v2/languages",
+    }
+    for example in examples:
+        response = client.open(
+            example.path,
+            method=example.method.upper(),
+            data=example.body,
+            headers=example.headers,
+        )
+        assert response.status_code == 200, (example, response.text)
+        description.check(
+            example.method.upper(),
+            example.path,
+            response.status_code,
+            response.headers,
+            response.text,
+        )
+
+
+def test_where_keys_are_required_every_route_says_whether_it_needs_one(client):
+    keys = Keys(is_required=True, open_routes={"/healthz"})
+    document = build(client.application, {"translation"}, keys)
+    assert document["security"] == [{name: []} for name in SCHEMES]
+    paths = document["paths"]
+    assert paths["/healthz"]["get"]["security"] == []
+    assert "security" not in paths["/translate"]["post"]
+
+
+def test_where_no_keys_are_required_the_schemes_are_there(description):
+    assert description.document["security"] == []
+    assert description.document["components"]["securitySchemes"] == SCHEMES
