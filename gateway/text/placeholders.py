@@ -104,6 +104,19 @@ _KINDS: tuple[tuple[str, Role, str], ...] = (
         rf"{_PRERELEASE}(?![{_WORD}]|-[{_WORD}])",
     ),
     (
+        # Dates of ISO 8601, telephone and part numbers: `2030-01-31`, `12-3456-78`.
+        "number",
+        Role.WORD,
+        rf"\d(?<![{_WORD}.,/-].)\d*+(?:-\d++){{2,}}+(?![{_WORD}]|[./,-][{_WORD}])",
+    ),
+    (
+        # Standards are written with a space as well: `ISO 9001:2015`, `RFC 9110`.
+        "standard",
+        Role.WORD,
+        rf"(?<![{_WORD}.,/&@#-])(?:ISO(?:/IEC)?+|IEC|IEEE|RFC)[ \u00a0]"
+        rf"\d++(?:[.-]\d++)*+(?::\d{{4}})?+(?![{_WORD}]|-[{_WORD}])",
+    ),
+    (
         # Capitals and digits; in a compound such as `COVID-19-Pandemie` they are no code.
         "product",
         Role.WORD,
@@ -125,10 +138,9 @@ def _compile(kinds: Iterable[tuple[str, Role, str]]) -> regex.Pattern[str]:
 
 
 _DIGIT = re.compile(r"\d")
+_WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
 _ANY = _compile(_KINDS)
-_WITHOUT_DIGITS = _compile(
-    kind for kind in _KINDS if kind[0] not in ("quantity", "version", "product")
-)
+_WITHOUT_DIGITS = _compile(kind for kind in _KINDS if kind[0] not in _WITH_DIGITS)
 _ROLES = {name: role for name, role, _ in _KINDS}
 #: Signs that end a sentence or a bracket do not belong to an address.
 _AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
