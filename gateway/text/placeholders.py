@@ -177,8 +177,8 @@ def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:
 def restore(
     translated: str, placeholders: Sequence[Placeholder], escape: Callable[[str], str]
 ) -> str | None:
-    """The translation with everything put back, or None if the model has lost or invented
-    a placeholder, or changed the order of tags."""
+    """The translation with everything put back, or None if the model has lost, invented
+    or torn a placeholder, or changed the order of tags."""
     if not placeholders:
         return escape(translated)
     numbers = [int(match[1]) for match in _PLACEHOLDER.finditer(translated)]
@@ -188,6 +188,8 @@ def restore(
     if tags != sorted(tags):
         return None
     pieces = _PLACEHOLDER.split(translated)
+    if any("{" in piece or "}" in piece for piece in pieces[::2]):
+        return None
     pieces[::2] = map(escape, pieces[::2])
     pieces[1::2] = (placeholders[int(number)].shown for number in pieces[1::2])
     return "".join(pieces)

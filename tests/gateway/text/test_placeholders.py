@@ -99,6 +99,8 @@ def test_a_model_that_copies_placeholders_loses_nothing(text):
         ("{0} und", None),
         ("{0} {1} {1}", None),
         ("{0} {1} {2}", None),
+        ("{0}}und{1}", None),
+        ("{0}und{1} {", None),
         ("& {0}{1}", "&amp; <b></b>"),
     ],
 )
