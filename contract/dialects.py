@@ -36,7 +36,7 @@ class Dialect:
     def answer(self, document: Document) -> Answer:
         """A problem as this API writes it."""
         slug, status = _read_slug(document), document["status"]
-        if self is not OURS:
+        if self not in (OURS, EITHER):
             status = self.statuses.get(slug) or _STATUSES.get(status, status)
             detail = document["detail"].replace("src_text", self.text_field)
             document = {**document, "status": status, "detail": detail}
@@ -54,6 +54,10 @@ def find_dialect(path: str) -> Dialect:
 
 def _read_slug(document: Document) -> str:
     return str(document["type"]).rpartition(":")[2]
+
+
+def _write_both(document: Document) -> dict[str, Any]:
+    return {**document, **_write_libretranslate(document)}
 
 
 def _explain(document: Document) -> str:
@@ -128,6 +132,8 @@ def _write_google(document: Document) -> dict[str, Any]:
 
 
 OURS = Dialect("babelgate", (), "src_text", dict, content_type=CONTENT_TYPE)
+#: A request to `/translate` that does not tell whose it is.
+EITHER = Dialect("either", (), "src_text", _write_both, content_type=CONTENT_TYPE)
 LIBRETRANSLATE = Dialect(
     "libretranslate",
     ("/detect", "/frontend", "/suggest", "/health", "/spec")

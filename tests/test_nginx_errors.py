@@ -61,6 +61,12 @@ def read_page(dialect: Dialect) -> str:
     return str(text)
 
 
+@pytest.mark.parametrize(("uri", "origin"), [("/problems/x", "*"), ("/v2/x", "")])
+def test_web_pages_may_read_its_errors_and_only_these(uri, origin):
+    assert expand("$error_origin", uri=uri) == origin
+    assert NGINX.count("add_header Access-Control-Allow-Origin $error_origin") == 1
+
+
 def test_every_error_has_a_page():
     pages = set(re.findall(r"error_page [^;]*\$errors/(\w+);", NGINX))
     assert pages == {name for name, *_ in DOCUMENTS}

@@ -104,6 +104,19 @@ _KINDS: tuple[tuple[str, Role, str], ...] = (
         rf"{_PRERELEASE}(?![{_WORD}]|-[{_WORD}])",
     ),
     (
+        # Dates of ISO 8601, telephone and part numbers: `2030-01-31`, `12-3456-78`.
+        "number",
+        Role.WORD,
+        rf"\d(?<![{_WORD}.,/-].)\d*+(?:-\d++){{2,}}+(?![{_WORD}]|[./,-][{_WORD}])",
+    ),
+    (
+        # Standards are written with a space as well: `ISO 9001:2015`, `RFC 9110`.
+        "standard",
+        Role.WORD,
+        rf"(?<![{_WORD}.,/&@#-])(?:ISO(?:/IEC)?+|IEC|IEEE|RFC)[ \u00a0]"
+        rf"\d++(?:[.-]\d++)*+(?::\d{{4}})?+(?![{_WORD}]|-[{_WORD}])",
+    ),
+    (
         # Capitals and digits; in a compound such as `COVID-19-Pandemie` they are no code.
         "product",
         Role.WORD,
@@ -130,10 +143,9 @@ _TRACE = re.compile(
     r"[\d`@{%:©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|www\."
 )
 _DIGIT = re.compile(r"\d")
+_WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
 _ANY = _compile(_KINDS)
-_WITHOUT_DIGITS = _compile(
-    kind for kind in _KINDS if kind[0] not in ("quantity", "version", "product")
-)
+_WITHOUT_DIGITS = _compile(kind for kind in _KINDS if kind[0] not in _WITH_DIGITS)
 _ROLES = {name: role for name, role, _ in _KINDS}
 #: Signs that end a sentence or a bracket do not belong to an address.
 _AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
@@ -172,8 +184,8 @@ def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:
 def restore(
     translated: str, placeholders: Sequence[Placeholder], escape: Callable[[str], str]
 ) -> str | None:
-    """The translation with everything put back, or None if the model has lost or invented
-    a placeholder, or changed the order of tags."""
+    """The translation with everything put back, or None if the model has lost, invented
+    or torn a placeholder, or changed the order of tags."""
     if not placeholders:
         return escape(translated)
     numbers = [int(match[1]) for match in _PLACEHOLDER.finditer(translated)]
@@ -183,6 +195,8 @@ def restore(
     if tags != sorted(tags):
         return None
     pieces = _PLACEHOLDER.split(translated)
+    if any("{" in piece or "}" in piece for piece in pieces[::2]):
+        return None
     pieces[::2] = map(escape, pieces[::2])
     pieces[1::2] = (placeholders[int(number)].shown for number in pieces[1::2])
     return "".join(pieces)

@@ -44,7 +44,7 @@ _LEAD = re.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = re.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
 _LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
 _OPENING = "([{\"'«“„¿¡"
-_LETTER = re.compile(r"[^\W_]")
+_LETTER = re.compile(r"[^\W\d_]")
 #: Characters of a line that sentencex gets at a time, and how many of them count.
 _WINDOW, _SURE = 2000, 1500
 #: Characters that an abbreviation may have.
@@ -192,8 +192,8 @@ def _continues(character: str) -> bool:
 
 
 def _trim(text: str, start: int, end: int, *, is_torn: bool) -> list[Part]:
-    """The sentence without the white space around it. Without a letter or digit there is
-    nothing to translate."""
+    """The sentence without the white space around it. Without a letter there is nothing to
+    translate: models make words of numbers such as `+1 (555) 123-4567`."""
     found = text[start:end]
     if not _LETTER.search(found):
         return [Part(start, end)] if found else []

@@ -26,7 +26,7 @@ from gateway.text.capitals import to_capitals, to_sentence_case
 from gateway.text.documents import Document, Format, Segment, divide, take_apart
 from gateway.text.langid import UNDETERMINED, Guess, Identifier
 from gateway.text.marks import mend
-from gateway.text.placeholders import restore
+from gateway.text.placeholders import Role, restore
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob
 from gateway.transport.caller import Caller
@@ -261,7 +261,10 @@ class _Job:
         if translated == prepared:
             return segment.prepared
         target = self._wanted.target
-        translated = mend(prepared, translated, source, target)
+        tags = _find_last_tags(segment, prepared)
+        ending = tags if translated.endswith(tags) else ""
+        bare = translated.removesuffix(ending)
+        translated = mend(prepared.removesuffix(tags), bare, source, target) + ending
         return to_capitals(translated, target) if segment.is_in_capitals else translated
 
     def _translate_parts(self, document: Document, source: str) -> Result:
@@ -293,6 +296,17 @@ def _prepare(segment: Segment, source: str) -> str:
     if segment.is_in_capitals:
         return to_sentence_case(segment.prepared, source)
     return segment.prepared
+
+
+def _find_last_tags(segment: Segment, prepared: str) -> str:
+    """The placeholders of closing tags at the end: the final mark may stand before them."""
+    end = len(prepared)
+    for number, placeholder in reversed(list(enumerate(segment.placeholders))):
+        tag = f"{{{number}}}"
+        if placeholder.role is not Role.CLOSING or not prepared.endswith(tag, 0, end):
+            break
+        end -= len(tag)
+    return prepared[end:]
 
 
 def weigh(text: str) -> float:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from flask import Request
 
-from contract.dialects import LIBRETRANSLATE, Dialect, find_dialect
+from contract.dialects import EITHER, LIBRETRANSLATE, OURS, Dialect, find_dialect
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import MalformedRequest, Problem
 from gateway.schemas import read_object
@@ -44,12 +43,17 @@ def speaks_libretranslate(fields: Fields) -> bool:
 def find_spoken(request: Request) -> Dialect:
     """The API that a client speaks: its path says that, and on `/translate` its fields, once
     they are there."""
-    is_whole = isinstance(request.environ["wsgi.input"], WholeBody)
-    if is_whole and request.path == PATHS[TRANSLATION]:
-        with suppress(Problem):
-            if speaks_libretranslate(read_fields(request)):
-                return LIBRETRANSLATE
-    return find_dialect(request.path)
+    if request.path != PATHS[TRANSLATION]:
+        return find_dialect(request.path)
+    if not isinstance(request.environ["wsgi.input"], WholeBody):
+        return EITHER
+    try:
+        fields = read_fields(request)
+    except Problem:
+        return EITHER
+    if speaks_libretranslate(fields):
+        return LIBRETRANSLATE
+    return OURS if _OURS & fields.keys() else EITHER
 
 
 def _read_body(request: Request) -> dict[str, Any]:

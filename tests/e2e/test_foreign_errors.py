@@ -60,6 +60,7 @@ def test_a_body_that_is_too_large_is_refused_in_each_api(door, path):
     answer = requests.post(door.url + path, data=b"a" * (2 << 20), timeout=LIMIT_S)
     assert answer.status_code == 413
     assert_is_problem(answer, path, "body-too-large")
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -34,8 +34,8 @@ def test_every_request_has_an_id_of_its_own(client):
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/translate/", 404),
-        ("POST", "/translate//", 404),
+        ("GET", "/translate/", 405),
+        ("POST", "/healthz/", 404),
         ("GET", "/%ff%00", 404),
         ("GET", "/..%2f..%2fetc/passwd", 404),
         ("GET", "/" + "a" * 10_000, 404),

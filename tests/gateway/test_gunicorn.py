@@ -350,9 +350,8 @@ def test_a_killed_worker_comes_back_and_its_counts_stay(running):
 def test_of_a_client_that_has_gone_no_further_sentence_is_sent(url, torchserve):
     torchserve.together = threading.Barrier(AT_ONCE + 1)
     torchserve.will(*["together"] * AT_ONCE)
-    body = json.dumps(
-        WANTED | {"src_text": "\n".join(map(str, range(5 * AT_ONCE)))}
-    ).encode()
+    text = "\n".join(f"Number {n}" for n in range(5 * AT_ONCE))
+    body = json.dumps(WANTED | {"src_text": text}).encode()
     with begin(url, "/translate", f"Content-Length: {len(body)}") as client:
         client.sendall(body)
         torchserve.wait_for_calls(AT_ONCE)

@@ -171,3 +171,20 @@ def test_requests_are_counted_by_target(post, client):
     assert 'translation_requests_total{status="200",target="ko"} 1.0' in metrics
     assert 'translation_requests_total{status="400",target="none"} 1.0' in metrics
     assert 'babelgate_characters_total{target="ko"} 5.0' in metrics
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "status"),
+    [
+        ("POST", b"", 400),
+        ("POST", b"{}", 422),
+        ("POST", b'{"q": "Hello"', 400),
+        ("POST", b"q=%ff", 400),
+        ("GET", b"", 405),
+    ],
+    ids=["no body", "no fields", "no JSON", "no UTF-8", "wrong method"],
+)
+def test_a_problem_of_whoever_asks_has_its_error_as_well(client, method, body, status):
+    response = client.open("/translate", method=method, data=body)
+    assert response.status_code == response.json["status"] == status
+    assert response.json["error"] == response.json["detail"]

@@ -42,6 +42,15 @@ from gateway.text.placeholders import (
         ("A4, RTX4090 or A4/A5", ["A4", "RTX4090", "A4/A5"]),
         ("v2.10.3, V1.2 and 2.0.0-rc.1.", ["v2.10.3", "V1.2", "2.0.0-rc.1"]),
         ("192.168.0.1 or 10.15.7", ["192.168.0.1", "10.15.7"]),
+        (
+            "2030-01-31, 12-3456-78 or 555-123-4567.",
+            ["2030-01-31", "12-3456-78", "555-123-4567"],
+        ),
+        (
+            "ISO 9001:2015, ISO/IEC 27001 and RFC 9110.",
+            ["ISO 9001:2015", "ISO/IEC 27001", "RFC 9110"],
+        ),
+        ("10-20, 3-2-style, 1-2-, ISO, RFC-Editor, MISO 5, 2-3-4.5", []),
         ("22.11.2026, 1.9.24, 1.234.567 and 3.50", []),
         ("COVID-19-Pandemie, U-21-Team, v2-style, ACME-42s", []),
         ("X-RAY, A--1, 24-HOUR, 5PM, iPhone15, #A4, R&D4", []),
@@ -109,6 +118,8 @@ def test_a_model_that_copies_placeholders_loses_nothing(text):
         ("{0} und", None),
         ("{0} {1} {1}", None),
         ("{0} {1} {2}", None),
+        ("{0}}und{1}", None),
+        ("{0}und{1} {", None),
         ("& {0}{1}", "&amp; <b></b>"),
     ],
 )

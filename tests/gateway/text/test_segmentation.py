@@ -74,6 +74,7 @@ def test_sentences_end_where_a_reader_would_end_them(language, text, expected):
         ("a\r\n\r\n\tb  ", ["a", "b"]),
         ("・はい\n●いいえ\n ※ 次", ["はい", "いいえ", "次"]),
         ("---\n***\n!!!", []),
+        ("5 > 3\n+1 (555) 123-4567\n$100\n(1)", []),
         ("", []),
         (" \n ", []),
     ],

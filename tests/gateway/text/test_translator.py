@@ -15,7 +15,7 @@ from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import Row
 from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
-from gateway.schemas import TranslationRequest
+from gateway.schemas import HTML_TAGS, TranslationRequest
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.text.langid import Identifier
@@ -147,6 +147,21 @@ def test_a_translation_ends_as_its_text_does_and_so_do_the_alternatives():
     (found,) = translate(model, "Go {x}! Stop", target="de", alternatives=1)
     texts = [rendering.text for rendering in found.renderings]
     assert texts == ["Go {x}! Stop", "Go {x}!1! Stop1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Go <b>home!</b>", "Go <b>home!</b>"),
+        ("Go <i><b>home?</b></i>", "Go <i><b>home?</b></i>"),
+        ("Go <b>home</b>", "Go <b>home</b>"),
+        ("Go <b>home</b>!", "Go <b>home</b>!"),
+    ],
+)
+def test_a_final_mark_may_stand_before_closing_tags(text, expected):
+    lose = Model(lambda text: re.sub("[!?]", "", text))
+    (found,) = translate(lose, text, target="de", tags=HTML_TAGS, splitting="sentences")
+    assert found.renderings[0].text == expected
 
 
 def test_alternatives_that_differ_in_their_final_mark_only_are_one():
