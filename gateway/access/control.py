@@ -17,7 +17,7 @@ from gateway.access.storage import Storage
 from gateway.access.usage import Ledger, Usage
 from gateway.errors import KeyNotAllowed
 from gateway.settings import Settings
-from gateway.transport.bodies import UploadBlueprint
+from gateway.transport.bodies import is_upload
 from gateway.transport.caller import CHARGE
 
 
@@ -69,7 +69,6 @@ def register_guard(app: Flask, guard: Guard) -> None:
         rule = request.url_rule
         if rule is None or rule.rule in OPEN_ROUTES or request.method == "OPTIONS":
             return
-        blueprint = app.blueprints.get(request.blueprint or "")
-        has_body = not isinstance(blueprint, UploadBlueprint)
-        g.key = guard.check(find_token(request, has_body=has_body), rule.rule)
+        token = find_token(request, has_body=not is_upload(app))
+        g.key = guard.check(token, rule.rule)
         request.environ[CHARGE] = partial(guard.ledger.charge, g.key)

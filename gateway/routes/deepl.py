@@ -240,8 +240,13 @@ def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
             f"found {len(texts)}, expected at most {limits.max_texts}",
         )
     wanted = TranslationRequest(
-        source=_read_source(given.source_lang, interpreter),
-        target=_read_target(given.target_lang, interpreter),
+        source=interpreter.read_source(given.source_lang, "source_lang", _WORDING),
+        target=interpreter.read_target(
+            given.target_lang,
+            "target_lang",
+            _WORDING,
+            list_served=lambda: [row["language"] for row in _list_targets(interpreter)],
+        ),
         texts=texts,
         is_list=isinstance(given.text, list),
         tags=_read_tags(given),
@@ -269,22 +274,6 @@ def _refuse_what_is_missing(given: TranslateFields, fields: Fields) -> None:
     for name in _STORED:
         if fields.get(name):
             raise NotFound(f"{name}: nothing is stored here yet.")
-
-
-def _read_source(tag: str, interpreter: Interpreter) -> str | None:
-    try:
-        return interpreter.find_source(tag)
-    except LookupError:
-        raise _WORDING.refuse("source_lang", f"found {tag[:40]!r}") from None
-
-
-def _read_target(tag: str, interpreter: Interpreter) -> str:
-    target = interpreter.find_target(tag)
-    if target is None:
-        served = [row["language"] for row in _list_targets(interpreter)]
-        said = f"found {tag[:40]!r}, {interpreter.explain_target(tag, served)}"
-        raise _WORDING.refuse("target_lang", said)
-    return target
 
 
 def _read_tags(given: TranslateFields) -> Tags | None:

@@ -186,8 +186,8 @@ def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
     given = parse_fields(TranslateFields, fields, _WORDING)
     is_html = given.format == "html"
     wanted = TranslationRequest(
-        source=_read_source(given.source, interpreter),
-        target=_read_target(given.target, interpreter),
+        source=interpreter.read_source(given.source, "source", _WORDING),
+        target=interpreter.read_target(given.target, "target", _WORDING),
         texts=_check_number(list_texts(given.q), most),
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if is_html else None,
@@ -205,21 +205,6 @@ def _check_number(texts: tuple[str, ...], most: int) -> tuple[str, ...]:
             "Too many text segments", f"found {len(texts)}, expected at most {most}"
         )
     return texts
-
-
-def _read_source(tag: str, interpreter: Interpreter) -> str | None:
-    try:
-        return interpreter.find_source(tag)
-    except LookupError:
-        raise _WORDING.refuse("source", f"found {tag[:40]!r}") from None
-
-
-def _read_target(tag: str, interpreter: Interpreter) -> str:
-    target = interpreter.find_target(tag)
-    if target is None:
-        said = f"found {tag[:40]!r}, {interpreter.explain_target(tag)}"
-        raise _WORDING.refuse("target", said)
-    return target
 
 
 def _write(answer: TranslatedText) -> Translation:

@@ -4,8 +4,9 @@ translates it and counts it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, g, request
@@ -97,7 +98,7 @@ class Interpreter:
     settings: Settings
     sources: Sequence[str]
 
-    @property
+    @cached_property
     def limits(self) -> TranslationLimits:
         """What may be asked for. Raises TaskNotServed where there is no language."""
         catalog = self.translator.catalog
@@ -140,6 +141,29 @@ class Interpreter:
         if language not in self.sources:
             raise LookupError(tag)
         return language
+
+    def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
+        """As `find_source`, but raises MalformedRequest in an API's words."""
+        try:
+            return self.find_source(tag)
+        except LookupError:
+            raise wording.refuse(field, f"found {tag[:40]!r}") from None
+
+    def read_target(
+        self,
+        tag: str,
+        field: str,
+        wording: Wording,
+        *,
+        list_served: Callable[[], Sequence[str]] = tuple,
+    ) -> str:
+        """The language that a tag asks for. Raises MalformedRequest in an API's words, with
+        the languages that are served in its codes."""
+        target = self.find_target(tag)
+        if target is None:
+            explanation = self.explain_target(tag, list_served())
+            raise wording.refuse(field, f"found {tag[:40]!r}, {explanation}")
+        return target
 
     def explain_target(self, tag: str, served: Sequence[str] = ()) -> str:
         """Why a target is refused, and what was expected, in the codes of an API."""

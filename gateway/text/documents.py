@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 from gateway.schemas import HTML_TAGS, Splitting, Tags
 from gateway.text import capitals, markup, outline, segmentation, spacing
@@ -66,7 +66,7 @@ class Segment:
     is_torn: bool = False
     is_in_capitals: bool = False
 
-    @property
+    @cached_property
     def prepared(self) -> str:
         """The text with placeholders as the model gets them."""
         return substitute(self.text, self.placeholders)

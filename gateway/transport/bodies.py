@@ -37,9 +37,13 @@ def register_bodies(app: Flask, settings: Settings) -> None:
 
     @app.before_request
     def read_body() -> None:
-        blueprint = app.blueprints.get(request.blueprint or "")
-        if not isinstance(blueprint, UploadBlueprint):
+        if not is_upload(app):
             _replace(request.environ, settings)
+
+
+def is_upload(app: Flask) -> bool:
+    """Whether the route of the current request reads its body itself."""
+    return isinstance(app.blueprints.get(request.blueprint or ""), UploadBlueprint)
 
 
 def _replace(environ: dict[str, Any], settings: Settings) -> None:
