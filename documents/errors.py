@@ -1,0 +1,36 @@
+"""Errors that a document's owner is told: the message says what is wrong, what was expected,
+and where in the file.
+
+    DocumentError
+    ├── UnknownFormat      no format of ours has this ending
+    ├── DamagedDocument    not what its ending says, or broken inside
+    ├── EncryptedDocument  needs a password
+    ├── RefusedContent     holds what we never open: entities, external references, bombs
+    └── DocumentTooLarge   more bytes, parts or texts than allowed
+"""
+
+from __future__ import annotations
+
+
+class DocumentError(Exception):
+    """A document that cannot be translated. No message holds the document's text."""
+
+
+class UnknownFormat(DocumentError):
+    """No format of ours has this ending."""
+
+
+class DamagedDocument(DocumentError):
+    """The content is not what the name's ending says, or it is broken."""
+
+
+class EncryptedDocument(DocumentError):
+    """The document needs a password."""
+
+
+class RefusedContent(DocumentError):
+    """The document holds what is never opened, such as an entity or a zip bomb."""
+
+
+class DocumentTooLarge(DocumentError):
+    """The document has more bytes, parts or texts than allowed."""
