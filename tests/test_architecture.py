@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("contract", "gateway", "torchserve_backend", "handlers"),
-    *("models", "deploy", "benchmarks", "clients"),
+    *("models", "deploy", "benchmarks", "clients", "documents"),
 )
 
 #: What each room may import of the others; a longer name wins over a shorter one.
@@ -35,6 +35,7 @@ ALLOWED = {
         *("torchserve_backend", "gateway.embedded.microbatcher"),
     },
     "clients": set(),
+    "documents": set(),
 }
 MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "sentencepiece"}
 #: Packages that a room must not need.
@@ -44,6 +45,7 @@ FORBIDDEN = {
     "handlers": {"flask", "gunicorn", "gevent", "requests"},
     "handlers.engine": {"flask", "gunicorn", "gevent", "requests", "ts"},
     "clients": {"flask", "torch", "transformers", "ctranslate2", "ts"},
+    "documents": {"flask", "gunicorn", "gevent", "ts", *MODEL_LIBRARIES},
     "torchserve_backend.catalog": MODEL_LIBRARIES,
 }
 #: The gateway's rooms, from the ground up: each may import those before it.
