@@ -1,5 +1,5 @@
-"""Reads HTML as runs of text with placeholders. Every
-character of the input is in exactly one run, so untranslated parts are preserved exactly.
+"""Reads HTML as runs of text with placeholders. Every character of the input is in exactly
+one run, so untranslated parts are preserved exactly.
 """
 
 from __future__ import annotations
