@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 
 from babel import Locale, UnknownLocaleError
 from babel.messages.plurals import DEFAULT_PLURAL, PLURALS
@@ -130,12 +131,16 @@ def _set(raw: str, name: str, value: str, line_end: str) -> str:
 
 def find_edits(content: str) -> Iterator[Edit]:
     """The edits of a catalog, in order. Raises DamagedDocument where it is none."""
-    entries = list(_read_entries(content))
-    if content.strip() and not entries:
-        raise DamagedDocument("The file has no msgid; expected a catalog of gettext")
-    headers = (e.fields["msgstr"].text for e in entries if e.is_header)
-    header = _Header(next(headers, ""))
-    for entry in entries:
+    entries = _read_entries(content)
+    first = next(entries, None)
+    if first is None:
+        if content.strip():
+            raise DamagedDocument(
+                "The file has no msgid; expected a catalog of gettext"
+            )
+        return
+    header = _Header(first.fields["msgstr"].text if first.is_header else "")
+    for entry in chain([first], entries):
         yield from _Writer(content, header, entry).find_edits()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -208,3 +209,18 @@ def test_another_number_of_translations_is_an_error(name, new, fault, tmp_path):
         find_format(name).write(
             source, iter(new), tmp_path / "new", Languages("en", "de")
         )
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_a_long_file_is_read_and_written_in_parts(name, tmp_path):
+    source, target = tmp_path / name, tmp_path / "new"
+    source.write_bytes(b"2030-01-31\t12.50\t42,99\r\n" * 650_000)
+    format = find_format(name)
+    tracemalloc.start()
+    try:
+        format.write(source, format.read(source), target, Languages("en", "de"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert target.read_bytes() == source.read_bytes()
+    assert peak < source.stat().st_size / 2
