@@ -1,0 +1,163 @@
+"""Books (.epub): their chapters, tables of contents and titles."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+from documents.errors import DamagedDocument, EncryptedDocument
+from documents.formats.blocks import Vocabulary
+from documents.formats.flows import Flow, Kind, Role
+from documents.formats.format import Format, Languages
+from documents.formats.fragments import Element, Slot
+from documents.formats.names import name_of
+from documents.formats.packages import Package, make_read, make_write
+from documents.formats.runs import find_plain_slot, is_right_to_left
+
+_MEDIA_TYPE = "application/epub+zip"
+_CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+#: They only hide fonts; a reader needs no key.
+_FONT_METHODS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_SPANS = frozenset(
+    """a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q s small span
+    strike strong sub sup time tt u var""".split()
+)
+_ATOMS = frozenset(
+    """audio br button canvas code img input kbd map math meter noscript object output picture
+    progress samp script select style svg template textarea video wbr""".split()
+)
+_KEPT = frozenset("head pre hr".split())
+_VOID = frozenset(
+    "area base br col embed hr img input link meta source track wbr".split()
+)
+_CLEAR, _STALE = frozenset({"ruby", "rb"}), frozenset({"rt", "rp", "rtc"})
+
+
+def _classify(element: Element) -> Kind:
+    namespace, _, name = name_of(element).rpartition(":")
+    if namespace != "h" or (_is_fixed(element) and name in _SPANS):
+        return Kind(Role.ATOM)
+    if name in _KEPT or _is_fixed(element):
+        return Kind(Role.KEPT)
+    if name in _ATOMS:
+        return Kind(Role.ATOM)
+    if name in _STALE or name in _CLEAR:
+        return Kind(Role.STALE if name in _STALE else Role.CLEAR)
+    is_inline = name in _SPANS and not any(_has_blocks(child) for child in element)
+    return Kind(Role.SPAN if is_inline else Role.BLOCK)
+
+
+def _is_fixed(element: Element) -> bool:
+    is_marked = "notranslate" in (element.get("class") or "").split()
+    return is_marked or element.get("translate") == "no"
+
+
+def _has_blocks(element: Element) -> bool:
+    return _classify(element).role in (Role.BLOCK, Role.KEPT)
+
+
+_FLOW = Flow(_classify, links=frozenset({"h:a"}))
+
+
+def _find_chapter(wrapper: Element) -> list[Slot]:
+    titles = [e for e in wrapper.iter() if name_of(e) == "h:title"]
+    slots = [*_find_plain(titles)]
+    for body in [child for child in wrapper[0] if name_of(child) == "h:body"]:
+        slots += _FLOW.find_slots(body)
+    return slots
+
+
+def _find_plain(elements: list[Element]) -> Iterator[Slot]:
+    for element in elements:
+        slot = find_plain_slot(element)
+        yield from [slot] if slot else []
+
+
+def _find_title(wrapper: Element) -> list[Slot]:
+    is_text = name_of(wrapper[0]) != "dc:language"
+    return list(_find_plain([wrapper[0]] if is_text else []))
+
+
+def _is_same(tag: str, language: str) -> bool:
+    return tag.strip().lower().split("-")[0] == language
+
+
+def _finish_chapter(wrapper: Element, languages: Languages) -> bool:
+    """Its language and direction. Empty elements keep their end tags, as some readers take
+    XHTML for HTML."""
+    html = wrapper[0]
+    for element in html.iter():
+        namespace, _, name = name_of(element).rpartition(":")
+        if namespace == "h" and name not in _VOID and not len(element):
+            element.text = element.text or ""
+    before = dict(html.attrib)
+    for name in (_LANG, "lang"):
+        if not _is_same(html.get(name) or languages.target, languages.target):
+            html.set(name, languages.target)
+    if is_right_to_left(languages.target):
+        html.set("dir", "rtl")
+    else:
+        html.attrib.pop("dir", None)
+    return dict(html.attrib) != before
+
+
+def _finish_metadata(wrapper: Element, languages: Languages) -> bool:
+    element = wrapper[0]
+    is_language = name_of(element) == "dc:language"
+    if not is_language or _is_same(element.text or "", languages.target):
+        return False
+    element.text = languages.target
+    return True
+
+
+_BY_TYPE = {
+    "application/xhtml+xml": Vocabulary(
+        frozenset({"h:html"}), _find_chapter, finish=_finish_chapter
+    ),
+    "application/x-dtbncx+xml": Vocabulary(frozenset({"ncx:text"}), _find_title),
+}
+_METADATA = Vocabulary(
+    frozenset({"dc:title", "dc:language"}), _find_title, finish=_finish_metadata
+)
+
+
+def _plan(package: Package) -> Mapping[str, Vocabulary]:
+    if package.read_start("mimetype").strip() != _MEDIA_TYPE:
+        raise DamagedDocument(f"not what its name says: no mimetype {_MEDIA_TYPE}")
+    _check_encryption(package)
+    vocabularies: dict[str, Vocabulary] = {}
+    for root in package.list_elements(_CONTAINER, "container:rootfile"):
+        path = root.get("full-path") or ""
+        vocabularies[path] = _METADATA
+        for item in package.list_elements(path, "opf:item"):
+            vocabulary = _BY_TYPE.get(item.get("media-type") or "")
+            href = unquote(item.get("href") or "")
+            if vocabulary:
+                name = posixpath.normpath(posixpath.join(posixpath.dirname(path), href))
+                vocabularies[name] = vocabulary
+    if not vocabularies:
+        raise DamagedDocument(f"{_CONTAINER} names no book")
+    return vocabularies
+
+
+def _check_encryption(package: Package) -> None:
+    if not package.has(_ENCRYPTION):
+        return
+    for data in package.list_elements(_ENCRYPTION, "enc:EncryptedData"):
+        for method in data.iter():
+            is_method = name_of(method) == "enc:EncryptionMethod"
+            if is_method and method.get("Algorithm") not in _FONT_METHODS:
+                raise EncryptedDocument(
+                    "the book is protected (DRM): it cannot be read"
+                )
+
+
+FORMAT = Format(
+    suffixes=(".epub",),
+    media_type=_MEDIA_TYPE,
+    markup="xml",
+    read=make_read(_plan),
+    write=make_write(_plan),
+)
