@@ -78,7 +78,8 @@ class Block:
         try:
             return etree.fromstring(wrapped, make_parser())
         except etree.XMLSyntaxError as error:
-            raise DamagedDocument(f"{self.where}: {error.msg}") from error
+            reason = str(error.msg).partition(", line ")[0].strip()
+            raise DamagedDocument(f"{self.where}: {reason}") from error
 
     def serialize(self, wrapper: Element) -> bytes:
         """The bytes of what `parse` returned, without the wrapper."""
