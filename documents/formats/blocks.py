@@ -51,7 +51,7 @@ class Vocabulary:
     blocks: frozenset[str]
     #: The texts of a block, in order. It must not change the block.
     find_slots: FindSlots
-    #: Elements without blocks, by name and attributes.
+    #: Elements that are no blocks and have none, by name and attributes.
     is_skipped: Callable[[str, Attributes], bool] = _skip_none
     #: Last touches to a block with its translations; returns whether they change it.
     finish: Callable[[Element, Languages], bool] = _leave
@@ -189,12 +189,12 @@ class _Splitter:
         if self.inside is not None:
             return
         short = shorten(name)
-        if short in self.vocabulary.blocks:
+        if self.vocabulary.is_skipped(short, attributes):
+            self.inside = self.depth
+        elif short in self.vocabulary.blocks:
             self.inside = self.depth
             self.block_start = self.safe
             self._flush(self.safe)
-        elif self.vocabulary.is_skipped(short, attributes):
-            self.inside = self.depth
         if self.inside is None:
             outer = self.scopes[-1]
             self.scopes.append({**outer, **self.declared} if self.declared else outer)

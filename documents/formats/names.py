@@ -64,3 +64,9 @@ def attribute(element: etree._Element, name: str) -> str:
 def beside(element: etree._Element, local: str) -> str:
     """The full name of what has this local name and an element's namespace."""
     return etree.QName(etree.QName(element).namespace, local).text
+
+
+def describe(element: etree._Element) -> tuple[object, ...]:
+    """An element without its text, as a value: the same for elements that say the same."""
+    attributes = sorted((str(k), str(v)) for k, v in element.attrib.items())
+    return (str(element.tag), *attributes, *map(describe, element))

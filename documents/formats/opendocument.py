@@ -6,21 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lxml import etree
-
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
 from documents.formats.blocks import Attributes, Vocabulary
 from documents.formats.flows import Flow, Kind, Role
-from documents.formats.format import Format
+from documents.formats.format import Format, Languages
 from documents.formats.fragments import Element, Slot
-from documents.formats.names import attribute, name_of, shorten
+from documents.formats.names import attribute, describe, name_of, shorten
 from documents.formats.packages import Package, Plan, make_read, make_write
 from documents.formats.runs import find_plain_slot
 
 _MEDIA_TYPE = "application/vnd.oasis.opendocument."
 _MANIFEST = "META-INF/manifest.xml"
 _PARAGRAPHS = frozenset({"text:p", "text:h"})
-_STYLES = "office:automatic-styles"
+_STYLES, _CELL = "office:automatic-styles", "table:table-cell"
 _SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
 _CLEAR = frozenset({"text:ruby", "text:ruby-base"})
 _STALE = frozenset({"text:soft-page-break", "text:ruby-text"})
@@ -31,7 +29,7 @@ class _Texts:
 
     def __init__(self) -> None:
         #: What automatic styles of text look like, by name.
-        self._looks: dict[str, tuple[bytes, ...]] = {}
+        self._looks: dict[str, tuple[object, ...]] = {}
         self._flow = Flow(self._classify, links=frozenset({"text:a"}))
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
@@ -39,20 +37,21 @@ class _Texts:
         if name_of(wrapper[0]) == _STYLES:
             self._learn(wrapper[0])
             return []
-        paragraphs = (p for p in wrapper.iter() if name_of(p) in _PARAGRAPHS)
-        return [slot for p in list(paragraphs) for slot in self._flow.find_slots(p)]
+        return [
+            _make_value_follow(paragraph, slot)
+            for paragraph in wrapper.iter()
+            if name_of(paragraph) in _PARAGRAPHS
+            for slot in self._flow.find_slots(paragraph)
+        ]
 
     def _learn(self, styles: Element) -> None:
         """Editors give pieces of a text styles of their own, which only say when they were
         written: those look like nothing."""
         for style in styles:
             if attribute(style, "style:family") == "text":
+                looks = (_find_look(child) for child in style)
                 name = attribute(style, "style:name")
-                self._looks[name] = tuple(
-                    etree.tostring(_strip(child), method="c14n", exclusive=True)
-                    for child in style
-                    if child.attrib.keys() != _find_revisions(child) or len(child)
-                )
+                self._looks[name] = tuple(look for look in looks if look)
 
     def _classify(self, element: Element) -> Kind:
         name = name_of(element)
@@ -66,16 +65,31 @@ class _Texts:
         return Kind(Role.SPAN, look) if look else Kind(Role.CLEAR)
 
 
-def _find_revisions(properties: Element) -> list[str]:
-    return [str(name) for name in properties.attrib if str(name).endswith("}rsid")]
+def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
+    """A cell may have its text as an attribute as well, which programs prefer. Without the
+    attribute, the paragraphs are the cell's value."""
+    cell = paragraph.getparent()
+    if cell is None or name_of(cell) != _CELL:
+        return slot
+    copies = [n for n in cell.attrib if shorten(str(n)) == "office:string-value"]
+
+    def write(translation: str, languages: Languages) -> None:
+        slot.write(translation, languages)
+        for name in copies:
+            cell.attrib.pop(name, None)
+
+    return Slot(slot.text, write)
 
 
-def _strip(properties: Element) -> Element:
-    """A style's properties without the numbers of revisions."""
-    copied = etree.Element(properties.tag, dict(properties.attrib))
-    for name in _find_revisions(properties):
-        del copied.attrib[name]
-    return copied
+def _find_look(properties: Element) -> tuple[object, ...]:
+    """What a style's properties are, but for the number of a revision; empty for none."""
+    attributes = sorted(
+        (str(name), str(value))
+        for name, value in properties.attrib.items()
+        if not str(name).endswith("}rsid")
+    )
+    look = (*attributes, *map(describe, properties))
+    return (str(properties.tag), *look) if look else ()
 
 
 def _find_title(wrapper: Element) -> list[Slot]:
@@ -85,7 +99,7 @@ def _find_title(wrapper: Element) -> list[Slot]:
 
 def _is_skipped(name: str, attributes: Attributes) -> bool:
     """Deleted texts, results of formulas, and cells with numbers or dates."""
-    if name != "table:table-cell":
+    if name != _CELL:
         return name in _SKIPPED
     known = {shorten(key): value for key, value in attributes.items()}
     kind = known.get("office:value-type", "string")
@@ -104,7 +118,7 @@ def _make_plan(kind: str) -> Plan:
             if is_part and not folder.startswith("META-INF"):
                 find_slots = _Texts().find_slots
                 vocabularies[member.filename] = Vocabulary(
-                    _PARAGRAPHS | {_STYLES}, find_slots, _is_skipped
+                    _PARAGRAPHS | {_STYLES, _CELL}, find_slots, _is_skipped
                 )
         return vocabularies
 

@@ -14,7 +14,7 @@ from lxml import etree
 from contract.languages import SCRIPTS
 from documents.formats.format import Languages
 from documents.formats.fragments import Atom, Element, Part, Slot, Span, make_slot
-from documents.formats.names import beside, name_of
+from documents.formats.names import beside, describe, name_of
 
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
@@ -98,13 +98,13 @@ class Runs:
         properties = find(run, self.properties)
         if properties is None:
             return Style((), run)
-        attributes = (
+        attributes = sorted(
             (str(name), str(value))
-            for name, value in sorted(properties.attrib.items())
+            for name, value in properties.attrib.items()
             if name not in self.invisible
         )
         children = (
-            etree.tostring(child, method="c14n", exclusive=True)
+            describe(child)
             for child in properties
             if name_of(child) not in self.invisible
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -207,7 +207,7 @@ def test_nothing_is_written_if_the_translations_do_not_fit(
 
 
 def test_nothing_is_left_where_the_translations_end_with_an_error(tmp_path: Path):
-    def fail():
+    def fail() -> Iterator[str]:
         raise KeyboardInterrupt
         yield
 
