@@ -26,7 +26,8 @@ from documents.formats.presentation import FORMAT as PPTX
 from documents.formats.spreadsheet import FORMAT as XLSX
 from documents.formats.word import FORMAT as DOCX
 from tests.documents.formats.packing import pack, pack_openxml, unpack
-from tests.documents.formats.test_word import MAIN, W, pack_docx, run
+from tests.documents.formats.paragraphs import W, run
+from tests.documents.formats.test_word import MAIN, pack_docx
 
 FORMATS = (DOCX, PPTX, XLSX, EPUB, *OPENDOCUMENT)
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pptx
 import pytest
-from pptx.chart.data import CategoryChartData
-from pptx.enum.chart import XL_CHART_TYPE
-from pptx.util import Inches
 
 from documents.formats.format import Languages
 from documents.formats.presentation import FORMAT
 from tests.documents.formats.packing import mark, pack_openxml, translate, unpack
+from tests.documents.formats.samples import make_pptx
 
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 P = "http://schemas.openxmlformats.org/presentationml/2006/main"
@@ -86,28 +84,6 @@ def test_a_layout_has_fixed_texts_and_prompts(tmp_path: Path):
     assert list(FORMAT.read(pack_pptx(tmp_path, shapes, LAYOUT))) == [
         "For internal use"
     ]
-
-
-def make_pptx(path: Path) -> Path:
-    deck = pptx.Presentation()
-    deck.core_properties.title = "The title"
-    slide = deck.slides.add_slide(deck.slide_layouts[1])
-    shapes = slide.shapes
-    assert shapes.title
-    shapes.title.text = "A slide"
-    shapes.placeholders[1].text_frame.text = "A point"
-    slide.notes_slide.notes_text_frame.text = "Say hello"
-    at, size = (Inches(1), Inches(1)), (Inches(4), Inches(3))
-    table = shapes.add_table(1, 1, *at, *size).table
-    table.cell(0, 0).text = "A cell"
-    data = CategoryChartData()
-    data.categories = ["East", "2024"]
-    data.add_series("Sales", (1, 2))
-    kind = XL_CHART_TYPE.COLUMN_CLUSTERED
-    chart = shapes.add_chart(kind, *at, *size, data).chart
-    chart.chart_title.text_frame.text = "A chart"
-    deck.save(str(path))
-    return path
 
 
 def test_all_parts_of_a_presentation_are_read(tmp_path: Path):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import xlsxwriter
 
 from documents.formats.spreadsheet import FORMAT
 from tests.documents.formats.packing import mark, pack_openxml, translate, unpack
+from tests.documents.formats.samples import make_xlsx
 
 X = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 BOLD = "<rPr><b/></rPr>"
@@ -73,26 +73,6 @@ def test_the_headings_of_tables_stay(tmp_path: Path):
     names = "<si><t>Name</t></si><si><t>Net\nprice</t></si><si><t>Names</t></si>"
     source = pack_xlsx(tmp_path, strings=names, table=columns)
     assert list(FORMAT.read(source)) == ["Names"]
-
-
-def make_xlsx(path: Path) -> Path:
-    book = xlsxwriter.Workbook(str(path))
-    book.set_properties({"title": "The title"})
-    sheet = book.add_worksheet("Prices")
-    bold = book.add_format({"bold": True})
-    sheet.write_row("A1", ["A text", 12.5, "https://example.com/a"])
-    sheet.write_formula("A2", '=IF(B1>1,"Yes","No")', value="Yes")
-    sheet.write_rich_string("A3", "Press the ", bold, "key")
-    sheet.write_comment("A1", "A remark")
-    sheet.insert_textbox("D1", "A box")
-    columns = [{"header": "Fruit"}, {"header": "Count"}]
-    sheet.add_table("F1:G2", {"columns": columns, "data": [["Apple", 1]]})
-    chart = book.add_chart({"type": "column"})
-    chart.add_series({"values": "=Prices!$G$2:$G$2"})
-    chart.set_title({"name": "A chart"})
-    sheet.insert_chart("A5", chart)
-    book.close()
-    return path
 
 
 TEXTS = [
