@@ -38,6 +38,11 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _COPY_BYTES = 1 << 20
 _IS_ENCRYPTED, _HAS_SIZES_BEHIND = 0x1, 0x8
+#: What zipfile raises for a file that is not as its headers say.
+_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, EOFError),
+    *(NotImplementedError, UnicodeDecodeError, struct.error),
+)
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
 #: Which members have texts, and where. It raises DocumentError if the package is of another
@@ -87,7 +92,7 @@ class Package:
         try:
             with self.zip_file.open(name) as part:
                 yield part
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        except _DAMAGES as error:
             raise DamagedDocument(f"{name} cannot be unpacked: {error}") from error
 
     def copy(self, member: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
@@ -143,7 +148,7 @@ def open_package(path: Path) -> Iterator[Package]:
         _check_directory(file)
         try:
             zip_file = zipfile.ZipFile(file, metadata_encoding="utf-8")
-        except (zipfile.BadZipFile, UnicodeDecodeError, struct.error) as error:
+        except _DAMAGES as error:
             raise DamagedDocument(f"the zip file is damaged: {error}") from error
         with zip_file:
             _check_members(zip_file.infolist(), path.stat().st_size)
@@ -208,6 +213,8 @@ def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
         raise RefusedContent("the zip file has a member outside of its folder")
     if member.flag_bits & _IS_ENCRYPTED:
         raise EncryptedDocument("the document is encrypted: save it without password")
+    if member.header_offset < 0:
+        raise DamagedDocument(f"the zip file is damaged: {name} is nowhere")
     if member.compress_type not in _METHODS:
         message = f"{name} is compressed with method {member.compress_type}"
         raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")

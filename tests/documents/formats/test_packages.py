@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +29,9 @@ from documents.formats.spreadsheet import FORMAT as XLSX
 from documents.formats.word import FORMAT as DOCX
 from tests.documents.formats.packing import pack, pack_openxml, unpack
 from tests.documents.formats.paragraphs import W, run
+from tests.documents.formats.test_spreadsheet import pack_xlsx
 from tests.documents.formats.test_word import MAIN, pack_docx
+from tests.programs import run as run_program
 
 FORMATS = (DOCX, PPTX, XLSX, EPUB, *OPENDOCUMENT)
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")
@@ -69,9 +73,10 @@ def break_member(content: bytes) -> bytes:
     return content[:at] + bytes(40) + content[at + 40 :]
 
 
-def announce_long_list(content: bytes) -> bytes:
-    at = content.rfind(b"PK\5\6") + 12
-    return content[:at] + struct.pack("<I", 1 << 30) + content[at + 4 :]
+def change_end(content: bytes, offset: int, value: int) -> bytes:
+    """A field of four bytes at the end of the list of members."""
+    at = content.rfind(b"PK\5\6") + offset
+    return content[:at] + struct.pack("<I", value) + content[at + 4 :]
 
 
 HOSTILE: dict[str, tuple[Callable[[bytes], bytes], type[DocumentError], str]] = {
@@ -100,7 +105,21 @@ HOSTILE: dict[str, tuple[Callable[[bytes], bytes], type[DocumentError], str]] = 
         DamagedDocument,
         "damaged",
     ),
-    "an endless list": (announce_long_list, RefusedContent, "too long"),
+    "an endless list": (
+        lambda good: change_end(good, 12, 1 << 30),
+        RefusedContent,
+        "too long",
+    ),
+    "places before the file": (
+        lambda good: change_end(good, 16, 1 << 20),
+        DamagedDocument,
+        "is nowhere|damaged",
+    ),
+    "a zip of the future": (
+        lambda good: change_headers(good, -2, 99),
+        DamagedDocument,
+        "version 9.9",
+    ),
     "a name twice": (lambda good: zip_twice(), RefusedContent, "two members"),
     "a name above": (
         lambda good: zip_members(("a/../../b", b"")),
@@ -149,9 +168,17 @@ def test_hostile_and_damaged_files_are_told(
     assert not target.exists()
 
 
-def test_a_part_that_cannot_be_unpacked_is_named(tmp_path: Path):
+def rename(content: bytes) -> bytes:
+    """A part has another name than in the list, which is no text either."""
+    return content.replace(b"word/doc", b"word/\xffoc", 1)
+
+
+@pytest.mark.parametrize("damage", [break_member, rename])
+def test_a_part_that_cannot_be_unpacked_is_named(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+):
     source = tmp_path / "a.docx"
-    source.write_bytes(break_member(make_good(tmp_path)))
+    source.write_bytes(damage(make_good(tmp_path)))
     with pytest.raises(DamagedDocument, match=r"word/document.xml cannot be unpacked"):
         list(DOCX.read(source))
 
@@ -250,6 +277,34 @@ def test_members_keep_order_names_dates_methods_and_packed_bytes(tmp_path: Path)
         assert [
             i.compress_size for i in after.infolist() if i.filename != CHANGED
         ] == sizes
+
+
+#: Reads and writes a document, and prints how many KiB of memory that takes at most.
+MEASURE = """
+import re, sys
+from pathlib import Path
+from documents.formats.format import Languages
+from documents.formats.spreadsheet import FORMAT
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+source, target = map(Path, sys.argv[1:])
+before = peak()
+texts = (text.upper() for text in FORMAT.read(source))
+FORMAT.write(source, texts, target, Languages("en", "fr"))
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_a_large_spreadsheet_is_not_held_in_memory(tmp_path: Path):
+    digits = random.Random(1)
+    strings = (f"<si><t>a{digits.randbytes(99).hex()}</t></si>" for _ in range(100_000))
+    cells = '<c t="n"><v>1</v></c>' * 200_000
+    source = pack_xlsx(tmp_path, strings="".join(strings), sheet=cells)
+    size_kib = source.stat().st_size >> 10
+    assert size_kib > 10_000
+    grown_kib = run_program(sys.executable, "-c", MEASURE, source, tmp_path / "target")
+    assert int(grown_kib) < size_kib
 
 
 CHANGED = "word/document.xml"
