@@ -22,8 +22,8 @@ from documents.formats.names import shorten
 
 #: The largest paragraph, or the largest chapter of a book.
 MAX_BLOCK_BYTES = 16 << 20
-#: libxml2's own limit; documents of real programs have less than a hundred.
-MAX_DEPTH = 250
+#: Documents of real programs have less than a hundred.
+MAX_DEPTH = 200
 _CHUNK_BYTES = 1 << 16
 _TAG = re.compile(r"""<(?:[^"'>]|"[^"]*+"|'[^']*+')*+>""")
 _ENTITY = re.compile(r"&(\w+);")

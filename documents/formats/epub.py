@@ -33,40 +33,68 @@ _VOID = frozenset(
     "area base br col embed hr img input link meta source track wbr".split()
 )
 _CLEAR, _STALE = frozenset({"ruby", "rb"}), frozenset({"rt", "rp", "rtc"})
+_INLINE = _SPANS | _ATOMS | _CLEAR | _STALE
 
 
-def _classify(element: Element) -> Kind:
-    namespace, _, name = name_of(element).rpartition(":")
-    if namespace != "h" or (_is_fixed(element) and name in _SPANS):
-        return Kind(Role.ATOM)
-    if name in _KEPT or _is_fixed(element):
-        return Kind(Role.KEPT)
-    if name in _ATOMS:
-        return Kind(Role.ATOM)
-    if name in _STALE or name in _CLEAR:
-        return Kind(Role.STALE if name in _STALE else Role.CLEAR)
-    is_inline = name in _SPANS and not any(_has_blocks(child) for child in element)
-    return Kind(Role.SPAN if is_inline else Role.BLOCK)
+class _Chapters:
+    """The texts of chapters, one after the other."""
+
+    def __init__(self) -> None:
+        #: Elements with a block somewhere inside, which are in no sentence.
+        self._holders: set[Element] = set()
+        self._flow = Flow(self._classify, links=frozenset({"h:a"}))
+
+    def find_slots(self, wrapper: Element) -> list[Slot]:
+        """See Vocabulary."""
+        elements = list(wrapper.iter())
+        self._holders.clear()
+        for element in elements:
+            if _is_block(name_of(element)):
+                self._hold(element.getparent())
+        slots = list(_find_plain([e for e in elements if name_of(e) == "h:title"]))
+        for body in [child for child in wrapper[0] if name_of(child) == "h:body"]:
+            slots += self._flow.find_slots(body)
+        return slots
+
+    def _hold(self, parent: Element | None) -> None:
+        while parent is not None and parent not in self._holders:
+            self._holders.add(parent)
+            parent = parent.getparent()
+
+    def _classify(self, element: Element) -> Kind:
+        namespace, _, name = name_of(element).rpartition(":")
+        is_fixed = _is_fixed(element)
+        is_inline = element not in self._holders and not _is_block(name_of(element))
+        if is_fixed or name in _KEPT:
+            return Kind(Role.ATOM if is_inline else Role.KEPT)
+        if namespace != "h" or name in _ATOMS:
+            return Kind(Role.ATOM)
+        if not is_inline:
+            return Kind(Role.BLOCK)
+        if name in _STALE or name in _CLEAR:
+            return Kind(Role.STALE if name in _STALE else Role.CLEAR)
+        return Kind(Role.SPAN)
+
+    def finish(self, wrapper: Element, languages: Languages) -> bool:
+        """See Vocabulary. Empty elements keep their end tags, as some readers take XHTML
+        for HTML."""
+        self._flow.finish()
+        for element in wrapper[0].iter():
+            namespace, _, name = name_of(element).rpartition(":")
+            if namespace == "h" and name not in _VOID and not len(element):
+                element.text = element.text or ""
+        return _mark(wrapper[0], languages)
+
+
+def _is_block(name: str) -> bool:
+    """Whether an element stands between sentences."""
+    namespace, _, local = name.rpartition(":")
+    return namespace == "h" and local not in _INLINE
 
 
 def _is_fixed(element: Element) -> bool:
     is_marked = "notranslate" in (element.get("class") or "").split()
     return is_marked or element.get("translate") == "no"
-
-
-def _has_blocks(element: Element) -> bool:
-    return _classify(element).role in (Role.BLOCK, Role.KEPT)
-
-
-_FLOW = Flow(_classify, links=frozenset({"h:a"}))
-
-
-def _find_chapter(wrapper: Element) -> list[Slot]:
-    titles = [e for e in wrapper.iter() if name_of(e) == "h:title"]
-    slots = [*_find_plain(titles)]
-    for body in [child for child in wrapper[0] if name_of(child) == "h:body"]:
-        slots += _FLOW.find_slots(body)
-    return slots
 
 
 def _find_plain(elements: list[Element]) -> Iterator[Slot]:
@@ -84,22 +112,16 @@ def _is_same(tag: str, language: str) -> bool:
     return tag.strip().lower().split("-")[0] == language
 
 
-def _finish_chapter(wrapper: Element, languages: Languages) -> bool:
-    """Its language and direction. Empty elements keep their end tags, as some readers take
-    XHTML for HTML."""
-    html = wrapper[0]
-    for element in html.iter():
-        namespace, _, name = name_of(element).rpartition(":")
-        if namespace == "h" and name not in _VOID and not len(element):
-            element.text = element.text or ""
+def _mark(html: Element, languages: Languages) -> bool:
+    """Sets a chapter's language and direction; returns whether that changes it."""
     before = dict(html.attrib)
     for name in (_LANG, "lang"):
         if not _is_same(html.get(name) or languages.target, languages.target):
             html.set(name, languages.target)
     if is_right_to_left(languages.target):
         html.set("dir", "rtl")
-    else:
-        html.attrib.pop("dir", None)
+    elif html.get("dir") == "rtl":
+        del html.attrib["dir"]
     return dict(html.attrib) != before
 
 
@@ -112,12 +134,7 @@ def _finish_metadata(wrapper: Element, languages: Languages) -> bool:
     return True
 
 
-_BY_TYPE = {
-    "application/xhtml+xml": Vocabulary(
-        frozenset({"h:html"}), _find_chapter, finish=_finish_chapter
-    ),
-    "application/x-dtbncx+xml": Vocabulary(frozenset({"ncx:text"}), _find_title),
-}
+_NCX = Vocabulary(frozenset({"ncx:text"}), _find_title)
 _METADATA = Vocabulary(
     frozenset({"dc:title", "dc:language"}), _find_title, finish=_finish_metadata
 )
@@ -127,16 +144,19 @@ def _plan(package: Package) -> Mapping[str, Vocabulary]:
     if package.read_start("mimetype").strip() != _MEDIA_TYPE:
         raise DamagedDocument(f"not what its name says: no mimetype {_MEDIA_TYPE}")
     _check_encryption(package)
+    texts = _Chapters()
+    chapters = Vocabulary(frozenset({"h:html"}), texts.find_slots, finish=texts.finish)
     vocabularies: dict[str, Vocabulary] = {}
     for root in package.list_elements(_CONTAINER, "container:rootfile"):
         path = root.get("full-path") or ""
         vocabularies[path] = _METADATA
         for item in package.list_elements(path, "opf:item"):
-            vocabulary = _BY_TYPE.get(item.get("media-type") or "")
             href = unquote(item.get("href") or "")
-            if vocabulary:
-                name = posixpath.normpath(posixpath.join(posixpath.dirname(path), href))
-                vocabularies[name] = vocabulary
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(path), href))
+            if item.get("media-type") == "application/xhtml+xml":
+                vocabularies[name] = chapters
+            elif item.get("media-type") == "application/x-dtbncx+xml":
+                vocabularies[name] = _NCX
     if not vocabularies:
         raise DamagedDocument(f"{_CONTAINER} names no book")
     return vocabularies

@@ -14,6 +14,7 @@ from documents.formats.format import Languages
 from documents.formats.fragments import (
     Atom,
     Element,
+    Joiner,
     Part,
     Slot,
     Span,
@@ -54,13 +55,17 @@ class Kind:
 Stretch: TypeAlias = "list[Part] | Element"
 
 
-@dataclass(frozen=True)
 class Flow:
-    """Finds the texts of elements; `classify` knows the vocabulary."""
+    """Finds the texts of elements. `classify` knows the vocabulary; spans that are `links`
+    must not be in each other. What is written is in its element after `finish`.
+    """
 
-    classify: Callable[[Element], Kind]
-    #: Spans that must not be in each other.
-    links: frozenset[str]
+    def __init__(
+        self, classify: Callable[[Element], Kind], links: frozenset[str]
+    ) -> None:
+        self._classify = classify
+        self._links = links
+        self._changed: dict[Element, list[Stretch]] = {}
 
     def find_slots(self, element: Element) -> Iterator[Slot]:
         """The texts of an element and of the blocks in it, in order."""
@@ -69,70 +74,71 @@ class Flow:
             if isinstance(stretch, list):
                 slot = self._make_slot(element, stretches, number)
                 yield from [slot] if slot else []
-            elif self.classify(stretch).role is Role.BLOCK:
+            elif self._classify(stretch).role is Role.BLOCK:
                 yield from self.find_slots(stretch)
+
+    def finish(self) -> None:
+        """Fills all elements with new texts, each once: a chapter may have many texts."""
+        for element, stretches in self._changed.items():
+            element[:] = []
+            element.text = None
+            for stretch in stretches:
+                if not isinstance(stretch, list):
+                    stretch = [Atom(((stretch, None),))]
+                _append(element, stretch)
+        self._changed.clear()
 
     def _make_slot(
         self, element: Element, stretches: list[Stretch], number: int
     ) -> Slot | None:
         def build(parts: Sequence[Part], languages: Languages) -> None:
             stretches[number] = list(parts)
-            _fill(element, stretches)
+            self._changed[element] = stretches
 
         parts = stretches[number]
         return make_slot(parts, build) if isinstance(parts, list) else None
 
     def _divide(self, element: Element) -> Iterator[Stretch]:
         """Sentences, and the blocks between them."""
-        stretch: list[Part] = []
-        _add_text(stretch, element.text)
+        joiner = _start()
+        joiner.add(element.text or "")
         for child in element:
-            kind = self.classify(child)
+            kind = self._classify(child)
             if kind.role in (Role.BLOCK, Role.KEPT):
-                yield stretch
+                yield joiner.finish()
                 yield child
-                stretch = []
+                joiner = _start()
             else:
-                self._add(stretch, child, kind)
-            _add_text(stretch, child.tail)
-        yield stretch
+                self._add(joiner, child, kind)
+            joiner.add(child.tail or "")
+        yield joiner.finish()
 
-    def _add(self, parts: list[Part], child: Element, kind: Kind) -> None:
-        last = parts[-1] if parts else None
-        if kind.role is Role.STALE:
-            return
+    def _add(self, joiner: Joiner, child: Element, kind: Kind) -> None:
         if kind.role is Role.ATOM:
-            self._add_atom(parts, child)
+            joiner.add(Atom(((child, None),)))
+        if kind.role not in (Role.SPAN, Role.CLEAR):
             return
         inner = self._read(child)
         if kind.role is Role.CLEAR or (inner and _is_blank(inner)):
             for part in inner:
-                _add_part(parts, part)
+                joiner.add(part)
         elif not has_text(inner):
-            self._add_atom(parts, child)
-        elif (
-            isinstance(last, Span)
-            and isinstance(last.shell, Element)
-            and kind.key is not None
-            and self.classify(last.shell) == kind
-        ):
-            joined = list(last.parts)
-            for part in inner:
-                _add_part(joined, part)
-            parts[-1] = Span(last.shell, joined, last.is_container)
+            joiner.add(Atom(((child, None),)))
         else:
-            parts.append(Span(child, inner, name_of(child) in self.links))
-
-    def _add_atom(self, parts: list[Part], child: Element) -> None:
-        _add_part(parts, Atom(((child, None),)))
+            is_link = name_of(child) in self._links
+            joiner.add_span(Span(child, inner, is_link), kind.key)
 
     def _read(self, element: Element) -> list[Part]:
-        parts: list[Part] = []
-        _add_text(parts, element.text)
+        joiner = _start()
+        joiner.add(element.text or "")
         for child in element:
-            self._add(parts, child, self.classify(child))
-            _add_text(parts, child.tail)
-        return parts
+            self._add(joiner, child, self._classify(child))
+            joiner.add(child.tail or "")
+        return joiner.finish()
+
+
+def _start() -> Joiner:
+    return Joiner(lambda text: _WHITE_SPACE.sub(" ", text))
 
 
 def _is_blank(parts: Sequence[Part]) -> bool:
@@ -140,51 +146,22 @@ def _is_blank(parts: Sequence[Part]) -> bool:
     return all(isinstance(part, str) for part in parts) and not has_text(parts)
 
 
-def _add_text(parts: list[Part], text: str | None) -> None:
-    if text:
-        _add_part(parts, _WHITE_SPACE.sub(" ", text))
-
-
-def _add_part(parts: list[Part], part: Part) -> None:
-    """Joins texts, and atoms, that follow each other."""
-    last = parts[-1] if parts else None
-    if isinstance(part, str) and isinstance(last, str):
-        parts[-1] = _WHITE_SPACE.sub(" ", last + part)
-    elif isinstance(part, Atom) and isinstance(last, Atom):
-        parts[-1] = Atom(last.elements + part.elements)
-    else:
-        parts.append(part)
-
-
-def _fill(element: Element, stretches: Sequence[Stretch]) -> None:
-    """Makes stretches the whole content of an element."""
-    element[:] = []
-    element.text = None
-    for stretch in stretches:
-        if isinstance(stretch, list):
-            _append(element, stretch)
-        else:
-            _append(element, [Atom(((stretch, None),))])
-
-
 def _append(element: Element, parts: Sequence[Part]) -> None:
+    """Adds parts at the end of an element."""
+    last = next(element.iterchildren(reversed=True), None)
     for part in parts:
         if isinstance(part, str):
-            _append_text(element, part)
+            if last is None:
+                element.text = (element.text or "") + part
+            else:
+                last.tail = (last.tail or "") + part
         elif isinstance(part, Atom):
-            for child, _ in part.elements:
-                child.tail = None
-                element.append(child)
+            for last, _ in part.elements:
+                last.tail = None
+                element.append(last)
         elif isinstance(part.shell, Element):
-            shell = part.shell
-            shell[:] = []
-            shell.text = shell.tail = None
-            _append(shell, part.parts)
-            element.append(shell)
-
-
-def _append_text(element: Element, text: str) -> None:
-    if len(element):
-        element[-1].tail = (element[-1].tail or "") + text
-    else:
-        element.text = (element.text or "") + text
+            last = part.shell
+            last[:] = []
+            last.text = last.tail = None
+            _append(last, part.parts)
+            element.append(last)

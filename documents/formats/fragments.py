@@ -50,6 +50,76 @@ class Slot:
     write: Callable[[str, Languages], None]
 
 
+class Joiner:
+    """Collects parts and joins those that follow each other: texts, atoms, and spans with
+    the same key. Each piece is copied once, as a paragraph may have a million.
+    """
+
+    def __init__(self, tidy: Callable[[str], str] = str) -> None:
+        self._tidy = tidy
+        self._groups: list[_Texts | _Atoms | _Spans] = []
+
+    def add(self, part: Part) -> None:
+        """Adds a part at the end."""
+        last = self._groups[-1] if self._groups else None
+        if isinstance(part, Span):
+            self.add_span(part)
+        elif isinstance(part, Atom):
+            if not isinstance(last, _Atoms):
+                self._groups.append(last := _Atoms([]))
+            last.elements.extend(part.elements)
+        elif part:
+            if not isinstance(last, _Texts):
+                self._groups.append(last := _Texts([]))
+            last.pieces.append(part)
+
+    def add_span(self, span: Span, key: object = None) -> None:
+        """Adds a span. Its parts go into the one before it if both have the same key."""
+        last = self._groups[-1] if self._groups else None
+        if not isinstance(last, _Spans) or key is None or last.key != key:
+            self._groups.append(last := _Spans(span, key, Joiner(self._tidy)))
+        for part in span.parts:
+            last.joiner.add(part)
+
+    def add_blank(self, text: str) -> bool:
+        """Adds white space to the text before it, whatever that is in; whether there is one."""
+        last = self._groups[-1] if self._groups else None
+        if isinstance(last, _Spans):
+            last.joiner.add(text)
+        elif isinstance(last, _Texts):
+            last.pieces.append(text)
+        return isinstance(last, _Spans | _Texts)
+
+    def finish(self) -> list[Part]:
+        """All parts in order."""
+        return [self._finish(group) for group in self._groups]
+
+    def _finish(self, group: _Texts | _Atoms | _Spans) -> Part:
+        if isinstance(group, _Texts):
+            return self._tidy("".join(group.pieces))
+        if isinstance(group, _Atoms):
+            return Atom(tuple(group.elements))
+        first = group.first
+        return Span(first.shell, group.joiner.finish(), first.is_container)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    pieces: list[str]
+
+
+@dataclass(frozen=True)
+class _Atoms:
+    elements: list[tuple[Element, Element | None]]
+
+
+@dataclass(frozen=True)
+class _Spans:
+    first: Span
+    key: object
+    joiner: Joiner
+
+
 def make_parser() -> etree.XMLParser[Element]:
     """A parser that opens nothing, replaces no entity, and bounds depth and text."""
     return etree.XMLParser(

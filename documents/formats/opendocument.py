@@ -44,6 +44,11 @@ class _Texts:
             for slot in self._flow.find_slots(paragraph)
         ]
 
+    def finish(self, wrapper: Element, languages: Languages) -> bool:
+        """See Vocabulary."""
+        self._flow.finish()
+        return False
+
     def _learn(self, styles: Element) -> None:
         """Editors give pieces of a text styles of their own, which only say when they were
         written: those look like nothing."""
@@ -116,9 +121,12 @@ def _make_plan(kind: str) -> Plan:
             folder, _, name = member.filename.rpartition("/")
             is_part = name == "content.xml" or (name == "styles.xml" and not folder)
             if is_part and not folder.startswith("META-INF"):
-                find_slots = _Texts().find_slots
+                texts = _Texts()
                 vocabularies[member.filename] = Vocabulary(
-                    _PARAGRAPHS | {_STYLES, _CELL}, find_slots, _is_skipped
+                    _PARAGRAPHS | {_STYLES, _CELL},
+                    texts.find_slots,
+                    _is_skipped,
+                    texts.finish,
                 )
         return vocabularies
 

@@ -13,7 +13,16 @@ from lxml import etree
 
 from contract.languages import SCRIPTS
 from documents.formats.format import Languages
-from documents.formats.fragments import Atom, Element, Part, Slot, Span, make_slot
+from documents.formats.fragments import (
+    Atom,
+    Element,
+    Joiner,
+    Part,
+    Slot,
+    Span,
+    list_texts,
+    make_slot,
+)
 from documents.formats.names import beside, describe, name_of
 
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -117,27 +126,24 @@ class Runs:
 
         White space has the style of what is before it, as most styles cannot be seen on it.
         """
-        joined: list[Text | Atom | Span] = []
+        joiner = Joiner()
         for item in items:
-            last = joined[-1] if joined else None
-            if isinstance(item, Text) and isinstance(last, Text):
-                if item.text.isspace() or not item.text or _is_same(item, last):
-                    joined[-1] = Text(last.text + item.text, last.style)
-                    continue
-            elif isinstance(item, Atom) and isinstance(last, Atom):
-                joined[-1] = Atom(last.elements + item.elements)
-                continue
-            joined.append(item)
-        base = _find_base(joined)
+            if not isinstance(item, Text):
+                joiner.add(item)
+            elif item.text.strip() or not joiner.add_blank(item.text):
+                _add_text(joiner, item)
+        parts = joiner.finish()
+        base = _find_base(parts)
         key = base.key if base else None
-        return base, [
-            item
-            if not isinstance(item, Text)
-            else item.text
-            if item.style is None or item.style.key == key
-            else Span(item.style, [item.text])
-            for item in joined
-        ]
+        flat = (
+            part.parts
+            if isinstance(part, Span)
+            and isinstance(part.shell, Style)
+            and part.shell.key == key
+            else [part]
+            for part in parts
+        )
+        return base, [part for inner in flat for part in inner]
 
     def build(
         self,
@@ -230,18 +236,19 @@ def find_plain_slot(element: Element) -> Slot | None:
     return make_slot([element.text or ""], build) if len(element) == 0 else None
 
 
-def _is_same(one: Text, other: Text) -> bool:
-    if one.style is None or other.style is None:
-        return one.style is other.style
-    return one.style.key == other.style.key
+def _add_text(joiner: Joiner, text: Text) -> None:
+    if text.style is None:
+        joiner.add(text.text)
+    else:
+        joiner.add_span(Span(text.style, [text.text]), text.style.key)
 
 
-def _find_base(items: Sequence[Text | Atom | Span]) -> Style | None:
+def _find_base(parts: Sequence[Part]) -> Style | None:
     """The first style among those that have the most characters."""
     styles: dict[tuple[object, ...], Style] = {}
     counts: Counter[tuple[object, ...]] = Counter()
-    for item in items:
-        if isinstance(item, Text) and item.style:
-            styles.setdefault(item.style.key, item.style)
-            counts[item.style.key] += len(item.text)
+    for part in parts:
+        if isinstance(part, Span) and isinstance(part.shell, Style):
+            styles.setdefault(part.shell.key, part.shell)
+            counts[part.shell.key] += sum(map(len, list_texts(part.parts)))
     return styles[counts.most_common(1)[0][0]] if counts else None

@@ -45,6 +45,7 @@ def pack_epub(folder: Path, body: str, attributes: str = "", **more: str) -> Pat
     return pack(folder / "a.epub", members | more)
 
 
+DEEP = [*(f'<g id="{n}">a' for n in range(1, 99)), "</g>" * 98]
 CASES = {
     "blocks": ("<h1>One</h1> <p>Two</p>", ["One", "Two"]),
     "text between blocks": ("<div>a<p>b</p>c<hr/>d</div>", ["a", "b", "c", "d"]),
@@ -75,6 +76,11 @@ CASES = {
     "ruby": ("<p>a<ruby>漢<rp>(</rp><rt>kan</rt></ruby>b</p>", ["a漢b"]),
     "names of HTML": ("<p>a&nbsp;b &lt;&eacute;</p>", ["a\u00a0b &lt;é"]),
     "white space": ("<p>\n  a\n  b</p>", [" a b"]),
+    "a list to choose from": (
+        "<p>a <select><option>b</option></select> c</p>",
+        ['a <x id="1"/> c'],
+    ),
+    "deep": ("<i>a" * 99 + "</i>" * 99, ["a" + "".join(DEEP)]),
     "a table": ("<table><tr><td>a</td><th>b</th></tr></table>", ["a", "b"]),
     "nothing": ("<p/><p>12</p>", []),
 }
