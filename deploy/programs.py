@@ -37,13 +37,22 @@ SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd", "make test")
 NODE, NPM = Program("node", "nodejs", "make test"), Program("npm", "npm", "make test")
 POSTGRESQL = Program("postgres", "postgresql", "make test", "postgresql")
 REDIS = Program("redis-server", "redis-server", "make test")
+#: LibreOffice, which opens what `documents/` writes. Each part comes with `soffice`.
+OFFICE = tuple(
+    Program(name, f"libreoffice-{part}", "make test")
+    for name, part in (
+        ("lowriter", "writer"),
+        ("localc", "calc"),
+        ("loimpress", "impress"),
+    )
+)
 #: Everything that a full test run needs from the distribution.
 FOR_TESTS = (
     *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE, NODE, NPM),
     *(Program(name, name, "make test") for name in ("curl", "openssl")),
 )
 #: What only some tests need: without it they are skipped.
-FOR_SOME_TESTS = (POSTGRESQL, REDIS)
+FOR_SOME_TESTS = (POSTGRESQL, REDIS, *OFFICE)
 
 
 def find_java_home() -> Path:

@@ -1,4 +1,4 @@
-"""Programs that tests run to their end."""
+"""Programs that tests run to their end, and programs that may be missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from deploy.programs import Program, find
 from deploy.stack import ROOT
 
 
@@ -26,3 +29,11 @@ def run(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def find_or_skip(program: Program) -> Path:
+    """The program's file. Where it is missing, the test is skipped by name."""
+    found = find(program)
+    if found is None:
+        pytest.skip(f"{program.name} is missing: apt-get install {program.package}")
+    return found

@@ -15,23 +15,15 @@ from typing import Any
 
 import psutil
 import psycopg
-import pytest
 import redis
 
-from deploy.programs import POSTGRESQL, REDIS, Program, find
+from deploy.programs import POSTGRESQL, REDIS
 from tests.e2e.door import find_port
 from tests.e2e.real_stack import wait_until
+from tests.programs import find_or_skip
 
 _NOBODY = 65534
 _LIMIT_S = 60
-
-
-def find_or_skip(program: Program) -> Path:
-    """The program's file. Where it is missing, the test is skipped by name."""
-    found = find(program)
-    if found is None:
-        pytest.skip(f"{program.name} is missing: apt-get install {program.package}")
-    return found
 
 
 @dataclass

@@ -1,0 +1,269 @@
+"""Cuts a part of a document into blocks, such as paragraphs, and what is between them. Only a
+block is held in memory and parsed; the rest passes through byte for byte.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html.entities import name2codepoint
+from typing import IO, TypeAlias
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from lxml import etree
+
+from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
+from documents.formats.format import Languages
+from documents.formats.fragments import Element, Slot, make_parser
+from documents.formats.names import shorten
+
+#: The largest paragraph, or the largest chapter of a book.
+MAX_BLOCK_BYTES = 16 << 20
+#: Documents of real programs have less than a hundred.
+MAX_DEPTH = 200
+_CHUNK_BYTES = 1 << 16
+_TAG = re.compile(r"""<(?:[^"'>]|"[^"]*+"|'[^']*+')*+>""")
+_ENTITY = re.compile(r"&(\w+);")
+_XML_ENTITIES = ("amp", "lt", "gt", "quot", "apos")
+#: Encodings of XML that expat reads, as Python calls them.
+_ENCODINGS = {"utf-8", "utf-16", "ascii", "iso8859-1"}
+
+Attributes: TypeAlias = Mapping[str, str]
+FindSlots: TypeAlias = Callable[[Element], list[Slot]]
+
+
+def _skip_none(name: str, attributes: Attributes) -> bool:
+    return False
+
+
+def _leave(wrapper: Element, languages: Languages) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Where the texts of a part are. Names are short ones, such as `w:p`."""
+
+    #: The outermost of these elements are the blocks.
+    blocks: frozenset[str]
+    #: The texts of a block, in order. It must not change the block.
+    find_slots: FindSlots
+    #: Elements that are no blocks and have none, by name and attributes.
+    is_skipped: Callable[[str, Attributes], bool] = _skip_none
+    #: Last touches to a block with its translations; returns whether they change it.
+    finish: Callable[[Element, Languages], bool] = _leave
+
+
+@dataclass
+class Block:
+    """An element with its bytes; it is parsed when it is asked for."""
+
+    raw: bytes
+    encoding: str
+    #: Namespaces that are declared around it, by prefix.
+    namespaces: Mapping[str, str]
+    where: str
+
+    def parse(self) -> Element:
+        """An element around the block that declares the namespaces."""
+        text = _ENTITY.sub(_replace_entity, self.raw.decode(self.encoding))
+        declared = "".join(
+            f" xmlns{':' if prefix else ''}{prefix}={quoteattr(uri)}"
+            for prefix, uri in self.namespaces.items()
+        )
+        wrapped = f"<block{declared}>{text}</block>".encode()
+        try:
+            return etree.fromstring(wrapped, make_parser())
+        except etree.XMLSyntaxError as error:
+            reason = str(error.msg).partition(", line ")[0].strip()
+            raise DamagedDocument(f"{self.where}: {reason}") from error
+
+    def serialize(self, wrapper: Element) -> bytes:
+        """The bytes of what `parse` returned, without the wrapper."""
+        text = etree.tostring(wrapper, encoding="unicode")
+        inner = text[text.index(">") + 1 : text.rindex("</")]
+        return inner.encode(self.encoding, "xmlcharrefreplace")
+
+
+def _replace_entity(match: re.Match[str]) -> str:
+    """HTML's names, which a book may use, as numbers."""
+    name = match[1]
+    code = None if name in _XML_ENTITIES else name2codepoint.get(name)
+    return f"&#{code};" if code else match[0]
+
+
+def split(
+    part: IO[bytes], vocabulary: Vocabulary, where: str
+) -> Iterator[bytes | Block]:
+    """All bytes of a part in order; those of a block as a Block.
+
+    Raises DamagedDocument if it is not well-formed, RefusedContent if it declares entities
+    or is nested too deep, and DocumentTooLarge if a block is.
+    """
+    splitter = _Splitter(vocabulary, where)
+    while chunk := part.read(_CHUNK_BYTES):
+        splitter.feed(chunk)
+        yield from splitter.take()
+    splitter.feed(b"")
+    yield from splitter.take()
+    yield bytes(splitter.buffer)
+
+
+@dataclass
+class _Splitter:
+    vocabulary: Vocabulary
+    where: str
+    #: What is not handed out yet. Its first byte has the number `start` in the part.
+    buffer: bytearray = field(default_factory=bytearray)
+    start: int = 0
+    #: The number of the first byte of the open block, or None.
+    block_start: int | None = None
+    #: The depth of the element that is skipped, or of the open block.
+    inside: int | None = None
+    depth: int = 0
+    encoding: str = "utf-8"
+    scopes: list[dict[str, str]] = field(default_factory=lambda: [{}])
+    declared: dict[str, str] = field(default_factory=dict)
+    #: Up to here all is known to be outside of a block.
+    safe: int = 0
+    ready: list[bytes | Block] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        parser = expat.ParserCreate(namespace_separator="}")
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.StartNamespaceDeclHandler = self._declare
+        parser.XmlDeclHandler = self._check_declaration
+        parser.StartDoctypeDeclHandler = self._check_doctype
+        parser.EntityDeclHandler = self._refuse_entity
+        parser.buffer_text = True
+        self.parser = parser
+
+    def feed(self, chunk: bytes) -> None:
+        """Reads on; an empty chunk is the end."""
+        if not self.start and not self.buffer:
+            self._check_mark(chunk)
+        self.buffer += chunk
+        try:
+            self.parser.Parse(chunk, not chunk)
+        except expat.ExpatError as error:
+            reason = expat.ErrorString(error.code)
+            message = (
+                f"{self.where}, line {error.lineno}: not well-formed XML: {reason}"
+            )
+            raise DamagedDocument(message) from error
+        if len(self.buffer) > MAX_BLOCK_BYTES:
+            size = f"{MAX_BLOCK_BYTES >> 20} MiB"
+            raise DocumentTooLarge(
+                f"{self.where}: a paragraph or chapter of more than {size}"
+            )
+
+    def take(self) -> Iterator[bytes | Block]:
+        """What is complete."""
+        if self.block_start is None:
+            self._flush(self.safe)
+        ready, self.ready = self.ready, []
+        yield from ready
+
+    def _flush(self, end: int) -> None:
+        """Bytes up to a number are ready as they are."""
+        if end > self.start:
+            self.ready.append(self._cut(end))
+
+    def _cut(self, end: int) -> bytes:
+        cut = bytes(self.buffer[: end - self.start])
+        del self.buffer[: end - self.start]
+        self.start = end
+        return cut
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            message = f"{self.where}: elements are nested more than {MAX_DEPTH} deep"
+            raise RefusedContent(message)
+        if self.block_start is None:
+            self.safe = self.parser.CurrentByteIndex
+        if self.inside is not None:
+            return
+        short = shorten(name)
+        if self.vocabulary.is_skipped(short, attributes):
+            self.inside = self.depth
+        elif short in self.vocabulary.blocks:
+            self.inside = self.depth
+            self.block_start = self.safe
+            self._flush(self.safe)
+        if self.inside is None:
+            outer = self.scopes[-1]
+            self.scopes.append({**outer, **self.declared} if self.declared else outer)
+        self.declared = {}
+
+    def _end(self, name: str) -> None:
+        if self.inside is None:
+            self.scopes.pop()
+        elif self.inside == self.depth:
+            self.inside = None
+            if self.block_start is not None:
+                self._finish_block()
+        self.depth -= 1
+
+    def _finish_block(self) -> None:
+        """expat tells where an end tag starts; but where an empty element ends."""
+        at = self.parser.CurrentByteIndex
+        if not self._is_one_tag(at):
+            mark = ">".encode(self.encoding)
+            at = self.start + self.buffer.index(mark, at - self.start) + len(mark)
+        raw = self._cut(at)
+        where = f"{self.where}, line {self.parser.CurrentLineNumber}"
+        self.ready.append(Block(raw, self.encoding, self.scopes[-1], where))
+        self.block_start = None
+        self.safe = at
+
+    def _is_one_tag(self, end: int) -> bool:
+        """Whether the block up to a number is one tag."""
+        tag_end = "/>".encode(self.encoding)
+        if not self.buffer.endswith(tag_end, 0, end - self.start):
+            return False
+        text = self.buffer[: end - self.start].decode(self.encoding)
+        return _TAG.fullmatch(text) is not None
+
+    def _declare(self, prefix: str | None, uri: str | None) -> None:
+        if self.inside is None:
+            self.declared[prefix or ""] = uri or ""
+
+    def _check_mark(self, chunk: bytes) -> None:
+        """A byte order mark says which UTF-16 it is."""
+        for mark, name in (
+            (codecs.BOM_UTF16_LE, "utf-16-le"),
+            (b"<\0", "utf-16-le"),
+            (codecs.BOM_UTF16_BE, "utf-16-be"),
+            (b"\0<", "utf-16-be"),
+        ):
+            if chunk.startswith(mark):
+                self.encoding = name
+
+    def _check_declaration(self, version: str, encoding: str | None, _: int) -> None:
+        if not encoding:
+            return
+        try:
+            name = codecs.lookup(encoding).name
+        except LookupError:
+            name = encoding
+        if name not in _ENCODINGS:
+            message = (
+                f"{self.where}: the encoding {encoding[:20]!r} is not one of XML's"
+            )
+            raise DamagedDocument(f"{message}: expected UTF-8 or UTF-16")
+        if not name.startswith("utf-16"):
+            self.encoding = name
+
+    def _check_doctype(
+        self, name: str, system: str | None, public: str | None, _: int
+    ) -> None:
+        if system and not public:
+            raise RefusedContent(f"{self.where}: refers to an external DTD")
+
+    def _refuse_entity(self, *_: object) -> None:
+        raise RefusedContent(f"{self.where}: declares an entity")

@@ -1,0 +1,183 @@
+"""Books (.epub): their chapters, tables of contents and titles."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+from documents.errors import DamagedDocument, EncryptedDocument
+from documents.formats.blocks import Vocabulary
+from documents.formats.flows import Flow, Kind, Role
+from documents.formats.format import Format, Languages
+from documents.formats.fragments import Element, Slot
+from documents.formats.names import name_of
+from documents.formats.packages import Package, make_read, make_write
+from documents.formats.runs import find_plain_slot, is_right_to_left
+
+_MEDIA_TYPE = "application/epub+zip"
+_CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+#: They only hide fonts; a reader needs no key.
+_FONT_METHODS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_SPANS = frozenset(
+    """a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q s small span
+    strike strong sub sup time tt u var""".split()
+)
+_ATOMS = frozenset(
+    """audio br button canvas code img input kbd map math meter noscript object output picture
+    progress samp script select style svg template textarea video wbr""".split()
+)
+_KEPT = frozenset("head pre hr".split())
+_VOID = frozenset(
+    "area base br col embed hr img input link meta source track wbr".split()
+)
+_CLEAR, _STALE = frozenset({"ruby", "rb"}), frozenset({"rt", "rp", "rtc"})
+_INLINE = _SPANS | _ATOMS | _CLEAR | _STALE
+
+
+class _Chapters:
+    """The texts of chapters, one after the other."""
+
+    def __init__(self) -> None:
+        #: Elements with a block somewhere inside, which are in no sentence.
+        self._holders: set[Element] = set()
+        self._flow = Flow(self._classify, links=frozenset({"h:a"}))
+
+    def find_slots(self, wrapper: Element) -> list[Slot]:
+        """See Vocabulary."""
+        elements = list(wrapper.iter())
+        self._holders.clear()
+        for element in elements:
+            if _is_block(name_of(element)):
+                self._hold(element.getparent())
+        slots = list(_find_plain([e for e in elements if name_of(e) == "h:title"]))
+        for body in [child for child in wrapper[0] if name_of(child) == "h:body"]:
+            slots += self._flow.find_slots(body)
+        return slots
+
+    def _hold(self, parent: Element | None) -> None:
+        while parent is not None and parent not in self._holders:
+            self._holders.add(parent)
+            parent = parent.getparent()
+
+    def _classify(self, element: Element) -> Kind:
+        namespace, _, name = name_of(element).rpartition(":")
+        is_fixed = _is_fixed(element)
+        is_inline = element not in self._holders and not _is_block(name_of(element))
+        if is_fixed or name in _KEPT:
+            return Kind(Role.ATOM if is_inline else Role.KEPT)
+        if namespace != "h" or name in _ATOMS:
+            return Kind(Role.ATOM)
+        if not is_inline:
+            return Kind(Role.BLOCK)
+        if name in _STALE or name in _CLEAR:
+            return Kind(Role.STALE if name in _STALE else Role.CLEAR)
+        return Kind(Role.SPAN)
+
+    def finish(self, wrapper: Element, languages: Languages) -> bool:
+        """See Vocabulary. Empty elements keep their end tags, as some readers take XHTML
+        for HTML."""
+        self._flow.finish()
+        for element in wrapper[0].iter():
+            namespace, _, name = name_of(element).rpartition(":")
+            if namespace == "h" and name not in _VOID and not len(element):
+                element.text = element.text or ""
+        return _mark(wrapper[0], languages)
+
+
+def _is_block(name: str) -> bool:
+    """Whether an element stands between sentences."""
+    namespace, _, local = name.rpartition(":")
+    return namespace == "h" and local not in _INLINE
+
+
+def _is_fixed(element: Element) -> bool:
+    is_marked = "notranslate" in (element.get("class") or "").split()
+    return is_marked or element.get("translate") == "no"
+
+
+def _find_plain(elements: list[Element]) -> Iterator[Slot]:
+    for element in elements:
+        slot = find_plain_slot(element)
+        yield from [slot] if slot else []
+
+
+def _find_title(wrapper: Element) -> list[Slot]:
+    is_text = name_of(wrapper[0]) != "dc:language"
+    return list(_find_plain([wrapper[0]] if is_text else []))
+
+
+def _is_same(tag: str, language: str) -> bool:
+    return tag.strip().lower().split("-")[0] == language
+
+
+def _mark(html: Element, languages: Languages) -> bool:
+    """Sets a chapter's language and direction; returns whether that changes it."""
+    before = dict(html.attrib)
+    for name in (_LANG, "lang"):
+        if not _is_same(html.get(name) or languages.target, languages.target):
+            html.set(name, languages.target)
+    if is_right_to_left(languages.target):
+        html.set("dir", "rtl")
+    elif html.get("dir") == "rtl":
+        del html.attrib["dir"]
+    return dict(html.attrib) != before
+
+
+def _finish_metadata(wrapper: Element, languages: Languages) -> bool:
+    element = wrapper[0]
+    is_language = name_of(element) == "dc:language"
+    if not is_language or _is_same(element.text or "", languages.target):
+        return False
+    element.text = languages.target
+    return True
+
+
+_NCX = Vocabulary(frozenset({"ncx:text"}), _find_title)
+_METADATA = Vocabulary(
+    frozenset({"dc:title", "dc:language"}), _find_title, finish=_finish_metadata
+)
+
+
+def _plan(package: Package) -> Mapping[str, Vocabulary]:
+    if package.read_start("mimetype").strip() != _MEDIA_TYPE:
+        raise DamagedDocument(f"not what its name says: no mimetype {_MEDIA_TYPE}")
+    _check_encryption(package)
+    texts = _Chapters()
+    chapters = Vocabulary(frozenset({"h:html"}), texts.find_slots, finish=texts.finish)
+    vocabularies: dict[str, Vocabulary] = {}
+    for root in package.list_elements(_CONTAINER, "container:rootfile"):
+        path = root.get("full-path") or ""
+        vocabularies[path] = _METADATA
+        for item in package.list_elements(path, "opf:item"):
+            href = unquote(item.get("href") or "")
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(path), href))
+            if item.get("media-type") == "application/xhtml+xml":
+                vocabularies[name] = chapters
+            elif item.get("media-type") == "application/x-dtbncx+xml":
+                vocabularies[name] = _NCX
+    if not vocabularies:
+        raise DamagedDocument(f"{_CONTAINER} names no book")
+    return vocabularies
+
+
+def _check_encryption(package: Package) -> None:
+    if not package.has(_ENCRYPTION):
+        return
+    for data in package.list_elements(_ENCRYPTION, "enc:EncryptedData"):
+        for method in data.iter():
+            is_method = name_of(method) == "enc:EncryptionMethod"
+            if is_method and method.get("Algorithm") not in _FONT_METHODS:
+                raise EncryptedDocument(
+                    "the book is protected (DRM): it cannot be read"
+                )
+
+
+FORMAT = Format(
+    suffixes=(".epub",),
+    media_type=_MEDIA_TYPE,
+    markup="xml",
+    read=make_read(_plan),
+    write=make_write(_plan),
+)

@@ -1,0 +1,167 @@
+"""Content in which text and elements are mixed, as in XHTML and OpenDocument: the text between
+two blocks is a sentence, with the inline elements in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+from documents.formats.format import Languages
+from documents.formats.fragments import (
+    Atom,
+    Element,
+    Joiner,
+    Part,
+    Slot,
+    Span,
+    has_text,
+    make_slot,
+)
+from documents.formats.names import name_of
+
+#: Both formats take any of it for one space.
+_WHITE_SPACE = re.compile(r"[ \t\r\n]+")
+
+
+class Role(Enum):
+    """What an element is in a text."""
+
+    #: Its content is part of the sentence: bold text, a link.
+    SPAN = auto()
+    #: Its content is part of the sentence, and the element is lost in a translation.
+    CLEAR = auto()
+    #: It stays as it is.
+    ATOM = auto()
+    #: It is lost in a translation: what is about the text as it was.
+    STALE = auto()
+    #: It is in no sentence, and has sentences of its own.
+    BLOCK = auto()
+    #: It is in no sentence, and has none.
+    KEPT = auto()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The role of an element. Spans with the same key that follow each other are joined."""
+
+    role: Role
+    key: object = None
+
+
+Stretch: TypeAlias = "list[Part] | Element"
+
+
+class Flow:
+    """Finds the texts of elements. `classify` knows the vocabulary; spans that are `links`
+    must not be in each other. What is written is in its element after `finish`.
+    """
+
+    def __init__(
+        self, classify: Callable[[Element], Kind], links: frozenset[str]
+    ) -> None:
+        self._classify = classify
+        self._links = links
+        self._changed: dict[Element, list[Stretch]] = {}
+
+    def find_slots(self, element: Element) -> Iterator[Slot]:
+        """The texts of an element and of the blocks in it, in order."""
+        stretches = list(self._divide(element))
+        for number, stretch in enumerate(stretches):
+            if isinstance(stretch, list):
+                slot = self._make_slot(element, stretches, number)
+                yield from [slot] if slot else []
+            elif self._classify(stretch).role is Role.BLOCK:
+                yield from self.find_slots(stretch)
+
+    def finish(self) -> None:
+        """Fills all elements with new texts, each once: a chapter may have many texts."""
+        for element, stretches in self._changed.items():
+            element[:] = []
+            element.text = None
+            for stretch in stretches:
+                if not isinstance(stretch, list):
+                    stretch = [Atom(((stretch, None),))]
+                _append(element, stretch)
+        self._changed.clear()
+
+    def _make_slot(
+        self, element: Element, stretches: list[Stretch], number: int
+    ) -> Slot | None:
+        def build(parts: Sequence[Part], languages: Languages) -> None:
+            stretches[number] = list(parts)
+            self._changed[element] = stretches
+
+        parts = stretches[number]
+        return make_slot(parts, build) if isinstance(parts, list) else None
+
+    def _divide(self, element: Element) -> Iterator[Stretch]:
+        """Sentences, and the blocks between them."""
+        joiner = _start()
+        joiner.add(element.text or "")
+        for child in element:
+            kind = self._classify(child)
+            if kind.role in (Role.BLOCK, Role.KEPT):
+                yield joiner.finish()
+                yield child
+                joiner = _start()
+            else:
+                self._add(joiner, child, kind)
+            joiner.add(child.tail or "")
+        yield joiner.finish()
+
+    def _add(self, joiner: Joiner, child: Element, kind: Kind) -> None:
+        if kind.role is Role.ATOM:
+            joiner.add(Atom(((child, None),)))
+        if kind.role not in (Role.SPAN, Role.CLEAR):
+            return
+        inner = self._read(child)
+        if kind.role is Role.CLEAR or (inner and _is_blank(inner)):
+            for part in inner:
+                joiner.add(part)
+        elif not has_text(inner):
+            joiner.add(Atom(((child, None),)))
+        else:
+            is_link = name_of(child) in self._links
+            joiner.add_span(Span(child, inner, is_link), kind.key)
+
+    def _read(self, element: Element) -> list[Part]:
+        joiner = _start()
+        joiner.add(element.text or "")
+        for child in element:
+            self._add(joiner, child, self._classify(child))
+            joiner.add(child.tail or "")
+        return joiner.finish()
+
+
+def _start() -> Joiner:
+    return Joiner(lambda text: _WHITE_SPACE.sub(" ", text))
+
+
+def _is_blank(parts: Sequence[Part]) -> bool:
+    """Whether it is white space only, on which most styles cannot be seen."""
+    return all(isinstance(part, str) for part in parts) and not has_text(parts)
+
+
+def _append(element: Element, parts: Sequence[Part]) -> None:
+    """Adds parts at the end of an element."""
+    last = next(element.iterchildren(reversed=True), None)
+    for part in parts:
+        if isinstance(part, str):
+            if last is None:
+                element.text = (element.text or "") + part
+            else:
+                last.tail = (last.tail or "") + part
+        elif isinstance(part, Atom):
+            for last, _ in part.elements:
+                last.tail = None
+                element.append(last)
+        elif isinstance(part.shell, Element):
+            last = part.shell
+            last[:] = []
+            last.text = last.tail = None
+            _append(last, part.parts)
+            element.append(last)

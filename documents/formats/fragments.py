@@ -1,0 +1,283 @@
+"""A sentence with its formatting as a fragment, and back: "Press **Start**." is
+`Press <g id="1">Start</g>.`, and an image or a line break is `<x id="2"/>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from xml.sax.saxutils import escape
+
+from lxml import etree
+
+from documents.errors import LostMarkup
+from documents.formats.format import Languages
+
+Element: TypeAlias = etree._Element
+#: A text that is a URL or an e-mail address and nothing else.
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|[^\s@]+@[^\s@]+\.\w+", re.I
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Atom:
+    """What has no text: an image, a line break, a field. Each element has the run that it
+    is taken from, or None."""
+
+    elements: tuple[tuple[Element, Element | None], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """A part of a sentence in something: a format, or a container such as a link."""
+
+    shell: object
+    parts: Sequence[Part]
+    is_container: bool = False
+
+
+Part: TypeAlias = str | Atom | Span
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A text of a document, and what puts its translation in its place."""
+
+    text: str
+    write: Callable[[str, Languages], None]
+
+
+class Joiner:
+    """Collects parts and joins those that follow each other: texts, atoms, and spans with
+    the same key. Each piece is copied once, as a paragraph may have a million.
+    """
+
+    def __init__(self, tidy: Callable[[str], str] = str) -> None:
+        self._tidy = tidy
+        self._groups: list[_Texts | _Atoms | _Spans] = []
+
+    def add(self, part: Part) -> None:
+        """Adds a part at the end."""
+        last = self._groups[-1] if self._groups else None
+        if isinstance(part, Span):
+            self.add_span(part)
+        elif isinstance(part, Atom):
+            if not isinstance(last, _Atoms):
+                self._groups.append(last := _Atoms([]))
+            last.elements.extend(part.elements)
+        elif part:
+            if not isinstance(last, _Texts):
+                self._groups.append(last := _Texts([]))
+            last.pieces.append(part)
+
+    def add_span(self, span: Span, key: object = None) -> None:
+        """Adds a span. Its parts go into the one before it if both have the same key."""
+        last = self._groups[-1] if self._groups else None
+        if not isinstance(last, _Spans) or key is None or last.key != key:
+            self._groups.append(last := _Spans(span, key, Joiner(self._tidy)))
+        for part in span.parts:
+            last.joiner.add(part)
+
+    def add_blank(self, text: str) -> bool:
+        """Adds white space to the text before it, whatever that is in; whether there is one."""
+        last = self._groups[-1] if self._groups else None
+        if isinstance(last, _Spans):
+            last.joiner.add(text)
+        elif isinstance(last, _Texts):
+            last.pieces.append(text)
+        return isinstance(last, _Spans | _Texts)
+
+    def finish(self) -> list[Part]:
+        """All parts in order."""
+        return [self._finish(group) for group in self._groups]
+
+    def _finish(self, group: _Texts | _Atoms | _Spans) -> Part:
+        if isinstance(group, _Texts):
+            return self._tidy("".join(group.pieces))
+        if isinstance(group, _Atoms):
+            return Atom(tuple(group.elements))
+        first = group.first
+        return Span(first.shell, group.joiner.finish(), first.is_container)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    pieces: list[str]
+
+
+@dataclass(frozen=True)
+class _Atoms:
+    elements: list[tuple[Element, Element | None]]
+
+
+@dataclass(frozen=True)
+class _Spans:
+    first: Span
+    key: object
+    joiner: Joiner
+
+
+def make_parser() -> etree.XMLParser[Element]:
+    """A parser that opens nothing, replaces no entity, and bounds depth and text."""
+    return etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+        strip_cdata=False,
+    )
+
+
+def trim(
+    parts: Sequence[Part],
+) -> tuple[Sequence[Part], Sequence[Part], Sequence[Part]]:
+    """What comes before the first text, what has text, and what comes after the last."""
+    filled = [n for n, part in enumerate(parts) if has_text([part])]
+    if not filled:
+        return parts, (), ()
+    start, end = filled[0], filled[-1] + 1
+    return parts[:start], parts[start:end], parts[end:]
+
+
+def has_text(parts: Sequence[Part]) -> bool:
+    """Whether anything but white space is in the text."""
+    return any(text.strip() for text in list_texts(parts))
+
+
+def list_texts(parts: Sequence[Part]) -> Iterator[str]:
+    """All pieces of text, in order."""
+    for part in parts:
+        if isinstance(part, Span):
+            yield from list_texts(part.parts)
+        elif isinstance(part, str):
+            yield part
+
+
+def write_fragment(parts: Sequence[Part]) -> str:
+    """The fragment of a sentence. Elements have numbers from 1, in order."""
+    numbers = {part: n for n, part in enumerate(_list_marks(parts), 1)}
+    return _write(parts, numbers)
+
+
+def _write(parts: Sequence[Part], numbers: dict[Atom | Span, int]) -> str:
+    written = []
+    for part in parts:
+        if isinstance(part, str):
+            written.append(escape(part))
+        elif isinstance(part, Atom):
+            written.append(f'<x id="{numbers[part]}"/>')
+        else:
+            inner = _write(part.parts, numbers)
+            written.append(f'<g id="{numbers[part]}">{inner}</g>')
+    return "".join(written)
+
+
+def _list_marks(parts: Sequence[Part]) -> Iterator[Atom | Span]:
+    for part in parts:
+        if isinstance(part, str):
+            continue
+        yield part
+        if isinstance(part, Span):
+            yield from _list_marks(part.parts)
+
+
+def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
+    """The parts of a translation, with the atoms and shells of the original's parts.
+
+    Raises LostMarkup unless each element of the original is there once, and containers
+    are where they were in each other.
+    """
+    marks = dict(enumerate(_list_marks(parts), 1))
+    try:
+        root = etree.fromstring(f"<t>{fragment}</t>".encode(), make_parser())
+    except (etree.XMLSyntaxError, ValueError) as error:
+        message = "a translation is not a well-formed fragment of XML"
+        raise LostMarkup(message) from error
+    found: list[int] = []
+    read = _read(root, marks, found)
+    if sorted(found) != sorted(marks):
+        raise LostMarkup(
+            f"a translation has the elements {sorted(found)}, and its text has "
+            f"{sorted(marks)}: each must be there once"
+        )
+    if _place_containers(read) != _place_containers(parts):
+        raise LostMarkup("a translation moves a link into or out of another element")
+    return read
+
+
+def _read(
+    element: Element, marks: dict[int, Atom | Span], found: list[int]
+) -> list[Part]:
+    read: list[Part] = [element.text] if element.text else []
+    for child in element:
+        number = _number_of(child)
+        mark = marks.get(number)
+        found.append(number)
+        if child.tag == "g" and isinstance(mark, Span):
+            inner = _read(child, marks, found)
+            read.append(Span(mark.shell, inner, mark.is_container))
+        elif child.tag == "x" and isinstance(mark, Atom) and _is_empty(child):
+            read.append(mark)
+        else:
+            raise LostMarkup(
+                f"a translation has an element {number} that is not its text's"
+            )
+        if child.tail:
+            read.append(child.tail)
+    return read
+
+
+def _number_of(element: Element) -> int:
+    number = element.get("id") or ""
+    return int(number) if number.isascii() and number.isdigit() else 0
+
+
+def _is_empty(element: Element) -> bool:
+    return len(element) == 0 and not element.text
+
+
+def _place_containers(parts: Sequence[Part]) -> set[tuple[int, int]]:
+    """Each container with the one that it is in."""
+    placed: set[tuple[int, int]] = set()
+
+    def place(parts: Sequence[Part], owner: int) -> None:
+        for part in parts:
+            if isinstance(part, Span):
+                inner = id(part.shell) if part.is_container else owner
+                if part.is_container:
+                    placed.add((inner, owner))
+                place(part.parts, inner)
+
+    place(parts, 0)
+    return placed
+
+
+def make_slot(
+    parts: Sequence[Part], build: Callable[[Sequence[Part], Languages], None]
+) -> Slot | None:
+    """The slot of a sentence; None if it has no letter or is only an address. `build` gets
+    all parts anew.
+
+    What stands before and after the text, and a format around all of it, is outside of
+    the fragment.
+    """
+    before, middle, after = trim(parts)
+    text = "".join(list_texts(middle))
+    if not any(map(str.isalpha, text)) or _ADDRESS.fullmatch(text.strip()):
+        return None
+    if len(middle) == 1 and isinstance(middle[0], Span):
+        span = middle[0]
+        return make_slot(
+            span.parts,
+            lambda inner, languages: build(
+                [*before, Span(span.shell, inner, span.is_container), *after], languages
+            ),
+        )
+
+    def write(translation: str, languages: Languages) -> None:
+        build([*before, *read_fragment(translation, middle), *after], languages)
+
+    return Slot(write_fragment(middle), write)

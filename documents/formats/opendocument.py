@@ -1,0 +1,165 @@
+"""OpenDocument (.odt, .ods, .odp): paragraphs of bodies, tables, notes, comments, headers and
+footers, text boxes and charts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
+from documents.formats.blocks import Attributes, Vocabulary
+from documents.formats.flows import Flow, Kind, Role
+from documents.formats.format import Format, Languages
+from documents.formats.fragments import Element, Slot
+from documents.formats.names import attribute, describe, name_of, shorten
+from documents.formats.packages import Package, Plan, make_read, make_write
+from documents.formats.runs import find_plain_slot
+
+_MEDIA_TYPE = "application/vnd.oasis.opendocument."
+_MANIFEST = "META-INF/manifest.xml"
+_PARAGRAPHS = frozenset({"text:p", "text:h"})
+_STYLES, _CELL = "office:automatic-styles", "table:table-cell"
+_SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
+_CLEAR = frozenset({"text:ruby", "text:ruby-base"})
+_STALE = frozenset({"text:soft-page-break", "text:ruby-text"})
+
+
+class _Texts:
+    """The texts of one part. Its automatic styles come before its paragraphs."""
+
+    def __init__(self) -> None:
+        #: What automatic styles of text look like, by name.
+        self._looks: dict[str, tuple[object, ...]] = {}
+        self._flow = Flow(self._classify, links=frozenset({"text:a"}))
+
+    def find_slots(self, wrapper: Element) -> list[Slot]:
+        """See Vocabulary."""
+        if name_of(wrapper[0]) == _STYLES:
+            self._learn(wrapper[0])
+            return []
+        return [
+            _make_value_follow(paragraph, slot)
+            for paragraph in wrapper.iter()
+            if name_of(paragraph) in _PARAGRAPHS
+            for slot in self._flow.find_slots(paragraph)
+        ]
+
+    def finish(self, wrapper: Element, languages: Languages) -> bool:
+        """See Vocabulary."""
+        self._flow.finish()
+        return False
+
+    def _learn(self, styles: Element) -> None:
+        """Editors give pieces of a text styles of their own, which only say when they were
+        written: those look like nothing."""
+        for style in styles:
+            if attribute(style, "style:family") == "text":
+                looks = (_find_look(child) for child in style)
+                name = attribute(style, "style:name")
+                self._looks[name] = tuple(look for look in looks if look)
+
+    def _classify(self, element: Element) -> Kind:
+        name = name_of(element)
+        if name == "text:a":
+            return Kind(Role.SPAN)
+        if name != "text:span":
+            role = Role.STALE if name in _STALE else Role.ATOM
+            return Kind(Role.CLEAR if name in _CLEAR else role)
+        style = attribute(element, "text:style-name")
+        look = self._looks.get(style, style)
+        return Kind(Role.SPAN, look) if look else Kind(Role.CLEAR)
+
+
+def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
+    """A cell may have its text as an attribute as well, which programs prefer. Without the
+    attribute, the paragraphs are the cell's value."""
+    cell = paragraph.getparent()
+    if cell is None or name_of(cell) != _CELL:
+        return slot
+    copies = [n for n in cell.attrib if shorten(str(n)) == "office:string-value"]
+
+    def write(translation: str, languages: Languages) -> None:
+        slot.write(translation, languages)
+        for name in copies:
+            cell.attrib.pop(name, None)
+
+    return Slot(slot.text, write)
+
+
+def _find_look(properties: Element) -> tuple[object, ...]:
+    """What a style's properties are, but for the number of a revision; empty for none."""
+    attributes = sorted(
+        (str(name), str(value))
+        for name, value in properties.attrib.items()
+        if not str(name).endswith("}rsid")
+    )
+    look = (*attributes, *map(describe, properties))
+    return (str(properties.tag), *look) if look else ()
+
+
+def _find_title(wrapper: Element) -> list[Slot]:
+    slot = find_plain_slot(wrapper[0])
+    return [slot] if slot else []
+
+
+def _is_skipped(name: str, attributes: Attributes) -> bool:
+    """Deleted texts, results of formulas, and cells with numbers or dates."""
+    if name != _CELL:
+        return name in _SKIPPED
+    known = {shorten(key): value for key, value in attributes.items()}
+    kind = known.get("office:value-type", "string")
+    return "table:formula" in known or kind != "string"
+
+
+def _make_plan(kind: str) -> Plan:
+    def plan(package: Package) -> Mapping[str, Vocabulary]:
+        _check(package, kind)
+        vocabularies = {
+            "meta.xml": Vocabulary(frozenset({"dc:title"}), _find_title),
+        }
+        for member in package.members:
+            folder, _, name = member.filename.rpartition("/")
+            is_part = name == "content.xml" or (name == "styles.xml" and not folder)
+            if is_part and not folder.startswith("META-INF"):
+                texts = _Texts()
+                vocabularies[member.filename] = Vocabulary(
+                    _PARAGRAPHS | {_STYLES, _CELL},
+                    texts.find_slots,
+                    _is_skipped,
+                    texts.finish,
+                )
+        return vocabularies
+
+    return plan
+
+
+def _check(package: Package, kind: str) -> None:
+    expected = _MEDIA_TYPE + kind
+    if package.read_start("mimetype") != expected:
+        raise DamagedDocument(f"not what its name says: its mimetype is not {expected}")
+    for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
+        if any(name_of(child) == "manifest:encryption-data" for child in entry):
+            raise EncryptedDocument(
+                "the document is encrypted: save it without password"
+            )
+    for member in package.members:
+        if member.filename.startswith(("Basic/", "Scripts/")):
+            raise RefusedContent("the document has macros: save it without")
+
+
+def _make_format(suffix: str, kind: str) -> Format:
+    plan = _make_plan(kind)
+    return Format(
+        suffixes=(suffix,),
+        media_type=_MEDIA_TYPE + kind,
+        markup="xml",
+        read=make_read(plan),
+        write=make_write(plan),
+    )
+
+
+FORMATS = (
+    _make_format(".odt", "text"),
+    _make_format(".ods", "spreadsheet"),
+    _make_format(".odp", "presentation"),
+)

@@ -1,0 +1,308 @@
+"""Documents that are zip files: opened with bounds on all that they may do, read member by
+member, and written again with the same members in the same order.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO, TypeAlias
+
+from documents.errors import (
+    DamagedDocument,
+    DocumentTooLarge,
+    EncryptedDocument,
+    LostMarkup,
+    RefusedContent,
+)
+from documents.formats.blocks import Block, Vocabulary, split
+from documents.formats.format import Languages
+from documents.formats.fragments import Element, Slot
+
+#: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
+MAX_MEMBERS = 20_000
+#: The list of members, which is read as a whole.
+_MAX_DIRECTORY_BYTES = 8 << 20
+#: All members together, unpacked. Less than the first is never too much for a small file.
+_MIN_UNPACKED_BYTES, MAX_UNPACKED_BYTES = 64 << 20, 2_000_000_000
+#: Unpacked bytes per byte of the file; the tables of real spreadsheets reach 50.
+MAX_RATIO = 200
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_OLE = bytes.fromhex("d0cf11e0a1b11ae1")
+_COPY_BYTES = 1 << 20
+_IS_ENCRYPTED, _HAS_SIZES_BEHIND = 0x1, 0x8
+#: What zipfile raises for a file that is not as its headers say.
+_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, EOFError),
+    *(NotImplementedError, UnicodeDecodeError, struct.error),
+)
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+
+#: Which members have texts, and where. It raises DocumentError if the package is of another
+#: kind, encrypted or refused.
+Plan: TypeAlias = Callable[["Package"], Mapping[str, Vocabulary]]
+
+
+@dataclass
+class Package:
+    """An open zip file that keeps to the bounds."""
+
+    zip_file: zipfile.ZipFile
+    file: BinaryIO
+
+    @property
+    def members(self) -> list[zipfile.ZipInfo]:
+        """In the order of the file."""
+        return self.zip_file.infolist()
+
+    def has(self, name: str) -> bool:
+        """Whether there is a member with this name."""
+        return name in self.zip_file.NameToInfo
+
+    def read_start(self, name: str) -> str:
+        """The first hundred bytes of a member as text; empty if it is missing."""
+        if not self.has(name):
+            return ""
+        with self._unpack(name) as part:
+            return part.read(100).decode("ascii", "replace")
+
+    def list_elements(self, name: str, wanted: str) -> Iterator[Element]:
+        """The outermost elements with a short name in a member. A member that is missing
+        raises DamagedDocument."""
+        for piece in self.split(name, Vocabulary(frozenset({wanted}), lambda _: [])):
+            if isinstance(piece, Block):
+                yield piece.parse()[0]
+
+    def split(self, name: str, vocabulary: Vocabulary) -> Iterator[bytes | Block]:
+        """The bytes and the blocks of a member."""
+        if not self.has(name):
+            raise DamagedDocument(f"{name} is missing")
+        with self._unpack(name) as part:
+            yield from split(part, vocabulary, name)
+
+    @contextmanager
+    def _unpack(self, name: str) -> Iterator[IO[bytes]]:
+        try:
+            with self.zip_file.open(name) as part:
+                yield part
+        except _DAMAGES as error:
+            raise DamagedDocument(f"{name} cannot be unpacked: {error}") from error
+
+    def copy(self, member: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
+        """Copies a member as it is compressed."""
+        self.file.seek(member.header_offset)
+        header = self.file.read(_LOCAL_HEADER.size)
+        if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
+            raise DamagedDocument(f"{member.filename} is not where the list says")
+        name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)[-2:]
+        self.file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
+        copied = _describe(member)
+        copied.CRC = member.CRC
+        copied.compress_size, copied.file_size = member.compress_size, member.file_size
+        self._append(copied, target)
+
+    def _append(self, member: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
+        """zipfile can only compress anew: this is what its `writestr` does to the file."""
+        out = target.fp
+        assert out is not None
+        member.header_offset = out.tell()
+        out.write(member.FileHeader(zip64=False))
+        left = member.compress_size
+        while left:
+            chunk = self.file.read(min(left, _COPY_BYTES))
+            if not chunk:
+                raise DamagedDocument(f"{member.filename} ends too early")
+            out.write(chunk)
+            left -= len(chunk)
+        target.start_dir = out.tell()
+        target.filelist.append(member)
+        target.NameToInfo[member.filename] = member
+
+
+def _describe(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    """The same name, date, method and attributes, without sizes and extra fields."""
+    described = zipfile.ZipInfo(member.filename, member.date_time)
+    for name in (
+        *("compress_type", "comment", "create_system", "create_version"),
+        *("extract_version", "internal_attr", "external_attr"),
+    ):
+        setattr(described, name, getattr(member, name))
+    return described
+
+
+@contextmanager
+def open_package(path: Path) -> Iterator[Package]:
+    """Opens a zip file.
+
+    Raises EncryptedDocument, DamagedDocument, and RefusedContent for what breaks a bound.
+    """
+    with path.open("rb") as file:
+        _check_start(file)
+        _check_directory(file)
+        try:
+            zip_file = zipfile.ZipFile(file, metadata_encoding="utf-8")
+        except _DAMAGES as error:
+            raise DamagedDocument(f"the zip file is damaged: {error}") from error
+        with zip_file:
+            _check_members(zip_file.infolist(), path.stat().st_size)
+            yield Package(zip_file, file)
+
+
+def _check_start(file: BinaryIO) -> None:
+    start = file.read(8)
+    if start.startswith(b"PK"):
+        return
+    if start != _OLE:
+        raise DamagedDocument("not an office document: it is no zip file")
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content.find("EncryptedPackage".encode("utf-16-le")) >= 0:
+            raise EncryptedDocument(
+                "the document is encrypted: save it without password"
+            )
+    raise DamagedDocument(
+        "a binary document as Office wrote it before 2007: save it as .docx, .xlsx or .pptx"
+    )
+
+
+def _check_directory(file: BinaryIO) -> None:
+    """The list of members is bounded before zipfile reads all of it."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - (1 << 16) - 22))
+    tail = file.read()
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) < at + 22:
+        raise DamagedDocument(
+            "the zip file is truncated: its list of members is missing"
+        )
+    directory_bytes = int.from_bytes(tail[at + 12 : at + 16], "little")
+    if directory_bytes > _MAX_DIRECTORY_BYTES:
+        raise RefusedContent("the zip file's list of members is too long")
+
+
+def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
+    if len(members) > MAX_MEMBERS:
+        message = (
+            f"the document has {len(members)} parts: expected {MAX_MEMBERS} or less"
+        )
+        raise DocumentTooLarge(message)
+    names: set[str] = set()
+    for member in members:
+        _check_member(member, names)
+    unpacked = sum(member.file_size for member in members)
+    allowed = max(_MIN_UNPACKED_BYTES, MAX_RATIO * file_bytes)
+    if unpacked > min(allowed, MAX_UNPACKED_BYTES):
+        raise RefusedContent(
+            f"the document unpacks from {file_bytes} bytes to {unpacked}: a zip bomb"
+        )
+
+
+def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
+    name = member.filename
+    if name in names:
+        raise RefusedContent(f"the zip file has two members with the name {name}")
+    names.add(name)
+    parts = name.replace("\\", "/").split("/")
+    if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
+        raise RefusedContent("the zip file has a member outside of its folder")
+    if member.flag_bits & _IS_ENCRYPTED:
+        raise EncryptedDocument("the document is encrypted: save it without password")
+    if member.header_offset < 0:
+        raise DamagedDocument(f"the zip file is damaged: {name} is nowhere")
+    if member.compress_type not in _METHODS:
+        message = f"{name} is compressed with method {member.compress_type}"
+        raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")
+
+
+def make_read(plan: Plan) -> Callable[[Path], Iterator[str]]:
+    """`Format.read` of a package."""
+
+    def read(path: Path) -> Iterator[str]:
+        with open_package(path) as package:
+            vocabularies = plan(package)
+            for member in package.members:
+                vocabulary = vocabularies.get(member.filename)
+                if vocabulary:
+                    yield from _read_texts(package, member.filename, vocabulary)
+
+    return read
+
+
+def _read_texts(package: Package, name: str, vocabulary: Vocabulary) -> Iterator[str]:
+    for piece in package.split(name, vocabulary):
+        if isinstance(piece, Block):
+            yield from group(vocabulary.find_slots(piece.parse()))
+
+
+def group(slots: list[Slot]) -> dict[str, list[Slot]]:
+    """The slots of a block by text: a text box is there once for each kind of reader, and
+    its text is translated once."""
+    grouped: dict[str, list[Slot]] = {}
+    for slot in slots:
+        grouped.setdefault(slot.text, []).append(slot)
+    return grouped
+
+
+def make_write(plan: Plan) -> Callable[[Path, Iterator[str], Path, Languages], None]:
+    """`Format.write` of a package. A member without texts is copied as it is compressed."""
+
+    def write(
+        source: Path, translations: Iterator[str], target: Path, languages: Languages
+    ) -> None:
+        with open_package(source) as package, ExitStack() as undo:
+            vocabularies = plan(package)
+            with zipfile.ZipFile(target, "x") as out:
+                undo.callback(target.unlink)
+                writer = _Writer(package, out, translations, languages)
+                writer.write(vocabularies)
+            undo.pop_all()
+
+    return write
+
+
+@dataclass
+class _Writer:
+    package: Package
+    out: zipfile.ZipFile
+    translations: Iterator[str]
+    languages: Languages
+
+    def write(self, vocabularies: Mapping[str, Vocabulary]) -> None:
+        self.out.comment = self.package.zip_file.comment
+        for member in self.package.members:
+            vocabulary = vocabularies.get(member.filename)
+            if vocabulary is None:
+                self.package.copy(member, self.out)
+                continue
+            described = _describe(member)
+            with self.out.open(described, "w") as part:
+                for piece in self.package.split(member.filename, vocabulary):
+                    part.write(self._translate(piece, vocabulary))
+            # Without attributes, zipfile gives it those of a new file.
+            described.external_attr = member.external_attr
+        if next(self.translations, None) is not None:
+            raise LostMarkup("there are more translations than texts")
+
+    def _translate(self, piece: bytes | Block, vocabulary: Vocabulary) -> bytes:
+        if isinstance(piece, bytes):
+            return piece
+        wrapper = piece.parse()
+        slots = group(vocabulary.find_slots(wrapper))
+        is_changed = False
+        for text, same in slots.items():
+            translation = next(self.translations, None)
+            if translation is None:
+                raise LostMarkup("there are fewer translations than texts")
+            if translation == text:
+                continue
+            is_changed = True
+            for slot in same:
+                slot.write(translation, self.languages)
+        is_changed |= vocabulary.finish(wrapper, self.languages)
+        return piece.serialize(wrapper) if is_changed else piece.raw

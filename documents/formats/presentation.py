@@ -1,0 +1,40 @@
+"""Presentations (.pptx): slides, speaker notes, comments, and fixed texts of the layouts."""
+
+from __future__ import annotations
+
+from documents.formats.blocks import Vocabulary
+from documents.formats.drawing import SHAPES, find_slots
+from documents.formats.format import Format
+from documents.formats.fragments import Element, Slot
+from documents.formats.names import name_of
+from documents.formats.openxml import make_plan
+from documents.formats.packages import make_read, make_write
+
+
+def _find_fixed(wrapper: Element) -> list[Slot]:
+    """A placeholder's text is a prompt that no slide shows."""
+    if any(name_of(element) == "p:ph" for element in wrapper.iter()):
+        return []
+    return find_slots(wrapper)
+
+
+_LAYOUT = Vocabulary(frozenset({"p:sp"}), _find_fixed)
+_PLAN = make_plan(
+    "presentationml",
+    "presentation.main",
+    {
+        "slide": SHAPES,
+        "notesSlide": SHAPES,
+        "comments": SHAPES,
+        "slideLayout": _LAYOUT,
+        "slideMaster": _LAYOUT,
+    },
+)
+
+FORMAT = Format(
+    suffixes=(".pptx",),
+    media_type="application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    markup="xml",
+    read=make_read(_PLAN),
+    write=make_write(_PLAN),
+)

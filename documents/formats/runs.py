@@ -1,0 +1,254 @@
+"""Paragraphs that consist of runs, each with its own formatting, as Office Open XML has them:
+neighbours with the same formatting become one text, and a translation becomes runs again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+from lxml import etree
+
+from contract.languages import SCRIPTS
+from documents.formats.format import Languages
+from documents.formats.fragments import (
+    Atom,
+    Element,
+    Joiner,
+    Part,
+    Slot,
+    Span,
+    list_texts,
+    make_slot,
+)
+from documents.formats.names import beside, describe, name_of
+
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+
+
+@dataclass(frozen=True, eq=False)
+class Style:
+    """A run's formatting. Runs with the same key look the same."""
+
+    key: tuple[object, ...]
+    run: Element
+
+
+@dataclass(frozen=True, eq=False)
+class Container:
+    """An element around runs, such as a link. Its runs are in `inner`, which may be itself."""
+
+    outer: Element
+    inner: Element
+    base: Style | None
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text of one run. Without a style it stands in no run."""
+
+    text: str
+    style: Style | None
+
+
+def is_right_to_left(language: str) -> bool:
+    """Whether a language of ours is written from right to left."""
+    return SCRIPTS.get(language, ("",))[0] in ("Arabic", "Hebrew")
+
+
+def find(element: Element, name: str) -> Element | None:
+    """The first child with a short name."""
+    return next((child for child in element if name_of(child) == name), None)
+
+
+class Runs:
+    """Reads and writes paragraphs; a subclass knows the names of one vocabulary."""
+
+    #: Short names.
+    run, properties, text = "", "", ""
+    #: Children of a paragraph that stay first or last.
+    first: frozenset[str] = frozenset()
+    last: frozenset[str] = frozenset()
+    #: Properties that do not change how a run looks.
+    invisible: frozenset[str] = frozenset()
+
+    def find_slot(self, paragraph: Element) -> Slot | None:
+        """The text of a paragraph, without those in its text boxes."""
+        base, parts = self.join(self.read(paragraph))
+
+        def build(parts: Sequence[Part], languages: Languages) -> None:
+            self.build(paragraph, base, parts, languages)
+
+        return make_slot(parts, build)
+
+    def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
+        """What a paragraph consists of, in order."""
+        for child in paragraph:
+            name = name_of(child)
+            if name == self.run:
+                yield from self.read_run(child)
+            elif name not in self.first and name not in self.last:
+                yield Atom(((child, None),))
+
+    def read_run(self, run: Element) -> Iterator[Text | Atom]:
+        """What a run consists of, in order."""
+        style = self.make_style(run)
+        for child in run:
+            name = name_of(child)
+            if name == self.text:
+                yield Text(child.text or "", style)
+            elif name != self.properties:
+                yield Atom(((child, run),))
+
+    def make_style(self, run: Element) -> Style:
+        """The style of a run."""
+        properties = find(run, self.properties)
+        if properties is None:
+            return Style((), run)
+        attributes = sorted(
+            (str(name), str(value))
+            for name, value in properties.attrib.items()
+            if name not in self.invisible
+        )
+        children = (
+            describe(child)
+            for child in properties
+            if name_of(child) not in self.invisible
+        )
+        return Style((*attributes, *children), run)
+
+    def join(
+        self, items: Iterable[Text | Atom | Span]
+    ) -> tuple[Style | None, list[Part]]:
+        """The style that most of the text has, and the parts, where other styles are spans.
+
+        White space has the style of what is before it, as most styles cannot be seen on it.
+        """
+        joiner = Joiner()
+        for item in items:
+            if not isinstance(item, Text):
+                joiner.add(item)
+            elif item.text.strip() or not joiner.add_blank(item.text):
+                _add_text(joiner, item)
+        parts = joiner.finish()
+        base = _find_base(parts)
+        key = base.key if base else None
+        flat = (
+            part.parts
+            if isinstance(part, Span)
+            and isinstance(part.shell, Style)
+            and part.shell.key == key
+            else [part]
+            for part in parts
+        )
+        return base, [part for inner in flat for part in inner]
+
+    def build(
+        self,
+        paragraph: Element,
+        base: Style | None,
+        parts: Sequence[Part],
+        languages: Languages,
+    ) -> None:
+        """Puts new parts in the place of all that a paragraph consists of."""
+        first = [child for child in paragraph if name_of(child) in self.first]
+        last = [child for child in paragraph if name_of(child) in self.last]
+        paragraph[:] = first
+        self._fill(paragraph, base, parts, languages)
+        paragraph.extend(last)
+
+    def _fill(
+        self,
+        paragraph: Element,
+        style: Style | None,
+        parts: Sequence[Part],
+        languages: Languages,
+    ) -> None:
+        for part in parts:
+            if isinstance(part, str):
+                self.add_run(paragraph, part, style, languages)
+            elif isinstance(part, Atom):
+                for element, run in part.elements:
+                    owner = paragraph if run is None else self.open_run(paragraph, run)
+                    owner.append(element)
+            elif isinstance(part.shell, Container):
+                shell = part.shell
+                shell.inner[:] = []
+                self._fill(shell.inner, shell.base, part.parts, languages)
+                paragraph.append(shell.outer)
+            elif isinstance(part.shell, Style):
+                self._fill(paragraph, part.shell, part.parts, languages)
+
+    def open_run(self, paragraph: Element, like: Element | None) -> Element:
+        """A new run at the end of a paragraph, with the formatting of another."""
+        if like is None:
+            return etree.SubElement(paragraph, beside(paragraph, self.run[2:]))
+        run = etree.SubElement(paragraph, like.tag, like.attrib)
+        properties = find(like, self.properties)
+        if properties is not None:
+            run.append(deepcopy(properties))
+        return run
+
+    def add_run(
+        self,
+        paragraph: Element,
+        text: str,
+        style: Style | None,
+        languages: Languages,
+    ) -> None:
+        """A run with text at the end of a paragraph."""
+        run = self.open_run(paragraph, style.run if style else None)
+        self.mark(run, languages)
+        self.add_text(run, text)
+
+    def add_text(self, owner: Element, text: str) -> None:
+        """The element that holds the text of a run."""
+        added = etree.SubElement(owner, beside(owner, self.text[2:]))
+        added.text = text
+
+    def mark(self, run: Element, languages: Languages) -> None:
+        """Says in a run which language its text is in."""
+
+    def open_properties(self, run: Element) -> Element:
+        """A run's properties, which are made where there are none."""
+        found = find(run, self.properties)
+        if found is None:
+            found = etree.Element(beside(run, self.properties[2:]))
+            run.insert(0, found)
+        return found
+
+
+def keep_spaces(element: Element) -> None:
+    """White space at both ends of a text is kept by the program that opens it."""
+    text = element.text or ""
+    if text != text.strip():
+        element.set(_SPACE, "preserve")
+
+
+def find_plain_slot(element: Element) -> Slot | None:
+    """The text of an element that has nothing else."""
+
+    def build(parts: Sequence[Part], languages: Languages) -> None:
+        element.text = "".join(part for part in parts if isinstance(part, str))
+
+    return make_slot([element.text or ""], build) if len(element) == 0 else None
+
+
+def _add_text(joiner: Joiner, text: Text) -> None:
+    if text.style is None:
+        joiner.add(text.text)
+    else:
+        joiner.add_span(Span(text.style, [text.text]), text.style.key)
+
+
+def _find_base(parts: Sequence[Part]) -> Style | None:
+    """The first style among those that have the most characters."""
+    styles: dict[tuple[object, ...], Style] = {}
+    counts: Counter[tuple[object, ...]] = Counter()
+    for part in parts:
+        if isinstance(part, Span) and isinstance(part.shell, Style):
+            styles.setdefault(part.shell.key, part.shell)
+            counts[part.shell.key] += sum(map(len, list_texts(part.parts)))
+    return styles[counts.most_common(1)[0][0]] if counts else None

@@ -1,0 +1,213 @@
+"""Documents that the libraries make, with all that a format can hold."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import docx
+import odfdo
+import pptx
+import xlsxwriter
+from docx.enum.text import WD_BREAK
+from docx.oxml import parse_xml
+from docx.shared import Inches as DocxInches
+from PIL import Image
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.util import Inches
+
+from tests.documents.formats.paragraphs import CASES, W
+
+#: What needs no other part.
+RICH = """bold inside a sentence|mostly bold|a break in one run|a content control
+a page number|a link that is a field|a field in a field|a simple field with a link
+what is deleted and inserted|a hard hyphen|signs""".replace("\n", "|").split("|")
+
+
+def make_image() -> io.BytesIO:
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30), "teal").save(out, "PNG")
+    out.seek(0)
+    return out
+
+
+def make_docx(path: Path) -> Path:
+    document = docx.Document()
+    document.core_properties.title = "The title"
+    document.add_heading("A heading", 1)
+    paragraph = document.add_paragraph("Press ", "List Bullet")
+    paragraph.add_run("Start").bold = True
+    paragraph.add_run().add_break(WD_BREAK.PAGE)
+    table = document.add_table(1, 2)
+    table.cell(0, 0).text, table.cell(0, 1).text = "A cell", "42"
+    document.sections[0].header.paragraphs[0].text = "The header"
+    document.sections[0].footer.paragraphs[0].text = "The footer"
+    document.add_comment(paragraph.runs, "A remark", "Ann")
+    document.save(str(path))
+    return path
+
+
+def make_long_docx(path: Path) -> Path:
+    """Sections, lists, an image, merged cells and runs of all kinds."""
+    document = docx.Document()
+    for number in range(3):
+        document.add_heading(f"Chapter {number}", 1)
+        paragraph = document.add_paragraph("An ordinary sentence with ")
+        paragraph.add_run("bold").bold = True
+        paragraph.add_run(", ")
+        paragraph.add_run("italic").italic = True
+        paragraph.add_run(" and underlined").underline = True
+        paragraph.add_run(" words.")
+        document.add_paragraph("A numbered point", "List Number")
+        document.add_paragraph("A quotation, set apart.", "Intense Quote")
+        document.add_paragraph().add_run().add_picture(make_image(), DocxInches(1))
+        table = document.add_table(2, 3, "Light Grid Accent 1")
+        table.cell(0, 0).merge(table.cell(0, 2)).text = "Across all columns"
+        for column in range(3):
+            table.cell(1, column).text = f"Column {column}"
+        document.add_section()
+    document.save(str(path))
+    return path
+
+
+def make_pptx(path: Path) -> Path:
+    deck = pptx.Presentation()
+    deck.core_properties.title = "The title"
+    slide = deck.slides.add_slide(deck.slide_layouts[1])
+    shapes = slide.shapes
+    assert shapes.title
+    shapes.title.text = "A slide"
+    shapes.placeholders[1].text_frame.text = "A point"
+    slide.notes_slide.notes_text_frame.text = "Say hello"
+    at, size = (Inches(1), Inches(1)), (Inches(4), Inches(3))
+    table = shapes.add_table(1, 1, *at, *size).table
+    table.cell(0, 0).text = "A cell"
+    data = CategoryChartData()
+    data.categories = ["East", "2024"]
+    data.add_series("Sales", (1, 2))
+    kind = XL_CHART_TYPE.COLUMN_CLUSTERED
+    chart = shapes.add_chart(kind, *at, *size, data).chart
+    chart.chart_title.text_frame.text = "A chart"
+    deck.save(str(path))
+    return path
+
+
+def make_long_pptx(path: Path) -> Path:
+    """Slides with levels, formats and an image."""
+    deck = pptx.Presentation()
+    for number in range(3):
+        slide = deck.slides.add_slide(deck.slide_layouts[1])
+        assert slide.shapes.title
+        slide.shapes.title.text = f"Slide {number}"
+        frame = slide.placeholders[1].text_frame
+        frame.text = "The first level"
+        paragraph = frame.add_paragraph()
+        paragraph.level = 1
+        for text, is_bold in (("with a ", False), ("bold", True), (" word", False)):
+            run = paragraph.add_run()
+            run.text, run.font.bold = text, is_bold
+        link = frame.add_paragraph().add_run()
+        link.text, link.hyperlink.address = "the page", "https://example.com/"
+        slide.shapes.add_picture(make_image(), Inches(7), Inches(5))
+    deck.save(str(path))
+    return path
+
+
+def make_xlsx(path: Path) -> Path:
+    book = xlsxwriter.Workbook(str(path))
+    book.set_properties({"title": "The title"})
+    sheet = book.add_worksheet("Prices")
+    bold = book.add_format({"bold": True})
+    sheet.write_row("A1", ["A text", 12.5, "https://example.com/a"])
+    sheet.write_formula("A2", '=IF(B1>1,"Yes","No")', value="Yes")
+    sheet.write_rich_string("A3", "Press the ", bold, "key")
+    sheet.write_comment("A1", "A remark")
+    sheet.insert_textbox("D1", "A box")
+    columns = [{"header": "Fruit"}, {"header": "Count"}]
+    sheet.add_table("F1:G2", {"columns": columns, "data": [["Apple", 1]]})
+    chart = book.add_chart({"type": "column"})
+    chart.add_series({"values": "=Prices!$G$2:$G$2"})
+    chart.set_title({"name": "A chart"})
+    sheet.insert_chart("A5", chart)
+    book.close()
+    return path
+
+
+def make_long_xlsx(path: Path) -> Path:
+    """Two sheets; one refers to the other, and has formats, merged cells and lists."""
+    book = xlsxwriter.Workbook(str(path))
+    data, view = book.add_worksheet("Data"), book.add_worksheet("View")
+    header = book.add_format({"bold": True, "bg_color": "#dddddd"})
+    data.write_row("A1", ["Article", "Amount"], header)
+    for row in range(1, 30):
+        data.write_row(row, 0, [f"Article number {row}", row * 1.5])
+    data.data_validation("C2", {"validate": "list", "source": ["Open", "Closed"]})
+    data.conditional_format("B2:B30", {"type": "3_color_scale"})
+    view.merge_range("A1:D1", "The sum of all articles", header)
+    view.write_formula("A2", "=SUM(Data!B2:B30)", value=652.5)
+    view.insert_image("A4", "image.png", {"image_data": make_image()})
+    view.write_url("A3", "https://example.com/", string="the page")
+    book.close()
+    return path
+
+
+def make_odt(path: Path) -> Path:
+    document = odfdo.Document("text")
+    document.body.clear()
+    document.body.append(odfdo.Header(1, "A heading"))
+    paragraph = odfdo.Paragraph("Press the key now.")
+    paragraph.insert_note(after="key", note_id="n1", citation="1", body="A note")
+    document.body.append(paragraph)
+    document.body.append(odfdo.List(["One point", "Another point"]))
+    table = odfdo.Table("Prices", width=1, height=1)
+    table.set_value("A1", "A cell")
+    document.body.append(table)
+    document.save(str(path))
+    return path
+
+
+def make_ods(path: Path) -> Path:
+    document = odfdo.Document("spreadsheet")
+    document.body.clear()
+    table = odfdo.Table("Prices")
+    table.set_values([["Article", "Amount"], ["Apples", 3], ["Pears", 4]])
+    document.body.append(table)
+    document.save(str(path))
+    return path
+
+
+def make_odp(path: Path) -> Path:
+    document = odfdo.Document("presentation")
+    document.body.clear()
+    page = odfdo.DrawPage("p1", "First")
+    size, position = ("10cm", "3cm"), ("2cm", "2cm")
+    page.append(odfdo.Frame.text_frame("A slide", size=size, position=position))
+    document.body.append(page)
+    document.save(str(path))
+    return path
+
+
+def make_rich_docx(path: Path) -> Path:
+    """Links, fields, tracked changes and content controls."""
+    document = docx.Document()
+    for name in RICH:
+        paragraph = f'<w:p xmlns:w="{W}">{CASES[name][0]}</w:p>'
+        document.element.body.insert(0, parse_xml(paragraph))
+    document.save(str(path))
+    return path
+
+
+#: By the name of the file.
+MAKERS = {
+    "letter.docx": make_docx,
+    "report.docx": make_long_docx,
+    "draft.docx": make_rich_docx,
+    "talk.pptx": make_pptx,
+    "lecture.pptx": make_long_pptx,
+    "prices.xlsx": make_xlsx,
+    "articles.xlsx": make_long_xlsx,
+    "essay.odt": make_odt,
+    "list.ods": make_ods,
+    "show.odp": make_odp,
+}

@@ -1,0 +1,182 @@
+"""Blocks of a part: all bytes come back, whatever their encoding and wherever reading stops."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
+from documents.formats import blocks
+from documents.formats.blocks import Block, Vocabulary, split
+
+DC = "http://purl.org/dc/elements/1.1/"
+TITLES = Vocabulary(
+    frozenset({"dc:title"}), lambda _: [], lambda name, _: name == "skip"
+)
+
+#: Parts, and how many blocks are in them.
+CASES = {
+    "text": ("<r xmlns:d='{}'><d:title>é</d:title> <d:title a='>'>b</d:title></r>", 2),
+    "no block": ("<r xmlns:d='{}'>text</r>", 0),
+    "the root": ("<title xmlns='{}'>a</title>", 1),
+    "empty": ("<r xmlns:d='{}'><d:title/><d:title ></d:title ><d:title a='/'/></r>", 3),
+    "an empty child": ("<r xmlns:d='{}'><d:title><d:b/></d:title></r>", 1),
+    "text like the end of a tag": ("<r xmlns:d='{}'><d:title>a/></d:title></r>", 1),
+    "blocks in blocks": (
+        "<r xmlns:d='{}'><d:title>a<d:title>b</d:title></d:title></r>",
+        1,
+    ),
+    "skipped": ("<r xmlns:d='{}'><skip><d:title>a</d:title></skip><d:title/></r>", 1),
+    "no break between": (
+        "<r xmlns:d='{}'><d:title>a</d:title><d:title>b</d:title></r>",
+        2,
+    ),
+    "comments and instructions": (
+        "<?a b?><r xmlns:d='{}'><!-- <d:title> --></r><!-- -->",
+        0,
+    ),
+}
+
+
+def read(content: bytes) -> list[bytes | Block]:
+    return list(split(io.BytesIO(content), TITLES, "part.xml"))
+
+
+def parse_all(content: str) -> None:
+    for piece in read(content.encode()):
+        if isinstance(piece, Block):
+            piece.parse()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("size", [2, 7, 1 << 16])
+@pytest.mark.parametrize(("text", "count"), CASES.values(), ids=CASES)
+def test_all_bytes_come_back(
+    monkeypatch: pytest.MonkeyPatch, text: str, count: int, size: int, encoding: str
+):
+    monkeypatch.setattr(blocks, "_CHUNK_BYTES", size)
+    content = text.format(DC).encode(encoding)
+    pieces = read(content)
+    found = [piece for piece in pieces if isinstance(piece, Block)]
+    assert b"".join(p.raw if isinstance(p, Block) else p for p in pieces) == content
+    assert len(found) == count
+    for block in found:
+        again = Block(
+            block.serialize(block.parse()), block.encoding, block.namespaces, ""
+        )
+        assert [e.text for e in again.parse().iter()] == [
+            e.text for e in block.parse().iter()
+        ]
+
+
+def test_a_block_knows_the_namespaces_around_it():
+    content = f"<r xmlns='urn:a' xmlns:b='urn:&amp;b'><title xmlns='{DC}'/></r>"
+    (block,) = [piece for piece in read(content.encode()) if isinstance(piece, Block)]
+    assert block.namespaces == {"": "urn:a", "b": "urn:&b"}
+    assert block.serialize(block.parse()) == f'<title xmlns="{DC}"/>'.encode()
+
+
+def test_signs_that_an_encoding_lacks_are_written_as_numbers():
+    content = (
+        f"<?xml version='1.0' encoding='ISO-8859-1'?><title xmlns='{DC}'>é</title>"
+    )
+    (block,) = [p for p in read(content.encode("latin-1")) if isinstance(p, Block)]
+    wrapper = block.parse()
+    assert wrapper[0].text == "é"
+    wrapper[0].text = "é語"
+    assert block.serialize(wrapper).endswith(b">\xe9&#35486;</title>")
+
+
+def test_a_name_of_html_is_a_letter_where_the_document_says_it_is_html():
+    doctype = (
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN" "http://nowhere.invalid/">'
+    )
+    content = f"{doctype}<title xmlns='{DC}'>a&nbsp;b &amp; &eacute;</title>"
+    (block,) = [p for p in read(content.encode()) if isinstance(p, Block)]
+    assert block.parse()[0].text == "a\u00a0b & é"
+
+
+DEEP = blocks.MAX_DEPTH + 1
+BILLION = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "said"),
+    [
+        pytest.param(
+            f'<!DOCTYPE r [<!ENTITY l0 "lol">{BILLION}]><r>&l9;</r>',
+            RefusedContent,
+            "part.xml: declares an entity",
+            id="a billion laughs",
+        ),
+        pytest.param(
+            '<!DOCTYPE r [<!ENTITY f SYSTEM "file:///etc/passwd">]><r>&f;</r>',
+            RefusedContent,
+            "declares an entity",
+            id="an external entity",
+        ),
+        pytest.param(
+            '<!DOCTYPE r [<!ENTITY % p SYSTEM "http://nowhere.invalid/">%p;]><r/>',
+            RefusedContent,
+            "declares an entity",
+            id="a parameter entity",
+        ),
+        pytest.param(
+            '<!DOCTYPE r SYSTEM "http://nowhere.invalid/a.dtd"><r/>',
+            RefusedContent,
+            "external DTD",
+            id="an external DTD",
+        ),
+        pytest.param("<a>" * DEEP, RefusedContent, "deep", id="deep"),
+        pytest.param(
+            f"<title xmlns='{DC}'>{'<a>' * DEEP}",
+            RefusedContent,
+            "deep",
+            id="deep in a block",
+        ),
+        pytest.param("<r>&f;</r>", DamagedDocument, "undefined entity", id="entity"),
+        pytest.param(
+            "<r>\n<a></r>", DamagedDocument, "line 2: .*mismatched", id="not closed"
+        ),
+        pytest.param("<r>", DamagedDocument, "no element found", id="truncated"),
+        pytest.param("", DamagedDocument, "no element found", id="empty"),
+        pytest.param(
+            '<?xml version="1.0" encoding="utf-7"?><r/>',
+            DamagedDocument,
+            "'utf-7'.*expected UTF-8",
+            id="an encoding that hides markup",
+        ),
+        pytest.param(
+            '<?xml version="1.0" encoding="none"?><r/>',
+            DamagedDocument,
+            "'none'.*expected UTF-8",
+            id="an unknown encoding",
+        ),
+        pytest.param(
+            f"<!DOCTYPE r PUBLIC 'a' 'b'><title xmlns='{DC}'>&bogus;</title>",
+            DamagedDocument,
+            "line 1: Entity 'bogus' not defined",
+            id="an unknown name in a block",
+        ),
+    ],
+)
+def test_hostile_and_damaged_xml_is_told(
+    content: str, error: type[Exception], said: str
+):
+    with pytest.raises(error, match=said):
+        parse_all(content)
+
+
+def test_a_block_has_a_limit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(blocks, "MAX_BLOCK_BYTES", 1 << 20)
+    with pytest.raises(DocumentTooLarge, match="more than 1 MiB"):
+        read(f"<title xmlns='{DC}'>{'a' * (1 << 21)}</title>".encode())
+
+
+def test_what_is_between_blocks_has_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(blocks, "MAX_BLOCK_BYTES", 1 << 17)
+    content = f"<r><skip>{'<a>b</a>' * (1 << 17)}</skip></r>".encode()
+    assert (
+        b"".join(bytes(p) for p in read(content) if not isinstance(p, Block)) == content
+    )

@@ -1,0 +1,171 @@
+"""Books: chapters of mixed blocks and texts, their language, and what protects a book."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from documents.errors import DamagedDocument, EncryptedDocument
+from documents.formats.epub import FORMAT
+from documents.formats.format import Languages
+from tests.documents.formats.packing import mark, pack, translate, unpack
+
+CONTAINER = (
+    '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+    '<rootfile full-path="OPS/a.opf"/></rootfiles></container>'
+)
+OPF = (
+    '<package xmlns="http://www.idpf.org/2007/opf" '
+    'xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata><dc:title>The book</dc:title>'
+    "<dc:language>en-GB</dc:language></metadata><manifest>"
+    '<item href="text/a%20b.xhtml" media-type="application/xhtml+xml"/>'
+    '<item href="../toc.ncx" media-type="application/x-dtbncx+xml"/>'
+    '<item href="a.css" media-type="text/css"/></manifest></package>'
+)
+NCX = '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><text>Chapter one</text></ncx>'
+DOCTYPE = (
+    '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE html PUBLIC '
+    '"-//W3C//DTD XHTML 1.1//EN" "http://www.w3.org/TR/xhtml11/DTD/xhtml11.dtd">\n'
+)
+CHAPTER = "OPS/text/a b.xhtml"
+
+
+def pack_epub(folder: Path, body: str, attributes: str = "", **more: str) -> Path:
+    html = f'<html xmlns="http://www.w3.org/1999/xhtml"{attributes}>'
+    members = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": CONTAINER,
+        "OPS/a.opf": OPF,
+        "toc.ncx": NCX,
+        CHAPTER: f"{DOCTYPE}{html}<head><title>It</title></head>\n<body>{body}</body></html>\n",
+        "OPS/a.css": "p { }",
+    }
+    return pack(folder / "a.epub", members | more)
+
+
+DEEP = [*(f'<g id="{n}">a' for n in range(1, 99)), "</g>" * 98]
+CASES = {
+    "blocks": ("<h1>One</h1> <p>Two</p>", ["One", "Two"]),
+    "text between blocks": ("<div>a<p>b</p>c<hr/>d</div>", ["a", "b", "c", "d"]),
+    "inline": (
+        '<p>Press <b class="k">Go</b> <i>now</i>.</p>',
+        ['Press <g id="1">Go</g> <g id="2">now</g>.'],
+    ),
+    "all in one": ("<p><span><b>Hello</b></span></p>", ["Hello"]),
+    "a link": ('<p>See <a href="#b">it</a></p>', ['See <g id="1">it</g>']),
+    "an anchor": ('<p>one<a id="p1"></a>two</p>', ['one<x id="1"/>two']),
+    "a link around a block": ("<a><div>a</div></a>", ["a"]),
+    "an image and a break": (
+        '<p>a<img alt="x"/>b<br/>c</p>',
+        ['a<x id="1"/>b<x id="2"/>c'],
+    ),
+    "code": (
+        "<p>call <code>f()</code> now</p><pre>kept</pre>",
+        ['call <x id="1"/> now'],
+    ),
+    "what is not translated": (
+        '<p translate="no">a</p><p>b <i class="notranslate x">c</i> d</p>',
+        ['b <x id="1"/> d'],
+    ),
+    "other vocabularies": (
+        '<p>a <m xmlns="http://www.w3.org/1998/Math/MathML">x</m> b</p>',
+        ['a <x id="1"/> b'],
+    ),
+    "ruby": ("<p>a<ruby>漢<rp>(</rp><rt>kan</rt></ruby>b</p>", ["a漢b"]),
+    "names of HTML": ("<p>a&nbsp;b &lt;&eacute;</p>", ["a\u00a0b &lt;é"]),
+    "white space": ("<p>\n  a\n  b</p>", [" a b"]),
+    "a list to choose from": (
+        "<p>a <select><option>b</option></select> c</p>",
+        ['a <x id="1"/> c'],
+    ),
+    "deep": ("<i>a" * 99 + "</i>" * 99, ["a" + "".join(DEEP)]),
+    "a table": ("<table><tr><td>a</td><th>b</th></tr></table>", ["a", "b"]),
+    "nothing": ("<p/><p>12</p>", []),
+}
+AROUND = ["The book", "Chapter one", "It"]
+
+
+@pytest.mark.parametrize(("body", "texts"), CASES.values(), ids=CASES)
+def test_texts_are_what_is_between_blocks(tmp_path: Path, body: str, texts: list[str]):
+    source = pack_epub(tmp_path, body)
+    assert list(FORMAT.read(source)) == AROUND + texts
+    written = translate(FORMAT, source, mark)
+    assert list(FORMAT.read(written)) == [mark(text) for text in AROUND + texts]
+    assert unpack(translate(FORMAT, source, str)) == unpack(source)
+
+
+def test_only_the_texts_of_a_chapter_change(tmp_path: Path):
+    body = '<p>a <b id="x">b</b><br /></p>\n<div><!-- c --><img src="d"/></div><p></p>'
+    source = pack_epub(tmp_path, body)
+    before = unpack(source)[CHAPTER].decode()
+    after = unpack(translate(FORMAT, source, mark))[CHAPTER].decode()
+    expected = (
+        before.replace(">It<", ">IT<").replace(">a <", ">A <").replace(">b<", ">B<")
+    )
+    assert after.startswith(DOCTYPE)
+    assert etree.canonicalize(after) == etree.canonicalize(expected)
+    assert "<p></p>" in after
+
+
+@pytest.mark.parametrize(
+    ("target", "attributes"),
+    [
+        pytest.param("en", ' lang="en-GB"', id="the same"),
+        pytest.param("fr", ' lang="fr"', id="another"),
+        pytest.param("he", ' lang="he" dir="rtl"', id="to the left"),
+    ],
+)
+def test_a_book_says_its_language(tmp_path: Path, target: str, attributes: str):
+    source = pack_epub(tmp_path, "<p>12</p>", ' lang="en-GB"')
+    written = unpack(translate(FORMAT, source, str, Languages("en", target)))
+    said = "en-GB" if target == "en" else target
+    assert f"<dc:language>{said}</dc:language>" in written["OPS/a.opf"].decode()
+    assert f'xhtml"{attributes}>' in written[CHAPTER].decode()
+
+
+ENC = (
+    '<encryption xmlns:e="http://www.w3.org/2001/04/xmlenc#"><e:EncryptedData>'
+    '<e:EncryptionMethod Algorithm="{}"/></e:EncryptedData></encryption>'
+)
+HIDDEN = "META-INF/encryption.xml"
+
+
+def test_hidden_fonts_do_not_protect_a_book(tmp_path: Path):
+    fonts = {HIDDEN: ENC.format("http://www.idpf.org/2008/embedding")}
+    assert list(FORMAT.read(pack_epub(tmp_path, "", **fonts))) == AROUND
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "said"),
+    [
+        pytest.param(
+            {HIDDEN: ENC.format("http://www.w3.org/2001/04/xmlenc#aes256-cbc")},
+            EncryptedDocument,
+            "protected",
+            id="protected",
+        ),
+        pytest.param({"mimetype": "a"}, DamagedDocument, "not what", id="kind"),
+        pytest.param(
+            {"META-INF/container.xml": "<a/>"}, DamagedDocument, "no book", id="no book"
+        ),
+        pytest.param(
+            {"META-INF/container.xml": CONTAINER.replace("a.opf", "b.opf")},
+            DamagedDocument,
+            "OPS/b.opf is missing",
+            id="missing",
+        ),
+        pytest.param(
+            {CHAPTER: "<html><p>a<br></p></html>"},
+            DamagedDocument,
+            "a b.xhtml, line 1",
+            id="HTML that is not XML",
+        ),
+    ],
+)
+def test_what_is_not_translated_is_told(
+    tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
+):
+    with pytest.raises(error, match=said):
+        list(FORMAT.read(pack_epub(tmp_path, "", **more)))

@@ -1,0 +1,157 @@
+"""LibreOffice opens what is written, and finds the same structure with the translated texts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from deploy.programs import OFFICE
+from documents.formats import opendocument, presentation, spreadsheet, word
+from documents.formats.names import name_of
+from tests.documents.formats.packing import mark, translate
+from tests.documents.formats.samples import MAKERS
+from tests.programs import find_or_skip, run
+
+FORMATS = {
+    suffix: form
+    for form in (
+        *(word.FORMAT, presentation.FORMAT, spreadsheet.FORMAT),
+        *opendocument.FORMATS,
+    )
+    for suffix in form.suffixes
+}
+#: What LibreOffice makes of each of the libraries' documents, and all of it as one XML file.
+OTHERS = {
+    ".docx": "odt",
+    ".pptx": "odp",
+    ".xlsx": "ods",
+    ".odt": "docx",
+    ".odp": "pptx",
+    ".ods": "xlsx",
+}
+FLAT = {
+    ".docx": "fodt",
+    ".pptx": "fodp",
+    ".xlsx": "fods",
+    ".odt": "fodt",
+    ".odp": "fodp",
+    ".ods": "fods",
+}
+#: Elements that may be divided otherwise after a translation.
+LOOSE = {"text:span", "text:soft-page-break", "text:s"}
+#: Texts that stay: results of formulas, headings of tables, and what a program works out.
+KEPT = re.compile(
+    r"Yes|Fruit|Count|https://example.com/a|<number>|Page \d|bad"
+    r"|Click to edit.*|\w+ level"
+)
+#: What has paragraphs of its own, or no text.
+APART = {"draw:frame", "office:annotation", "text:note"}
+pytestmark = pytest.mark.slow
+
+
+class Office:
+    """LibreOffice without a window, with its own profile."""
+
+    def __init__(self, folder: Path) -> None:
+        writer = [find_or_skip(program) for program in OFFICE][0]
+        self._program = writer.with_name("soffice")
+        self._folder = folder
+
+    def convert(self, documents: Iterable[Path], kind: str, to: str) -> list[Path]:
+        """Converts documents into a folder; each must be there afterwards."""
+        documents, out = list(documents), self._folder / to
+        profile = f"-env:UserInstallation=file://{self._folder}/profile"
+        command = [self._program, profile, "--headless", "--convert-to", kind]
+        env = {**os.environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)}
+        run(
+            *command,
+            "--outdir",
+            out,
+            *documents,
+            env=env,
+            cwd=self._folder,
+            limit_s=300,
+        )
+        converted = [out / f"{document.stem}.{kind}" for document in documents]
+        assert [path.name for path in converted if not path.exists()] == []
+        return converted
+
+    def convert_each(
+        self, documents: Iterable[Path], kinds: dict[str, str], to: str
+    ) -> dict[Path, Path]:
+        """Converts each into the kind for its ending, with one start for all of a kind."""
+        converted: dict[Path, Path] = {}
+        for suffix, kind in kinds.items():
+            of_suffix = [path for path in documents if path.suffix == suffix]
+            if of_suffix:
+                found = self.convert(of_suffix, kind, f"{to}-{suffix[1:]}")
+                converted |= dict(zip(of_suffix, found, strict=True))
+        return converted
+
+
+@pytest.fixture(scope="module")
+def flat_pairs(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, tuple[Path, Path]]:
+    """Each document as LibreOffice reads it, before and after its translation."""
+    folder = tmp_path_factory.mktemp("office")
+    office = Office(folder)
+    (folder / "made").mkdir()
+    made = [make(folder / "made" / name) for name, make in MAKERS.items()]
+    documents = [*made, *office.convert_each(made, OTHERS, "others").values()]
+    before = office.convert_each(documents, FLAT, "before")
+    written = {d: translate(FORMATS[d.suffix], d, mark) for d in documents}
+    after = office.convert_each(written.values(), FLAT, "after")
+    return {
+        f"{'library' if d in made else 'office'}-{d.name}": (
+            before[d],
+            after[written[d]],
+        )
+        for d in documents
+    }
+
+
+NAMES = [
+    *(f"library-{name}" for name in MAKERS),
+    *(f"office-{Path(n).stem}.{OTHERS[Path(n).suffix]}" for n in MAKERS),
+]
+
+
+def read_flat(path: Path) -> tuple[list[str], list[str]]:
+    """The structure of a document, and the texts of its paragraphs."""
+    parser = etree.XMLParser(huge_tree=True)
+    root = etree.parse(str(path), parser).getroot()
+    body = next(element for element in root if name_of(element) == "office:body")
+    master = next(e for e in root if name_of(e) == "office:master-styles")
+    names = [name_of(e) for part in (master, body) for e in part.iter()]
+    paragraphs = (
+        e for part in (master, body) for e in part.iter() if name_of(e) == "text:p"
+    )
+    texts = ["".join(list_texts(e)).strip() for e in paragraphs]
+    return [name for name in names if name not in LOOSE], [t for t in texts if t]
+
+
+def list_texts(element: etree._Element) -> Iterator[str]:
+    """A paragraph's own text."""
+    yield element.text or ""
+    for child in element:
+        if name_of(child) not in APART:
+            yield from list_texts(child)
+        yield child.tail or ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_libreoffice_finds_the_same_structure_and_the_translations(
+    flat_pairs: dict[str, tuple[Path, Path]], name: str
+):
+    (structure, texts), (new_structure, new_texts) = map(read_flat, flat_pairs[name])
+    assert new_structure == structure
+    assert [t.casefold() for t in new_texts] == [t.casefold() for t in texts]
+    kept = {t for t in new_texts if any(map(str.islower, t))}
+    assert [t for t in kept if not KEPT.fullmatch(t)] == []
+    assert set(new_texts) - kept

@@ -1,0 +1,321 @@
+"""Zip files: what is refused and why, and that members are copied as they are."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from documents.errors import (
+    DamagedDocument,
+    DocumentError,
+    DocumentTooLarge,
+    EncryptedDocument,
+    LostMarkup,
+    RefusedContent,
+)
+from documents.formats import packages
+from documents.formats.epub import FORMAT as EPUB
+from documents.formats.format import Format, Languages
+from documents.formats.opendocument import FORMATS as OPENDOCUMENT
+from documents.formats.presentation import FORMAT as PPTX
+from documents.formats.spreadsheet import FORMAT as XLSX
+from documents.formats.word import FORMAT as DOCX
+from tests.documents.formats.packing import pack, pack_openxml, unpack
+from tests.documents.formats.paragraphs import W, run
+from tests.documents.formats.test_spreadsheet import pack_xlsx
+from tests.documents.formats.test_word import MAIN, pack_docx
+from tests.programs import run as run_program
+
+FORMATS = (DOCX, PPTX, XLSX, EPUB, *OPENDOCUMENT)
+OLE = bytes.fromhex("d0cf11e0a1b11ae1")
+#: Flags and method are at these places of the headers of a member.
+LOCAL, CENTRAL = (b"PK\3\4", 6), (b"PK\1\2", 8)
+
+
+def make_good(folder: Path) -> bytes:
+    return pack_docx(folder, run("Hello")).read_bytes()
+
+
+def change_headers(content: bytes, offset: int, value: int) -> bytes:
+    """A field of two bytes in the headers of all members."""
+    changed = bytearray(content)
+    for signature, place in (LOCAL, CENTRAL):
+        at = changed.find(signature)
+        while at >= 0:
+            struct.pack_into("<H", changed, at + place + offset, value)
+            at = changed.find(signature, at + 4)
+    return bytes(changed)
+
+
+def zip_members(*members: tuple[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in members:
+            opened.writestr(name, content)
+    return out.getvalue()
+
+
+def zip_twice() -> bytes:
+    with pytest.warns(UserWarning, match="Duplicate"):
+        return zip_members(("a.xml", b"1"), ("a.xml", b"2"))
+
+
+def break_member(content: bytes) -> bytes:
+    """The last part's packed bytes are others, and its list is as it was."""
+    at = content.rfind(b"PK\3\4") + 60
+    return content[:at] + bytes(40) + content[at + 40 :]
+
+
+def change_end(content: bytes, offset: int, value: int) -> bytes:
+    """A field of four bytes at the end of the list of members."""
+    at = content.rfind(b"PK\5\6") + offset
+    return content[:at] + struct.pack("<I", value) + content[at + 4 :]
+
+
+HOSTILE: dict[str, tuple[Callable[[bytes], bytes], type[DocumentError], str]] = {
+    "empty": (lambda good: b"", DamagedDocument, "no zip file"),
+    "a text": (lambda good: b"Hello", DamagedDocument, "no zip file"),
+    "an old document": (lambda good: OLE + bytes(600), DamagedDocument, "before 2007"),
+    "encrypted by Office": (
+        lambda good: OLE + bytes(600) + "EncryptedPackage".encode("utf-16-le"),
+        EncryptedDocument,
+        "save it without password",
+    ),
+    "encrypted by zip": (
+        lambda good: change_headers(good, 0, 1),
+        EncryptedDocument,
+        "save it without password",
+    ),
+    "another compression": (
+        lambda good: change_headers(good, 2, 12),
+        DamagedDocument,
+        "method 12: expected 0 or 8",
+    ),
+    "truncated": (lambda good: good[:-40], DamagedDocument, "truncated"),
+    "half": (lambda good: good[: len(good) // 2], DamagedDocument, "truncated"),
+    "a broken list": (
+        lambda good: good.replace(b"PK\1\2", b"PK\1\3"),
+        DamagedDocument,
+        "damaged",
+    ),
+    "an endless list": (
+        lambda good: change_end(good, 12, 1 << 30),
+        RefusedContent,
+        "too long",
+    ),
+    "places before the file": (
+        lambda good: change_end(good, 16, 1 << 20),
+        DamagedDocument,
+        "is nowhere|damaged",
+    ),
+    "a zip of the future": (
+        lambda good: change_headers(good, -2, 99),
+        DamagedDocument,
+        "version 9.9",
+    ),
+    "a name twice": (lambda good: zip_twice(), RefusedContent, "two members"),
+    "a name above": (
+        lambda good: zip_members(("a/../../b", b"")),
+        RefusedContent,
+        "outside of its folder",
+    ),
+    "a name from the root": (
+        lambda good: zip_members(("/etc/passwd", b"")),
+        RefusedContent,
+        "outside of its folder",
+    ),
+    "a name of a drive": (
+        lambda good: zip_members(("c:\\a", b"")),
+        RefusedContent,
+        "outside of its folder",
+    ),
+    "a bomb": (
+        lambda good: zip_members(("word/document.xml", bytes(80 << 20))),
+        RefusedContent,
+        "zip bomb",
+    ),
+    "not a document": (
+        lambda good: zip_members(("a.txt", b"Hello")),
+        DamagedDocument,
+        "Content_Types|mimetype",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=[f.suffixes[0] for f in FORMATS])
+@pytest.mark.parametrize(("make", "error", "said"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_and_damaged_files_are_told(
+    tmp_path: Path,
+    form: Format,
+    make: Callable[[bytes], bytes],
+    error: type[DocumentError],
+    said: str,
+):
+    content = make(make_good(tmp_path))
+    source, target = tmp_path / "hostile", tmp_path / "target"
+    source.write_bytes(content)
+    with pytest.raises(error, match=said):
+        list(form.read(source))
+    with pytest.raises(error, match=said):
+        form.write(source, iter(["a"]), target, Languages(None, "fr"))
+    assert not target.exists()
+
+
+def rename(content: bytes) -> bytes:
+    """A part has another name than in the list, which is no text either."""
+    return content.replace(b"word/doc", b"word/\xffoc", 1)
+
+
+@pytest.mark.parametrize("damage", [break_member, rename])
+def test_a_part_that_cannot_be_unpacked_is_named(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+):
+    source = tmp_path / "a.docx"
+    source.write_bytes(damage(make_good(tmp_path)))
+    with pytest.raises(DamagedDocument, match=r"word/document.xml cannot be unpacked"):
+        list(DOCX.read(source))
+
+
+def test_members_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(packages, "MAX_MEMBERS", 1)
+    with pytest.raises(DocumentTooLarge, match="2 parts: expected 1"):
+        list(DOCX.read(pack_docx(tmp_path, run("Hello"))))
+
+
+@pytest.mark.parametrize(
+    "form", [f for f in FORMATS if f is not DOCX], ids=lambda f: f.suffixes[0]
+)
+def test_a_document_of_another_kind_is_told(tmp_path: Path, form: Format):
+    with pytest.raises(DamagedDocument, match="not what its name says"):
+        list(form.read(pack_docx(tmp_path, run("Hello"))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "main"),
+    [
+        pytest.param("vbaProject", MAIN, id="a macro beside the document"),
+        pytest.param("", "macroEnabled.main+xml", id="a document with macros"),
+    ],
+)
+def test_macros_are_refused(tmp_path: Path, kind: str, main: str):
+    source = pack_docx(tmp_path, run("Hello"))
+    members = unpack(source)
+    old = b"application/vnd.openxmlformats-officedocument." + MAIN.encode()
+    new = f"application/vnd.ms-word.document.{main}".encode()
+    if kind:
+        new = old + b'"/><Override PartName="/word/v.bin" ContentType="application/vnd.'
+        new += b"ms-office.vbaProject"
+    members["[Content_Types].xml"] = members["[Content_Types].xml"].replace(old, new)
+    with pytest.raises(RefusedContent, match="has macros"):
+        list(DOCX.read(pack(tmp_path / "b.docx", members)))
+
+
+@pytest.mark.parametrize(
+    ("translations", "said"),
+    [
+        pytest.param([], "fewer translations", id="too few"),
+        pytest.param(["a", "b"], "more translations", id="too many"),
+        pytest.param(["a <"], "well-formed", id="no fragment"),
+    ],
+)
+def test_nothing_is_written_if_the_translations_do_not_fit(
+    tmp_path: Path, translations: list[str], said: str
+):
+    source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
+    with pytest.raises(LostMarkup, match=said):
+        DOCX.write(source, iter(translations), target, Languages(None, "fr"))
+    assert not target.exists()
+
+
+def test_nothing_is_left_where_the_translations_end_with_an_error(tmp_path: Path):
+    def fail() -> Iterator[str]:
+        raise KeyboardInterrupt
+        yield
+
+    source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
+    with pytest.raises(KeyboardInterrupt):
+        DOCX.write(source, fail(), target, Languages(None, "fr"))
+    assert not target.exists()
+
+
+def test_what_is_there_already_is_not_overwritten(tmp_path: Path):
+    source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
+    target.write_text("mine")
+    with pytest.raises(FileExistsError):
+        DOCX.write(source, iter(["a"]), target, Languages(None, "fr"))
+    assert target.read_text() == "mine"
+
+
+def test_members_keep_order_names_dates_methods_and_packed_bytes(tmp_path: Path):
+    document = f'<w:document xmlns:w="{W}"><w:p>{run("Hello")}</w:p></w:document>'
+    source = pack_openxml(tmp_path / "a.docx", {"word/document.xml": (MAIN, document)})
+    with zipfile.ZipFile(source, "a", compresslevel=1) as opened:
+        opened.comment = b"a comment"
+        described = zipfile.ZipInfo("media/é.png", (2001, 2, 3, 4, 5, 6))
+        described.compress_type = zipfile.ZIP_DEFLATED
+        described.external_attr = 0o640 << 16
+        described.extra = b"\x99\x99\x02\x00ab"
+        opened.writestr(described, bytes(range(256)) * 99)
+        opened.writestr("stored", b"kept", zipfile.ZIP_STORED)
+        opened.mkdir("folder")
+    target = tmp_path / "target"
+    DOCX.write(source, iter(["Salut"]), target, Languages(None, "fr"))
+    with zipfile.ZipFile(source) as before, zipfile.ZipFile(target) as after:
+        assert after.testzip() is None
+        assert after.comment == b"a comment"
+        assert list(map(describe, after.infolist())) == list(
+            map(describe, before.infolist())
+        )
+        sizes = [i.compress_size for i in before.infolist() if i.filename != CHANGED]
+        assert [
+            i.compress_size for i in after.infolist() if i.filename != CHANGED
+        ] == sizes
+
+
+#: Reads and writes a document, and prints how many KiB of memory that takes at most.
+MEASURE = """
+import re, sys
+from pathlib import Path
+from documents.formats.format import Languages
+from documents.formats.spreadsheet import FORMAT
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+source, target = map(Path, sys.argv[1:])
+before = peak()
+texts = (text.upper() for text in FORMAT.read(source))
+FORMAT.write(source, texts, target, Languages("en", "fr"))
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_a_large_spreadsheet_is_not_held_in_memory(tmp_path: Path):
+    digits = random.Random(1)
+    strings = (f"<si><t>a{digits.randbytes(99).hex()}</t></si>" for _ in range(100_000))
+    cells = '<c t="n"><v>1</v></c>' * 200_000
+    source = pack_xlsx(tmp_path, strings="".join(strings), sheet=cells)
+    size_kib = source.stat().st_size >> 10
+    assert size_kib > 10_000
+    grown_kib = run_program(sys.executable, "-c", MEASURE, source, tmp_path / "target")
+    assert int(grown_kib) < size_kib
+
+
+CHANGED = "word/document.xml"
+
+
+def describe(member: zipfile.ZipInfo) -> tuple[object, ...]:
+    return (
+        member.filename,
+        member.date_time,
+        member.compress_type,
+        member.external_attr,
+        member.create_system,
+        0 if member.filename == CHANGED else member.CRC,
+    )
