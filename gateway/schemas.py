@@ -81,7 +81,7 @@ class TranslationBody(Schema):
     tgt_lang: _Code = Field(description="The language to translate into.")
     beam_size: int
     alternatives: int
-    format: Literal["text", "html"] = Field(
+    format: Literal["text", "html", "xml"] = Field(
         "text", description="Whether tags are markup."
     )
     protect: bool = Field(
@@ -141,6 +141,9 @@ class Tags:
 
 #: HTML, as it is read where the client says nothing of elements.
 HTML_TAGS = Tags()
+#: XML, likewise. XLIFF's elements for what is inside a sentence are always inside one.
+XML_TAGS = Tags(is_xml=True, inline=("g", "x"))
+_TAGS = {"text": None, "html": HTML_TAGS, "xml": XML_TAGS}
 
 
 @dataclass(frozen=True)
@@ -183,8 +186,8 @@ def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequ
         target=_read_target(given.tgt_lang, limits.targets),
         texts=texts,
         is_list=is_list,
-        tags=HTML_TAGS if given.format == "html" else None,
-        splitting="sentences" if given.format == "html" else "lines",
+        tags=_TAGS[given.format],
+        splitting="lines" if given.format == "text" else "sentences",
         is_protected=given.protect,
         beam_size=given.beam_size,
         alternatives=given.alternatives,
