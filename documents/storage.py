@@ -201,12 +201,14 @@ class Reservation:
         self._folder = storage.folder / "incoming" / job.id
         self._folder.mkdir(parents=True)
 
-    def find_source(self, name: str) -> Path:
-        """Where the file of this name is to be written."""
-        return self._folder / f"source{Path(name).suffix.lower()}"
+    @property
+    def path(self) -> Path:
+        """Where the file is to be written."""
+        return self._folder / "source"
 
     def accept(self, order: Order) -> Document:
         """The document, which from now on will be translated. Raises OSError."""
+        self.path.rename(self._folder / f"source{order.suffix}")
         _write_json(self._folder / "document.json", asdict(order))
         _sync_folder(self._folder)
         folder = self._storage.folder / "kept" / order.owner / order.id

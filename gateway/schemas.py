@@ -89,6 +89,18 @@ class TranslationBody(Schema):
     )
 
 
+class DocumentBody(Schema):
+    """The fields of `POST /documents`, beside the file."""
+
+    src_lang: _Code = Field(
+        AUTO, description="The language of the document; without it, it is identified."
+    )
+    tgt_lang: _Code = Field(description="The language to translate into.")
+    glossary: Text | None = Field(
+        None, description="A glossary's id or name.", max_length=200
+    )
+
+
 class ClassificationParameters(Schema):
     """The URL's parameters of `POST /classify`."""
 
@@ -164,6 +176,15 @@ class TranslationRequest:
 
 
 @dataclass(frozen=True)
+class DocumentRequest:
+    """What to do with a document. Without a `source` its language is identified."""
+
+    source: str | None
+    target: str
+    glossary: str | None = None
+
+
+@dataclass(frozen=True)
 class IdentificationRequest:
     """Texts whose languages a client wants to know."""
 
@@ -191,6 +212,18 @@ def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequ
         is_protected=given.protect,
         beam_size=given.beam_size,
         alternatives=given.alternatives,
+    )
+
+
+def parse_document(
+    fields: Mapping[str, Any], targets: Sequence[str]
+) -> DocumentRequest:
+    """What the fields of a form ask for. Raises InvalidRequest or UnknownLanguage."""
+    given = _validate(DocumentBody, dict(fields))
+    return DocumentRequest(
+        source=_read_source(given.src_lang, targets),
+        target=_read_target(given.tgt_lang, targets),
+        glossary=given.glossary or None,
     )
 
 

@@ -75,7 +75,7 @@ def add(storage: Storage) -> Add:
         place = storage.reserve(owner, caller, LIMITS)
         name = given.pop("name", "a.lines")
         data = content or "".join(f"{text}\n" for text in texts).encode()
-        place.find_source(name).write_bytes(data)
+        place.path.write_bytes(data)
         wanted = {"address": "10.1.2.3", "tgt_lang": "de", "src_lang": "en"} | given
         order = Order(place.job.id, owner, caller, name=name, **wanted)
         return place.accept(order)
