@@ -6,7 +6,8 @@ and where in the file.
     ├── DamagedDocument    not what its ending says, or broken inside
     ├── EncryptedDocument  needs a password
     ├── RefusedContent     holds what we never open: entities, external references, bombs
-    └── DocumentTooLarge   more bytes, parts or texts than allowed
+    ├── DocumentTooLarge   more bytes, parts or texts than allowed
+    └── LostMarkup         a translation has not the elements of its text, or texts are missing
 """
 
 from __future__ import annotations
@@ -44,4 +45,10 @@ class RefusedContent(DocumentError):
 class DocumentTooLarge(DocumentError):
     """The document has more bytes, parts or texts than allowed."""
 
+<<<<<<< HEAD
     slug, status = "document-too-large", 413
+=======
+
+class LostMarkup(DocumentError):
+    """The translations do not fit the document's texts: nothing is written rather than lost."""
+>>>>>>> texts

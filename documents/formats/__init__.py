@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from documents.errors import UnknownFormat
+from documents.formats import csv, gettext, html, json, markdown, subtitles, text, xliff
 from documents.formats.format import Format
+
+FORMATS: tuple[Format, ...] = (
+    text.FORMAT,
+    markdown.FORMAT,
+    html.FORMAT,
+    subtitles.SUBRIP,
+    subtitles.WEBVTT,
+    gettext.FORMAT,
+    xliff.FORMAT,
+    json.FORMAT,
+    csv.FORMAT,
+)
+#: All endings of names, with their dots, in the order of the formats.
+SUFFIXES = tuple(suffix for each in FORMATS for suffix in each.suffixes)
 
 
 def find_format(name: str) -> Format:
-    """The format of files with such a name. Raises UnknownFormat."""
-    raise UnknownFormat(f"No format has the ending of {name!r}.")
+    """The format of a file by its name. Raises UnknownFormat, which names all endings."""
+    ending = PurePath(name).suffix.lower()
+    for each in FORMATS:
+        if ending in each.suffixes:
+            return each
+    known = ", ".join(SUFFIXES)
+    shown = f"in {ending[:20]!r}" if ending else "without an ending"
+    raise UnknownFormat(f"The file's name ends {shown}; expected one of {known}")
