@@ -45,10 +45,10 @@ class RefusedContent(DocumentError):
 class DocumentTooLarge(DocumentError):
     """The document has more bytes, parts or texts than allowed."""
 
-<<<<<<< HEAD
     slug, status = "document-too-large", 413
-=======
+
 
 class LostMarkup(DocumentError):
     """The translations do not fit the document's texts: nothing is written rather than lost."""
->>>>>>> texts
+
+    slug, status = "lost-markup", 500

@@ -27,6 +27,7 @@ NOBODY = "open"
 #: An upload that has not ended after so long has been given up, in seconds.
 _UPLOAD_S = 3600.0
 _ID = re.compile(r"[0-9a-f]{32}")
+_OWNER = re.compile(rf"[0-9a-f]{{12}}|{NOBODY}")
 _LONGEST_NAME = 200
 
 Status: TypeAlias = Literal["queued", "translating", "done", "failed"]
@@ -251,7 +252,7 @@ class Storage:
         """Raises Gone."""
         folder = self.folder / "kept" / owner / document_id
         try:
-            if not _ID.fullmatch(document_id):
+            if not (_ID.fullmatch(document_id) and _OWNER.fullmatch(owner)):
                 raise Gone(document_id)
             order = json.loads((folder / "document.json").read_bytes())
         except FileNotFoundError as error:

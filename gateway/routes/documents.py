@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 from urllib.parse import quote
@@ -29,10 +28,8 @@ from gateway.openapi.operations import (
     MULTIPART,
     Body,
     Operation,
-    choose,
     describe,
 )
-from gateway.openapi.refusals import ProblemDocument
 from gateway.routes.interpretation import Interpreter
 from gateway.schemas import DocumentBody, Text, parse_document
 from gateway.transport.bodies import DocumentBlueprint
