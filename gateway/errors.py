@@ -30,8 +30,9 @@ Problem                      what a client is told
 ├── NotReady             503 no worker, or it died twice; Retry-After
 ├── DeadlineExceeded     504
 ├── InternalError        500 a fault of ours
-├── DocumentFailed       why a document could not be translated
-└── RowProblem           the handler's own word about one row
+└── ForeignProblem       another program's own word
+    ├── RowProblem       the handler's, about one row
+    └── DocumentFailed   why a document could not be translated
 """
 
 from __future__ import annotations
