@@ -17,7 +17,8 @@ FORMATS: tuple[Format, ...] = (
     gettext.FORMAT,
     xliff.FORMAT,
     json.FORMAT,
-    csv.FORMAT,
+    csv.COMMAS,
+    csv.TABS,
 )
 #: All endings of names, with their dots, in the order of the formats.
 SUFFIXES = tuple(suffix for each in FORMATS for suffix in each.suffixes)

@@ -176,4 +176,5 @@ def _write(
     write_text(check_end(parts, translations), target, find_encoding(source))
 
 
-FORMAT = Format((".csv", ".tsv"), "text/csv", "text", _read, _write)
+COMMAS = Format((".csv",), "text/csv", "text", _read, _write)
+TABS = Format((".tsv",), "text/tab-separated-values", "text", _read, _write)

@@ -21,7 +21,7 @@ _CHUNK_BYTES = 1 << 20
 #: The start of a file, with the declaration of its encoding.
 _HEAD_BYTES = 4096
 #: A CR at the end may be the first half of CRLF.
-_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r(?!\Z)|\n)")
+_LINE_END = re.compile(r"\r\n|\r(?!\Z)|\n")
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -109,9 +109,9 @@ def stream_lines(path: Path, encoding: Encoding) -> Iterator[str]:
     rest = ""
     for chunk in stream(path, encoding):
         text, end = rest + chunk, 0
-        for line in _LINE.finditer(text):
-            yield line[0]
-            end = line.end()
+        for found in _LINE_END.finditer(text):
+            yield text[end : found.end()]
+            end = found.end()
         rest = text[end:]
         if len(rest) > MAX_LINE:
             raise DocumentTooLarge(

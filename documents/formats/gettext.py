@@ -96,14 +96,14 @@ class _Header:
                 return min(max(int(own[1]), 1), _MOST_FORMS), own[2]
         return _find_plural(language)
 
-    def write(self, language: str) -> str:
-        """The header of a catalog in a language."""
+    def write(self, raw: str, language: str, line_end: str) -> str:
+        """The header's field, as the file has it, for a catalog in a language."""
         if not self.text or (self.get("Language") and self.is_in(language)):
-            return self.text
+            return raw
         number, expression = self.find_plural(language)
-        text = _set(self.text, "Language", language)
+        raw = _set(raw, "Language", language, line_end)
         plural = f"nplurals={number}; plural={expression};"
-        return _set(text, "Plural-Forms", plural)
+        return _set(raw, "Plural-Forms", plural, line_end)
 
 
 def _find_plural(language: str) -> tuple[int, str]:
@@ -114,18 +114,18 @@ def _find_plural(language: str) -> tuple[int, str]:
     # CLDR also has rules that gettext cannot express: those end in a ValueError.
     with suppress(UnknownLocaleError, ValueError):
         rule = _PLURAL.search(to_gettext(Locale.parse(language).plural_form))
-        if rule and gettext.c2py(rule[2]):
+        if rule:
+            gettext.c2py(rule[2])
             return int(rule[1]), rule[2]
     number, expression = DEFAULT_PLURAL[:2]
     return int(number), str(expression)
 
 
-def _set(header: str, name: str, value: str) -> str:
-    line = f"{name}: {value}\n"
-    written, count = re.subn(
-        rf"^{name}:.*\n?", lambda _: line, header, flags=re.MULTILINE
-    )
-    return written if count else f"{header}{line}"
+def _set(raw: str, name: str, value: str, line_end: str) -> str:
+    """A header's field with another value, which may have been on several lines."""
+    line = rf'((?:"|\\n){name}:)(?:[^"\\]|\\[^n]|"\s*")*(?=\\n)'
+    written, count = re.subn(line, lambda found: f"{found[1]} {value}", raw)
+    return written if count else f'{raw}{line_end}"{name}: {value}\\n"'
 
 
 def find_edits(content: str) -> Iterator[Edit]:
@@ -212,11 +212,9 @@ class _Writer:
             yield Edit(start, end, texts, self._write, is_in_place=False)
 
     def _write_header(self, languages: Languages) -> str:
-        (old,) = self.entry.translations
-        new = self.header.write(languages.target)
-        if new == old.text:
-            return self.content[old.start : old.end]
-        return self._format("msgstr", new, old)
+        old = self.entry.translations[0]
+        raw = self.content[old.start : old.end]
+        return self.header.write(raw, languages.target, self._line_end)
 
     def _is_done(self, languages: Languages) -> bool:
         done = all(each.text for each in self.entry.translations)

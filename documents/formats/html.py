@@ -198,17 +198,18 @@ def _find_language(token: Token, start: int) -> Iterator[Edit]:
         return
     for name, attribute in _read_attributes(token, start):
         if name in ("lang", "xml:lang"):
-            old = attribute.text
-            yield Edit(
-                attribute.start,
-                attribute.end,
-                (),
-                lambda _, languages, old=old: (
-                    old
-                    if normalize_language(old) == languages.target
-                    else languages.target
-                ),
-            )
+            yield Edit(attribute.start, attribute.end, (), _Language(attribute.text))
+
+
+@dataclass(frozen=True)
+class _Language:
+    """Writes the translation's language in place of `old`."""
+
+    old: str
+
+    def __call__(self, _: Sequence[str], languages: Languages) -> str:
+        is_same = normalize_language(self.old) == languages.target
+        return self.old if is_same else languages.target
 
 
 def _escape(text: str) -> str:
@@ -217,7 +218,7 @@ def _escape(text: str) -> str:
 
 
 FORMAT = make_format(
-    (".html", ".htm", ".xhtml"),
+    (".html", ".htm"),
     "text/html",
     "xml",
     find_edits,

@@ -33,7 +33,10 @@ from documents.formats.text import join
 _MAX_BYTES = 4 << 20
 _TASK = re.compile(r"\[[ xX]\]\s+")
 #: What would begin a list, a heading or a quotation at the start of a line.
-_START = re.compile(r"(?:\d{1,9}(?=[.)](?:\s|\Z))|(?=[-+*#=](?:[-+*#=\s]|\Z)|>))")
+_START = re.compile(
+    r"\d{1,9}(?=[.)](?:\s|\Z))"
+    r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
+)
 #: Space at the edges of formatted text, where a mark would not be one.
 _INNER_SPACE = re.compile(r'((?:<g id="\d+">)+)(\s+)|(\s+)((?:</g>)+)')
 #: An image's text that can be written as it is.
@@ -190,7 +193,7 @@ class _Block:
         return Piece(before + _escape(label, special) + after, Role.ALONE)
 
     def _find_marks(self) -> Iterator[_Mark]:
-        opened = [0]
+        opened, last = [0], 0
         for token in self.token.children or ():
             start, end = token.meta.get("span", (0, 0))
             if not end or token.type == "text":
@@ -203,7 +206,8 @@ class _Block:
             elif token.type == "link_open":
                 opened.append(end)
             elif token.type in ("hardbreak", "softbreak"):
-                start = len(self.token.content[:start].rstrip(" "))
+                start = max(last, len(self.token.content[:start].rstrip(" ")))
+            last = end
             label = opened.pop() if token.type == "link_close" and opened else 0
             yield _Mark(
                 start,

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from markdown_it.token import Token
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
-#: What may stand before a table's first cell.
-_ROW_START = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])\s+[\s>]*)*\|?\s*")
 _PIPE = re.compile(r"(?:[^|\\]|\\.)*+\|")
 
 
@@ -66,11 +64,12 @@ class Locator:
 
     def _locate_cell(self, text: str, number: int) -> Places | None:
         line, start = self.lines[number], self.starts[number]
-        row = _ROW_START.match(line)
-        place = self.cells.get(number, row.end() if row else 0)
+        place = self.cells.get(number, 0)
         pattern = re.escape(text).replace(r"\|", r"\\\|")
-        found = re.compile(rf"\s*({pattern})").match(line, place)
-        end = _PIPE.match(line, found.end() if found else place)
+        # Before the first cell may be the marks of lists and quotations.
+        before = r"\s*" if place else ".*?"
+        found = re.compile(rf"{before}({pattern})\s*(?:\||\Z)").match(line, place)
+        end = _PIPE.match(line, found.end(1) if found else place)
         self.cells[number] = end.end() if end else len(line)
         if not found or not text:
             return None
