@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contract import variables
-from documents import translation
 from documents.asking import Gateway
 from documents.errors import DamagedDocument
 from documents.formats.format import Format, Languages
@@ -45,8 +45,8 @@ LINES = Format((".lines",), "text/x-lines", "text", read_lines, write_lines)
 @pytest.fixture(autouse=True)
 def lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """All documents are of this format, and stops are noticed at once."""
-    monkeypatch.setattr(translation, "_LOOK_S", 0.0001)
-    monkeypatch.setattr(translation, "find_format", lambda name: LINES)
+    monkeypatch.setattr("documents.translation._LOOK_S", 0.0001)
+    monkeypatch.setattr("documents.translation.find_format", lambda name: LINES)
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ Add = Callable[..., Document]
 def add(storage: Storage) -> Add:
     """Adds a document of these texts, as the gateway does."""
 
-    def add(*texts: str, content: bytes = b"", **given: str) -> Document:
+    def add(*texts: str, content: bytes = b"", **given: Any) -> Document:
         owner = given.pop("owner", NOBODY)
         caller = given.pop("caller", "somebody")
         place = storage.reserve(owner, caller, LIMITS)

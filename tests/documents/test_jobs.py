@@ -9,13 +9,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from contract import variables
 from deploy.stack import ROOT
 from documents.places import find_jobs
-from tests.documents.fake_gateway import Failure
+from documents.storage import Document
+from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
 from tests.gateway.access.servers import make_postgresql
 
@@ -23,6 +25,19 @@ pytestmark = pytest.mark.slow
 
 MANY = [f"text {number}" for number in range(2000)]
 LIMIT_S = 60
+
+Add = Callable[..., Document]
+
+
+@pytest.fixture
+def add_text(add: Add) -> Add:
+    """Adds a document of a real format: the program knows no other."""
+    return partial(add, name="a.txt")
+
+
+def is_busy(gateway: FakeGateway, count: int) -> Callable[[], bool]:
+    """Whether so many requests have arrived."""
+    return lambda: len(gateway.asked) > count
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -52,7 +67,7 @@ def start(gateway, storage, tmp_path) -> Iterator[Start]:
         environment = {variable.name: value for variable, value in given.items()}
         with (tmp_path / f"{run}.log").open("ab") as log:
             program = subprocess.Popen(
-                [sys.executable, "-m", "tests.documents.worker"],
+                [sys.executable, "-m", "documents"],
                 cwd=ROOT,
                 env=os.environ | environment | more,
                 stderr=log,
@@ -66,8 +81,8 @@ def start(gateway, storage, tmp_path) -> Iterator[Start]:
         assert program.wait(LIMIT_S) in (0, 1, -signal.SIGKILL)
 
 
-def wait_for(documents, status="done"):
-    def are_over():
+def wait_for(documents: list[Document], status: str = "done") -> None:
+    def are_over() -> bool:
         return all(document.read_state().is_over for document in documents)
 
     wait_until(are_over, limit_s=LIMIT_S)
@@ -76,14 +91,14 @@ def wait_for(documents, status="done"):
     )
 
 
-def check_results(documents, texts=MANY):
+def check_results(documents: list[Document], texts: list[str] = MANY) -> None:
     for document in documents:
         lines = document.result.read_text().splitlines()
-        assert lines == ["en de", *(text.upper() for text in texts)]
+        assert lines == [text.upper() for text in texts]
 
 
-def test_documents_are_translated_and_their_jobs_end(add, start, storage):
-    documents = [add(*MANY[:5]) for _ in range(6)]
+def test_documents_are_translated_and_their_jobs_end(add_text, start, storage):
+    documents = [add_text(*MANY[:5]) for _ in range(6)]
     start()
     wait_for(documents)
     check_results(documents, MANY[:5])
@@ -91,13 +106,13 @@ def test_documents_are_translated_and_their_jobs_end(add, start, storage):
 
 
 def test_killed_programs_lose_and_double_nothing(
-    add, start, storage, gateway, database_url
+    add_text, start, storage, gateway, database_url
 ):
     url = {variables.DATABASE_URL.name: database_url}
-    documents = [add(*MANY) for _ in range(20)]
+    documents = [add_text(*MANY) for _ in range(20)]
     for kills in range(1, 5):
         program = start(**url)
-        wait_until(lambda n=kills: len(gateway.asked) > 20 * n, limit_s=LIMIT_S)
+        wait_until(is_busy(gateway, 20 * kills), limit_s=LIMIT_S)
         program.kill()
         program.wait()
     start(**url)
@@ -106,14 +121,16 @@ def test_killed_programs_lose_and_double_nothing(
     wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
 
 
-def test_another_machine_goes_on_for_one_that_is_gone(add, start, gateway, tmp_path):
+def test_another_machine_goes_on_for_one_that_is_gone(
+    add_text, start, gateway, tmp_path
+):
     with make_postgresql() as server, server.run():
         url = {variables.DATABASE_URL.name: f"{server.url}/postgres"}
         gateway.pause = lambda: None
         gateway.judge = lambda _: Failure(503)
-        documents = [add(*MANY) for _ in range(3)]
+        documents = [add_text(*MANY) for _ in range(3)]
         first = start("first", **url)
-        wait_until(lambda: gateway.asked, limit_s=LIMIT_S)
+        wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
         first.kill()
         first.wait()
         gateway.judge = lambda _: None
@@ -124,11 +141,11 @@ def test_another_machine_goes_on_for_one_that_is_gone(add, start, gateway, tmp_p
         assert second.wait(LIMIT_S) == 0
 
 
-def test_a_lost_database_is_made_anew(add, start, gateway):
+def test_a_lost_database_is_made_anew(add_text, start, gateway):
     gateway.judge = lambda _: Failure(503)
-    documents = [add(*MANY) for _ in range(3)]
+    documents = [add_text(*MANY) for _ in range(3)]
     program = start()
-    wait_until(lambda: gateway.asked, limit_s=LIMIT_S)
+    wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
     program.kill()
     program.wait()
     for path in find_jobs().glob("jobs.db*"):
@@ -139,10 +156,10 @@ def test_a_lost_database_is_made_anew(add, start, gateway):
     check_results(documents)
 
 
-def test_a_clean_stop_leaves_the_rest_to_the_next_program(add, start, gateway):
-    documents = [add(*MANY) for _ in range(3)]
+def test_a_clean_stop_leaves_the_rest_to_the_next_program(add_text, start, gateway):
+    documents = [add_text(*MANY) for _ in range(3)]
     program = start()
-    wait_until(lambda: len(gateway.asked) > 5, limit_s=LIMIT_S)
+    wait_until(is_busy(gateway, 5), limit_s=LIMIT_S)
     program.terminate()
     assert program.wait(LIMIT_S) == 0
     start()
@@ -150,31 +167,33 @@ def test_a_clean_stop_leaves_the_rest_to_the_next_program(add, start, gateway):
     check_results(documents)
 
 
-def test_nobody_waits_for_a_client_with_many_documents(add, start, storage, gateway):
+def test_nobody_waits_for_a_client_with_many_documents(
+    add_text, start, storage, gateway
+):
     gateway.judge = lambda _: Failure(503)
     for _ in range(10):
-        add(*MANY)
+        add_text(*MANY)
     start()
-    wait_until(lambda: gateway.asked, limit_s=LIMIT_S)
-    other = add("one", caller="another")
+    wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
+    other = add_text("one", caller="another")
     gateway.judge = lambda texts: None if texts == ["one"] else Failure(503)
     wait_for([other])
     gateway.judge = lambda _: None
 
 
-def test_a_deleted_document_has_no_job(add, start, storage, gateway):
+def test_a_deleted_document_has_no_job(add_text, start, storage, gateway):
     gateway.judge = lambda _: Failure(503)
-    document = add(*MANY)
+    document = add_text(*MANY)
     start()
-    wait_until(lambda: gateway.asked, limit_s=LIMIT_S)
+    wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
     storage.delete(document)
     wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
     assert not list((storage.folder / "kept" / "open").iterdir())
 
 
-def test_what_is_written_down_holds_no_text(add, start, run, tmp_path):
+def test_what_is_written_down_holds_no_text(add_text, start, run, tmp_path):
     secret = "what nobody else may read"
-    documents = [add(secret), add(content=b"\xff\n")]
+    documents = [add_text(secret), add_text(content=b"\xff\xfe\xff", name="a.po")]
     program = start()
     wait_until(lambda: all(d.read_state().is_over for d in documents), limit_s=LIMIT_S)
     program.terminate()
@@ -187,8 +206,8 @@ def test_what_is_written_down_holds_no_text(add, start, run, tmp_path):
     assert oct((find_jobs() / "secret").stat().st_mode)[-3:] == "600"
 
 
-def test_documents_go_when_their_time_has_come(add, start, storage):
-    document = add("one")
+def test_documents_go_when_their_time_has_come(add_text, start, storage):
+    document = add_text("one")
     start(**{variables.DOCUMENTS_KEPT_S.name: "0.5"})
     wait_until(lambda: not document.folder.exists(), limit_s=2 * LIMIT_S)
 

@@ -6,14 +6,16 @@ import errno
 import json
 import threading
 import time
+from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
-from documents import translation
-from documents.storage import Gone
+from documents.journal import Journal
+from documents.storage import Document, Gone
 from documents.translation import Stopped, Translation
 from tests.documents.conftest import DAMAGED
-from tests.documents.fake_gateway import Failure
+from tests.documents.fake_gateway import Failure, FakeGateway
 
 #: More than one request has.
 MANY = [f"text {number}" for number in range(1000)]
@@ -29,7 +31,7 @@ def run_one(asking, stopping):
     return run_one
 
 
-def read_result(document):
+def read_result(document: Document) -> tuple[str, list[str]]:
     first, *rest = document.result.read_text().splitlines()
     return first, rest
 
@@ -154,7 +156,7 @@ def test_a_full_disk_is_told_and_nothing_is_left(add, run_one, monkeypatch):
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(translation.Journal, "append", write)
+    monkeypatch.setattr(Journal, "append", write)
     document = add(*MANY)
     state = run_one(document)
     assert (state.error["type"], state.error["status"]) == (
@@ -169,17 +171,17 @@ def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, cap
     def write(*_):
         raise ValueError("what the document says")
 
-    monkeypatch.setattr(translation.Journal, "append", write)
+    monkeypatch.setattr(Journal, "append", write)
     state = run_one(add("one"))
     assert state.error["type"] == "urn:babelgate:internal"
     assert "what the document says" not in caplog.text
     assert "ValueError at" in caplog.text
 
 
-def stop_after(gateway, count, act):
-    """Does something when so many requests have come."""
+def stop_after(gateway: FakeGateway, count: int, act: Callable[[], object]) -> None:
+    """Does something when so many requests are there."""
 
-    def pause():
+    def pause() -> None:
         if len(gateway.asked) == count:
             act()
 
@@ -206,7 +208,7 @@ def test_a_stopped_document_goes_on_where_it_stopped(
 @pytest.mark.parametrize("torn", [b"[1", b"[1, 2]\n", b"\0\0\n", b'[1,"x"]\n'])
 def test_a_torn_journal_is_repaired(add, run_one, torn):
     document = add(*MANY)
-    journal = translation.Journal(document.journal)
+    journal = Journal(document.journal)
     journal.append(MANY[:10], [f"kept {n}" for n in range(10)])
     journal.close()
     with document.journal.open("ab") as file:
@@ -226,11 +228,11 @@ def test_a_deleted_document_stops(add, storage, gateway, run_one):
 
 def test_a_document_that_ends_its_programs_is_given_up(add, run_one, monkeypatch):
     document = add(*MANY)
-    monkeypatch.setattr(Translation, "_translate", lambda *_: killed())
 
-    def killed():
+    def killed(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(Translation, "_translate", killed)
     for _ in range(5):
         with pytest.raises(KeyboardInterrupt):
             run_one(document)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from documents.storage import NOBODY, Document, Job, Limits, State, Storage
-from gateway.routes import libretranslate_files
+from gateway.transport.caller import Caller
 
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
 OURS = {"tgt_lang": "ko"}
@@ -54,7 +54,9 @@ def find(storage):
     def find(answer) -> Document:
         assert answer.status_code in (200, 202), answer.text
         body = answer.json
-        return storage.find(NOBODY, body.get("id") or body["document_id"])
+        document_id = body.get("id") or body["document_id"]
+        document: Document = storage.find(NOBODY, document_id)
+        return document
 
     return find
 
@@ -355,8 +357,7 @@ def test_libretranslates_file_that_takes_too_long_is_deleted(client, folder):
 
 
 def test_libretranslates_file_goes_with_its_client(upload, folder, monkeypatch):
-    caller = libretranslate_files.Caller
-    monkeypatch.setattr(caller, "has_gone", lambda _: True)
+    monkeypatch.setattr(Caller, "has_gone", lambda _: True)
     assert upload("/translate_file", **LIBRE).status_code == 499
     assert list_files(folder) == []
 
