@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from flask.testing import FlaskClient
 from urllib3 import encode_multipart_formdata
+from werkzeug.test import TestResponse
 
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from documents.places import read_secret
@@ -82,7 +84,9 @@ def test_a_key_for_other_routes_takes_no_document(upload, add):
     assert upload(add("other", routes=("/documents*",))).status_code == 202
 
 
-def ask_as_worker(client, token, secret=None):
+def ask_as_worker(
+    client: FlaskClient, token: str, secret: str | None = None
+) -> TestResponse:
     headers = {
         WORKER_HEADER: read_secret() if secret is None else secret,
         OWNER_HEADER: str(read_id(token)),
