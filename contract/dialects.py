@@ -15,7 +15,9 @@ Document = Mapping[str, Any]
 #: What their servers answer where we answer otherwise, for all three.
 _STATUSES = {401: 403, 422: 400}
 #: Problems that end when a client waits.
-_BUSY = frozenset({"queue-full", "too-many-connections", "rate-limited"})
+_BUSY = frozenset(
+    {"queue-full", "too-many-connections", "rate-limited", "too-many-documents"}
+)
 _TOO_LONG = frozenset({"body-too-large", "too-many-rows", "header-too-large"})
 
 
@@ -81,6 +83,8 @@ _DEEPL_MESSAGES = {
     "invalid-key": "Forbidden",
     "quota-exceeded": "Quota Exceeded",
     "not-found": "Not found",
+    "no-document": "Not found",
+    "not-done": "Document not ready",
     **dict.fromkeys(_BUSY, "Too many requests"),
 }
 
@@ -140,14 +144,14 @@ LIBRETRANSLATE = Dialect(
     + ("/translate_file", "/download_file"),
     "q",
     _write_libretranslate,
-    {"too-many-rows": 400},
+    {"too-many-rows": 400, "unknown-format": 400},
 )
 DEEPL = Dialect(
     "deepl",
     ("/v2", "/v3"),
     "text",
     _write_deepl,
-    {"quota-exceeded": 456},
+    {"quota-exceeded": 456, "unknown-format": 400, "not-done": 503},
 )
 GOOGLE = Dialect(
     "google",

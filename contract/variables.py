@@ -60,6 +60,43 @@ CLIENT_KEY = Variable(
     "BABELGATE_CLIENT_KEY",
     "The [key](keys.md) that our own clients send, where the stack requires one.",
 )
+DATABASE_URL = Variable(
+    "BABELGATE_DATABASE_URL",
+    "Where keys, usage and the jobs of documents are: `sqlite:///FILE` or "
+    "`postgresql://USER:PASSWORD@HOST/DATABASE`. Default: `access/keys.db` in the run "
+    "directory. Jobs are in `jobs/jobs.db` there unless it is PostgreSQL.",
+)
+DOCUMENTS = Variable(
+    "BABELGATE_DOCUMENTS",
+    "Where [documents](documents.md) are kept. Several machines share one folder. Default: "
+    "`documents` in the run directory.",
+)
+DOCUMENT_BYTES = Variable(
+    "BABELGATE_DOCUMENT_BYTES",
+    "Largest document. nginx has its own limit in nginx.conf; change both.",
+    str(128 << 20),
+)
+DOCUMENTS_KEPT_S = Variable(
+    "BABELGATE_DOCUMENTS_KEPT_S",
+    "How long a document is kept after its translation has ended, in seconds.",
+    str(24 * 3600),
+)
+DOCUMENTS_WAITING = Variable(
+    "BABELGATE_DOCUMENTS_WAITING",
+    "The most documents that wait or are being translated.",
+    "1000",
+)
+DOCUMENTS_OF_ONE = Variable(
+    "BABELGATE_DOCUMENTS_OF_ONE",
+    "The most of them of one key, or of one address where there are no keys.",
+    "100",
+)
+DOCUMENTS_AT_ONCE = Variable(
+    "BABELGATE_DOCUMENTS_AT_ONCE",
+    "How many documents a machine translates at once. One client has at most half of them, "
+    "and at least one.",
+    "4",
+)
 ROOT = Variable("BABELGATE_ROOT", "The repository.")
 PYTHON = Variable("BABELGATE_PYTHON", "The Python of `.venv`.")
 BIN = Variable("BABELGATE_BIN", "The folder of the programs of `.venv`.")
@@ -73,7 +110,9 @@ GATEWAY_BIND = Variable(
 #: Operators may set them.
 SETTINGS = (
     *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, KEY_FILE),
-    *(CACHE, STORE, RUN_DIR, CLIENT_KEY),
+    *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL),
+    *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
+    *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),
 )
 #: `make up` alone sets them.
 INTERNAL = (ROOT, PYTHON, BIN, NGINX, GATEWAY_BIND)

@@ -25,6 +25,7 @@ BOUNDS = {
     "gateway": Bound(20 * _MB, 3),
     "torchserve": Bound(20 * _MB, 3),
     "registrar": Bound(5 * _MB, 1),
+    "documents": Bound(5 * _MB, 1),
 }
 
 

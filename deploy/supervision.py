@@ -18,7 +18,7 @@ from supervisor.xmlrpc import SupervisorTransport
 from deploy import launch
 from deploy.stack import ROOT, Stack, StackError
 
-PROGRAMS = ("nginx", "gateway", "registrar", "torchserve")
+PROGRAMS = ("nginx", "gateway", "documents", "registrar", "torchserve")
 
 _STOP_S = 150
 #: Seconds for an answer. A program that is being stopped may take its time.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, g, request
+from flask import Blueprint, Flask, Response, g, request
 
 from contract import variables
 from contract.tasks import UPLOADS
-from gateway.access import OPEN_ROUTES, register_access
+from gateway.access import OPEN_ROUTES, Access, register_access
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
@@ -20,12 +20,15 @@ from gateway.openapi.security import Keys
 from gateway.refusal import Refusal
 from gateway.routes import (
     deepl,
+    deepl_documents,
     documentation,
+    documents,
     google,
     health,
     identification,
     languages,
     libretranslate,
+    libretranslate_files,
     tasks,
     translation,
 )
@@ -44,6 +47,7 @@ from gateway.transport.origins import register_origins
 from gateway.transport.paths import register_paths
 from gateway.transport.worker import ACCESS, EXTENSION
 from gateway.uploads.answering import Uploads
+from gateway.uploads.documents import Documents
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management
@@ -86,6 +90,7 @@ def create_app(
         deepl.make_blueprint(interpreter, access),
         google.make_blueprint(interpreter),
         identification.make_blueprint(settings, identifier),
+        *_make_documents(Documents(settings), interpreter, access),
     ):
         app.register_blueprint(blueprint)
     reception = Reception(models, Uploads(admission, settings), telemetry, settings)
@@ -98,6 +103,17 @@ def create_app(
     app.register_blueprint(documentation.make_blueprint(models, keys))
     app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)
     return app
+
+
+def _make_documents(
+    kept: Documents, interpreter: Interpreter, access: Access
+) -> Iterator[Blueprint]:
+    """The routes of documents, in all APIs."""
+    for route in (documents, deepl_documents, libretranslate_files):
+        yield route.make_upload_blueprint(kept, interpreter, access)
+    yield documents.make_blueprint(kept, interpreter, access)
+    yield deepl_documents.make_blueprint(kept, access)
+    yield libretranslate_files.make_blueprint(kept)
 
 
 def _connect(settings: Settings) -> Backend:

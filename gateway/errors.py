@@ -13,19 +13,26 @@ Problem                      what a client is told
 ├── KeysUnavailable      503 the key may be right, but cannot be looked up; Retry-After
 ├── UnsupportedImage     415 an upload of no format that is read
 ├── UnsupportedEncoding  415 a body that is packed, other than JSON with gzip
+├── UnsupportedDocument  415 a document of no format that is read
 ├── InvalidImage         422 an image or array of the wrong kind, or cut off
 ├── NotFound             404 no such path
 ├── TaskNotServed        404 the map has no section for this task
+├── NoDocument           404 no document of this id, or another key's
+├── NotDone              409 the document has no result, or not yet
 ├── MethodNotAllowed     405 no such method on this path
 ├── BodyTooLarge         413 the body, or one of its images
 ├── BodyTooSlow          408 the body came too slowly, or not at all
 ├── TooManyRows          413 texts of too many sentences
 ├── ClientGone           499 nobody waits for the answer, and nobody gets this one
+├── TooManyDocuments     429 as many documents wait as may; Retry-After
+├── DiskFull             507 there is no room for a document
 ├── Overloaded           429 it could not be done in time; Retry-After
 ├── NotReady             503 no worker, or it died twice; Retry-After
 ├── DeadlineExceeded     504
 ├── InternalError        500 a fault of ours
-└── RowProblem           the handler's own word about one row
+└── ForeignProblem       another program's own word
+    ├── RowProblem       the handler's, about one row
+    └── DocumentFailed   why a document could not be translated
 """
 
 from __future__ import annotations
@@ -192,6 +199,12 @@ class UnsupportedEncoding(Problem):
         self.headers = {"Accept-Encoding": expected}
 
 
+class UnsupportedDocument(Problem):
+    """A document of an unsupported format."""
+
+    status, slug = 415, "unknown-format"
+
+
 class InvalidImage(Problem):
     """A damaged or unsuitable image or array."""
 
@@ -202,6 +215,21 @@ class NotFound(Problem):
     """The path does not exist."""
 
     status, slug = 404, "not-found"
+
+
+class NoDocument(Problem):
+    """There is no such document, or it belongs to another key."""
+
+    status, slug = 404, "no-document"
+
+    def __init__(self) -> None:
+        super().__init__("There is no such document, or its time has passed.")
+
+
+class NotDone(Problem):
+    """The document has no result: it is still being translated, or that has failed."""
+
+    status, slug = 409, "not-done"
 
 
 class TaskNotServed(Problem):
@@ -255,6 +283,28 @@ class ClientGone(Problem):
     status, slug = 499, "client-gone"
 
 
+class TooManyDocuments(Problem):
+    """As many documents wait as may, of this client or of all. The first ones must be done
+    before there is room."""
+
+    status, slug = 429, "too-many-documents"
+    headers = {"Retry-After": "30"}
+
+    def __init__(self, limit: int, *, is_own: bool) -> None:
+        whose = "Your" if is_own else "All"
+        super().__init__(
+            f"{whose} documents that wait or are being translated are {limit}, which is the "
+            "limit.",
+            limit=limit,
+        )
+
+
+class DiskFull(Problem):
+    """There is no room for the document on the server's disk."""
+
+    status, slug = 507, "disk-full"
+
+
 class Overloaded(Problem):
     """There is too much work. Trying again in `retry_after_s` helps."""
 
@@ -282,8 +332,8 @@ class InternalError(Problem):
     """A fault of ours. The log says more under the same request id."""
 
 
-class RowProblem(Problem):
-    """What the handler says about a row: its status, slug, detail and further members."""
+class ForeignProblem(Problem):
+    """What another program says: its status, slug, detail and further members."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         known = ("type", "title", "status", "detail")
@@ -293,6 +343,14 @@ class RowProblem(Problem):
         self.slug = str(document["type"]).rpartition(":")[2]
         if self.status == NotReady.status:
             self.headers = NotReady.headers
+
+
+class RowProblem(ForeignProblem):
+    """What the handler says about a row."""
+
+
+class DocumentFailed(ForeignProblem):
+    """Why a document could not be translated."""
 
 
 def _find_by_path(request: Request) -> Dialect:

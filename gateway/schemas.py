@@ -81,11 +81,23 @@ class TranslationBody(Schema):
     tgt_lang: _Code = Field(description="The language to translate into.")
     beam_size: int
     alternatives: int
-    format: Literal["text", "html"] = Field(
+    format: Literal["text", "html", "xml"] = Field(
         "text", description="Whether tags are markup."
     )
     protect: bool = Field(
         True, description="Whether placeholders, addresses, code and the like stay."
+    )
+
+
+class DocumentBody(Schema):
+    """The fields of `POST /documents`, beside the file."""
+
+    src_lang: _Code = Field(
+        AUTO, description="The language of the document; without it, it is identified."
+    )
+    tgt_lang: _Code = Field(description="The language to translate into.")
+    glossary: Text | None = Field(
+        None, description="A glossary's id or name.", max_length=200
     )
 
 
@@ -141,6 +153,9 @@ class Tags:
 
 #: HTML, as it is read where the client says nothing of elements.
 HTML_TAGS = Tags()
+#: XML, likewise. XLIFF's elements for what is inside a sentence are always inside one.
+XML_TAGS = Tags(is_xml=True, inline=("g", "x"))
+_TAGS = {"text": None, "html": HTML_TAGS, "xml": XML_TAGS}
 
 
 @dataclass(frozen=True)
@@ -158,6 +173,15 @@ class TranslationRequest:
     is_protected: bool = True
     beam_size: int = BEAM_SIZE.default
     alternatives: int = ALTERNATIVES.default
+
+
+@dataclass(frozen=True)
+class DocumentRequest:
+    """What to do with a document. Without a `source` its language is identified."""
+
+    source: str | None
+    target: str
+    glossary: str | None = None
 
 
 @dataclass(frozen=True)
@@ -183,11 +207,23 @@ def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequ
         target=_read_target(given.tgt_lang, limits.targets),
         texts=texts,
         is_list=is_list,
-        tags=HTML_TAGS if given.format == "html" else None,
-        splitting="sentences" if given.format == "html" else "lines",
+        tags=_TAGS[given.format],
+        splitting="lines" if given.format == "text" else "sentences",
         is_protected=given.protect,
         beam_size=given.beam_size,
         alternatives=given.alternatives,
+    )
+
+
+def parse_document(
+    fields: Mapping[str, Any], targets: Sequence[str]
+) -> DocumentRequest:
+    """What the fields of a form ask for. Raises InvalidRequest or UnknownLanguage."""
+    given = _validate(DocumentBody, dict(fields))
+    return DocumentRequest(
+        source=_read_source(given.src_lang, targets),
+        target=_read_target(given.tgt_lang, targets),
+        glossary=given.glossary or None,
     )
 
 

@@ -127,13 +127,7 @@ class Settings(BaseSettings):
         description="Whether clients need a [key](keys.md). `off`: one that is sent is "
         "ignored.",
     )
-    database_url: str | None = Field(
-        None,
-        repr=False,
-        description="Where keys and usage are: `sqlite:///FILE` or "
-        "`postgresql://USER:PASSWORD@HOST/DATABASE`. Default: `access/keys.db` in the run "
-        "directory.",
-    )
+    database_url: str | None = _share(variables.DATABASE_URL, None, repr=False)
     limits_url: str | None = Field(
         None,
         repr=False,
@@ -158,6 +152,17 @@ class Settings(BaseSettings):
         1024,
         description="Connections to TorchServe per gateway process; further requests "
         "wait.",
+    )
+
+    documents: Path | None = _share(variables.DOCUMENTS, None)
+    document_bytes: PositiveInt = _share(
+        variables.DOCUMENT_BYTES, int(variables.DOCUMENT_BYTES.default)
+    )
+    documents_waiting: PositiveInt = _share(
+        variables.DOCUMENTS_WAITING, int(variables.DOCUMENTS_WAITING.default)
+    )
+    documents_of_one: PositiveInt = _share(
+        variables.DOCUMENTS_OF_ONE, int(variables.DOCUMENTS_OF_ONE.default)
     )
 
     @field_validator("upload_buffer_bytes")

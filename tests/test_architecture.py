@@ -21,6 +21,8 @@ ALLOWED = {
     "gateway": {
         *("gateway.embedded", "torchserve_backend.catalog"),
         *("torchserve_backend.checkpoint", "torchserve_backend.management"),
+        *("documents.errors", "documents.formats", "documents.places"),
+        "documents.storage",
     },
     "gateway.embedded": {
         *("gateway", "handlers.base", "handlers.engine", "torchserve_backend")

@@ -24,12 +24,18 @@ def find_token(request: Request, *, has_body: bool) -> str | None:
     """The key that a client has sent, None without one. Where the body is still arriving,
     only the headers and the query are read."""
     header = _find_in_headers(request)
-    found = header or _pick(request.args)
+    found = header or pick_token(request.args)
     if found or not (has_body and _may_have_field(request.get_data())):
         return found
     with suppress(MalformedRequest):  # the route says what is wrong
-        return _pick(read_fields(request))
+        return pick_token(read_fields(request))
     return None
+
+
+def pick_token(fields: Mapping[str, Any]) -> str | None:
+    """The key among a request's fields."""
+    given = (fields.get(name) for name in _FIELDS)
+    return next((key for key in given if isinstance(key, str) and key), None)
 
 
 def _find_in_headers(request: Request) -> str | None:
@@ -38,11 +44,6 @@ def _find_in_headers(request: Request) -> str | None:
         return token.strip()
     given = (request.headers.get(name, "").strip() for name in _HEADERS)
     return next(filter(None, given), None)
-
-
-def _pick(fields: Mapping[str, Any]) -> str | None:
-    given = (fields.get(name) for name in _FIELDS)
-    return next((key for key in given if isinstance(key, str) and key), None)
 
 
 def _may_have_field(body: bytes) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, NoReturn, get_type_hints
 
@@ -20,6 +21,7 @@ from werkzeug.routing import Rule
 from contract.dialects import Dialect, find_dialect
 from contract.problems import title
 from gateway.openapi.operations import (
+    BINARY,
     MULTIPART,
     Body,
     Operation,
@@ -31,7 +33,6 @@ from gateway.openapi.security import REFUSALS, SCHEMES, Keys
 Json = dict[str, Any]
 
 _IMAGES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
-_BINARY: Json = {"type": "string", "format": "binary"}
 _REFERENCE = "#/components/schemas/{model}"
 #: Their types, and what they mean.
 _HEADERS = {
@@ -128,7 +129,7 @@ def _list_routes(app: Flask, served: Collection[str]) -> Iterator[Route]:
         operation = find_operation(view)
         if operation is None or operation.task not in (None, *served):
             continue
-        for method in sorted({"GET", "POST"} & (rule.methods or set())):
+        for method in sorted({"GET", "POST", "DELETE"} & (rule.methods or set())):
             yield Route(rule, method.lower(), view, operation)
 
 
@@ -195,7 +196,7 @@ def _describe(route: Route, schemas: _Schemas, keys: Keys) -> Json:
 def _list_parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
     operation = route.operation
     for name, values in operation.path.items():
-        schema: Json = {"type": "string", "enum": list(values)}
+        schema: Json = {"type": "string", **({"enum": list(values)} if values else {})}
         yield {"name": name, "in": "path", "required": True, "schema": schema}
     in_url = [operation.query] if operation.query else []
     if route.method == "get":
@@ -237,21 +238,20 @@ def _list_media(route: Route, schemas: _Schemas) -> Json:
 
 def _list_images(route: Route) -> Json:
     is_one = route.operation.images == "one"
-    files = _BINARY if is_one else {"type": "array", "items": _BINARY, "minItems": 1}
+    files = BINARY if is_one else {"type": "array", "items": BINARY, "minItems": 1}
     form = {"type": "object", "properties": {"image": files}, "required": ["image"]}
-    content: Json = {media: {"schema": _BINARY} for media in _IMAGES}
+    content: Json = {media: {"schema": BINARY} for media in _IMAGES}
     return content | {MULTIPART: {"schema": form}}
 
 
 def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
     responses: Json = {}
     if route.has_answer:
-        schema = schemas[route.answer]
-        content = {media: {"schema": schema} for media in route.operation.media}
-        responses["200"] = {
-            "description": "The answer.",
-            "headers": _refer_to_headers(200),
-            "content": content,
+        content = _list_answers(route, schemas)
+        responses[str(route.operation.status)] = {
+            "description": "The answer." if content else "Done.",
+            "headers": _refer_to_headers(route.operation.status),
+            **({"content": content} if content else {}),
         }
     if route.operation.is_cached:
         responses["304"] = {
@@ -274,6 +274,19 @@ def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
             schema = schemas[SHAPES[dialect]]
             response["content"][dialect.content_type] = {"schema": schema}
     return responses
+
+
+def _list_answers(route: Route, schemas: _Schemas) -> Json:
+    """What it answers when it succeeds, by content type."""
+    operation = route.operation
+    if operation.status == HTTPStatus.NO_CONTENT:
+        return {}
+    if operation.is_file:
+        from documents.formats import FORMATS  # only this needs all their libraries
+
+        return {found.media_type: {"schema": BINARY} for found in FORMATS}
+    schema = schemas[route.answer]
+    return {media: {"schema": schema} for media in operation.media}
 
 
 def _explain(status: int, meanings: Mapping[str, str]) -> str:

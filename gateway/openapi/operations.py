@@ -14,6 +14,8 @@ from gateway.openapi.refusals import Refusal
 
 JSON = "application/json"
 MULTIPART = "multipart/form-data"
+#: A file in a form, or a whole answer.
+BINARY: dict[str, Any] = {"type": "string", "format": "binary"}
 #: How the fields of other APIs may come in a body.
 FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
 
@@ -34,7 +36,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Operation:
-    """A route. What it answers with 200 is in its function's annotation."""
+    """A route. What it answers when it succeeds is in its function's annotation."""
 
     summary: str
     bodies: tuple[Body, ...] = ()
@@ -52,7 +54,11 @@ class Operation:
     is_cached: bool = False
     #: The APIs that it belongs to, if its path does not tell.
     dialects: tuple[Dialect, ...] = ()
-    #: The values of the variable parts of its path.
+    #: The status when it succeeds.
+    status: int = 200
+    #: Whether it answers with a document, of whatever format.
+    is_file: bool = False
+    #: The values of the variable parts of its path; none are all.
     path: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Whether the request may set its time limit.
     has_limit: bool = False

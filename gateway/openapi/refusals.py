@@ -78,8 +78,9 @@ class ProblemDocument(TypedDict):
     allowed: NotRequired[list[str]]
     asked: NotRequired[int]
     used: NotRequired[int]
-    #: For LibreTranslate's clients, where nginx answers on `/translate`.
-    error: NotRequired[str]
+    #: For LibreTranslate's clients, where nginx answers on `/translate`; or the problem of a
+    #: document that has no result.
+    error: NotRequired[str | dict[str, Any]]
 
 
 class LibreTranslateError(TypedDict):

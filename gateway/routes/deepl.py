@@ -31,7 +31,8 @@ from gateway.text import markup, outline
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import Fields, read_fields
 
-_WORDING = Wording(
+#: How DeepL refuses a field.
+WORDING = Wording(
     "Parameter '{field}' not specified.", "Value for '{field}' not supported."
 )
 #: What DeepL says where nothing bounds the characters of a month.
@@ -51,7 +52,7 @@ _SPLITTINGS: dict[str, Splitting] = {
     "nonewlines": "sentences",
 }
 #: Fields that name something stored on DeepL's server.
-_STORED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id")
+STORED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id")
 
 
 def _read_switch(given: Any) -> Any:
@@ -173,10 +174,10 @@ def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
     @blueprint.route("/languages", methods=["GET", "POST"])
     @describe(_LISTING)
     def languages() -> list[Language]:
-        given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
+        given = parse_fields(LanguagesFields, read_fields(request), WORDING)
         if given.type == "source":
             return _list_sources(interpreter)
-        return _list_targets(interpreter)
+        return list_targets(interpreter)
 
     @blueprint.route("/usage", methods=["GET", "POST"])
     @describe(Operation("The characters of this month"))
@@ -229,23 +230,23 @@ def _describe_translation(interpreter: Interpreter) -> Operation:
 
 def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
     limits = interpreter.limits
-    given = parse_fields(TranslateFields, fields, _WORDING)
+    given = parse_fields(TranslateFields, fields, WORDING)
     _refuse_what_is_missing(given, fields)
     texts = list_texts(given.text)
     if not texts:
-        raise _WORDING.miss("text")
+        raise WORDING.miss("text")
     if len(texts) > limits.max_texts:
         raise refuse(
             "Too many texts.",
             f"found {len(texts)}, expected at most {limits.max_texts}",
         )
     wanted = TranslationRequest(
-        source=interpreter.read_source(given.source_lang, "source_lang", _WORDING),
+        source=interpreter.read_source(given.source_lang, "source_lang", WORDING),
         target=interpreter.read_target(
             given.target_lang,
             "target_lang",
-            _WORDING,
-            list_served=lambda: [row["language"] for row in _list_targets(interpreter)],
+            WORDING,
+            list_served=lambda: [row["language"] for row in list_targets(interpreter)],
         ),
         texts=texts,
         is_list=isinstance(given.text, list),
@@ -271,7 +272,7 @@ def _refuse_what_is_missing(given: TranslateFields, fields: Fields) -> None:
         raise refuse("'formality' is not supported for given 'target_lang'.")
     if fields.get("custom_instructions"):
         raise refuse("'custom_instructions' is not supported for given 'target_lang'.")
-    for name in _STORED:
+    for name in STORED:
         if fields.get(name):
             raise NotFound(f"{name}: nothing is stored here yet.")
 
@@ -336,7 +337,8 @@ def _list_sources(interpreter: Interpreter) -> list[Language]:
     ]
 
 
-def _list_targets(interpreter: Interpreter) -> list[Language]:
+def list_targets(interpreter: Interpreter) -> list[Language]:
+    """The languages of translations."""
     return [
         {"language": code, "name": name, "supports_formality": False}
         for language in sorted(interpreter.limits.targets)

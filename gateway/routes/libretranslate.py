@@ -30,7 +30,8 @@ from gateway.transport.fields import Fields, read_fields
 
 #: The version whose API this is.
 VERSION = "1.9.6"
-_WORDING = Wording(
+#: How LibreTranslate refuses a field.
+WORDING = Wording(
     "Invalid request: missing {field} parameter", "Invalid request: {field}"
 )
 _FALLBACK = "en"
@@ -108,7 +109,7 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
     @blueprint.post("/detect")
     @describe(_describe_detection(interpreter.settings.max_texts))
     def detect() -> list[Detection] | list[list[Detection]]:
-        given = parse_fields(DetectFields, read_fields(request), _WORDING)
+        given = parse_fields(DetectFields, read_fields(request), WORDING)
         texts = list_texts(given.q)
         _check_number(texts, interpreter.settings.max_texts)
         ranked = [_write_detections(guesses) for guesses in interpreter.identify(texts)]
@@ -168,10 +169,10 @@ def describe_body(interpreter: Interpreter) -> Body:
 def translate(fields: Fields, interpreter: Interpreter) -> Translation:
     """What LibreTranslate answers on `POST /translate`. Raises Problem."""
     limits = interpreter.limits
-    given = parse_fields(TranslateFields, fields, _WORDING)
+    given = parse_fields(TranslateFields, fields, WORDING)
     wanted = TranslationRequest(
-        source=_read_source(given.source, interpreter),
-        target=_read_target(given.target, interpreter),
+        source=read_source(given.source, interpreter),
+        target=read_target(given.target, interpreter),
         texts=_check_number(list_texts(given.q), limits.max_texts),
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if given.format == "html" else None,
@@ -181,14 +182,16 @@ def translate(fields: Fields, interpreter: Interpreter) -> Translation:
     return _join(wanted, interpreter.translate(wanted), interpreter)
 
 
-def _read_source(tag: str, interpreter: Interpreter) -> str | None:
+def read_source(tag: str, interpreter: Interpreter) -> str | None:
+    """The language of a tag; None if it is to be identified. Raises MalformedRequest."""
     try:
         return interpreter.find_source(tag)
     except LookupError:
         raise refuse(f"{tag[:40]} is not supported") from None
 
 
-def _read_target(tag: str, interpreter: Interpreter) -> str:
+def read_target(tag: str, interpreter: Interpreter) -> str:
+    """The language that a tag asks for. Raises MalformedRequest."""
     target = interpreter.find_target(tag)
     if target is None:
         explanation = interpreter.explain_target(tag)
@@ -198,7 +201,7 @@ def _read_target(tag: str, interpreter: Interpreter) -> str:
 
 def _check_number(texts: tuple[str, ...], most: int) -> tuple[str, ...]:
     if not texts:
-        raise _WORDING.miss("q")
+        raise WORDING.miss("q")
     if len(texts) > most:
         raise refuse(
             f"Invalid request: request ({len(texts)}) exceeds text limit ({most})",
@@ -209,7 +212,7 @@ def _check_number(texts: tuple[str, ...], most: int) -> tuple[str, ...]:
 
 def _check_alternatives(number: int, most: int) -> int:
     if number > most:
-        raise _WORDING.refuse("alternatives", f"found {number}, expected 0 to {most}")
+        raise WORDING.refuse("alternatives", f"found {number}, expected 0 to {most}")
     return number
 
 
@@ -248,6 +251,8 @@ def _write_detection(guess: Guess) -> Detection:
 
 
 def _describe_frontend(interpreter: Interpreter, *, is_key_required: bool) -> Frontend:
+    from documents.formats import SUFFIXES  # loads the libraries of all formats
+
     served = interpreter.limits.targets
     target = _FALLBACK if _FALLBACK in served else served[0]
     return {
@@ -256,8 +261,8 @@ def _describe_frontend(interpreter: Interpreter, *, is_key_required: bool) -> Fr
         "apiKeys": is_key_required,
         "keyRequired": is_key_required,
         "suggestions": False,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
+        "filesTranslation": True,
+        "supportedFilesFormat": list(SUFFIXES),
         "language": {
             "source": {"code": AUTO, "name": "Auto Detect"},
             "target": {"code": target, "name": name_language(target, "en")},
@@ -273,6 +278,7 @@ def _describe_api() -> dict[str, Any]:
         "/languages": "get",
         "/frontend/settings": "get",
         "/suggest": "post",
+        "/translate_file": "post",
         "/health": "get",
     }
     return {

@@ -18,6 +18,7 @@ from gateway.openapi.refusals import TRANSLATING
 from gateway.routes import libretranslate
 from gateway.routes.interpretation import Interpreter
 from gateway.schemas import TranslationRequest, limit_translation, parse_translation
+from gateway.text import outline
 from gateway.text.translator import TranslatedText
 from gateway.transport.fields import read_fields, speaks_libretranslate
 
@@ -51,6 +52,8 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     @describe(_describe_operation(body))
     def translate() -> Translated:
         wanted = parse_translation(request.get_data(), interpreter.limits)
+        if wanted.tags and wanted.tags.is_xml:
+            _check_xml(wanted)
         return _join(wanted, interpreter.translate(wanted))
 
     @blueprint.post(PATHS[TRANSLATION])
@@ -88,6 +91,7 @@ def _describe_body(interpreter: Interpreter) -> Body:
     catalog, settings = interpreter.translator.catalog, interpreter.settings
     target = choose(catalog.languages, "de")
     sentence, tagged = "See you tomorrow", "<p>My name is <b>Anna</b>.</p>"
+    marked = 'My name is <g id="1">Anna</g>.'
     return Body(
         limit_translation(
             settings.max_texts,
@@ -99,6 +103,7 @@ def _describe_body(interpreter: Interpreter) -> Body:
             "a text": {"src_lang": "en", "src_text": sentence, "tgt_lang": target},
             "a list": {"src_text": [sentence, ""], "tgt_lang": target},
             "HTML": {"src_text": tagged, "tgt_lang": target, "format": "html"},
+            "XML": {"src_text": marked, "tgt_lang": target, "format": "xml"},
         },
     )
 
@@ -106,6 +111,17 @@ def _describe_body(interpreter: Interpreter) -> Body:
 def _is_surely_ours(body: bytes) -> bool:
     """Spares most requests a second look at their fields."""
     return b'"src_text"' in body and b'"q"' not in body
+
+
+def _check_xml(wanted: TranslationRequest) -> None:
+    """Raises InvalidRequest for the first text that is not well-formed."""
+    for index, text in enumerate(wanted.texts):
+        try:
+            outline.check(text)
+        except outline.NotWellFormed as error:
+            field = f"src_text[{index}]" if wanted.is_list else "src_text"
+            expected = f"expected well-formed XML, found: {error}"
+            raise InvalidRequest([{"field": field, "expected": expected}]) from error
 
 
 def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Translated:

@@ -147,8 +147,9 @@ class _Job:
         costs = [self._weigh(text) for _, text in rows]
         if not costs:
             return [self._answer_text(index) for index in range(len(texts))]
+        is_bulk = self._caller.is_bulk or len(costs) > self._at_once
         with self._translator.admission.admit(
-            self._model, self._caller, costs, is_bulk=len(costs) > self._at_once
+            self._model, self._caller, costs, is_bulk=is_bulk
         ) as self._ticket:
             return self._map(self._answer_text, range(len(texts)))
 

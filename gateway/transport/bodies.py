@@ -32,6 +32,10 @@ class UploadBlueprint(Blueprint):
     """Its routes read their bodies themselves, piece by piece."""
 
 
+class DocumentBlueprint(UploadBlueprint):
+    """Its routes take forms with a document, and look for the key among the fields."""
+
+
 def register_bodies(app: Flask, settings: Settings) -> None:
     """Every other body is read before its route is asked, which finds it unpacked."""
 
@@ -44,6 +48,11 @@ def register_bodies(app: Flask, settings: Settings) -> None:
 def is_upload(app: Flask) -> bool:
     """Whether the route of the current request reads its body itself."""
     return isinstance(app.blueprints.get(request.blueprint or ""), UploadBlueprint)
+
+
+def takes_document(app: Flask) -> bool:
+    """Whether the route of the current request looks for a key in its form."""
+    return isinstance(app.blueprints.get(request.blueprint or ""), DocumentBlueprint)
 
 
 def _replace(environ: dict[str, Any], settings: Settings) -> None:

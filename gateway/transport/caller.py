@@ -11,12 +11,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from contract.documents import WORKER_HEADER
 from gateway.schemas import parse_timeout_ms
 from gateway.transport.connection import Patience, has_gone
 
 #: nginx's headers for the client's address and the time of arrival (`t=` and Unix seconds).
 _ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"
 _REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+#: From the program that translates documents.
+_WORKER = "HTTP_" + WORKER_HEADER.upper().replace("-", "_")
 #: nginx does not wait longer, so an older time is from another clock.
 _OLDEST_S = 60.0
 #: Where a request's environment has the `Charge` of its key.
@@ -42,6 +45,8 @@ class Caller:
     #: The connection, if there is one.
     client: socket.socket | None = None
     charge: Charge = charge_nobody
+    #: Whether nobody looks at a screen meanwhile.
+    is_bulk: bool = False
 
     def has_gone(self) -> bool:
         """Whether the client has closed the connection."""
@@ -65,6 +70,7 @@ def read_caller(environ: Mapping[str, Any], longest_s: float) -> Caller:
         time.monotonic() + limit_s - waited_s,
         environ.get("gunicorn.socket"),
         environ.get(CHARGE, charge_nobody),
+        _WORKER in environ,
     )
 
 

@@ -5,6 +5,7 @@ form, take its files one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.http import parse_options_header
@@ -58,6 +59,15 @@ class Stream:
         return taken
 
 
+@dataclass(frozen=True)
+class Part:
+    """A field of a form, or a file if it has a `filename`."""
+
+    name: str
+    filename: str | None
+    stream: Stream
+
+
 class Form:
     """The parts of a `multipart/form-data` body, one after the other."""
 
@@ -67,12 +77,20 @@ class Form:
         self._decoder = MultipartDecoder(boundary, max_form_memory_size=2 * READ_BYTES)
 
     def __iter__(self) -> Iterator[Stream]:
-        """Each file's content, to be taken before the next one."""
+        """Each file's content, to be taken before the next one. Raises InvalidRequest where
+        there is a field as well."""
+        for part in self.read_parts():
+            if part.filename is None:
+                raise InvalidRequest([_describe_field(part.name)])
+            yield part.stream
+
+    def read_parts(self) -> Iterator[Part]:
+        """Each part, to be taken before the next one."""
         while not isinstance(event := self._next_event(), Epilogue):
-            if isinstance(event, Field):
-                raise InvalidRequest([_describe_field(event)])
-            if isinstance(event, File):
-                yield Stream(self._read_part())
+            if isinstance(event, Field | File):
+                filename = event.filename if isinstance(event, File) else None
+                stream = Stream(self._read_part())
+                yield Part(str(event.name or ""), filename, stream)
 
     def _read_part(self) -> Iterator[bytes]:
         is_open = True
@@ -107,9 +125,9 @@ class Form:
         return chunk + self._stream.take_all(_END_BYTES) if is_at_edge else chunk
 
 
-def _describe_field(field: Field) -> dict[str, str]:
+def _describe_field(name: str) -> dict[str, str]:
     expected = "found a field that is no file, expected files; options go into the URL"
-    return {"field": str(field.name or "body")[:40], "expected": expected}
+    return {"field": (name or "body")[:40], "expected": expected}
 
 
 def find_boundary(content_type: str) -> bytes:

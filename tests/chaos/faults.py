@@ -245,7 +245,7 @@ def _is_open(scene: Scene) -> bool:
 FAULTS: dict[str, Fault] = {
     **{
         f"kill {name}": partial(kill, name=name)
-        for name in (*_DOOR, "gateway master", "gateway worker", "registrar", "java")
+        for name in (*_DOOR, *_WRITERS, "registrar", "documents", "java")
     },
     "kill readers": kill_readers,
     "kill model worker": partial(kill, name="model worker"),

@@ -156,6 +156,7 @@ VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
     "gateway master": _find_leader("gateway"),
     "gateway worker": _find_child("gateway"),
     "registrar": _find_leader("registrar"),
+    "documents": _find_leader("documents"),
     "java": lambda stack: _find(stack, "org.pytorch.serve.ModelServer"),
     "model worker": lambda stack: _find(stack, "model_service_worker"),
     "supervisord": lambda stack: processes(stack)[0],

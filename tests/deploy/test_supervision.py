@@ -21,9 +21,12 @@ pytestmark = pytest.mark.slow
 PROGRAM = """#!/bin/sh
 exec /bin/sh "$BABELGATE_RUN_DIR/{name}.does"
 """
-#: Python, but for the registrar.
+#: Python, but for the registrar and what translates documents.
 PYTHON = """#!/bin/sh
-case "$*" in "-m deploy.watch") exec /bin/sh "$BABELGATE_RUN_DIR/registrar.does";; esac
+case "$*" in
+"-m deploy.watch") exec /bin/sh "$BABELGATE_RUN_DIR/registrar.does";;
+"-m documents") exec /bin/sh "$BABELGATE_RUN_DIR/documents.does";;
+esac
 exec {python} "$@"
 """
 LAST = "exec sleep 600"

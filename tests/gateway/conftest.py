@@ -75,6 +75,7 @@ def make_client(torchserve: FakeTorchServe, map_path: Path) -> MakeClient:
             "inference_url": torchserve.url,
             "management_url": torchserve.url,
             "key_file": torchserve.key_file,
+            "documents": map_path.with_name("documents"),
         }
         app = create_app(
             Settings.model_validate(values | given), models=catalog.load(map_path)

@@ -79,3 +79,33 @@ def test_the_deadline_reaches_the_handler(client, torchserve, header, most_s):
 def test_all_texts_of_a_request_have_the_same_deadline(post, torchserve):
     post(src_text=["a", "b", "c"])
     assert len({call.headers["X-Deadline-Ms"] for call in torchserve.calls}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ('A <g id="1">bold</g> word', ["A {0}bold{1} word"]),
+        ('A <x id="1"/>word', ["A {0}word"]),
+        ('<g id="1">All</g> <x id="2"/> of it', ["{0}All{1} {2} of it"]),
+        ('One.<x id="1"/> Two.', ["One.", "Two."]),
+        ("<p>One</p><p>Two</p>", ["One", "Two"]),
+        ('Keep <g translate="no">this</g> &amp; that', ["Keep {0} & that"]),
+    ],
+    ids=["pair", "empty", "several", "between-sentences", "others", "kept"],
+)
+def test_elements_of_xml_stay_where_they_belong(post, torchserve, text, asked):
+    answer = post(src_text=text, format="xml").json["translated"]
+    assert answer.replace("ko:", "") == text
+    assert sorted(call.row["src_text"] for call in torchserve.calls) == sorted(asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [("a <g>b", "src_text"), (["a", "b & c"], "src_text[1]")],
+    ids=["one", "list"],
+)
+def test_xml_that_is_not_well_formed_is_refused_with_its_place(post, text, field):
+    answer = post(src_text=text, format="xml")
+    assert answer.status_code == 422
+    assert answer.json["errors"][0]["field"] == field
+    assert "line 1, column" in answer.json["detail"]

@@ -1,0 +1,289 @@
+"""Takes documents to disk while they arrive, says how far their translations are, and hands
+out results. Nothing here waits for the disk on the loop, or holds a file in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from errno import EDQUOT, EFBIG, ENOSPC
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import gevent
+from flask import request
+from werkzeug.http import parse_options_header
+
+from documents.errors import UnknownFormat
+from documents.places import find_documents
+from documents.storage import (
+    NOBODY,
+    Document,
+    Gone,
+    Limits,
+    Order,
+    Reservation,
+    State,
+    Storage,
+    TooManyWaiting,
+    clean_name,
+    disguise,
+)
+from gateway.errors import (
+    BodyTooLarge,
+    DiskFull,
+    InvalidRequest,
+    MalformedRequest,
+    NoDocument,
+    TooManyDocuments,
+    UnsupportedDocument,
+    UnsupportedEncoding,
+)
+from gateway.schemas import DocumentRequest
+from gateway.settings import Settings
+from gateway.transport.caller import Caller, read_caller
+from gateway.transport.connection import Incoming
+from gateway.transport.fields import Fields
+from gateway.transport.sending import LeastRate
+from gateway.uploads.forms import Form, Part, Stream, find_boundary
+
+#: The bytes that a form may have beside its file.
+_MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
+_FORM_BYTES = 256 << 10
+_READ_BYTES = 256 << 10
+_NO_ROOM = (ENOSPC, EDQUOT, EFBIG)
+_FILE = "file"
+
+Given = ParamSpec("Given")
+Out = TypeVar("Out")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A form of which the fields are known, and the file is on disk."""
+
+    owner: str
+    fields: Fields
+    filename: str
+    place: Reservation
+
+
+class Documents:
+    """The documents of this stack. Safe to share among greenlets."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._storage = Storage(find_documents(settings.documents))
+        self._limits = Limits(settings.documents_waiting, settings.documents_of_one)
+        self._most_bytes = settings.document_bytes
+        self._limit_s = settings.upload_timeout_s
+        self._rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
+
+    def receive(
+        self,
+        find_owner: Callable[[Fields], str],
+        read: Callable[[Fields], DocumentRequest],
+    ) -> Document:
+        """The document in the form of the current request, which from now on will be
+        translated. `find_owner` gets the fields before the file, `read` all of them; both may
+        raise a Problem, and so does this. Whatever is raised, nothing is left."""
+        caller = read_caller(request.environ, self._limit_s)
+        with _explained():
+            taken = self._take(self._read_form(caller), find_owner, caller)
+            try:
+                wanted = read(taken.fields)
+                name = _choose_name(taken)
+                _check_format(name)
+                order = _write_order(taken, wanted, name, caller.address)
+                return run(taken.place.accept, order)
+            except BaseException:
+                run(taken.place.drop)
+                raise
+
+    def find(self, owner: str, document_id: str) -> Document:
+        """Raises NoDocument, also where it is another owner's."""
+        with _explained():
+            return run(self._storage.find, owner, document_id)
+
+    def read_state(self, document: Document) -> State:
+        """How far it is. Raises NoDocument."""
+        with _explained():
+            return run(document.read_state)
+
+    def list_all(self, owner: str) -> list[Document]:
+        """All documents of an owner, from the oldest on."""
+        return run(self._storage.list_all, owner)
+
+    def delete(self, document: Document) -> None:
+        """Deletes it, also while it is being translated."""
+        run(self._storage.delete, document)
+
+    def _read_form(self, caller: Caller) -> Form:
+        if request.headers.get("Content-Encoding", "") not in ("", "identity"):
+            raise UnsupportedEncoding("Expected a form as it is.", "identity")
+        content_type = request.content_type or ""
+        if parse_options_header(content_type)[0] != "multipart/form-data":
+            raise MalformedRequest(
+                "Expected multipart/form-data with a file and fields."
+            )
+        most = self._most_bytes + _FORM_BYTES
+        if (request.content_length or 0) > most:
+            raise self._refuse_size()
+        incoming = Incoming(request.stream, request.content_length, caller.client)
+        pieces = self._limit(incoming.read(caller.deadline, self._rate), most)
+        return Form(Stream(pieces), find_boundary(content_type))
+
+    def _take(
+        self, form: Form, find_owner: Callable[[Fields], str], caller: Caller
+    ) -> Taken:
+        """The whole form."""
+        fields: dict[str, str] = {}
+        taken: Taken | None = None
+        try:
+            for number, part in enumerate(form.read_parts()):
+                if number >= _MOST_FIELDS:
+                    raise BodyTooLarge(f"The form has over {_MOST_FIELDS} parts.")
+                if part.filename is None:
+                    fields[part.name] = _read_field(part)
+                elif taken:
+                    raise _refuse_file("found a second one, expected one file")
+                else:
+                    owner = find_owner(fields)
+                    place = self._reserve(owner, caller.address)
+                    taken = Taken(owner, fields, part.filename, place)
+                    self._write(part.stream, place.path)
+        except BaseException:
+            if taken:
+                run(taken.place.drop)
+            raise
+        if taken is None:
+            find_owner(fields)
+            raise _refuse_file("missing, expected the document")
+        return taken
+
+    def _reserve(self, owner: str, address: str) -> Reservation:
+        caller = disguise(address) if owner == NOBODY else owner
+        try:
+            return run(self._storage.reserve, owner, caller, self._limits)
+        except TooManyWaiting as error:
+            raise TooManyDocuments(error.limit, is_own=error.is_own) from error
+
+    def _write(self, stream: Stream, path: Path) -> None:
+        descriptor = run(os.open, path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            size = 0
+            while piece := stream.take(_READ_BYTES):
+                size += len(piece)
+                if size > self._most_bytes:
+                    raise self._refuse_size()
+                run(_write_all, descriptor, piece)
+            run(os.fsync, descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _limit(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+        found = 0
+        for piece in pieces:
+            found += len(piece)
+            if found > most:
+                raise self._refuse_size()
+            yield piece
+
+    def _refuse_size(self) -> BodyTooLarge:
+        return BodyTooLarge(f"A document may have {self._most_bytes} bytes.")
+
+
+def read_file(path: Path) -> Iterator[bytes]:
+    """A file's content in pieces. Raises NoDocument before the first one."""
+    with _explained():
+        descriptor = run(os.open, path, os.O_RDONLY)
+
+    def read() -> Iterator[bytes]:
+        try:
+            while piece := run(os.read, descriptor, _READ_BYTES):
+                yield piece
+        finally:
+            os.close(descriptor)
+
+    return read()
+
+
+def run(
+    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
+) -> Out:
+    """Calls what may wait for the disk in a thread beside the loop."""
+    result: Out = gevent.get_hub().threadpool.apply(function, args, kwargs)
+    return result
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Errors of documents as problems."""
+    try:
+        yield
+    except (Gone, FileNotFoundError) as error:
+        raise NoDocument from error
+    except UnknownFormat as error:
+        raise UnsupportedDocument(str(error)) from error
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise DiskFull("There is no room for the document here.") from error
+        raise
+
+
+def _write_order(
+    taken: Taken, wanted: DocumentRequest, name: str, address: str
+) -> Order:
+    job = taken.place.job
+    return Order(
+        id=job.id,
+        owner=job.owner,
+        caller=job.caller,
+        address=address,
+        name=name,
+        src_lang=wanted.source,
+        tgt_lang=wanted.target,
+        glossary=wanted.glossary,
+        password=secrets.token_hex(32),
+        created_at=time.time(),
+    )
+
+
+def _choose_name(taken: Taken) -> str:
+    """DeepL's clients may give the name in a field."""
+    name = clean_name(taken.fields.get("filename") or taken.filename)
+    if not name:
+        raise _refuse_file("has no name, expected one such as report.docx")
+    return name
+
+
+def _check_format(name: str) -> None:
+    """Raises UnknownFormat. The formats' libraries are loaded by the first document."""
+    from documents.formats import find_format
+
+    find_format(name)
+
+
+def _read_field(part: Part) -> str:
+    value = b""
+    while piece := part.stream.take(_MOST_FIELD_BYTES):
+        value += piece
+        if len(value) > _MOST_FIELD_BYTES:
+            raise BodyTooLarge(f"{part.name[:40]}: over {_MOST_FIELD_BYTES} bytes.")
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedRequest(f"{part.name[:40]}: not UTF-8.") from error
+
+
+def _refuse_file(expected: str) -> InvalidRequest:
+    return InvalidRequest([{"field": _FILE, "expected": expected}])
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

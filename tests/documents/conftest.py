@@ -1,0 +1,101 @@
+"""Documents of a format that has a text in each line, and a gateway that a test controls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract import variables
+from documents.asking import Gateway
+from documents.errors import DamagedDocument
+from documents.formats.format import Format, Languages
+from documents.storage import NOBODY, Document, Limits, Order, Storage
+from tests.documents.fake_gateway import FakeGateway
+
+LIMITS = Limits(waiting=100, of_one=50)
+DAMAGED = b"\xff\n"
+
+
+def read_lines(source: Path) -> Iterator[str]:
+    with source.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line == DAMAGED:
+                raise DamagedDocument(f"Line {number} is damaged.")
+            yield line.decode().removesuffix("\n")
+
+
+def write_lines(
+    source: Path, translations: Iterator[str], target: Path, languages: Languages
+) -> None:
+    count = sum(1 for _ in read_lines(source))
+    with target.open("x") as file:
+        file.write(f"{languages.source} {languages.target}\n")
+        for _ in range(count):
+            file.write(f"{next(translations)}\n")
+    assert next(translations, None) is None
+
+
+LINES = Format((".lines",), "text/x-lines", "text", read_lines, write_lines)
+
+
+@pytest.fixture(autouse=True)
+def lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All documents are of this format, and stops are noticed at once."""
+    monkeypatch.setattr("documents.translation._LOOK_S", 0.0001)
+    monkeypatch.setattr("documents.translation.find_format", lambda name: LINES)
+
+
+@pytest.fixture(autouse=True)
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run directory of all that is started."""
+    folder = tmp_path / "run"
+    monkeypatch.setenv(variables.RUN_DIR.name, str(folder))
+    return folder
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(tmp_path / "documents")
+
+
+Add = Callable[..., Document]
+
+
+@pytest.fixture
+def add(storage: Storage) -> Add:
+    """Adds a document of these texts, as the gateway does."""
+
+    def add(*texts: str, content: bytes = b"", **given: Any) -> Document:
+        owner = given.pop("owner", NOBODY)
+        caller = given.pop("caller", "somebody")
+        place = storage.reserve(owner, caller, LIMITS)
+        name = given.pop("name", "a.lines")
+        data = content or "".join(f"{text}\n" for text in texts).encode()
+        place.path.write_bytes(data)
+        wanted = {"address": "10.1.2.3", "tgt_lang": "de", "src_lang": "en"} | given
+        order = Order(place.job.id, owner, caller, name=name, **wanted)
+        return place.accept(order)
+
+    return add
+
+
+@pytest.fixture
+def gateway() -> Iterator[FakeGateway]:
+    with FakeGateway() as fake:
+        yield fake
+
+
+@pytest.fixture
+def asking(gateway: FakeGateway) -> Iterator[Gateway]:
+    found = Gateway(gateway.address, "secret", connections=8)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def stopping() -> threading.Event:
+    return threading.Event()

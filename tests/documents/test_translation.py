@@ -1,0 +1,273 @@
+"""One document: its texts go to the gateway and come back in order, whatever happens."""
+
+from __future__ import annotations
+
+import errno
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from documents.journal import Journal
+from documents.storage import Document, Gone
+from documents.translation import Stopped, Translation
+from tests.documents.conftest import DAMAGED
+from tests.documents.fake_gateway import Failure, FakeGateway
+
+#: More than one request has.
+MANY = [f"text {number}" for number in range(1000)]
+KEPT_S = 60.0
+
+
+@pytest.fixture
+def run_one(asking, stopping):
+    def run_one(document):
+        Translation(document, asking, stopping).run(KEPT_S)
+        return document.read_state()
+
+    return run_one
+
+
+def read_result(document: Document) -> tuple[str, list[str]]:
+    first, *rest = document.result.read_text().splitlines()
+    return first, rest
+
+
+def test_a_document_is_translated_in_its_order(add, run_one, gateway):
+    document = add(*MANY)
+    state = run_one(document)
+    assert read_result(document) == ("en de", [text.upper() for text in MANY])
+    assert (state.status, state.texts, state.texts_done) == ("done", 1000, 1000)
+    assert state.characters == sum(map(len, MANY))
+    assert state.media_type == "text/x-lines"
+    assert sorted(gateway.texts) == sorted(MANY)
+
+
+def test_only_the_result_is_kept(add, run_one):
+    document = add(*MANY)
+    run_one(document)
+    names = {path.name for path in document.folder.iterdir()}
+    assert names == {"document.json", "state.json", "result.lines", "lock"} - {"lock"}
+
+
+def test_a_document_without_texts_asks_for_nothing(add, run_one, gateway):
+    document = add(content=b"", name="empty.lines")
+    assert run_one(document).status == "done"
+    assert gateway.asked == []
+
+
+def test_the_gateway_is_told_for_whom_it_translates(add, run_one, gateway):
+    run_one(add("one", owner="0123456789ab", glossary="terms"))
+    (asked,) = gateway.asked
+    assert asked.body == {
+        "src_text": ["one"],
+        "src_lang": "en",
+        "tgt_lang": "de",
+        "format": "text",
+        "glossary": "terms",
+    }
+    headers = {name.lower(): value for name, value in asked.headers.items()}
+    assert headers["x-real-ip"] == "10.1.2.3"
+    assert headers["x-babelgate-key-id"] == "0123456789ab"
+    assert headers["x-babelgate-worker"] == "secret"
+
+
+def test_a_language_that_is_not_named_is_identified_once(add, run_one, gateway):
+    document = add(*MANY, src_lang=None)
+    assert run_one(document).src_lang == "en"
+    assert read_result(document)[0] == "en de"
+    first, *others = gateway.asked
+    assert (first.path, first.body["src_text"][:13]) == ("/identify", "text 0 text 1")
+    assert {asked.body["src_lang"] for asked in others} == {"en"}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(429, "queue-full", headers={"Retry-After": "0"}),
+        Failure(503, "not-ready"),
+        Failure(502),
+        Failure(504, "deadline"),
+        Failure(500, "internal"),
+    ],
+    ids=lambda failure: str(failure.status),
+)
+def test_a_busy_gateway_is_asked_again(add, run_one, gateway, failure):
+    gateway.failures.extend([failure] * 2)
+    document = add(*MANY)
+    assert run_one(document).status == "done"
+    assert read_result(document)[1] == [text.upper() for text in MANY]
+
+
+def test_a_request_that_is_too_much_is_divided(add, run_one, gateway):
+    too_much = Failure(413, "too-many-rows")
+    gateway.judge = lambda texts: too_much if len(texts) > 3 else None
+    document = add(*MANY)
+    assert run_one(document).status == "done"
+    assert read_result(document)[1] == [text.upper() for text in MANY]
+
+
+@pytest.mark.parametrize(
+    ("refused", "detail"),
+    [
+        ("text 0", "Text 1 of the document: too long."),
+        ("text 150", "Text 151 of the document: too long."),
+        ("text 999", "Text 1000 of the document: too long."),
+    ],
+)
+def test_a_text_that_is_refused_is_told_with_its_place(
+    add, run_one, gateway, refused, detail
+):
+    def judge(texts):
+        if refused not in texts:
+            return None
+        place = texts.index(refused)
+        return Failure(422, "text-too-long", f"src_text[{place}]: too long.")
+
+    gateway.judge = judge
+    document = add(*MANY)
+    state = run_one(document)
+    assert (state.status, state.error["detail"]) == ("failed", detail)
+    assert state.error["type"] == "urn:babelgate:text-too-long"
+    assert {p.name for p in document.folder.iterdir()} <= {
+        *("document.json", "state.json", "lock")
+    }
+
+
+def test_a_refusal_of_the_key_is_told_as_it_is(add, run_one, gateway):
+    gateway.failures.extend([Failure(401, "invalid-key", "Revoked.")] * 20)
+    error = run_one(add(*MANY)).error
+    assert (error["status"], error["detail"]) == (401, "Revoked.")
+
+
+def test_a_damaged_document_is_told_and_nothing_is_asked(add, run_one, gateway):
+    document = add(content=b"fine\n" + DAMAGED)
+    state = run_one(document)
+    assert (state.status, state.error["detail"]) == ("failed", "Line 2 is damaged.")
+    assert state.error["type"] == "urn:babelgate:damaged-document"
+    assert gateway.asked == []
+    assert not document.source.exists()
+
+
+def test_a_full_disk_is_told_and_nothing_is_left(add, run_one, monkeypatch):
+    def write(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "append", write)
+    document = add(*MANY)
+    state = run_one(document)
+    assert (state.error["type"], state.error["status"]) == (
+        "urn:babelgate:disk-full",
+        507,
+    )
+    assert not document.source.exists()
+    assert not document.journal.exists()
+
+
+def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, caplog):
+    def write(*_):
+        raise ValueError("what the document says")
+
+    monkeypatch.setattr(Journal, "append", write)
+    state = run_one(add("one"))
+    assert state.error["type"] == "urn:babelgate:internal"
+    assert "what the document says" not in caplog.text
+    assert "ValueError at" in caplog.text
+
+
+def stop_after(gateway: FakeGateway, count: int, act: Callable[[], object]) -> None:
+    """Does something when so many requests are there."""
+
+    def pause() -> None:
+        if len(gateway.asked) == count:
+            act()
+
+    gateway.pause = pause
+
+
+def test_a_stopped_document_goes_on_where_it_stopped(
+    add, asking, gateway, stopping, run_one
+):
+    document = add(*MANY)
+    stop_after(gateway, 2, stopping.set)
+    with pytest.raises(Stopped):
+        run_one(document)
+    before = len(document.journal.read_bytes().splitlines())
+    assert document.read_state().status == "translating"
+    gateway.asked.clear()
+    gateway.pause = lambda: None
+    stopping.clear()
+    assert run_one(document).status == "done"
+    assert read_result(document)[1] == [text.upper() for text in MANY]
+    assert len(gateway.texts) == len(MANY) - before
+
+
+@pytest.mark.parametrize("torn", [b"[1", b"[1, 2]\n", b"\0\0\n", b'[1,"x"]\n'])
+def test_a_torn_journal_is_repaired(add, run_one, torn):
+    document = add(*MANY)
+    journal = Journal(document.journal)
+    journal.append(MANY[:10], [f"kept {n}" for n in range(10)])
+    journal.close()
+    with document.journal.open("ab") as file:
+        file.write(torn)
+    assert run_one(document).status == "done"
+    expected = [f"kept {n}" for n in range(10)] + [text.upper() for text in MANY[10:]]
+    assert read_result(document)[1] == expected
+
+
+def test_a_deleted_document_stops(add, storage, gateway, run_one):
+    document = add(*MANY)
+    stop_after(gateway, 2, lambda: storage.delete(document))
+    with pytest.raises(Gone):
+        run_one(document)
+    assert not document.folder.exists()
+
+
+def test_a_document_that_ends_its_programs_is_given_up(add, run_one, monkeypatch):
+    document = add(*MANY)
+
+    def killed(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translation, "_translate", killed)
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            run_one(document)
+    state = run_one(document)
+    assert (state.status, state.error["status"]) == ("failed", 422)
+    assert "has ended 5 times" in state.error["detail"]
+
+
+def test_waiting_for_the_gateway_is_no_attempt(add, run_one, gateway, stopping):
+    document = add(*MANY)
+    for _ in range(7):
+        gateway.failures.extend([Failure(503)] * 100)
+        stopping.clear()
+        threading.Timer(0.2, stopping.set).start()
+        with pytest.raises(Stopped):
+            run_one(document)
+    gateway.failures.clear()
+    stopping.clear()
+    assert run_one(document).status == "done"
+
+
+def test_what_is_over_stays_over(add, run_one, gateway):
+    document = add("one")
+    done = run_one(document)
+    gateway.asked.clear()
+    assert run_one(document) == done
+    assert gateway.asked == []
+
+
+def test_the_end_of_the_time_is_told(add, run_one):
+    state = run_one(add("one"))
+    assert time.time() < state.expires_at <= time.time() + KEPT_S
+
+
+def test_the_state_is_json(add, run_one):
+    document = add("one")
+    run_one(document)
+    assert json.loads((document.folder / "state.json").read_text())["texts"] == 1

@@ -1,0 +1,239 @@
+"""Documents on a real stack: clients of all three APIs, and `kill -9` of every process."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from deploy.stack import Stack
+from tests.chaos.scene import VICTIMS
+from tests.e2e.clients import ask
+from tests.e2e.real_stack import (
+    is_ready,
+    processes,
+    run_deploy,
+    start_stack,
+    wait_until,
+)
+from tests.e2e.test_dialects import assert_has
+
+LIMIT_S = 240
+#: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
+ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
+DOCUMENTS, LINES = 20, 2000
+GOODBYE = "Bis morgen\n"
+
+
+@pytest.fixture(scope="module")
+def answers(url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """By package and question."""
+    return ask("ask_documents", url, str(tmp_path_factory.mktemp("documents")))
+
+
+ANSWERS: list[tuple[str, str, Any]] = [
+    ("deepl", "text", ["done", 16, GOODBYE]),
+    (
+        "deepl",
+        "subtitles",
+        ["done", 16, "1\n00:00:01,000 --> 00:00:02,000\nBis morgen\n"],
+    ),
+    ("deepl", "damaged", "DocumentTranslationException: Error occurred while"),
+    ("deepl", "steps", [True, GOODBYE]),
+    ("deepl", "another's key", "DeepLException: Not found"),
+    ("deepl", "no format", "DeepLException: Bad request, message: The file's name"),
+    ("deepl", "command line", GOODBYE),
+    ("deepl-node", "text", ["done", 16, GOODBYE]),
+    ("deepl-node", "html", ["done", 16, "<p>Ich heiße <b>Anna</b>.</p>\n"]),
+    ("deepl-node", "damaged", "DocumentTranslationError: Error occurred while"),
+    ("deepl-node", "no format", "DocumentTranslationError: Error occurred while"),
+]
+
+
+@pytest.mark.parametrize(
+    ("package", "question", "expected"),
+    ANSWERS,
+    ids=[f"{package}: {question}" for package, question, _ in ANSWERS],
+)
+def test_deepls_clients_translate_documents(answers, package, question, expected):
+    assert_has(answers[package][question], expected)
+
+
+def test_every_answer_is_looked_at(answers):
+    asked = {(name, q) for name, questions in answers.items() for q in questions}
+    assert asked == {(package, question) for package, question, _ in ANSWERS}
+
+
+def test_a_file_is_translated_as_libretranslate_does(url: str):
+    answer = requests.post(
+        f"{url}/translate_file",
+        data={"source": "auto", "target": "de", "api_key": "any-key"},
+        files={"file": ("a.txt", "See you tomorrow\n")},
+        timeout=LIMIT_S,
+    )
+    where = answer.json()["translatedFileUrl"]
+    assert where.startswith(f"{url}/download_file/")
+    found = requests.get(where, timeout=LIMIT_S)
+    assert (found.status_code, found.text) == (200, GOODBYE)
+    assert "a.de.txt" in found.headers["Content-Disposition"]
+
+
+def test_the_log_of_the_door_has_no_names_of_files(url: str, stack: Stack):
+    requests.get(f"{url}/download_file/a-b-c-d", timeout=LIMIT_S)
+    lines = stack.log("nginx").read_text().splitlines()
+    (path,) = {json.loads(x)["path"] for x in lines if "/download_file/" in x}
+    assert path == "/download_file/"
+
+
+def test_the_commands_of_the_page_work(url: str, tmp_path: Path):
+    (tmp_path / "report.md").write_text("# Good morning\n\nSee you *tomorrow*.\n")
+
+    def curl(*arguments: str) -> str:
+        done = subprocess.run(
+            ["curl", "-sS", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=LIMIT_S,
+        )
+        return done.stdout
+
+    form = ("-F", "file=@report.md", "-F", "tgt_lang=de")
+    where = f"{url}/documents/{json.loads(curl(f'{url}/documents', *form))['id']}"
+    wait_until(lambda: json.loads(curl(where))["status"] == "done", limit_s=LIMIT_S)
+    assert json.loads(curl(where))["src_lang"] == "en"
+    curl("-OJ", f"{where}/result")
+    (found,) = set(tmp_path.iterdir()) - {tmp_path / "report.md"}
+    assert re.match(r"# Guten Morgen\n\n.*\*.*\*", found.read_text())
+    curl("-X", "DELETE", where)
+    assert json.loads(curl(where))["type"] == "urn:babelgate:no-document"
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
+    """A stack that translates every text into itself."""
+    folder = tmp_path_factory.mktemp("echo")
+    (folder / "map.json").write_text(json.dumps(ECHO))
+    yield from start_stack(folder / "run", cache, "--map", str(folder / "map.json"))
+
+
+@pytest.fixture
+def upload(echo: Stack) -> Callable[[str], str]:
+    """Returns the place of a document."""
+
+    def upload(content: str) -> str:
+        answer = requests.post(
+            f"{echo.url}/documents",
+            data={"src_lang": "en", "tgt_lang": "de"},
+            files={"file": ("a.txt", content)},
+            timeout=LIMIT_S,
+        )
+        assert answer.status_code == 202, answer.text
+        return f"{echo.url}{answer.headers['Location']}"
+
+    return upload
+
+
+def ask_state(where: str) -> dict[str, Any]:
+    """How far a document is; nobody may answer for a moment."""
+    try:
+        answer = requests.get(where, timeout=LIMIT_S)
+    except requests.ConnectionError:
+        return {}
+    return dict(answer.json()) if answer.ok else {}
+
+
+def count_done(places: list[str]) -> int:
+    return sum(ask_state(where).get("texts_done", 0) for where in places)
+
+
+def kill(stack: Stack, name: str) -> None:
+    process = VICTIMS[name](stack)
+    process.kill()
+    process.wait(LIMIT_S)
+
+
+def kill_all(stack: Stack, cache: Path) -> None:
+    """Everything dies at once, as when the machine does; then `make up` is called."""
+    victims = processes(stack)
+    for victim in victims:
+        victim.suspend()
+    for victim in victims:
+        victim.kill()
+    psutil.wait_procs(victims, timeout=LIMIT_S)
+    options = ("--run-dir", str(stack.run), "--map", str(stack.map))
+    done = run_deploy(
+        "up", *options, "--port-offset", str(stack.port_offset), cache=cache
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_twenty_documents_survive_the_death_of_every_process(
+    echo: Stack, upload: Callable[[str], str], cache: Path
+):
+    contents = [
+        "".join(f"Sentence {line} of document {number}.\n" for line in range(LINES))
+        for number in range(DOCUMENTS)
+    ]
+    places = list(map(upload, contents))
+    for name in ("documents", *VICTIMS, "all", "documents"):
+        before = count_done(places)
+        wait_until(lambda n=before: count_done(places) > n, limit_s=LIMIT_S)  # type: ignore[misc]
+        if name == "all":
+            kill_all(echo, cache)
+        elif name != "supervisord":
+            kill(echo, name)
+            wait_until(lambda: is_ready(echo.url), limit_s=LIMIT_S)
+    wait_until(
+        lambda: {ask_state(where).get("status") for where in places} == {"done"},
+        limit_s=LIMIT_S,
+    )
+    results = [
+        requests.get(f"{where}/result", timeout=LIMIT_S).text for where in places
+    ]
+    assert results == contents
+    kept = echo.run / "documents" / "kept" / "open"
+    assert len(list(kept.iterdir())) == DOCUMENTS
+    assert list((echo.run / "documents" / "unfinished").iterdir()) == []
+    for where in places:
+        assert requests.delete(where, timeout=LIMIT_S).status_code == 204
+    assert list(kept.iterdir()) == []
+
+
+def test_a_clean_stop_and_a_start_go_on(
+    echo: Stack, upload: Callable[[str], str], cache: Path
+):
+    content = "".join(f"Sentence {line}.\n" for line in range(10 * LINES))
+    where = upload(content)
+    wait_until(lambda: count_done([where]) > 0, limit_s=LIMIT_S)
+    options = ("--run-dir", str(echo.run))
+    assert run_deploy("down", *options, cache=cache).returncode == 0
+    offset = ("--port-offset", str(echo.port_offset))
+    done = run_deploy("up", *options, "--map", str(echo.map), *offset, cache=cache)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_until(lambda: ask_state(where).get("status") == "done", limit_s=LIMIT_S)
+    assert requests.get(f"{where}/result", timeout=LIMIT_S).text == content
+
+
+def test_a_large_document_passes_through_the_door(
+    echo: Stack, upload: Callable[[str], str]
+):
+    content = "".join(f"Number {line}\n" for line in range(100)) * 2000
+    where = upload(content)
+    wait_until(lambda: count_done([where]) > 0, limit_s=LIMIT_S)
+    assert requests.delete(where, timeout=LIMIT_S).status_code == 204
+    unfinished = echo.run / "documents" / "unfinished"
+    wait_until(lambda: not list(unfinished.iterdir()), limit_s=LIMIT_S)
+
+
+def test_status_tells_of_the_program(echo: Stack, cache: Path):
+    done = run_deploy("status", "--run-dir", str(echo.run), cache=cache)
+    assert "documents RUNNING" in done.stdout

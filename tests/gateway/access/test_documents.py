@@ -1,0 +1,127 @@
+"""Documents belong to keys, and what translates them asks on behalf of their keys."""
+
+from __future__ import annotations
+
+import pytest
+from flask.testing import FlaskClient
+from urllib3 import encode_multipart_formdata
+from werkzeug.test import TestResponse
+
+from contract.documents import OWNER_HEADER, WORKER_HEADER
+from documents.places import read_secret
+from documents.storage import Storage as Documents
+from gateway.access.keys import Grant, read_id
+from gateway.text.translator import Translator
+
+TEXT = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+
+
+@pytest.fixture
+def client(make_guarded):
+    return make_guarded()
+
+
+@pytest.fixture
+def add(keys):
+    def add(name="somebody", **grant) -> str:
+        return str(keys.add(name, Grant(**grant)))
+
+    return add
+
+
+def bear(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def upload(client):
+    """Uploads with a key in a header, or with further fields before or after the file."""
+
+    def upload(token="", *, path="/documents", before=None, after=None):
+        wanted = {"target": "ko", "target_lang": "KO", "tgt_lang": "ko", "source": "en"}
+        file = {"file": ("a.txt", b"Hello\n")}
+        fields = (before or {}) | wanted | file | (after or {})
+        body, content_type = encode_multipart_formdata(fields)
+        headers = {"Content-Type": content_type, **(bear(token) if token else {})}
+        return client.post(path, data=body, headers=headers)
+
+    return upload
+
+
+def test_a_document_is_its_keys(upload, client, add):
+    one, other = add("one"), add("other")
+    where = upload(one).headers["Location"]
+    assert client.get(where, headers=bear(one)).json["status"] == "queued"
+    for path in (where, f"{where}/result"):
+        assert client.get(path, headers=bear(other)).status_code == 404
+        assert client.get(path).status_code == 401
+    assert client.delete(where, headers=bear(other)).status_code == 404
+    (listed,) = client.get("/documents", headers=bear(one)).json["documents"]
+    assert where.endswith(listed["id"])
+    assert client.get("/documents", headers=bear(other)).json == {"documents": []}
+    assert client.get("/documents").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [("/documents", "api_key"), ("/v2/document", "auth_key")],
+)
+def test_a_key_may_stand_before_the_file(upload, add, path, field):
+    token = add()
+    assert upload(path=path, before={field: token}).status_code in (200, 202)
+    assert upload(path=path, before={field: f"{token}x"}).status_code in (401, 403)
+    assert upload(path=path, after={field: token}).status_code in (401, 403)
+
+
+@pytest.mark.parametrize("path", ["/documents", "/v2/document", "/translate_file"])
+def test_without_a_key_nothing_is_taken(upload, path, tmp_path):
+    assert upload(path=path).status_code in (401, 403)
+    assert Documents(tmp_path / "documents").list_unfinished() == []
+
+
+def test_a_key_for_other_routes_takes_no_document(upload, add):
+    assert upload(add(routes=("/translate",))).status_code == 403
+    assert upload(add("other", routes=("/documents*",))).status_code == 202
+
+
+def ask_as_worker(
+    client: FlaskClient, token: str, secret: str | None = None
+) -> TestResponse:
+    headers = {
+        WORKER_HEADER: read_secret() if secret is None else secret,
+        OWNER_HEADER: str(read_id(token)),
+    }
+    return client.post("/translate", json=TEXT, headers=headers)
+
+
+def test_the_owner_pays_for_what_is_translated(client, add):
+    token = add(characters_per_month=12, routes=("/documents",), requests_per_minute=1)
+    for _ in range(2):
+        assert ask_as_worker(client, token).json == {"translated": "ko:Hello"}
+    assert ask_as_worker(client, token).json["type"] == "urn:babelgate:quota-exceeded"
+
+
+def test_a_revoked_key_translates_no_more(client, add, keys):
+    token = add()
+    keys.revoke("somebody")
+    assert ask_as_worker(client, token).status_code == 401
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", "é"])
+def test_nobody_else_asks_for_others(client, add, secret):
+    assert ask_as_worker(client, add(), secret).status_code == 401
+
+
+def test_what_documents_ask_for_is_bulk(client, add, monkeypatch):
+    seen = []
+    translate = Translator.translate
+
+    def note(self, wanted, caller):
+        seen.append(caller.is_bulk)
+        return translate(self, wanted, caller)
+
+    monkeypatch.setattr(Translator, "translate", note)
+    token = add()
+    ask_as_worker(client, token)
+    client.post("/translate", json=TEXT, headers=bear(token))
+    assert seen == [True, False]
