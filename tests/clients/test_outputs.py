@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clients.errors import OutputError
-from clients.outputs import plan_files, write_whole
+from clients.outputs import plan_captions, write_whole
+from clients.sources import Source
 from clients.subtitles import Format
-from clients.videos import Video
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +19,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def make_videos(*relatives: str) -> list[Video]:
-    return [Video(Path("clips", name), Path(name), 1, 1) for name in relatives]
+def make_videos(*relatives: str) -> list[Source]:
+    return [Source(Path("clips", name), Path(name), 1, 1) for name in relatives]
 
 
 TWO = ("a.mp4", "s/b.mkv")
@@ -42,7 +41,7 @@ TWO = ("a.mp4", "s/b.mkv")
     ],
 )
 def test_files_are_planned(names, output, kind, files):
-    plan = plan_files(make_videos(*names), output, kind)
+    plan = plan_captions(make_videos(*names), output, kind)
     assert plan.files == {Path(path): videos for path, videos in files.items()}
     assert plan.journal == Path(f"{output.rstrip('/')}.part")
 
@@ -70,29 +69,34 @@ def test_files_are_planned(names, output, kind, files):
 )
 def test_what_cannot_be_written_is_explained(names, output, kind, reason):
     with pytest.raises(OutputError, match=reason):
-        plan_files(make_videos(*names), output, kind)
+        plan_captions(make_videos(*names), output, kind)
 
 
 def test_what_is_there_is_found():
     Path("there/a.srt").write_text("x")
-    plan = plan_files(make_videos(*TWO), "there", Format.SRT)
+    plan = plan_captions(make_videos(*TWO), "there", Format.SRT)
     assert plan.find_existing() == [Path("there/a.srt")]
 
 
 def test_a_file_is_there_as_a_whole_or_not():
     path = Path("deep/er/c.srt")
-    write_whole(path, ["a", "é"])
+    with write_whole(path) as file:
+        file.write("aé".encode())
     assert path.read_text("utf-8") == "aé"
 
-    def fail() -> Iterator[str]:
-        yield "b"
-        raise KeyboardInterrupt
+    def fail() -> None:
+        with write_whole(path) as file:
+            file.write(b"b")
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_whole(path, fail())
+        fail()
     assert path.read_text("utf-8") == "aé"
 
 
 def test_a_place_that_cannot_be_written_is_named():
-    with pytest.raises(OutputError, match="file/c.srt: "):
-        write_whole(Path("file/c.srt"), ["a"])
+    with (
+        pytest.raises(OutputError, match="file/c.srt: "),
+        write_whole(Path("file/c.srt")),
+    ):
+        pytest.fail("there is no such folder")
