@@ -211,7 +211,7 @@ def translate(
         bool,
         typer.Option(
             "--no-quotes",
-            help="In .csv and .tsv files, quotes are characters like all others.",
+            help="In .tsv files, quotes are characters like all others.",
         ),
     ] = False,
     url: Url = DEFAULT_URL,

@@ -50,6 +50,17 @@ class Source:
     def name(self) -> str:
         return self.path.as_posix()
 
+    def has_changed(self) -> bool:
+        """Whether it is another file by now, or none."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return True
+        return (status.st_size, status.st_mtime_ns) != (
+            self.size_bytes,
+            self.modified_ns,
+        )
+
 
 def find_sources(arguments: Sequence[str], kind: Kind) -> list[Source]:
     """The files of all arguments, each once, a folder's sorted. Raises InputError."""
@@ -78,13 +89,17 @@ def _expand(argument: str, kind: Kind) -> Iterator[tuple[Path, Path]]:
     if not set("*?[") & set(argument):
         raise InputError(f"{argument}: no such file or folder")
     matches = map(Path, sorted(glob.glob(argument, recursive=True)))
-    files = [match for match in matches if match.is_file()]
+    files = [match for match in matches if match.is_file() and not _is_lock(match)]
     if not files:
         raise InputError(f"{argument}: no file matches this pattern")
     return ((file, Path(file.name)) for file in files)
 
 
 def _is_wanted(file: Path, kind: Kind) -> bool:
-    """Office programs lock a document with a file of its suffix: `~$a.docx`, `.~lock.a`."""
-    is_hidden = file.name.startswith((".", "~$"))
+    is_hidden = file.name.startswith(".") or _is_lock(file)
     return file.suffix.lower() in kind.suffixes and not is_hidden and file.is_file()
+
+
+def _is_lock(file: Path) -> bool:
+    """Office programs lock `a.docx` with a file that is called `~$a.docx`."""
+    return file.name.startswith("~$")

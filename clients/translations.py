@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, ClassVar
 
@@ -139,17 +138,22 @@ class TranslationJob(Job):
     def publish(self, journal: Journal, ended: int) -> Remarks:
         table = self.tables[ended]
         review = _Review.of(_list_answers(journal, ended))
+        said = review.tell(table)
+        if table.source.has_changed():
+            return Remarks([f"{table.source.name} has changed meanwhile"])
         is_broken = ended in journal.errors
-        if review.has_results or not is_broken:
-            answers = _list_answers(journal, ended)
-            results = chain.from_iterable(answer.list_results() for answer in answers)
-            with write_whole(self.plan.find_file(ended)) as file:
-                # What is broken is so again, and has been told.
-                with suppress(InputError) if is_broken else nullcontext():
-                    table.write(file, results, has_errors=review.error_count > 0)
-                if next(results, None):
-                    raise InputError(f"{table.source.name} has changed meanwhile")
-        return review.tell(table)
+        if is_broken and not review.has_results:
+            return said
+        answers = _list_answers(journal, ended)
+        results = chain.from_iterable(answer.list_results() for answer in answers)
+        with write_whole(self.plan.find_file(ended)) as file:
+            try:
+                table.write(file, results, has_errors=review.error_count > 0)
+            except InputError as error:
+                # Where a column was broken that holds no text, nobody knows yet.
+                errors = said.errors if is_broken else [str(error), *said.errors]
+                return replace(said, errors=errors)
+        return said
 
     def _ask(self, question: _Question) -> Translations:
         wanted = [cell.text or "" for cell in question.cells if cell.is_wanted]

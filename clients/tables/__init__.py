@@ -18,7 +18,8 @@ from clients.tables.table import Column, Table
 def open_table(
     source: Source, columns: Sequence[Column], *, has_quotes: bool = True
 ) -> Table:
-    """The table that a file's suffix names. Raises ClientError if there is none, or if it
+    """The table that a file's suffix names. In a .csv quotes always hold a field together,
+    a .tsv can do without. Raises ClientError if there is none, or if it
     needs columns or an extra."""
     suffix = source.path.suffix.lower()
     if suffix not in TABLES.suffixes:
@@ -33,6 +34,7 @@ def open_table(
     if suffix == ".parquet":
         return _open_parquet(source, columns)
     is_tab = suffix == ".tsv"
+    has_quotes = has_quotes or not is_tab
     return SeparatedFile(source, columns, is_tab=is_tab, has_quotes=has_quotes)
 
 

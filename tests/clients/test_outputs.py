@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clients.errors import OutputError
-from clients.outputs import plan_captions, write_whole
+from clients.outputs import plan_captions, plan_translations, write_whole
 from clients.sources import Source
 from clients.subtitles import Format
 
@@ -72,6 +72,62 @@ def test_what_cannot_be_written_is_explained(names, output, kind, reason):
         plan_captions(make_videos(*names), output, kind)
 
 
+@pytest.mark.parametrize(
+    ("names", "output", "files"),
+    [
+        (["a.csv"], None, {"in/a.fr.csv": "a.csv"}),
+        (["a.tar.CSV"], None, {"in/a.tar.fr.CSV": "a.tar.CSV"}),
+        (["a.csv"], "b.csv", {"b.csv": "a.csv"}),
+        (["a.csv"], "there", {"there/a.fr.csv": "a.csv"}),
+        (["a.csv"], "new/", {"new/a.fr.csv": "a.csv"}),
+        (["a.csv", "s/b.txt"], None, {"in/a.fr.csv": "a.csv", "in/s/b.fr.txt": "s/b.txt"}),
+        (["a.csv", "s/b.txt"], "n", {"n/a.fr.csv": "a.csv", "n/s/b.fr.txt": "s/b.txt"}),
+        (["a.csv", "a.fr.csv", "b.fr.csv"], None, {
+            "in/a.fr.csv": "a.csv", "in/b.fr.fr.csv": "b.fr.csv"
+        }),
+        (["a.csv", "out/a.fr.csv"], "in/out", {"in/out/a.fr.csv": "a.csv"}),
+    ],
+)  # fmt: skip
+def test_translations_are_planned(names, output, files):
+    sources = [Source(Path("in", name), Path(name), 1, 1) for name in names]
+    wanted, plan = plan_translations(sources, output, "fr")
+    found = {
+        path.as_posix(): wanted[place].relative.as_posix()
+        for path, (place,) in plan.files.items()
+    }
+    assert found == files
+    assert plan.journal == Path(f"{(output or next(iter(files))).rstrip('/')}.part")
+
+
+@pytest.mark.parametrize(
+    ("names", "output", "reason"),
+    [
+        (
+            ["a.csv"],
+            "b.txt",
+            "b.txt: expected a name that ends in .csv as in/a.csv does",
+        ),
+        (
+            ["a.csv"],
+            "b",
+            "b: expected a name that ends in .csv .* or a folder such as b/",
+        ),
+        (["a.csv"], "in/a.csv", "in/a.csv: the translation would replace its source"),
+        (
+            ["a.csv", "b.csv"],
+            "c.csv",
+            "2 files do not go into one; give a folder: -o c/",
+        ),
+        (["a.csv", "b.csv"], "file", "file: 2 files need a folder, this is a file"),
+        (["a.csv", "x/../a.csv"], "n", "would both be written to n/"),
+    ],
+)
+def test_translations_that_cannot_be_written_are_explained(names, output, reason):
+    sources = [Source(Path("in", name), Path(Path(name).name), 1, 1) for name in names]
+    with pytest.raises(OutputError, match=reason):
+        plan_translations(sources, output, "fr")
+
+
 def test_what_is_there_is_found():
     Path("there/a.srt").write_text("x")
     plan = plan_captions(make_videos(*TWO), "there", Format.SRT)
@@ -91,6 +147,7 @@ def test_a_file_is_there_as_a_whole_or_not():
 
     with pytest.raises(KeyboardInterrupt):
         fail()
+    assert [file.name for file in path.parent.iterdir()] == ["c.srt"]
     assert path.read_text("utf-8") == "aé"
 
 

@@ -10,7 +10,15 @@ from clients.sources import VIDEOS, find_sources
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for name in ("b.mp4", "a.MKV", "notes.txt", "season/1.webm", "odd[1].bin"):
+    for name in (
+        "b.mp4",
+        "a.MKV",
+        "notes.txt",
+        "season/1.webm",
+        "odd[1].bin",
+        ".b.mp4",
+        "~$b.mp4",
+    ):
         path = tmp_path / "clips" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * 5)

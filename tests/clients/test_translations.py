@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from rich.console import Console
 
 from clients import server as transport
 from clients.bulk import Outcome, run_job
-from clients.errors import InputError, OutputError, ServerError
+from clients.errors import OutputError, ServerError
 from clients.events import Event
 from clients.outputs import plan_translations
 from clients.progress import show_progress
@@ -207,13 +208,38 @@ def test_another_job_does_not_go_on_with_the_journal(server, folder, wanted):
         run(make_job(server, ["data"], "out/"))
 
 
-def test_a_file_that_changes_meanwhile_is_not_mixed_with_another(stack, server, folder):
-    def change(event: Event, _: float) -> None:
-        Path("data/a.txt").write_text("other\n")
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_file_that_changes_meanwhile_is_told(server, folder, is_gone):
+    path = Path("data/a.txt")
 
-    with pytest.raises(InputError, match="data/a.txt has changed meanwhile"):
-        run_job(make_job(server, ["data/a.txt"]), change)
+    def change(*_: object) -> None:
+        path.unlink(missing_ok=True)
+        if not is_gone:
+            path.write_text("other\n")
+
+    outcome = run_job(make_job(server, ["data/a.txt", "data/more/d.tsv"]), change)
+    assert outcome.errors == ["data/a.txt has changed meanwhile"]
     assert not Path("data/a.fr.txt").exists()
+    assert Path("data/more/d.fr.tsv").exists()
+
+
+def test_a_break_in_a_column_without_texts_is_told(server, folder):
+    path = Path("data/more/e.parquet")
+    texts = pa.array([str(number) for number in range(2000)])
+    options = {"row_group_size": 1000, "use_dictionary": False, "compression": "gzip"}
+    pq.write_table(pa.table({"text": texts, "other": texts}), path, **options)
+    column = pq.ParquetFile(path).metadata.row_group(1).column(1)
+    content = bytearray(path.read_bytes())
+    start = column.data_page_offset + 40
+    content[start : start + 200] = b"\0" * 200
+    path.write_bytes(content)
+    job = make_job(server, [str(path), "data/a.txt"])
+    outcome, _ = run(job)
+    (error,) = outcome.errors
+    assert error.startswith("data/more/e.parquet: ")
+    assert Path("data/a.fr.txt").exists()
+    found = pq.read_table("data/more/e.fr.parquet")
+    assert found["text_fr"].to_pylist() == [f"[{number}]" for number in range(1000)]
 
 
 def test_a_broken_file_is_told_and_the_others_are_translated(server, folder):
@@ -276,6 +302,21 @@ def test_so_many_requests_are_under_way_and_the_reader_is_not_far_ahead(
     thread.join()
     assert stack.most_at_once == 3
     assert Path("a.fr.txt").read_text() == f"[{line}]\n" * 1000
+
+
+@pytest.mark.slow
+def test_a_file_of_any_size_takes_little_memory(server, folder):
+    row = json.dumps({"more": "x" * 20_000, "text": None})
+    Path("a.jsonl").write_text(f"{row}\n" * 3000)
+    job = make_job(server, ["a.jsonl"])
+    tracemalloc.start()
+    try:
+        run(job)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert Path("a.fr.jsonl").stat().st_size > 60_000_000
+    assert peak_bytes < 4_000_000
 
 
 def test_a_full_disk_is_told_and_the_same_job_goes_on(server, folder, monkeypatch):
