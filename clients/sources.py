@@ -31,7 +31,8 @@ TABLES = Kind("file of texts", _list_suffixes("txt jsonl csv tsv parquet"))
 DOCUMENTS = Kind(
     "document",
     _list_suffixes(
-        "txt md html docx pptx xlsx odt odp epub srt vtt po xliff xlf json csv"
+        "txt text md markdown html htm docx pptx xlsx odt ods odp epub srt vtt po pot xliff "
+        "xlf json csv tsv"
     ),
 )
 
