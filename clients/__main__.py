@@ -12,10 +12,10 @@ from rich.console import Console
 
 from clients.batches import Prebatch
 from clients.bulk import Job, run_job
-from clients.captioner import Captioner, Mode, Sending, check_decoder
+from clients.captioner import Captioner, Mode, Sending
 from clients.captions import CaptionJob
 from clients.documents import DocumentJob
-from clients.errors import ClientError
+from clients.errors import ClientError, ServerError
 from clients.frames import Every, Reading
 from clients.outputs import plan_captions, plan_translations
 from clients.progress import show_progress
@@ -159,7 +159,6 @@ def caption(
         _errors(),
         Server(url, Patience(attempts, timeout_s), requests_in_flight, key) as server,
     ):
-        check_decoder()
         found = find_sources(videos, VIDEOS)
         sending = Sending(
             mode, Prebatch.parse(prebatch), requests_in_flight, memory_limit_mb << 20
@@ -287,10 +286,10 @@ def _run(job: Job, unit: str) -> None:
     try:
         with show_progress(console, unit) as report:
             outcome = run_job(job, report)
-    except (KeyboardInterrupt, ClientError) as error:
+    except (KeyboardInterrupt, ServerError) as error:
         if job.plan.journal.exists():
             console.print(f"Stopped, the same command goes on ({job.plan.journal}).")
-        if isinstance(error, ClientError):
+        if isinstance(error, ServerError):
             raise
         raise typer.Exit(130) from error
     for warning in outcome.warnings:

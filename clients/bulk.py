@@ -38,6 +38,10 @@ class Job(ABC):
     events: ClassVar[TypeAdapter[Any]]
 
     @abstractmethod
+    def check(self) -> None:
+        """Raises ClientError where nothing can come of it."""
+
+    @abstractmethod
     def describe(self) -> Origin:
         """What the answers depend on beside the files."""
 
@@ -65,6 +69,7 @@ def run_job(job: Job, report: Report) -> Outcome:
     existing = job.plan.find_existing()
     if existing and not job.is_overwrite and not job.plan.journal.exists():
         raise OutputError(f"{existing[0]} is there already: --overwrite replaces it")
+    job.check()
     files = [
         [source.name, source.size_bytes, source.modified_ns] for source in job.sources
     ]

@@ -116,7 +116,6 @@ class Captioner:
         """Captions all videos that are not done, in the order of frames. A broken video
         ends where it is broken. Raises ServerError and MemoryLimitError, and what
         `report` raises."""
-        check_decoder()
         done = done or Done()
         stopping = threading.Event()
         work = _Work(done, self.reading, self.sending, stopping)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import TypeAdapter
 
 from clients.bulk import Job, Remarks
-from clients.captioner import Captioner, Captions, VideoEnd
+from clients.captioner import Captioner, Captions, VideoEnd, check_decoder
 from clients.events import Report
 from clients.journal import Journal, Origin
 from clients.outputs import CaptionPlan, write_whole
@@ -25,6 +25,9 @@ class CaptionJob(Job):
     captioner: Captioner
 
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Captions | VideoEnd)
+
+    def check(self) -> None:
+        check_decoder()
 
     def describe(self) -> Origin:
         reading = self.captioner.reading

@@ -8,7 +8,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -108,9 +107,11 @@ class DocumentJob(Job):
             "glossary": self.wanted.glossary,
         }
 
+    def check(self) -> None:
+        Translator(self.server, self.wanted).check()
+
     def run(self, report: Report, journal: Journal) -> Counts:
         began = time.perf_counter()
-        Translator(self.server, self.wanted).check()
         self._remember(journal)
         ended = journal.done.ended
         waiting = deque(n for n in range(len(self.sources)) if n not in ended)
@@ -167,9 +168,8 @@ class DocumentJob(Job):
 
     def _work(self, waiting: deque[int], told: _Told) -> None:
         try:
-            with suppress(IndexError):
-                while True:
-                    self._translate(waiting.popleft(), told)
+            while (number := _take(waiting)) is not None:
+                self._translate(number, told)
         except (
             Exception
         ) as error:  # whatever it is, it is raised where it is waited for
@@ -247,6 +247,13 @@ class DocumentJob(Job):
         tail = f"\r\n--{boundary}--\r\n"
         parts: Body = (head.encode(), *_list_parts(path), tail.encode())
         return parts, f"multipart/form-data; boundary={boundary}"
+
+
+def _take(waiting: deque[int]) -> int | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None
 
 
 def _keep_uploads(told: _Told, journal: Journal) -> None:

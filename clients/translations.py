@@ -27,7 +27,7 @@ _NAMED = 10
 
 
 @dataclass(frozen=True)
-class Remark:
+class Note:
     """What is to be said of a text."""
 
     #: Its place in the answer.
@@ -41,8 +41,8 @@ class Translations(Answer):
     """The translations of one request, and those of the texts between that need none."""
 
     texts: tuple[str | None, ...]
-    errors: tuple[Remark, ...] = ()
-    warnings: tuple[Remark, ...] = ()
+    errors: tuple[Note, ...] = ()
+    warnings: tuple[Note, ...] = ()
 
     @property
     def size(self) -> int:
@@ -50,7 +50,7 @@ class Translations(Answer):
 
     def list_results(self) -> Iterator[Result]:
         """One for each text."""
-        errors = {remark.place: remark.text for remark in self.errors}
+        errors = {note.place: note.text for note in self.errors}
         for place, text in enumerate(self.texts):
             yield Result(text, errors.get(place))
 
@@ -63,13 +63,13 @@ class _Question:
 
 @dataclass
 class _Review:
-    """What the answers of a file hold; the first remarks of each kind, and how many."""
+    """What the answers of a file hold; the first notes of each kind, and how many."""
 
     has_results: bool = False
     error_count: int = 0
     warning_count: int = 0
-    errors: list[Remark] = field(default_factory=list)
-    warnings: list[Remark] = field(default_factory=list)
+    errors: list[Note] = field(default_factory=list)
+    warnings: list[Note] = field(default_factory=list)
 
     @classmethod
     def of(cls, answers: Iterable[Translations]) -> _Review:
@@ -87,8 +87,8 @@ class _Review:
     def tell(self, table: Table) -> Remarks:
         """A line for each of the first errors, and one for all warnings."""
         name, errors, warnings = table.source.name, list[str](), list[str]()
-        for remark in self.errors:
-            errors.append(f"{name}: {table.word} {remark.row}: {remark.text}")
+        for note in self.errors:
+            errors.append(f"{name}: {table.word} {note.row}: {note.text}")
         if self.error_count > len(self.errors):
             more = self.error_count - len(self.errors)
             errors.append(f"{name}: {more} more texts have no translation")
@@ -119,8 +119,10 @@ class TranslationJob(Job):
             "tables": [table.describe() for table in self.tables],
         }
 
-    def run(self, report: Report, journal: Journal) -> Counts:
+    def check(self) -> None:
         self.translator.check()
+
+    def run(self, report: Report, journal: Journal) -> Counts:
         done = journal.done
         stopping = threading.Event()
 
@@ -139,11 +141,11 @@ class TranslationJob(Job):
         table = self.tables[ended]
         review = _Review.of(_list_answers(journal, ended))
         said = review.tell(table)
-        if table.source.has_changed():
-            return Remarks([f"{table.source.name} has changed meanwhile"])
         is_broken = ended in journal.errors
         if is_broken and not review.has_results:
             return said
+        if table.source.has_changed():
+            return Remarks([f"{table.source.name} has changed meanwhile"])
         answers = _list_answers(journal, ended)
         results = chain.from_iterable(answer.list_results() for answer in answers)
         with write_whole(self.plan.find_file(ended)) as file:
@@ -159,15 +161,15 @@ class TranslationJob(Job):
         wanted = [cell.text or "" for cell in question.cells if cell.is_wanted]
         replies = iter(self.translator.translate(wanted))
         texts: list[str | None] = []
-        errors: list[Remark] = []
-        warnings: list[Remark] = []
+        errors: list[Note] = []
+        warnings: list[Note] = []
         for place, cell in enumerate(question.cells):
             reply = next(replies) if cell.is_wanted else Reply(cell.text, cell.error)
             texts.append(reply.text)
             if reply.error:
-                errors.append(Remark(place, cell.row, reply.error))
+                errors.append(Note(place, cell.row, reply.error))
             if reply.warning:
-                warnings.append(Remark(place, cell.row, reply.warning))
+                warnings.append(Note(place, cell.row, reply.warning))
         return Translations(
             question.source, tuple(texts), tuple(errors), tuple(warnings)
         )
@@ -191,6 +193,8 @@ class _Reader:
                 yield cell
         except InputError as error:
             self.error = str(error)
+        except OSError as error:
+            self.error = f"{self.table.source.name}: {error.strerror}"
 
 
 def _pack(number: int, cells: Iterable[Cell]) -> Iterator[_Question]:

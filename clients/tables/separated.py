@@ -12,7 +12,7 @@ from typing import Any
 from clients.errors import InputError
 from clients.sources import Source
 from clients.tables.table import (
-    MAX_CHARACTERS,
+    LONGEST_FIELD,
     Cell,
     Column,
     LineTable,
@@ -101,7 +101,7 @@ class SeparatedFile(LineTable):
         self._separator = self._choose_separator(first)
         tape = _Tape(chain([first] if first else [], lines))
         # A limit of the whole process; the library has no other.
-        csv.field_size_limit(MAX_CHARACTERS)
+        csv.field_size_limit(LONGEST_FIELD)
         reader = csv.reader(
             tape,
             delimiter=self._separator,

@@ -15,8 +15,8 @@ from clients.errors import InputError
 from clients.sources import Source
 
 BOM = "\ufeff"
-#: No line and no field is longer: 16 of them fit into memory.
-MAX_CHARACTERS = 16 << 20
+#: In characters, of a line as well. Sixteen of them fit into memory.
+LONGEST_FIELD = 16 << 20
 _NO_TEXT = "holds a byte or half of a surrogate pair that stands for no character"
 
 
@@ -194,10 +194,10 @@ class LineTable(Table):
 
     def _read_lines(self, file: TextIOWrapper, binary: BinaryIO) -> Iterator[str]:
         size_bytes = self.source.size_bytes or 1
-        read = partial(file.readline, MAX_CHARACTERS)
+        read = partial(file.readline, LONGEST_FIELD)
         for number, line in enumerate(iter(read, ""), start=1):
-            if len(line) == MAX_CHARACTERS:
-                raise self.fail(number, f"longer than {MAX_CHARACTERS} characters")
+            if len(line) == LONGEST_FIELD:
+                raise self.fail(number, f"longer than {LONGEST_FIELD} characters")
             self.share = min(1.0, binary.tell() / size_bytes)
             yield line
 

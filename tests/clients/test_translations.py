@@ -264,7 +264,18 @@ def test_a_language_that_is_not_served_ends_it_before_anything_is_written(
     with pytest.raises(ServerError, match="No xx here"):
         run(make_job(server, ["data"], "out/", wanted=Wanted("xx")))
     assert stack.bodies == []
-    assert not Path("out").exists()
+    assert [path.name for path in Path().iterdir()] == ["data"]
+
+
+def test_a_file_that_cannot_be_read_is_told(server, folder):
+    job = make_job(server, ["data/a.txt", "data/b.jsonl"])
+    Path("data/a.txt").unlink()
+    Path("data/b.jsonl").unlink()
+    outcome, _ = run(job)
+    assert outcome.errors == [
+        "data/a.txt: No such file or directory",
+        "data/b.jsonl: No such file or directory",
+    ]
 
 
 def test_many_errors_are_counted_and_the_first_are_named(server, folder):

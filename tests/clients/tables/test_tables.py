@@ -13,7 +13,7 @@ from clients.errors import ClientError, InputError
 from clients.sources import TABLES, find_sources
 from clients.tables import open_table
 from clients.tables.table import (
-    MAX_CHARACTERS,
+    LONGEST_FIELD,
     Cell,
     Column,
     Result,
@@ -290,12 +290,12 @@ def test_a_huge_field_is_read_and_a_boundless_one_is_refused(tmp_path, name):
     path.write_text(f"{head}{start}{long}{end}\n")
     (cell,) = open_file(path).read()
     assert cell.text == long
-    path.write_text(f"{head}{start}{'x' * MAX_CHARACTERS}{end}\n")
+    path.write_text(f"{head}{start}{'x' * LONGEST_FIELD}{end}\n")
     with pytest.raises(InputError, match="line [12]: (longer than|field larger than)"):
         list(open_file(path).read())
     # Without an end of the quote, all lines are one field.
     if name == "a.csv":
-        path.write_text('text\n"' + "x\n" * (MAX_CHARACTERS // 2 + 1))
+        path.write_text('text\n"' + "x\n" * (LONGEST_FIELD // 2 + 1))
         with pytest.raises(InputError, match="is a quote not closed"):
             list(open_file(path).read())
 
