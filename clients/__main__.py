@@ -1,9 +1,10 @@
-"""`python -m clients`: captions videos."""
+"""`python -m clients`: captions videos, translates files of texts and whole documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -11,19 +12,79 @@ from rich.console import Console
 
 from clients.batches import Prebatch
 from clients.bulk import Job, run_job
-from clients.captioner import Mode, Sending
+from clients.captioner import Captioner, Mode, Sending
+from clients.captions import CaptionJob
+from clients.documents import DocumentJob
 from clients.errors import ClientError, ServerError
 from clients.frames import Every, Reading
-from clients.outputs import plan_files
+from clients.outputs import plan_captions, plan_translations
 from clients.progress import show_progress
 from clients.server import DEFAULT_URL, Patience, Server
+from clients.sources import DOCUMENTS, TABLES, VIDEOS, find_sources
 from clients.subtitles import Format
-from clients.videos import find_videos
+from clients.tables import open_table
+from clients.tables.table import name_columns
+from clients.translations import TranslationJob
+from clients.translator import Translator, Wanted
 from contract import variables
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-#: Captions go to files; what is said goes past a pipe.
+#: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+
+class TextFormat(StrEnum):
+    """Whether tags are markup."""
+
+    TEXT = "text"
+    HTML = "html"
+    XML = "xml"
+
+
+Url = Annotated[str, typer.Option(help="Where the stack is.")]
+Key = Annotated[
+    str,
+    typer.Option(
+        envvar=variables.CLIENT_KEY.name,
+        help="The stack's key, where it requires one. Other users of this machine see "
+        "options, but not variables.",
+    ),
+]
+RequestsInFlight = Annotated[
+    int, typer.Option(help="The most requests under way.", min=1, max=256)
+]
+Attempts = Annotated[
+    int, typer.Option(help="How often to send a request before giving up.", min=1)
+]
+TimeoutS = Annotated[
+    float, typer.Option(help="Longest time for one attempt, in seconds.", min=0.1)
+]
+Overwrite = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="Replace files that are there, and an unfinished run with other options.",
+    ),
+]
+Target = Annotated[str, typer.Option("--to", help="The language to translate into.")]
+SourceLanguage = Annotated[
+    str | None,
+    typer.Option(
+        "--from", help="The language of the texts; without it, it is identified."
+    ),
+]
+Glossary = Annotated[
+    str | None, typer.Option(help="The name or id of a glossary of the stack.")
+]
+TranslationOutput = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="A folder, or the file for the translation of one file. Without it, "
+        "NAME.fr.csv stands beside NAME.csv.",
+    ),
+]
 
 
 @app.callback()
@@ -53,15 +114,8 @@ def caption(
             "--format", help="What to write; without it the suffix of -o says so."
         ),
     ] = None,
-    url: Annotated[str, typer.Option(help="Where the stack is.")] = DEFAULT_URL,
-    key: Annotated[
-        str,
-        typer.Option(
-            envvar=variables.CLIENT_KEY.name,
-            help="The stack's key, where it requires one. Other users of this machine see "
-            "options, but not variables.",
-        ),
-    ] = "",
+    url: Url = DEFAULT_URL,
+    key: Key = "",
     every: Annotated[
         str,
         typer.Option(
@@ -89,66 +143,162 @@ def caption(
             help="Send frames as they are, not scaled to what the model takes.",
         ),
     ] = False,
-    requests_in_flight: Annotated[
-        int, typer.Option(help="The most requests under way.", min=1, max=256)
-    ] = 8,
-    attempts: Annotated[
-        int, typer.Option(help="How often to send a request before giving up.", min=1)
-    ] = 10,
-    timeout_s: Annotated[
-        float, typer.Option(help="Longest time for one attempt, in seconds.", min=0.1)
-    ] = 120,
+    requests_in_flight: RequestsInFlight = 8,
+    attempts: Attempts = 10,
+    timeout_s: TimeoutS = 120,
     decode_threads: Annotated[
         int, typer.Option(help="Threads that decode; 0 for one per core.", min=0)
     ] = 2,
     memory_limit_mb: Annotated[
         int, typer.Option(help="With --mode single: the most MiB of frames.", min=1)
     ] = 4096,
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite",
-            help="Replace files that are there, and an unfinished run with other options.",
-        ),
-    ] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Caption videos. To continue a run that was stopped, repeat the command."""
     with (
         _errors(),
         Server(url, Patience(attempts, timeout_s), requests_in_flight, key) as server,
     ):
-        found = find_videos(videos)
-        job = Job(
-            found,
-            plan_files(found, output, kind),
-            Reading(Every.parse(every), decode_threads=decode_threads),
-            Sending(
-                mode,
-                Prebatch.parse(prebatch),
-                requests_in_flight,
-                memory_limit_mb << 20,
+        found = find_sources(videos, VIDEOS)
+        sending = Sending(
+            mode, Prebatch.parse(prebatch), requests_in_flight, memory_limit_mb << 20
+        )
+        parsed = Every.parse(every)
+        plan = plan_captions(found, output, kind)
+        size = None if full_size else server.find_input()
+        reading = Reading(parsed, size, decode_threads)
+        _run(
+            CaptionJob(
+                sources=found,
+                plan=plan,
+                captioner=Captioner(server, reading, sending),
+                is_overwrite=overwrite,
             ),
-            is_full_size=full_size,
+            "frames",
+        )
+
+
+@app.command()
+def translate(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE…",
+            help="Files that end in .txt, .jsonl, .csv, .tsv or .parquet, folders with "
+            "such files, or quoted patterns.",
+        ),
+    ],
+    target: Target,
+    source: SourceLanguage = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="The column with texts; again for each further one."),
+    ] = None,
+    into: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The new column, once for each --column. Without it, text_fr for text."
+        ),
+    ] = None,
+    output: TranslationOutput = None,
+    text_format: Annotated[
+        TextFormat,
+        typer.Option("--format", help="html and xml: the tags in a text stay."),
+    ] = TextFormat.TEXT,
+    glossary: Glossary = None,
+    no_quotes: Annotated[
+        bool,
+        typer.Option(
+            "--no-quotes",
+            help="In .tsv files, quotes are characters like all others.",
+        ),
+    ] = False,
+    url: Url = DEFAULT_URL,
+    key: Key = "",
+    requests_in_flight: RequestsInFlight = 8,
+    attempts: Attempts = 10,
+    timeout_s: TimeoutS = 120,
+    overwrite: Overwrite = False,
+) -> None:
+    """Translate files of texts, row by row. To continue a run that was stopped, repeat the
+    command."""
+    with (
+        _errors(),
+        Server(url, Patience(attempts, timeout_s), requests_in_flight, key) as server,
+    ):
+        columns = name_columns(column or (), into or (), target)
+        found, plan = plan_translations(find_sources(files, TABLES), output, target)
+        wanted = Wanted(target, source, text_format, glossary)
+        job = TranslationJob(
+            sources=found,
+            plan=plan,
+            tables=[open_table(s, columns, has_quotes=not no_quotes) for s in found],
+            translator=Translator(server, wanted),
+            requests_in_flight=requests_in_flight,
             is_overwrite=overwrite,
         )
-        _run(job, server)
+        _run(job, "texts")
 
 
-def _run(job: Job, server: Server) -> None:
+@app.command()
+def document(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE…",
+            help="Documents, folders with documents, or quoted patterns.",
+        ),
+    ],
+    target: Target,
+    source: SourceLanguage = None,
+    output: TranslationOutput = None,
+    glossary: Glossary = None,
+    documents_at_once: Annotated[
+        int, typer.Option(help="The most documents on the stack.", min=1, max=64)
+    ] = 4,
+    url: Url = DEFAULT_URL,
+    key: Key = "",
+    attempts: Attempts = 10,
+    timeout_s: TimeoutS = 120,
+    overwrite: Overwrite = False,
+) -> None:
+    """Translate documents on the stack. To continue a run that was stopped, repeat the
+    command."""
+    with (
+        _errors(),
+        Server(
+            url, Patience(attempts, timeout_s), documents_at_once + 1, key
+        ) as server,
+    ):
+        found, plan = plan_translations(find_sources(files, DOCUMENTS), output, target)
+        job = DocumentJob(
+            sources=found,
+            plan=plan,
+            server=server,
+            wanted=Wanted(target, source, glossary=glossary),
+            documents_at_once=documents_at_once,
+            is_overwrite=overwrite,
+        )
+        _run(job, "documents")
+
+
+def _run(job: Job, unit: str) -> None:
     try:
-        with show_progress(console) as report:
-            outcome = run_job(job, server, report)
+        with show_progress(console, unit) as report:
+            outcome = run_job(job, report)
     except (KeyboardInterrupt, ServerError) as error:
         if job.plan.journal.exists():
             console.print(f"Stopped, the same command goes on ({job.plan.journal}).")
         if isinstance(error, ServerError):
             raise
         raise typer.Exit(130) from error
+    for warning in outcome.warnings:
+        console.print(warning, style="yellow")
     for broken in outcome.errors:
         console.print(broken, style="red")
     if console.is_terminal:
-        summary = outcome.summary
-        console.print(f"{summary.frames} frames in {summary.seconds:.1f} s")
+        counts = outcome.counts
+        console.print(f"{counts.answered} {unit} in {counts.seconds:.1f} s")
     if outcome.errors:
         raise typer.Exit(1)
 

@@ -1,87 +1,99 @@
-"""Captions many videos as one resumable job, and writes each file as soon as it can."""
+"""Runs many files as one resumable job, and writes each result as soon as it can."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from clients.captioner import Answer, Captioner, End, Report, Sending, Summary
+from pydantic import TypeAdapter
+
 from clients.errors import OutputError
-from clients.frames import Reading
-from clients.journal import Journal
-from clients.outputs import Plan, write_whole
-from clients.server import Server
-from clients.subtitles import render
-from clients.videos import Video
+from clients.events import End, Event, Report, Tick
+from clients.journal import Journal, Origin
+from clients.outputs import Plan
+from clients.pipeline import Counts
+from clients.sources import Source
 
 
 @dataclass(frozen=True)
-class Job:
-    """What to caption, how, and where to."""
+class Remarks:
+    """What is to be said of a file."""
 
-    videos: Sequence[Video]
+    errors: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(ABC):
+    """What to do with which files, and where the results go."""
+
+    sources: Sequence[Source]
     plan: Plan
-    reading: Reading
-    sending: Sending
-    is_full_size: bool = False
     #: Files that are there are replaced, and so is another job's journal.
     is_overwrite: bool = False
+
+    #: Reads a line of the journal.
+    events: ClassVar[TypeAdapter[Any]]
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises ClientError where nothing can come of it."""
+
+    @abstractmethod
+    def describe(self) -> Origin:
+        """What the answers depend on beside the files."""
+
+    @abstractmethod
+    def run(self, report: Report, journal: Journal) -> Counts:
+        """Does what the journal does not have. Raises ClientError."""
+
+    @abstractmethod
+    def publish(self, journal: Journal, ended: int) -> Remarks:
+        """Writes the result whose last source this is; may be called again."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The result of a job."""
 
-    summary: Summary
-    #: One sentence for each video that is broken.
+    counts: Counts
+    #: One sentence for each file that is broken, and for what a file has lost.
     errors: Sequence[str]
+    warnings: Sequence[str]
 
 
-def run_job(job: Job, server: Server, report: Report) -> Outcome:
-    """Captions what is missing, writes all files. Raises ClientError, keeps the journal."""
+def run_job(job: Job, report: Report) -> Outcome:
+    """Does what is missing, writes all files. Raises ClientError, keeps the journal."""
     existing = job.plan.find_existing()
     if existing and not job.is_overwrite and not job.plan.journal.exists():
         raise OutputError(f"{existing[0]} is there already: --overwrite replaces it")
-    reading = job.reading
-    if not job.is_full_size:
-        reading = replace(reading, size=server.find_input())
-    origin = _describe(job, reading, server)
-    with Journal(job.plan.journal, origin, is_restart=job.is_overwrite) as journal:
-        done = journal.done
-        for video in done.ended:
-            _publish(job, journal, video)
+    job.check()
+    files = [
+        [source.name, source.size_bytes, source.modified_ns] for source in job.sources
+    ]
+    with Journal(
+        job.plan.journal,
+        {**job.describe(), "files": files},
+        job.events,
+        is_restart=job.is_overwrite,
+    ) as journal:
+        remarks = {ended: job.publish(journal, ended) for ended in journal.done.ended}
 
-        def write(event: Answer | End, share: float) -> None:
-            journal.append(event)
+        def write(event: Event, share: float) -> None:
+            if not isinstance(event, Tick):
+                journal.append(event)
             if isinstance(event, End):
-                _publish(job, journal, event.video)
+                remarks[event.source] = job.publish(journal, event.source)
             report(event, share)
 
-        captioner = Captioner(server, reading, job.sending)
-        summary = captioner.run(job.videos, write, done)
+        counts = job.run(write, journal)
         journal.remove()
-        return Outcome(summary, journal.errors)
-
-
-def _describe(job: Job, reading: Reading, server: Server) -> dict[str, object]:
-    """Everything on which captions depend."""
-    return {
-        "url": server.url,
-        "every": asdict(reading.every),
-        "size": asdict(reading.size) if reading.size else None,
-        "videos": [
-            [video.name, video.size_bytes, video.modified_ns] for video in job.videos
-        ],
-    }
-
-
-def _publish(job: Job, journal: Journal, ended: int) -> None:
-    """Writes the file whose last video this is."""
-    for path, videos in job.plan.files.items():
-        if videos[-1] == ended:
-            pieces = (
-                render(job.plan.kind, job.videos[video].name, journal.read(video))
-                for video in videos
-            )
-            write_whole(path, chain.from_iterable(pieces))
+        broken = [journal.errors[source] for source in sorted(journal.errors)]
+        said = [remarks[source] for source in sorted(remarks)]
+        return Outcome(
+            counts,
+            [*broken, *(line for each in said for line in each.errors)],
+            [line for each in said for line in each.warnings],
+        )

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from clients.batches import Batch, Prebatch, pack
-from clients.errors import MemoryLimitError, VideoError
-from clients.frames import FrameReader, Reading
+from clients.errors import ClientError, MemoryLimitError, VideoError
+from clients.events import Answer, Done, End, Event, Report
+from clients.frames import Reading
+from clients.pipeline import Pipeline, walk
 from clients.server import Server
-from clients.videos import Video, find_videos
+from clients.sources import VIDEOS, Source, find_sources
+
+if TYPE_CHECKING:
+    from clients.decoding import FrameReader
 
 
 class Mode(StrEnum):
@@ -40,31 +42,23 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Captions(Answer):
     """The captions of one request."""
 
-    video: int
     frames: tuple[int, ...]
     times_s: tuple[float, ...]
     captions: tuple[str, ...]
 
-
-@dataclass(frozen=True)
-class End:
-    """The end of a video, or the place where it is broken."""
-
-    video: int
-    end_s: float
-    error: str | None = None
+    @property
+    def size(self) -> int:
+        return len(self.captions)
 
 
 @dataclass(frozen=True)
-class Done:
-    """What an earlier run did."""
+class VideoEnd(End):
+    """The end of a video, in seconds."""
 
-    #: Captions by video.
-    frames: Mapping[int, int] = field(default_factory=dict)
-    ended: frozenset[int] = frozenset()
+    end_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,10 +73,6 @@ class Summary:
     decode_s: float
 
 
-#: Told of each answer and end, with the share of all videos' bytes that is done.
-Report = Callable[[Answer | End, float], None]
-
-
 def caption_video(
     path: Path,
     server: Server,
@@ -92,14 +82,24 @@ def caption_video(
     """Captions one video without files. Raises VideoError if it is broken."""
     captions: list[str] = []
 
-    def report(event: Answer | End, _: float) -> None:
-        if isinstance(event, Answer):
+    def report(event: Event, _: float) -> None:
+        if isinstance(event, Captions):
             captions.extend(event.captions)
-        elif event.error:
+        elif isinstance(event, End) and event.error:
             raise VideoError(event.error)
 
     captioner = Captioner(server, reading, sending)
-    return captions, captioner.run(find_videos([str(path)]), report)
+    return captions, captioner.run(find_sources([str(path)], VIDEOS), report)
+
+
+def check_decoder() -> None:
+    """Raises ClientError where PyAV is missing: it is an extra."""
+    try:
+        import clients.decoding  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ClientError(
+            "Videos are read by PyAV: pip install 'babelgate[captioner]'"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -111,61 +111,60 @@ class Captioner:
     sending: Sending
 
     def run(
-        self, videos: Sequence[Video], report: Report, done: Done = Done()
+        self, videos: Sequence[Source], report: Report, done: Done | None = None
     ) -> Summary:
         """Captions all videos that are not done, in the order of frames. A broken video
         ends where it is broken. Raises ServerError and MemoryLimitError, and what
         `report` raises."""
-        began = time.perf_counter()
-        frames = requests = 0
+        done = done or Done()
         stopping = threading.Event()
-        work = _Work(videos, done, self.reading, self.sending, stopping)
-        in_flight = self.sending.requests_in_flight
-        pipeline = _Pipeline(work.list_events(), self.server, in_flight, stopping)
-        with closing(pipeline.run()) as events:
-            for event, share in events:
-                if isinstance(event, Answer):
-                    frames += len(event.captions)
-                    requests += 1
-                report(event, share)
-        seconds = time.perf_counter() - began
-        return Summary(len(videos), frames, requests, seconds, pipeline.busy_s)
+        work = _Work(done, self.reading, self.sending, stopping)
+        pipeline = Pipeline(
+            walk(videos, done, work.list_events),
+            self._ask,
+            self.sending.requests_in_flight,
+            stopping,
+        )
+        counts = pipeline.follow(report)
+        return Summary(
+            len(videos),
+            counts.answered,
+            counts.requests,
+            counts.seconds,
+            pipeline.busy_s,
+        )
+
+    def _ask(self, batch: Batch) -> Captions:
+        captions = self.server.caption(batch.body, len(batch.frames))
+        return Captions(batch.video, batch.frames, batch.times_s, tuple(captions))
 
 
 @dataclass(frozen=True)
 class _Work:
-    """What the videos become: batches, and the end of each video."""
+    """What a video becomes: batches, and its end."""
 
-    videos: Sequence[Video]
     done: Done
     reading: Reading
     sending: Sending
     stopping: threading.Event
 
-    def list_events(self) -> Iterator[tuple[Batch | End, float]]:
-        """Batches and ends, each with the share of all videos' bytes before it."""
-        total = sum(video.size_bytes for video in self.videos) or 1
-        behind = 0
-        for number, video in enumerate(self.videos):
-            if number not in self.done.ended:
-                for event, part in self._list_events(number, video):
-                    yield event, (behind + part * video.size_bytes) / total
-            behind += video.size_bytes
-
-    def _list_events(
-        self, number: int, video: Video
+    def list_events(
+        self, number: int, video: Source
     ) -> Iterator[tuple[Batch | End, float]]:
+        """Batches and the end, each with the share of the video before it."""
+        from clients.decoding import FrameReader  # an extra
+
         reader = FrameReader(video, self.reading, self.stopping)
         for batch in self._pack(number, reader):
             length_s = max(reader.length_s, reader.end_s)
             yield batch, batch.times_s[-1] / length_s
-        yield End(number, round(reader.end_s, 3), reader.error), 1.0
+        yield VideoEnd(number, reader.error, round(reader.end_s, 3)), 1.0
 
     def _pack(self, number: int, reader: FrameReader) -> Iterable[Batch]:
         mode = self.sending.mode
         is_prebatch = mode is Mode.STREAM_PREBATCH
         prebatch = self.sending.prebatch if is_prebatch else Prebatch(frames=1)
-        frames = reader.read(skip=self.done.frames.get(number, 0))
+        frames = reader.read(skip=self.done.answered.get(number, 0))
         batches = pack(number, frames, prebatch)
         return self._hoard(batches, reader) if mode is Mode.SINGLE else batches
 
@@ -183,95 +182,3 @@ class _Work:
                 )
         while hoard:
             yield hoard.popleft()
-
-
-_Ordered = tuple[End | Batch, float, Future[list[str]] | None]
-
-
-class _Pipeline:
-    """A reader that stays ahead by as many batches as there are slots, and the senders."""
-
-    def __init__(
-        self,
-        events: Iterator[tuple[Batch | End, float]],
-        server: Server,
-        in_flight: int,
-        stopping: threading.Event,
-    ) -> None:
-        #: How long the reader has worked, without its waiting.
-        self.busy_s = 0.0
-        self._events = events
-        self._server = server
-        # As many are under way as wait for a slow one before them or for a sender.
-        self._slots = threading.Semaphore(2 * in_flight)
-        self._stopping = stopping
-        self._ordered: SimpleQueue[_Ordered | Exception | None] = SimpleQueue()
-        self._jobs: SimpleQueue[tuple[Batch, Future[list[str]]] | None] = SimpleQueue()
-        # Daemons: whoever stops does not wait for answers.
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._senders = [
-            threading.Thread(target=self._send, daemon=True) for _ in range(in_flight)
-        ]
-
-    def run(self) -> Generator[tuple[Answer | End, float]]:
-        """Answers and ends in order."""
-        for thread in (self._reader, *self._senders):
-            thread.start()
-        try:
-            while (item := self._ordered.get()) is not None:
-                if isinstance(item, Exception):
-                    raise item
-                event, share, future = item
-                if isinstance(event, Batch) and future:
-                    captions = tuple(future.result())
-                    self._slots.release()
-                    yield (
-                        Answer(event.video, event.frames, event.times_s, captions),
-                        share,
-                    )
-                elif isinstance(event, End):
-                    yield event, share
-        finally:
-            self._stop()
-
-    def _stop(self) -> None:
-        self._stopping.set()
-        self._slots.release()
-        self._reader.join()
-        for _ in self._senders:
-            self._jobs.put(None)
-
-    def _read(self) -> None:
-        try:
-            while (item := self._next()) is not None and not self._stopping.is_set():
-                event, share = item
-                future: Future[list[str]] | None = None
-                if isinstance(event, Batch):
-                    self._slots.acquire()
-                    future = Future()
-                    self._jobs.put((event, future))
-                self._ordered.put((event, share, future))
-        except (
-            Exception
-        ) as error:  # whatever it is, it is raised where it is waited for
-            self._ordered.put(error)
-        self._ordered.put(None)
-
-    def _next(self) -> tuple[Batch | End, float] | None:
-        began = time.perf_counter()
-        item = next(self._events, None)
-        self.busy_s += time.perf_counter() - began
-        return item
-
-    def _send(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            batch, future = job
-            if self._stopping.is_set():
-                continue
-            try:
-                captions = self._server.caption(batch.body, len(batch.frames))
-            except Exception as error:  # as above
-                future.set_exception(error)
-            else:
-                future.set_result(captions)
-            del job, batch, future  # the pixels

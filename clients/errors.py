@@ -7,16 +7,27 @@ class ClientError(Exception):
     """Anything below; the command line shows its text and exits with 1."""
 
 
-class VideoError(ClientError):
-    """A video does not exist, or cannot be read to its end."""
+class InputError(ClientError):
+    """A file does not exist, or is not what a command takes."""
+
+
+class VideoError(InputError):
+    """A video cannot be read to its end."""
 
 
 class ServerError(ClientError):
     """The server refused, or every attempt failed."""
 
+    def __init__(self, message: str, reason: str = "", status: int = 0) -> None:
+        super().__init__(message)
+        #: What the server said, without the URL.
+        self.reason = reason
+        #: The last answer's; 0 if there was none.
+        self.status = status
+
 
 class OutputError(ClientError):
-    """The captions cannot be written there."""
+    """The result cannot be written there."""
 
 
 class MemoryLimitError(ClientError):

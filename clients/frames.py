@@ -1,34 +1,16 @@
-"""Reads a video's frames: sampled, upright, in RGB and scaled if wanted."""
+"""The frames of a video, and which of them are wanted in which size."""
 
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from clients.errors import ClientError, VideoError
-from clients.videos import Video
-
-try:
-    import av
-    from av.sidedata.sidedata import Type as SideDataType
-    from av.video.reformatter import Interpolation, VideoReformatter
-except ModuleNotFoundError as error:  # an extra: without it nothing here can run
-    raise SystemExit(
-        "Videos are read by PyAV: pip install 'babelgate[captioner]'"
-    ) from error
+from clients.errors import ClientError
 
 Pixels = npt.NDArray[np.uint8]
-
-#: Times from a file are fractions of its clock: a frame this close to its time is on time.
-_TOLERANCE_S = 1e-6
-#: A file that ends so much earlier than it says has been cut off.
-_MISSING_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,161 +68,3 @@ class Frame:
     time_s: float
     #: (height, width, 3), contiguous.
     pixels: Pixels
-
-
-class FrameReader:
-    """Reads one video once, from its beginning, until that is stopped."""
-
-    def __init__(
-        self, video: Video, reading: Reading, stopping: threading.Event
-    ) -> None:
-        self.video = video
-        #: Why and where it could not be read further, once it has been read.
-        self.error: str | None = None
-        #: Where the last frame ends, of those that have been read.
-        self.end_s = 0.0
-        #: How long the video says it is; 0 where it does not say.
-        self.length_s = 0.0
-        self._reading = reading
-        self._stopping = stopping
-        self._index = 0
-        self._due_s = 0.0
-        self._scale = VideoReformatter()
-
-    def read(self, skip: int = 0) -> Iterator[Frame]:
-        """The wanted frames, without the first `skip`, up to a broken place."""
-        try:
-            with av.open(self.video.path) as container:
-                yield from self._read(container, skip)
-        except (av.FFmpegError, OSError) as error:
-            self.error = self._locate(error.strerror or str(error))
-        except VideoError as error:
-            self.error = self._locate(str(error))
-
-    def _read(self, container: Any, skip: int) -> Iterator[Frame]:
-        if not container.streams.video:
-            raise VideoError("holds no video stream")
-        stream = container.streams.video[0]
-        if stream.codec_context is None:
-            raise VideoError("its codec is not known")
-        stream.thread_type = "AUTO"
-        stream.thread_count = self._reading.decode_threads
-        stated_s = _find_stated_length(container, stream)
-        self.length_s = stated_s or (container.duration or 0) / av.time_base
-        start_s = (container.start_time or 0) / av.time_base
-        orientation: Orientation | None = None
-        for frame in container.decode(stream):
-            if self._stopping.is_set():
-                return
-            orientation = orientation or Orientation.of(frame)
-            time_s = self._follow(frame, stream, start_s)
-            if self._is_wanted(self._index, time_s):
-                if skip == 0:
-                    pixels = self._convert(frame, orientation)
-                    yield Frame(self._index, round(time_s, 3), pixels)
-                skip = max(0, skip - 1)
-            self._index += 1
-        self._check_end(stated_s)
-
-    def _follow(self, frame: Any, stream: Any, start_s: float) -> float:
-        """The frame's time; in raw streams, which have none, the last frame's end."""
-        time_s = self.end_s
-        if frame.pts is not None:
-            time_s = max(0.0, float(frame.pts * frame.time_base) - start_s)
-        if frame.duration:
-            self.end_s = time_s + float(frame.duration * frame.time_base)
-        else:
-            self.end_s = time_s + 1 / float(stream.guessed_rate or 25)
-        return time_s
-
-    def _is_wanted(self, index: int, time_s: float) -> bool:
-        every = self._reading.every
-        if every.seconds is None:
-            return index % every.frames == 0
-        late_s = time_s + _TOLERANCE_S
-        if late_s < self._due_s:
-            return False
-        self._due_s = (late_s // every.seconds + 1) * every.seconds
-        return True
-
-    def _convert(self, frame: Any, orientation: Orientation) -> Pixels:
-        size = self._reading.size or orientation.turn(Size(frame.height, frame.width))
-        stored = orientation.turn(size)
-        picture = self._scale.reformat(
-            frame,
-            stored.width,
-            stored.height,
-            "rgb24",
-            interpolation=choose_filter(Size(frame.height, frame.width), stored),
-            threads=1,
-        )
-        plane = picture.planes[0]
-        lines = np.frombuffer(memoryview(plane), np.uint8).reshape(
-            stored.height, plane.line_size
-        )
-        pixels = lines[:, : 3 * stored.width].reshape(stored.height, stored.width, 3)
-        return np.ascontiguousarray(orientation.apply(pixels))
-
-    def _check_end(self, stated_s: float) -> None:
-        if self._index == 0:
-            raise VideoError("holds no frame that can be read")
-        if self.end_s < stated_s - _MISSING_S:
-            raise VideoError(f"cut off, it says that it is {stated_s:.1f} s long")
-
-    def _locate(self, reason: str) -> str:
-        place = f"at {self.end_s:.3f} s (frame {self._index}): " if self._index else ""
-        return f"{self.video.name}: {place}{reason[:1].lower()}{reason[1:]}"
-
-
-@dataclass(frozen=True)
-class Orientation:
-    """How a stored frame becomes upright: first transposed, then mirrored."""
-
-    is_transposed: bool = False
-    is_mirrored: bool = False
-    is_upside_down: bool = False
-
-    @classmethod
-    def of(cls, frame: Any) -> Orientation:
-        """Reads the frame's display matrix; a frame without one is upright."""
-        matrix = frame.side_data.get(SideDataType.DISPLAYMATRIX)
-        if matrix is None:
-            return cls()
-        # x' = ax + cy, y' = bx + dy. `frame.rotation` would lose mirrored pictures.
-        (a, b, _), (c, d, _), _ = np.frombuffer(matrix, np.int32).reshape(3, 3).tolist()
-        if abs(b) > abs(a):
-            return cls(is_transposed=True, is_mirrored=c < 0, is_upside_down=b < 0)
-        return cls(is_mirrored=a < 0, is_upside_down=d < 0)
-
-    def turn(self, size: Size) -> Size:
-        """The upright size of a stored frame, or the other way round."""
-        return Size(size.width, size.height) if self.is_transposed else size
-
-    def apply(self, pixels: Pixels) -> Pixels:
-        if self.is_transposed:
-            pixels = pixels.swapaxes(0, 1)
-        if self.is_mirrored:
-            pixels = pixels[:, ::-1]
-        return pixels[::-1] if self.is_upside_down else pixels
-
-
-def choose_filter(source: Size, target: Size) -> Interpolation:
-    """The best filter for its cost: averages where the source is at least twice as large.
-    Without FULL_CHR_H_INT swscale writes RGB with half the colours across."""
-    is_much_smaller = 2 * target.height <= source.height and (
-        2 * target.width <= source.width
-    )
-    kind = Interpolation.AREA if is_much_smaller else Interpolation.BICUBIC
-    return kind | Interpolation.FULL_CHR_H_INT
-
-
-def _find_stated_length(container: Any, stream: Any) -> float:
-    """How many seconds the video lasts according to the file; 0 if it does not say."""
-    if container.format.name.startswith("mov,mp4") and stream.duration:
-        return float(stream.duration * stream.time_base)
-    # Matroska's are in a tag; other formats' lengths are libav's guess.
-    try:
-        hours, minutes, seconds = map(float, stream.metadata["DURATION"].split(":"))
-    except (KeyError, ValueError):
-        return 0.0
-    return 3600 * hours + 60 * minutes + seconds

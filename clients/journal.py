@@ -9,29 +9,38 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter
 
-from clients.captioner import Answer, Done, End
 from clients.errors import OutputError
+from clients.events import Answer, Done, End, Event
 
 #: After so long at most, lines are on the disk itself and survive a power cut.
 _SYNC_EVERY_S = 1.0
 
-_EVENT: TypeAdapter[Answer | End] = TypeAdapter(Answer | End)
-
+#: Everything on which answers depend.
 Origin = Mapping[str, Any]
 
 
 class Journal:
     """A line with what was asked for, then a line for each answer and each end."""
 
-    def __init__(self, path: Path, origin: Origin, *, is_restart: bool = False) -> None:
-        """Opens or begins it. Raises OutputError if it cannot be written, if another run
-        writes it, or if it was begun for something else and this is no restart."""
+    def __init__(
+        self,
+        path: Path,
+        origin: Origin,
+        events: TypeAdapter[Any],
+        *,
+        is_restart: bool = False,
+    ) -> None:
+        """Opens or begins it; `events` reads a line. Raises OutputError if it cannot be
+        written, if another run writes it, or if it was begun for something else and this
+        is no restart."""
         self.path = path
+        self._events = events
         self._starts: dict[int, int] = {}
         self._errors: dict[int, str] = {}
         self._counts: Counter[int] = Counter()
@@ -58,24 +67,30 @@ class Journal:
         return Done(dict(self._counts), frozenset(self._ended))
 
     @property
-    def errors(self) -> list[str]:
-        return [self._errors[video] for video in sorted(self._errors)]
+    def errors(self) -> Mapping[int, str]:
+        """What is wrong with the files that are broken."""
+        return self._errors
 
-    def append(self, event: Answer | End) -> None:
+    def append(self, event: Event) -> None:
         """Writes an event before it returns."""
         self._note(event, self._file.seek(0, os.SEEK_END))
         self._write(asdict(event))
 
-    def read(self, video: int) -> Iterator[Answer | End]:
-        if video not in self._starts:
-            return
+    def read(self, source: int) -> Iterator[Any]:
+        """The events of a file, where those of one file follow each other."""
+        if source in self._starts:
+            events = self.read_all(self._starts[source])
+            yield from takewhile(lambda event: event.source == source, events)
+
+    def read_all(self, start: int | None = None) -> Iterator[Any]:
+        """The events of all files."""
         with self.path.open("rb") as file:
-            file.seek(self._starts[video])
+            if start is None:
+                file.readline()
+            else:
+                file.seek(start)
             for line in file:
-                event = _EVENT.validate_json(line)
-                if event.video != video:
-                    return
-                yield event
+                yield self._events.validate_json(line)
 
     def remove(self) -> None:
         self.path.unlink()
@@ -89,7 +104,7 @@ class Journal:
         if found is not None and found[1] == origin:
             end = found[0]
             for next_end, content in lines:
-                self._note(_EVENT.validate_python(content), end)
+                self._note(self._events.validate_python(content), end)
                 end = next_end
         self._file.truncate(end)
         if end == 0:
@@ -101,27 +116,32 @@ class Journal:
             key for key in new if not isinstance(old, dict) or old.get(key) != new[key]
         ]
         return (
-            f"{self.path} was begun with other options or videos "
+            f"{self.path} was begun with other options or files "
             f"({', '.join(changed) or 'of another version'}): use the same ones again, or "
             "--overwrite to begin anew"
         )
 
-    def _note(self, event: Answer | End, start: int) -> None:
-        self._starts.setdefault(event.video, start)
+    def _note(self, event: Event, start: int) -> None:
+        self._starts.setdefault(event.source, start)
         if isinstance(event, Answer):
-            self._counts[event.video] += len(event.captions)
-            return
-        self._ended.add(event.video)
-        if event.error:
-            self._errors[event.video] = event.error
+            self._counts[event.source] += event.size
+        elif isinstance(event, End):
+            self._ended.add(event.source)
+            if event.error:
+                self._errors[event.source] = event.error
 
     def _write(self, content: Any) -> None:
         line = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-        self._file.seek(0, os.SEEK_END)
-        self._file.write(line.encode() + b"\n")
-        if time.monotonic() - self._synced_at >= _SYNC_EVERY_S:
-            os.fsync(self._file.fileno())
-            self._synced_at = time.monotonic()
+        try:
+            self._file.seek(0, os.SEEK_END)
+            rest = memoryview(line.encode() + b"\n")
+            while rest:  # a disk that is almost full takes a part
+                rest = rest[self._file.write(rest) :]
+            if time.monotonic() - self._synced_at >= _SYNC_EVERY_S:
+                os.fsync(self._file.fileno())
+                self._synced_at = time.monotonic()
+        except OSError as error:
+            raise OutputError(f"{self.path}: {error.strerror}") from error
 
 
 def _open(path: Path) -> BinaryIO:

@@ -1,47 +1,61 @@
-"""The files that the option `-o` names. Each is written completely or not at all."""
+"""The files that a run writes. Each is written completely or not at all."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from clients.errors import OutputError
+from clients.sources import Source
 from clients.subtitles import Format
-from clients.videos import Video
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which videos go into which file."""
+    """Which files go into which one."""
 
-    kind: Format
-    #: Each file with the places of its videos in the list of videos.
+    #: Each file with the places of its sources in their list.
     files: dict[Path, tuple[int, ...]]
     journal: Path
 
     def find_existing(self) -> list[Path]:
         return [path for path in self.files if path.exists()]
 
+    def find_file(self, source: int) -> Path:
+        """Where a source goes."""
+        return next(path for path, places in self.files.items() if source in places)
 
-def plan_files(videos: Sequence[Video], name: str, kind: Format | None) -> Plan:
+
+@dataclass(frozen=True)
+class CaptionPlan(Plan):
+    """Which videos go into which file."""
+
+    kind: Format
+
+
+def plan_captions(
+    videos: Sequence[Source], name: str, kind: Format | None
+) -> CaptionPlan:
     """JSON lines go into one file, subtitles into one per video, in a folder if there are
     several. A name with a slash at its end is a folder. Without a kind, the suffix
     decides. Raises OutputError for a contradiction."""
     output = Path(name)
-    is_folder = name.endswith("/") or output.is_dir()
+    is_folder = _is_folder(name)
     kind = kind or (Format.JSONL if is_folder else _guess(output))
-    journal = output.with_name(f"{output.name}.part")
+    journal = _name_journal(output)
     if kind is Format.JSONL:
         if is_folder:
             raise OutputError(
                 f"{output} is a folder: give a file such as {output / 'captions.jsonl'}, or "
                 "--format srt or vtt for a file per video"
             )
-        return Plan(kind, {output: tuple(range(len(videos)))}, journal)
+        return CaptionPlan({output: tuple(range(len(videos)))}, journal, kind)
     if len(videos) == 1 and not is_folder:
-        return Plan(kind, {output: (0,)}, journal)
+        return CaptionPlan({output: (0,)}, journal, kind)
     if output.suffix == f".{kind}" and not is_folder:
         raise OutputError(
             f"{output}: {len(videos)} videos do not go into one {kind} file; give a folder: "
@@ -51,21 +65,77 @@ def plan_files(videos: Sequence[Video], name: str, kind: Format | None) -> Plan:
         raise OutputError(
             f"{output}: {len(videos)} videos need a folder, this is a file"
         )
-    return Plan(kind, _name_files(videos, output, kind), journal)
+    suffix = f".{kind}"
+    files = _name_files(videos, lambda v: (output / v.relative).with_suffix(suffix))
+    return CaptionPlan(files, journal, kind)
 
 
-def write_whole(path: Path, pieces: Iterable[str]) -> None:
-    """Writes a file next to its place and moves it there. Raises OutputError."""
+def plan_translations(
+    sources: Sequence[Source], name: str | None, language: str
+) -> tuple[list[Source], Plan]:
+    """The sources, and where their translations go: `a.csv` to `a.fr.csv` beside it or in
+    the folder `name`, which mirrors the source's, or to the file `name`. What an earlier
+    run has written so is no source. Raises OutputError for a contradiction."""
+    if name and not _is_folder(name) and (len(sources) == 1 or Path(name).suffix):
+        output = _check_file(sources, Path(name))
+        return list(sources), Plan({output: (0,)}, _name_journal(output))
+    folder = Path(name) if name else None
+    if folder and folder.exists() and not folder.is_dir():
+        raise OutputError(f"{name}: {len(sources)} files need a folder, this is a file")
+
+    def name_file(source: Source) -> Path:
+        beside = source.path if folder is None else folder / source.relative
+        return beside.with_name(f"{beside.stem}.{language}{beside.suffix}")
+
+    written = {name_file(source).resolve() for source in sources}
+    wanted = [source for source in sources if source.path.resolve() not in written]
+    if not wanted:
+        raise OutputError(f"{sources[0].name}: each file is another one's translation")
+    files = _name_files(wanted, name_file)
+    return wanted, Plan(files, _name_journal(folder or next(iter(files))))
+
+
+@contextmanager
+def write_whole(path: Path) -> Iterator[BinaryIO]:
+    """A file next to its place, which is moved there at the end. Raises OutputError."""
     temporary = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(pieces)
+        with temporary.open("wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}") from error
+        raise OutputError(f"{path}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _is_folder(name: str) -> bool:
+    return name.endswith("/") or Path(name).is_dir()
+
+
+def _name_journal(output: Path) -> Path:
+    return output.with_name(f"{output.name}.part")
+
+
+def _check_file(sources: Sequence[Source], output: Path) -> Path:
+    source = sources[0]
+    if len(sources) > 1:
+        raise OutputError(
+            f"{output}: {len(sources)} files do not go into one; give a folder: "
+            f"-o {output.with_suffix('')}/"
+        )
+    if output.suffix.lower() != source.path.suffix.lower():
+        raise OutputError(
+            f"{output}: expected a name that ends in {source.path.suffix} as "
+            f"{source.name} does, or a folder such as {output}/"
+        )
+    if output.resolve() == source.path.resolve():
+        raise OutputError(f"{output}: the translation would replace its source")
+    return output
 
 
 def _guess(output: Path) -> Format:
@@ -78,16 +148,16 @@ def _guess(output: Path) -> Format:
 
 
 def _name_files(
-    videos: Sequence[Video], folder: Path, kind: Format
+    sources: Sequence[Source], name: Callable[[Source], Path]
 ) -> dict[Path, tuple[int, ...]]:
     files: dict[Path, tuple[int, ...]] = {}
-    for number, video in enumerate(videos):
-        path = (folder / video.relative).with_suffix(f".{kind}")
+    for number, source in enumerate(sources):
+        path = name(source)
         if path in files:
-            other = videos[files[path][0]]
+            other = sources[files[path][0]]
             raise OutputError(
-                f"{other.name} and {video.name} would both be written to {path}: caption "
-                "them apart"
+                f"{other.name} and {source.name} would both be written to {path}: use two "
+                "runs"
             )
         files[path] = (number,)
     return files

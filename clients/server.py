@@ -1,4 +1,4 @@
-"""Asks the stack on port 7777 for image sizes and captions, with retries."""
+"""Asks the stack on port 7777, with retries."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import urlsplit
 
 import urllib3
@@ -27,7 +27,11 @@ _LONGEST_DELAY_S = 30.0
 _LONGEST_RETRY_AFTER_S = 300.0
 _CONNECT_TIMEOUT_S = 10.0
 
+_PIECE_BYTES = 1 << 16
+
 Body = Sequence[bytes | memoryview]
+Answer = urllib3.BaseHTTPResponse
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,33 @@ class Patience:
 
     attempts: int = 10
     timeout_s: float = 120
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked; its body is sent part by part."""
+
+    method: str
+    path: str
+    body: Body = ()
+    content_type: str = "application/octet-stream"
+    #: Statuses of 5xx after which it is not sent again.
+    final: frozenset[int] = frozenset()
+    #: So many answers of 5xx are enough, where the server's patience has more.
+    most_faults: int | None = None
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Why an attempt has failed. Status 0: there was no answer."""
+
+    status: int
+    text: str
+    delay_s: float = 0.0
+
+    @property
+    def may_pass(self) -> bool:
+        return self.status in (0, 429) or self.status >= 500
 
 
 class Stopped(Exception):
@@ -75,7 +106,7 @@ class Server:
 
     def find_input(self) -> Size:
         """The image size of the captioning model. Raises ServerError if it is not known."""
-        tasks = self._ask("GET", "/tasks", ())
+        tasks = self.ask(Request("GET", "/tasks"))
         try:
             inputs = {task["task"]: task.get("input") for task in tasks}
         except (AttributeError, KeyError, TypeError) as error:
@@ -93,7 +124,7 @@ class Server:
 
     def caption(self, body: Body, frames: int) -> list[str]:
         """One caption for each frame of a `.npy`; raises ServerError, or Stopped."""
-        answer = self._ask("POST", PATHS[CAPTIONING], body)
+        answer = self.ask(Request("POST", PATHS[CAPTIONING], body))
         captions = answer.get("captions") if isinstance(answer, dict) else None
         if not isinstance(captions, list) or len(captions) != frames:
             raise ServerError(
@@ -101,44 +132,77 @@ class Server:
             )
         return [str(caption) for caption in captions]
 
-    def _ask(self, method: str, path: str, body: Body) -> Any:
-        """The answer's JSON, from the first attempt that succeeds."""
-        trouble = ""
-        for attempt in range(1, self._patience.attempts + 1):
+    def ask(self, request: Request) -> Any:
+        """The JSON of the first attempt that succeeds; None where that has no content.
+        Raises ServerError, or Stopped."""
+        content = self._try(request, self._read)
+        try:
+            return json.loads(content) if content else None
+        except ValueError as error:
+            raise ServerError(
+                f"{self.url}{request.path}: the answer is not JSON"
+            ) from error
+
+    def download(self, request: Request, file: BinaryIO) -> None:
+        """Writes a file of any length, like `ask`."""
+        start = file.tell()
+
+        def write(answer: Answer, _: float) -> None:
+            file.truncate(file.seek(start))
+            for piece in answer.stream(_PIECE_BYTES):
+                if self._stopping.is_set():
+                    raise Stopped
+                file.write(piece)
+
+        self._try(request, write)
+
+    def wait(self, delay_s: float) -> None:
+        """Returns after this time; raises Stopped as soon as the run ends."""
+        if self._stopping.wait(delay_s):
+            raise Stopped
+
+    def _try(self, request: Request, read: Callable[[Answer, float], Read]) -> Read:
+        """What `read` finds in the first answer that is 2xx."""
+        attempt = faults = 0
+        while True:
             if self._stopping.is_set():
                 raise Stopped
-            asked_delay_s = 0.0
-            try:
-                answer, content = self._send(method, path, body)
-            except HTTPError as error:
-                trouble = _explain(error)
-            else:
-                if answer.status == 200:
-                    return self._parse(path, content)
-                trouble = _read_problem(answer, content)
-                if answer.status != 429 and answer.status < 500:
-                    raise ServerError(f"{self.url}{path}: {trouble}")
-                asked_delay_s = _read_retry_after(answer)
-            if attempt < self._patience.attempts:
-                self._stopping.wait(max(asked_delay_s, choose_delay(attempt)))
-        raise ServerError(
-            f"{self.url}{path}: {trouble} (attempts: {self._patience.attempts})"
-        )
+            found = self._attempt(request, read)
+            if not isinstance(found, _Problem):
+                return found
+            attempt += 1
+            faults += found.status >= 500
+            if not found.may_pass or found.status in request.final:
+                raise self._fail(request, found, "")
+            if attempt == self._patience.attempts or faults == request.most_faults:
+                raise self._fail(request, found, f" (attempts: {attempt})")
+            self._stopping.wait(max(found.delay_s, choose_delay(attempt)))
+
+    def _attempt(
+        self, request: Request, read: Callable[[Answer, float], Read]
+    ) -> Read | _Problem:
+        try:
+            return self._send(request, read)
+        except HTTPError as error:
+            return _Problem(0, _explain(error))
+
+    def _fail(self, request: Request, problem: _Problem, ending: str) -> ServerError:
+        message = f"{self.url}{request.path}: {problem.text}{ending}"
+        return ServerError(message, problem.text, problem.status)
 
     def _send(
-        self, method: str, path: str, body: Body
-    ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+        self, request: Request, read: Callable[[Answer, float], Read]
+    ) -> Read | _Problem:
         timeout_s = self._patience.timeout_s
         deadline = time.monotonic() + timeout_s
-        length = sum(len(part) for part in body)
         answer = self._pool.urlopen(
-            method,
-            self._prefix + path,
+            request.method,
+            self._prefix + request.path,
             # urllib3's types know no list of buffers, http.client sends one.
-            body=cast(Any, body) if body else None,
+            body=cast(Any, request.body) if request.body else None,
             headers={
-                "Content-Type": "application/octet-stream",
-                "Content-Length": str(length),
+                "Content-Type": request.content_type,
+                "Content-Length": str(sum(map(len, request.body))),
                 **self._headers,
             },
             retries=False,
@@ -149,18 +213,19 @@ class Server:
             ),
         )
         try:
-            content = self._read(answer, deadline)
+            if 200 <= answer.status < 300:
+                return read(answer, deadline)
+            return _read_problem(answer, self._read(answer, deadline))
         except BaseException:
             answer.close()
             raise
         finally:
             answer.release_conn()
-        return answer, content
 
-    def _read(self, answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+    def _read(self, answer: Answer, deadline: float) -> bytes:
         """The whole content. urllib3's time-out applies to each piece, the deadline to all."""
         content = bytearray()
-        while piece := answer.read1(65536):
+        while piece := answer.read1(_PIECE_BYTES):
             content += piece
             if time.monotonic() > deadline:
                 raise ReadTimeoutError(self._pool, "", "the answer took too long")
@@ -170,12 +235,6 @@ class Server:
                 )
         return bytes(content)
 
-    def _parse(self, path: str, content: bytes) -> Any:
-        try:
-            return json.loads(content)
-        except ValueError as error:
-            raise ServerError(f"{self.url}{path}: the answer is not JSON") from error
-
 
 def choose_delay(attempt: int) -> float:
     """Seconds after each attempt: ever longer, and by chance shorter than another client's."""
@@ -183,7 +242,7 @@ def choose_delay(attempt: int) -> float:
     return longest_s * random.uniform(0.5, 1)
 
 
-def _read_retry_after(answer: urllib3.BaseHTTPResponse) -> float:
+def _read_retry_after(answer: Answer) -> float:
     policy = urllib3.Retry(retry_after_max=int(_LONGEST_RETRY_AFTER_S))
     try:
         return policy.get_retry_after(answer) or 0.0
@@ -191,14 +250,15 @@ def _read_retry_after(answer: urllib3.BaseHTTPResponse) -> float:
         return 0.0
 
 
-def _read_problem(answer: urllib3.BaseHTTPResponse, content: bytes) -> str:
+def _read_problem(answer: Answer, content: bytes) -> _Problem:
     """What the server says about its refusal, or just the status."""
     try:
         problem = json.loads(content)
         detail = problem.get("detail") or problem.get("title")
     except (ValueError, AttributeError):
         detail = None
-    return f"{answer.status} {detail or answer.reason or ''}".strip()
+    text = f"{answer.status} {detail or answer.reason or ''}".strip()
+    return _Problem(answer.status, text, _read_retry_after(answer))
 
 
 def _explain(error: HTTPError) -> str:

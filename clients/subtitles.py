@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from clients.captioner import Answer, End
+from clients.captioner import Captions, VideoEnd
+from clients.events import End
 
 
 class Format(StrEnum):
@@ -28,7 +29,9 @@ class Cue:
     text: str
 
 
-def render(kind: Format, video: str, events: Iterable[Answer | End]) -> Iterator[str]:
+def render(
+    kind: Format, video: str, events: Iterable[Captions | VideoEnd]
+) -> Iterator[str]:
     """The pieces of a video's text."""
     if kind is Format.JSONL:
         yield from _render_records(video, events)
@@ -44,7 +47,7 @@ def render(kind: Format, video: str, events: Iterable[Answer | End]) -> Iterator
         yield f"{head}{times}\n{text}\n\n"
 
 
-def join_cues(events: Iterable[Answer | End]) -> Iterator[Cue]:
+def join_cues(events: Iterable[Captions | VideoEnd]) -> Iterator[Cue]:
     """A cue for as long as the caption stays the same, up to the next frame that has a
     caption, or the video's end; none for an empty caption."""
     cue: Cue | None = None
@@ -65,7 +68,7 @@ def show_time(time_ms: int, mark: str) -> str:
     return f"{hours:02}:{minutes:02}:{seconds:02}{mark}{milliseconds:03}"
 
 
-def _render_records(video: str, events: Iterable[Answer | End]) -> Iterator[str]:
+def _render_records(video: str, events: Iterable[Captions | VideoEnd]) -> Iterator[str]:
     for event in events:
         if isinstance(event, End):
             continue
@@ -81,7 +84,7 @@ def _render_records(video: str, events: Iterable[Answer | End]) -> Iterator[str]
 
 
 def _list_changes(
-    events: Iterable[Answer | End],
+    events: Iterable[Captions | VideoEnd],
 ) -> Iterator[tuple[float, str | None]]:
     """Time and caption of each frame on one line, and None at the video's end."""
     for event in events:

@@ -29,9 +29,10 @@ from benchmarks.options import (
 )
 from benchmarks.report import Content, Table
 from clients.captioner import Mode, Sending, caption_video
-from clients.frames import Every, FrameReader, Reading, Size
+from clients.decoding import FrameReader
+from clients.frames import Every, Reading, Size
 from clients.server import Patience, Server
-from clients.videos import find_videos
+from clients.sources import VIDEOS, find_sources
 from torchserve_backend import checkpoint
 
 _DECODING = "decoding"
@@ -141,7 +142,7 @@ class _Bench:
         return turns
 
     def _decode(self, path: Path, reading: Reading) -> float:
-        (video,) = find_videos([str(path)])
+        (video,) = find_sources([str(path)], VIDEOS)
         began = time.perf_counter()
         for _ in FrameReader(video, reading, threading.Event()).read():
             pass

@@ -8,6 +8,7 @@ import pytest
 
 from clients.server import Patience, Server
 from tests.clients.fake_server import FakeServer
+from tests.clients.fake_stack import FakeStack
 
 
 @pytest.fixture
@@ -15,6 +16,13 @@ def fake() -> Iterator[FakeServer]:
     """Captions frames by the numbers that they show."""
     with FakeServer() as fake:
         yield fake
+
+
+@pytest.fixture
+def stack() -> Iterator[FakeStack]:
+    """Puts texts into brackets."""
+    with FakeStack() as stack:
+        yield stack
 
 
 @pytest.fixture

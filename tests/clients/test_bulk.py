@@ -9,18 +9,18 @@ import pytest
 from rich.console import Console
 
 from clients.batches import Prebatch
-from clients.bulk import Job, Outcome, run_job
-from clients.captioner import Answer, End, Mode, Sending
+from clients.bulk import Outcome, run_job
+from clients.captioner import Captioner, Mode, Sending
+from clients.captions import CaptionJob
 from clients.errors import OutputError, ServerError
+from clients.events import End, Event
 from clients.frames import Every, Reading
-from clients.outputs import plan_files
+from clients.outputs import plan_captions
 from clients.progress import show_progress
 from clients.server import Server
+from clients.sources import VIDEOS, find_sources
 from clients.subtitles import Format
-from clients.videos import find_videos
 from tests.clients.drawing import write_numbers
-
-Event = Answer | End
 
 
 class Stop(Exception):
@@ -38,18 +38,27 @@ def clips(tmp_path, monkeypatch):
 
 
 def make_job(
-    clips: list[str], output: str, *, every: str = "3", **options: bool
-) -> Job:
-    videos = find_videos(clips)
+    server: Server,
+    clips: list[str],
+    output: str,
+    *,
+    every: str = "3",
+    is_full_size: bool = False,
+    is_overwrite: bool = False,
+) -> CaptionJob:
+    videos = find_sources(clips, VIDEOS)
     kind = None if "." in output else Format.SRT
     sending = Sending(Mode.STREAM_PREBATCH, Prebatch(frames=2))
-    plan = plan_files(videos, output, kind)
-    return Job(videos, plan, Reading(Every.parse(every)), sending, **options)
+    size = None if is_full_size else server.find_input()
+    return CaptionJob(
+        sources=videos,
+        plan=plan_captions(videos, output, kind),
+        captioner=Captioner(server, Reading(Every.parse(every), size), sending),
+        is_overwrite=is_overwrite,
+    )
 
 
-def run(
-    job: Job, server: Server, stop_after: int | None = None
-) -> tuple[Outcome, list[Event]]:
+def run(job: CaptionJob, stop_after: int | None = None) -> tuple[Outcome, list[Event]]:
     events: list[Event] = []
 
     def report(event: Event, _: float) -> None:
@@ -57,27 +66,27 @@ def run(
         if len(events) == stop_after:
             raise Stop
 
-    return run_job(job, server, report), events
+    return run_job(job, report), events
 
 
-def read_files(job: Job) -> dict[Path, bytes]:
+def read_files(job: CaptionJob) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in job.plan.files if path.exists()}
 
 
 @pytest.mark.parametrize("output", ["captions.jsonl", "subtitles"])
 def test_a_job_that_is_stopped_anywhere_has_the_same_result(server, clips, output):
-    whole = make_job(clips, f"whole-{output}")
-    outcome, events = run(whole, server)
+    whole = make_job(server, clips, f"whole-{output}")
+    outcome, events = run(whole)
     assert len(events) >= 12
     expected = list(read_files(whole).values())
     for stop_after in range(1, len(events) + 1):
-        job = make_job(clips, f"{stop_after}-{output}")
+        job = make_job(server, clips, f"{stop_after}-{output}")
         with pytest.raises(Stop):
-            run(job, server, stop_after)
+            run(job, stop_after)
         # A kill may come between the journal's line and the file.
         for path in read_files(job):
             path.unlink()
-        again, rest = run(job, server)
+        again, rest = run(job)
         assert len(rest) == len(events) - stop_after
         assert again.errors == outcome.errors
         assert list(read_files(job).values()) == expected
@@ -85,14 +94,14 @@ def test_a_job_that_is_stopped_anywhere_has_the_same_result(server, clips, outpu
 
 
 def test_a_finished_video_has_its_subtitles_while_others_are_read(server, clips):
-    job = make_job(clips, "subtitles")
+    job = make_job(server, clips, "subtitles")
     seen = {}
 
     def report(event, _):
         if isinstance(event, End):
-            seen[event.video] = sorted(path.name for path in read_files(job))
+            seen[event.source] = sorted(path.name for path in read_files(job))
 
-    run_job(job, server, report)
+    run_job(job, report)
     assert seen == {
         0: ["a.srt"],
         1: ["a.srt", "b.srt"],
@@ -101,8 +110,8 @@ def test_a_finished_video_has_its_subtitles_while_others_are_read(server, clips)
 
 
 def test_a_broken_video_is_reported_and_has_its_first_captions(server, clips):
-    job = make_job(clips, "captions.jsonl")
-    outcome, _ = run(job, server)
+    job = make_job(server, clips, "captions.jsonl")
+    outcome, _ = run(job)
     (error,) = outcome.errors
     assert error.startswith("b.mp4: at ")
     (content,) = read_files(job).values()
@@ -111,50 +120,50 @@ def test_a_broken_video_is_reported_and_has_its_first_captions(server, clips):
 
 
 def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):
-    job = make_job(clips, "captions.jsonl")
-    run(job, server)
+    job = make_job(server, clips, "captions.jsonl")
+    run(job)
     before = read_files(job)
-    other = make_job(clips, "captions.jsonl", every="1s")
+    other = make_job(server, clips, "captions.jsonl", every="1s")
     with pytest.raises(OutputError, match="captions.jsonl is there already"):
-        run(other, server)
+        run(other)
     assert read_files(job) == before
-    run(make_job(clips, "captions.jsonl", every="1s", is_overwrite=True), server)
+    run(make_job(server, clips, "captions.jsonl", every="1s", is_overwrite=True))
     assert read_files(job) != before
 
 
 def test_another_job_does_not_go_on_with_the_journal(fake, server, clips):
     with pytest.raises(Stop):
-        run(make_job(clips, "captions.jsonl"), server, 3)
+        run(make_job(server, clips, "captions.jsonl"), 3)
     for other in (
-        make_job(clips, "captions.jsonl", every="1s"),
-        make_job(clips[:2], "captions.jsonl"),
-        make_job(clips, "captions.jsonl", is_full_size=True),
+        make_job(server, clips, "captions.jsonl", every="1s"),
+        make_job(server, clips[:2], "captions.jsonl"),
+        make_job(server, clips, "captions.jsonl", is_full_size=True),
     ):
         with pytest.raises(OutputError, match=r"captions.jsonl.part was begun with"):
-            run(other, server)
-    anew = make_job(clips, "captions.jsonl", every="1s", is_overwrite=True)
-    run(anew, server)
-    expected = make_job(clips, "expected.jsonl", every="1s")
-    run(expected, server)
+            run(other)
+    anew = make_job(server, clips, "captions.jsonl", every="1s", is_overwrite=True)
+    run(anew)
+    expected = make_job(server, clips, "expected.jsonl", every="1s")
+    run(expected)
     assert [*read_files(anew).values()] == [*read_files(expected).values()]
 
 
 def test_a_video_that_has_changed_is_not_gone_on_with(server, clips, tmp_path):
     with pytest.raises(Stop):
-        run(make_job(clips, "captions.jsonl"), server, 3)
+        run(make_job(server, clips, "captions.jsonl"), 3)
     write_numbers(tmp_path / "a.mp4", 21)
-    with pytest.raises(OutputError, match=r"\(videos\)"):
-        run(make_job(clips, "captions.jsonl"), server)
+    with pytest.raises(OutputError, match=r"\(files\)"):
+        run(make_job(server, clips, "captions.jsonl"))
 
 
 def test_a_server_that_refuses_leaves_the_journal(fake, server, clips):
     fake.will("caption", "invalid")
-    job = make_job(clips, "captions.jsonl")
+    job = make_job(server, clips, "captions.jsonl")
     with pytest.raises(ServerError, match="422"):
-        run(job, server)
+        run(job)
     assert job.plan.journal.exists()
     assert not read_files(job)
-    run(job, server)
+    run(job)
     assert read_files(job)
 
 
@@ -163,9 +172,9 @@ def test_the_bar_shows_frames_and_is_quiet_where_nobody_looks(server, clips):
     for is_terminal in (True, False):
         file = io.StringIO()
         console = Console(file=file, force_terminal=is_terminal, width=100)
-        job = make_job(clips, f"{is_terminal}.jsonl")
-        with show_progress(console) as report:
-            run_job(job, server, report)
+        job = make_job(server, clips, f"{is_terminal}.jsonl")
+        with show_progress(console, "frames") as report:
+            run_job(job, report)
         texts[is_terminal] = file.getvalue()
     assert texts[False].strip() == ""
     assert "frames/s" in texts[True]

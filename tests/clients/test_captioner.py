@@ -9,23 +9,22 @@ import pytest
 
 from clients.batches import pack
 from clients.captioner import (
-    Answer,
     Captioner,
-    Done,
-    End,
+    Captions,
     Mode,
     Sending,
     Summary,
+    VideoEnd,
     caption_video,
 )
 from clients.errors import MemoryLimitError, ServerError, VideoError
+from clients.events import Done, End, Event
 from clients.frames import Reading, Size
 from clients.server import Server
-from clients.videos import find_videos
+from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import write_numbers
 
 READING = Reading(size=Size(32, 64))
-Event = Answer | End
 
 
 def run(
@@ -37,7 +36,7 @@ def run(
     """Summary, and what was reported."""
     events: list[tuple[Event, float]] = []
     captioner = Captioner(server, READING, sending or Sending())
-    videos = find_videos([str(path) for path in paths])
+    videos = find_sources([str(path) for path in paths], VIDEOS)
     summary = captioner.run(videos, lambda *event: events.append(event), done or Done())
     return summary, events
 
@@ -46,7 +45,7 @@ def list_captions(events: list[tuple[Event, float]], video: int = 0) -> list[str
     return [
         caption
         for event, _ in events
-        if isinstance(event, Answer) and event.video == video
+        if isinstance(event, Captions) and event.source == video
         for caption in event.captions
     ]
 
@@ -89,7 +88,7 @@ def test_answers_that_overtake_others_wait_for_them(fake, server, clip, mode):
     fake.will("caption-last", "caption", "caption", "queue-full", "reset")
     _, events = run(server, [clip], Sending(mode, requests_in_flight=4))
     assert list_captions(events) == numbers(100)
-    assert events[-1][0] == End(0, 10.0)
+    assert events[-1][0] == VideoEnd(0, end_s=10.0)
 
 
 def test_so_many_requests_are_under_way_and_no_more(fake, server, clip):
@@ -126,7 +125,9 @@ def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
     fake.is_open.clear()
     sending = Sending(Mode.STREAM_SINGLE, requests_in_flight=3)
     captioner = Captioner(server, READING, sending)
-    captioner.run(find_videos([str(clip)]), lambda *event: events.append(event))
+    captioner.run(
+        find_sources([str(clip)], VIDEOS), lambda *event: events.append(event)
+    )
     # Two per request under way, one that is being packed and one that is being reported.
     assert 7 <= ahead <= 8
     assert list_captions(events) == numbers(100)
@@ -146,7 +147,7 @@ def test_videos_follow_each_other(server, tmp_path):
         write_numbers(tmp_path / "c.mkv", 3),
     ]
     summary, events = run(server, paths)
-    assert [event.video for event, _ in events] == [0, 0, 1, 1, 1, 2, 2]
+    assert [event.source for event, _ in events] == [0, 0, 1, 1, 1, 2, 2]
     for video, count in enumerate((5, 40, 3)):
         assert list_captions(events, video) == numbers(count)
     assert (summary.videos, summary.frames, summary.requests) == (3, 48, 4)
@@ -162,7 +163,7 @@ def test_what_is_done_is_not_asked_again(fake, server, tmp_path):
     assert list_captions(events, 0) == []
     assert list_captions(events, 1) == numbers(50, start=32)
     first, _ = events[0]
-    assert isinstance(first, Answer)
+    assert isinstance(first, Captions)
     assert first.frames == tuple(range(32, 50))
     assert summary.frames == sum(map(len, fake.arrays)) == 18
 
@@ -179,7 +180,7 @@ def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
     assert 32 < len(captions) < 100
     assert captions == numbers(len(captions))
     assert list_captions(events, 1) == numbers(5)
-    (end,) = [e for e, _ in events if isinstance(e, End) and e.video == 0]
+    (end,) = [e for e, _ in events if isinstance(e, End) and e.source == 0]
     assert end.error
     assert f"(frame {len(captions)})" in end.error
     with pytest.raises(VideoError, match="invalid data"):
@@ -191,7 +192,9 @@ def test_a_refusal_ends_it_and_what_came_before_is_there(fake, server, clip):
     events: list[tuple[Event, float]] = []
     captioner = Captioner(server, READING, Sending(requests_in_flight=1))
     with pytest.raises(ServerError, match="422 Expected uint8"):
-        captioner.run(find_videos([str(clip)]), lambda *event: events.append(event))
+        captioner.run(
+            find_sources([str(clip)], VIDEOS), lambda *event: events.append(event)
+        )
     assert list_captions(events) == numbers(64)
 
 
@@ -201,6 +204,6 @@ def test_whoever_reports_may_end_it(fake, server, clip):
 
     captioner = Captioner(server, READING, Sending(Mode.STREAM_SINGLE))
     with pytest.raises(KeyboardInterrupt):
-        captioner.run(find_videos([str(clip)]), report)
+        captioner.run(find_sources([str(clip)], VIDEOS), report)
     assert not [thread for thread in threading.enumerate() if "_read" in thread.name]
     assert len(fake.arrays) < 100

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.clients.drawing import write_numbers
-from tests.clients.fake_server import LIMIT_S, FakeServer
-
-ROOT = Path(__file__).parents[2]
+from tests.clients.fake_server import LIMIT_S
+from tests.clients.processes import run, start
 
 
 @pytest.fixture
@@ -25,32 +20,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def start(folder: Path, fake: FakeServer, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "clients", "caption", *arguments, "--url", fake.url],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # What a shell has started in the background ignores Ctrl-C, and so do its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-
-
-def run(folder: Path, fake: FakeServer, *arguments: str) -> tuple[int, str]:
-    """Exit code and what was said."""
-    process = start(folder, fake, *arguments)
-    out, said = process.communicate(timeout=LIMIT_S)
-    assert out == ""
-    return process.returncode, said
-
-
 OPTIONS = ("--mode", "stream-single", "--requests-in-flight", "3")
 
 
 def test_captions_are_written_and_nothing_is_said(folder, fake):
-    assert run(folder, fake, "a.mp4", "b.mkv", "-o", "out.jsonl") == (0, "")
+    assert run(folder, fake.url, "caption", "a.mp4", "b.mkv", "-o", "out.jsonl") == (
+        0,
+        "",
+    )
     lines = (folder / "out.jsonl").read_text("utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     assert records == [
@@ -70,17 +47,22 @@ def test_captions_are_written_and_nothing_is_said(folder, fake):
 @pytest.mark.parametrize("requests", [1, 31, 90])
 def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, requests):
     videos = ("a.mp4", "b.mkv")
-    assert run(folder, fake, *videos, "-o", "whole.jsonl", *OPTIONS) == (0, "")
+    assert run(folder, fake.url, "caption", *videos, "-o", "whole.jsonl", *OPTIONS) == (
+        0,
+        "",
+    )
     fake.arrays.clear()
     fake.will(*["caption"] * (requests - 1), *["hang"] * 3)
-    killed = start(folder, fake, *videos, "-o", "killed.jsonl", *OPTIONS)
+    killed = start(folder, fake.url, "caption", *videos, "-o", "killed.jsonl", *OPTIONS)
     fake.wait_for_requests(requests)
     killed.kill()
     killed.communicate(timeout=LIMIT_S)
     assert not (folder / "killed.jsonl").exists()
     fake.will()
     fake.arrays.clear()
-    assert run(folder, fake, *videos, "-o", "killed.jsonl", *OPTIONS) == (0, "")
+    assert run(
+        folder, fake.url, "caption", *videos, "-o", "killed.jsonl", *OPTIONS
+    ) == (0, "")
     # What was under way or waited for its turn is asked again, nothing else.
     assert 90 - requests < len(fake.arrays) <= 90 - requests + 2 * 3 + 2
     whole, again = (folder / f"{name}.jsonl" for name in ("whole", "killed"))
@@ -91,35 +73,38 @@ def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, reques
 def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(folder, fake):
     arguments = ("a.mp4", "-o", "out.srt", *OPTIONS)
     fake.will(*["caption"] * 20, *["hang"] * 3)
-    process = start(folder, fake, *arguments)
+    process = start(folder, fake.url, "caption", *arguments)
     fake.wait_for_requests(23)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert said.strip() == "Stopped, the same command goes on (out.srt.part)."
     assert not (folder / "out.srt").exists()
-    assert run(folder, fake, *arguments) == (0, "")
+    assert run(folder, fake.url, "caption", *arguments) == (0, "")
     assert (folder / "out.srt").read_text().count("-->") == 60
-    assert run(folder, fake, "a.mp4", "-o", "whole.srt", *OPTIONS) == (0, "")
+    assert run(folder, fake.url, "caption", "a.mp4", "-o", "whole.srt", *OPTIONS) == (
+        0,
+        "",
+    )
     assert (folder / "out.srt").read_bytes() == (folder / "whole.srt").read_bytes()
 
 
 def test_a_server_that_goes_away_is_gone_on_with(folder, fake):
     arguments = ("a.mp4", "-o", "out.vtt", *OPTIONS, "--attempts", "1")
     fake.will(*["caption"] * 10, *["unavailable"] * 3)
-    code, said = run(folder, fake, *arguments)
+    code, said = run(folder, fake.url, "caption", *arguments)
     assert code == 1
     assert "Stopped, the same command goes on (out.vtt.part)." in said
     assert "/caption: 503 No worker is READY." in said
     fake.will()
-    assert run(folder, fake, *arguments) == (0, "")
+    assert run(folder, fake.url, "caption", *arguments) == (0, "")
     assert (folder / "out.vtt").read_text().count("-->") == 60
 
 
 def test_a_broken_video_is_an_error_and_the_others_are_captioned(folder, fake):
     (folder / "broken.mp4").write_bytes(b"x" * 1000)
     arguments = ("broken.mp4", "a.mp4", "-o", "out", "--format", "srt")
-    code, said = run(folder, fake, *arguments)
+    code, said = run(folder, fake.url, "caption", *arguments)
     assert code == 1
     assert said.startswith("broken.mp4: invalid data")
     assert len(said.strip().splitlines()) == 1
@@ -139,24 +124,17 @@ def test_a_broken_video_is_an_error_and_the_others_are_captioned(folder, fake):
 )
 def test_an_error_is_one_line_and_nothing_is_written(folder, fake, arguments, reason):
     before = sorted(path.name for path in folder.iterdir())
-    code, said = run(folder, fake, *arguments)
+    code, said = run(folder, fake.url, "caption", *arguments)
     assert code == 1
     assert reason in said
     assert len(said.strip().splitlines()) == 1
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-def test_without_pyav_it_says_what_to_install(tmp_path):
-    (tmp_path / "av.py").write_text("raise ModuleNotFoundError('No module named av')")
-    result = subprocess.run(
-        [sys.executable, "-m", "clients", "--help"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 1
-    assert result.stderr.strip() == (
-        "Videos are read by PyAV: pip install 'babelgate[captioner]'"
+def test_without_pyav_it_says_what_to_install(folder, fake):
+    (folder / "av.py").write_text("raise ModuleNotFoundError('No module named av')")
+    code, said = run(folder, fake.url, "caption", "a.mp4", "-o", "x.srt")
+    assert (code, said.strip()) == (
+        1,
+        "Videos are read by PyAV: pip install 'babelgate[captioner]'",
     )

@@ -10,17 +10,10 @@ import numpy as np
 import pytest
 from av.video.reformatter import Interpolation
 
+from clients.decoding import FrameReader, Orientation, choose_filter
 from clients.errors import ClientError
-from clients.frames import (
-    Every,
-    Frame,
-    FrameReader,
-    Orientation,
-    Reading,
-    Size,
-    choose_filter,
-)
-from clients.videos import find_videos
+from clients.frames import Every, Frame, Reading, Size
+from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import read_number, write_numbers, write_sound, write_video
 
 
@@ -28,7 +21,7 @@ def read(
     path: Path, reading: Reading | None = None, skip: int = 0
 ) -> tuple[FrameReader, list[Frame]]:
     """The reader when it is done, and its frames."""
-    (video,) = find_videos([str(path)])
+    (video,) = find_sources([str(path)], VIDEOS)
     reader = FrameReader(video, reading or Reading(), threading.Event())
     return reader, list(reader.read(skip))
 
@@ -265,7 +258,7 @@ def test_a_video_without_its_index_is_named(tmp_path):
 
 def test_a_video_that_vanished_is_named(tmp_path):
     path = write_numbers(tmp_path / "a.mp4", 3)
-    (video,) = find_videos([str(path)])
+    (video,) = find_sources([str(path)], VIDEOS)
     path.unlink()
     reader = FrameReader(video, Reading(), threading.Event())
     assert list(reader.read()) == []
@@ -273,7 +266,7 @@ def test_a_video_that_vanished_is_named(tmp_path):
 
 
 def test_a_reader_that_is_stopped_ends(tmp_path):
-    (video,) = find_videos([str(write_numbers(tmp_path / "a.mp4", 30))])
+    (video,) = find_sources([str(write_numbers(tmp_path / "a.mp4", 30))], VIDEOS)
     stopping = threading.Event()
     reader = FrameReader(video, Reading(), stopping)
     frames = reader.read()

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from clients.captioner import Answer, Done, End
+from clients.captioner import Captions, VideoEnd
+from clients.captions import CaptionJob
 from clients.errors import OutputError
+from clients.events import Done
 from clients.journal import Journal
 
-ORIGIN = {"url": "http://x", "every": {"frames": 1}, "videos": [["a.mp4", 5, 7]]}
-EVENTS: list[Answer | End] = [
-    Answer(0, (0, 1), (0.0, 0.04), ("a red circle", "an “é”\nin two lines")),
-    Answer(0, (2,), (0.08,), ("",)),
-    End(0, 0.12),
-    Answer(1, (0, 10), (0.0, 1.0), ("a", "b")),
-    End(1, 1.5, "b.mp4: at 1.500 s (frame 11): broken"),
-    Answer(2, (0,), (0.0,), ("c",)),
+ORIGIN = {"url": "http://x", "every": {"frames": 1}, "files": [["a.mp4", 5, 7]]}
+EVENTS: list[Captions | VideoEnd] = [
+    Captions(0, (0, 1), (0.0, 0.04), ("a red circle", "an “é”\nin two lines")),
+    Captions(0, (2,), (0.08,), ("",)),
+    VideoEnd(0, end_s=0.12),
+    Captions(1, (0, 10), (0.0, 1.0), ("a", "b")),
+    VideoEnd(1, "b.mp4: at 1.500 s (frame 11): broken", 1.5),
+    Captions(2, (0,), (0.0,), ("c",)),
 ]
+
+
+def open_journal(
+    path: Path, origin: dict[str, Any], *, is_restart: bool = False
+) -> Journal:
+    return Journal(path, origin, CaptionJob.events, is_restart=is_restart)
 
 
 @pytest.fixture
@@ -29,26 +39,26 @@ def path(tmp_path):
 @pytest.fixture
 def written(path):
     """The bytes of a journal with all events."""
-    with Journal(path, ORIGIN) as journal:
+    with open_journal(path, ORIGIN) as journal:
         for event in EVENTS:
             journal.append(event)
     return path.read_bytes()
 
 
-def count(events: list[Answer | End]) -> Done:
+def count(events: list[Captions | VideoEnd]) -> Done:
     captions: dict[int, int] = {}
     for event in events:
-        if isinstance(event, Answer):
-            captions[event.video] = captions.get(event.video, 0) + len(event.captions)
-    ended = frozenset(event.video for event in events if isinstance(event, End))
+        if isinstance(event, Captions):
+            captions[event.source] = captions.get(event.source, 0) + len(event.captions)
+    ended = frozenset(event.source for event in events if isinstance(event, VideoEnd))
     return Done(captions, ended)
 
 
 def test_what_was_appended_is_there(path, written):
     assert len(written.splitlines()) == 1 + len(EVENTS)
-    with Journal(path, ORIGIN) as journal:
+    with open_journal(path, ORIGIN) as journal:
         assert journal.done == count(EVENTS)
-        assert journal.errors == ["b.mp4: at 1.500 s (frame 11): broken"]
+        assert journal.errors == {1: "b.mp4: at 1.500 s (frame 11): broken"}
         found = [event for video in range(4) for event in journal.read(video)]
     assert found == EVENTS
 
@@ -57,7 +67,7 @@ def test_a_journal_that_ends_anywhere_goes_on_after_its_last_whole_line(path, wr
     for length in range(len(written)):
         path.write_bytes(written[:length])
         whole = max(0, written[:length].count(b"\n") - 1)
-        with Journal(path, ORIGIN) as journal:
+        with open_journal(path, ORIGIN) as journal:
             assert journal.done == count(EVENTS[:whole])
             for event in EVENTS[whole:]:
                 journal.append(event)
@@ -68,7 +78,7 @@ def test_a_journal_that_ends_anywhere_goes_on_after_its_last_whole_line(path, wr
 def test_what_a_power_cut_left_is_dropped(path, written):
     lines = written.splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]) + b"\0" * 100 + b"\n" + lines[4])
-    with Journal(path, ORIGIN) as journal:
+    with open_journal(path, ORIGIN) as journal:
         assert journal.done == count(EVENTS[:2])
     assert path.read_bytes() == b"".join(lines[:3])
 
@@ -78,20 +88,20 @@ def test_what_a_power_cut_left_is_dropped(path, written):
     [
         ({"url": "http://y"}, "url"),
         ({"every": {"frames": 2}}, "every"),
-        ({"videos": [["a.mp4", 5, 8]]}, "videos"),
+        ({"files": [["a.mp4", 5, 8]]}, "files"),
     ],
 )
 def test_a_journal_of_something_else_is_left_alone(path, written, change, named):
-    with pytest.raises(OutputError, match=f"other options or videos \\({named}\\)"):
-        Journal(path, {**ORIGIN, **change})
+    with pytest.raises(OutputError, match=f"other options or files \\({named}\\)"):
+        open_journal(path, {**ORIGIN, **change})
     assert path.read_bytes() == written
 
 
 def test_a_restart_begins_anew_only_for_something_else(path, written):
-    with Journal(path, ORIGIN, is_restart=True) as journal:
+    with open_journal(path, ORIGIN, is_restart=True) as journal:
         assert journal.done == count(EVENTS)
     other = {**ORIGIN, "url": "http://y"}
-    with Journal(path, other, is_restart=True) as journal:
+    with open_journal(path, other, is_restart=True) as journal:
         assert journal.done == Done()
     assert [json.loads(line) for line in path.read_text().splitlines()] == [other]
 
@@ -99,22 +109,22 @@ def test_a_restart_begins_anew_only_for_something_else(path, written):
 @pytest.mark.parametrize("content", ["[1, 2]\n", '"text"\n', "{}\n"])
 def test_a_file_that_is_no_journal_is_left_alone(path, content):
     path.write_text(content)
-    with pytest.raises(OutputError, match="other options or videos"):
-        Journal(path, ORIGIN)
+    with pytest.raises(OutputError, match="other options or files"):
+        open_journal(path, ORIGIN)
     assert path.read_text() == content
 
 
 def test_two_runs_do_not_write_the_same_journal(path):
     with (
-        Journal(path, ORIGIN),
+        open_journal(path, ORIGIN),
         pytest.raises(OutputError, match="another run writes it"),
     ):
-        Journal(path, ORIGIN)
-    with Journal(path, ORIGIN) as journal:
+        open_journal(path, ORIGIN)
+    with open_journal(path, ORIGIN) as journal:
         assert journal.done == Done()
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(OutputError, match="file/x.part: "):
-        Journal(tmp_path / "file" / "x.part", ORIGIN)
+        open_journal(tmp_path / "file" / "x.part", ORIGIN)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clients.errors import OutputError
-from clients.outputs import plan_files, write_whole
+from clients.outputs import plan_captions, plan_translations, write_whole
+from clients.sources import Source
 from clients.subtitles import Format
-from clients.videos import Video
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +19,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def make_videos(*relatives: str) -> list[Video]:
-    return [Video(Path("clips", name), Path(name), 1, 1) for name in relatives]
+def make_videos(*relatives: str) -> list[Source]:
+    return [Source(Path("clips", name), Path(name), 1, 1) for name in relatives]
 
 
 TWO = ("a.mp4", "s/b.mkv")
@@ -42,7 +41,7 @@ TWO = ("a.mp4", "s/b.mkv")
     ],
 )
 def test_files_are_planned(names, output, kind, files):
-    plan = plan_files(make_videos(*names), output, kind)
+    plan = plan_captions(make_videos(*names), output, kind)
     assert plan.files == {Path(path): videos for path, videos in files.items()}
     assert plan.journal == Path(f"{output.rstrip('/')}.part")
 
@@ -70,29 +69,91 @@ def test_files_are_planned(names, output, kind, files):
 )
 def test_what_cannot_be_written_is_explained(names, output, kind, reason):
     with pytest.raises(OutputError, match=reason):
-        plan_files(make_videos(*names), output, kind)
+        plan_captions(make_videos(*names), output, kind)
+
+
+@pytest.mark.parametrize(
+    ("names", "output", "files"),
+    [
+        (["a.csv"], None, {"in/a.fr.csv": "a.csv"}),
+        (["a.tar.CSV"], None, {"in/a.tar.fr.CSV": "a.tar.CSV"}),
+        (["a.csv"], "b.csv", {"b.csv": "a.csv"}),
+        (["a.csv"], "there", {"there/a.fr.csv": "a.csv"}),
+        (["a.csv"], "new/", {"new/a.fr.csv": "a.csv"}),
+        (["a.csv", "s/b.txt"], None, {"in/a.fr.csv": "a.csv", "in/s/b.fr.txt": "s/b.txt"}),
+        (["a.csv", "s/b.txt"], "n", {"n/a.fr.csv": "a.csv", "n/s/b.fr.txt": "s/b.txt"}),
+        (["a.csv", "a.fr.csv", "b.fr.csv"], None, {
+            "in/a.fr.csv": "a.csv", "in/b.fr.fr.csv": "b.fr.csv"
+        }),
+        (["a.csv", "out/a.fr.csv"], "in/out", {"in/out/a.fr.csv": "a.csv"}),
+    ],
+)  # fmt: skip
+def test_translations_are_planned(names, output, files):
+    sources = [Source(Path("in", name), Path(name), 1, 1) for name in names]
+    wanted, plan = plan_translations(sources, output, "fr")
+    found = {
+        path.as_posix(): wanted[place].relative.as_posix()
+        for path, (place,) in plan.files.items()
+    }
+    assert found == files
+    assert plan.journal == Path(f"{(output or next(iter(files))).rstrip('/')}.part")
+
+
+@pytest.mark.parametrize(
+    ("names", "output", "reason"),
+    [
+        (
+            ["a.csv"],
+            "b.txt",
+            "b.txt: expected a name that ends in .csv as in/a.csv does",
+        ),
+        (
+            ["a.csv"],
+            "b",
+            "b: expected a name that ends in .csv .* or a folder such as b/",
+        ),
+        (["a.csv"], "in/a.csv", "in/a.csv: the translation would replace its source"),
+        (
+            ["a.csv", "b.csv"],
+            "c.csv",
+            "2 files do not go into one; give a folder: -o c/",
+        ),
+        (["a.csv", "b.csv"], "file", "file: 2 files need a folder, this is a file"),
+        (["a.csv", "x/../a.csv"], "n", "would both be written to n/"),
+    ],
+)
+def test_translations_that_cannot_be_written_are_explained(names, output, reason):
+    sources = [Source(Path("in", name), Path(Path(name).name), 1, 1) for name in names]
+    with pytest.raises(OutputError, match=reason):
+        plan_translations(sources, output, "fr")
 
 
 def test_what_is_there_is_found():
     Path("there/a.srt").write_text("x")
-    plan = plan_files(make_videos(*TWO), "there", Format.SRT)
+    plan = plan_captions(make_videos(*TWO), "there", Format.SRT)
     assert plan.find_existing() == [Path("there/a.srt")]
 
 
 def test_a_file_is_there_as_a_whole_or_not():
     path = Path("deep/er/c.srt")
-    write_whole(path, ["a", "é"])
+    with write_whole(path) as file:
+        file.write("aé".encode())
     assert path.read_text("utf-8") == "aé"
 
-    def fail() -> Iterator[str]:
-        yield "b"
-        raise KeyboardInterrupt
+    def fail() -> None:
+        with write_whole(path) as file:
+            file.write(b"b")
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_whole(path, fail())
+        fail()
+    assert [file.name for file in path.parent.iterdir()] == ["c.srt"]
     assert path.read_text("utf-8") == "aé"
 
 
 def test_a_place_that_cannot_be_written_is_named():
-    with pytest.raises(OutputError, match="file/c.srt: "):
-        write_whole(Path("file/c.srt"), ["a"])
+    with (
+        pytest.raises(OutputError, match="file/c.srt: "),
+        write_whole(Path("file/c.srt")),
+    ):
+        pytest.fail("there is no such folder")

@@ -11,7 +11,7 @@ import pytest
 
 from clients.errors import ServerError
 from clients.frames import Size
-from clients.server import Patience, Server, Stopped, choose_delay
+from clients.server import Patience, Request, Server, Stopped, choose_delay
 from contract.npy import write_header
 from tests.clients.drawing import draw_number
 from tests.clients.fake_server import TASKS
@@ -175,3 +175,27 @@ def test_a_key_is_sent_where_there_is_one(fake, server):
         keyed.caption(make_body(7), 1)
     sent = [headers.get("Authorization") for headers in fake.headers]
     assert sent == [None, "Bearer secret"]
+
+
+def test_some_faults_are_not_repeated_and_others_less_often(fake, server):
+    body = make_body(7)
+    fake.will("unavailable")
+    request = Request("POST", "/caption", body, final=frozenset({503}))
+    with pytest.raises(ServerError, match="503 No worker is READY.$") as raised:
+        server.ask(request)
+    assert (raised.value.status, raised.value.reason) == (
+        503,
+        "503 No worker is READY.",
+    )
+    fake.will("queue-full", "unavailable", "unavailable")
+    with pytest.raises(ServerError, match="attempts: 2"):
+        server.ask(Request("POST", "/caption", body, most_faults=1))
+    assert len(fake.arrays) == 3
+
+
+def test_a_download_that_breaks_off_begins_again(fake, server, tmp_path):
+    fake.will("cut")
+    with (tmp_path / "file").open("w+b") as file:
+        file.write(b"kept, ")
+        server.download(Request("POST", "/caption", make_body(7)), file)
+    assert (tmp_path / "file").read_bytes() == b'kept, {"captions": ["number 7"]}'

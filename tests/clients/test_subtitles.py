@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from clients.captioner import Answer, End
+from clients.captioner import Captions, VideoEnd
 from clients.subtitles import Cue, Format, join_cues, render, show_time
 
 
-def answers(*captions: str, step_s: float = 0.5) -> list[Answer | End]:
+def answers(*captions: str, step_s: float = 0.5) -> list[Captions | VideoEnd]:
     """One answer for each two captions, and the end."""
     rows = [(n, n * step_s, caption) for n, caption in enumerate(captions)]
     pairs = [rows[n : n + 2] for n in range(0, len(rows), 2)]
     events = [
-        Answer(
+        Captions(
             0,
             tuple(n for n, _, _ in pair),
             tuple(time_s for _, time_s, _ in pair),
@@ -23,7 +23,7 @@ def answers(*captions: str, step_s: float = 0.5) -> list[Answer | End]:
         )
         for pair in pairs
     ]
-    return [*events, End(0, len(captions) * step_s)]
+    return [*events, VideoEnd(0, end_s=len(captions) * step_s)]
 
 
 @pytest.mark.parametrize(

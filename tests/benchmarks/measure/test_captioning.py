@@ -12,8 +12,9 @@ import pytest
 from benchmarks.instruments.processes import deal_cores
 from benchmarks.measure.captioning import Turn, list_ratios, read_size, tabulate
 from benchmarks.measure.videos import find_video, list_captions
-from clients.frames import FrameReader, Reading, Size
-from clients.videos import find_videos
+from clients.decoding import FrameReader
+from clients.frames import Reading, Size
+from clients.sources import VIDEOS, find_sources
 
 TURNS = [
     Turn("480x270", "decoding, scaling", 0, 900.0),
@@ -58,7 +59,7 @@ def test_the_video_is_drawn_once_and_has_its_frames(tmp_path: Path):
     )
     assert (again, len(drawn)) == (video, 5)
     assert list(tmp_path.iterdir()) == [video]
-    (found,) = find_videos([str(video)])
+    (found,) = find_sources([str(video)], VIDEOS)
     frames = list(FrameReader(found, Reading(), threading.Event()).read())
     assert [frame.pixels.shape for frame in frames] == [(64, 96, 3)] * 5
     assert len(list_captions(5)) == 5

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from clients.errors import VideoError
-from clients.videos import find_videos
+from clients.errors import InputError
+from clients.sources import VIDEOS, find_sources
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for name in ("b.mp4", "a.MKV", "notes.txt", "season/1.webm", "odd[1].bin"):
+    for name in (
+        "b.mp4",
+        "a.MKV",
+        "notes.txt",
+        "season/1.webm",
+        "odd[1].bin",
+        ".b.mp4",
+        "~$b.mp4",
+    ):
         path = tmp_path / "clips" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * 5)
@@ -33,12 +41,12 @@ def folder(tmp_path, monkeypatch):
     ids="file folder pattern deep-pattern named-like-a-pattern order twice".split(),
 )
 def test_arguments_name_videos(arguments, names):
-    assert [video.name for video in find_videos(arguments)] == names
+    assert [video.name for video in find_sources(arguments, VIDEOS)] == names
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_video_knows_where_it_is_in_its_folder_and_when_it_changed():
-    last = find_videos(["clips"])[-1]
+    last = find_sources(["clips"], VIDEOS)[-1]
     assert last.relative.as_posix() == "season/1.webm"
     assert (last.size_bytes, last.modified_ns) == (5, last.path.stat().st_mtime_ns)
 
@@ -53,5 +61,5 @@ def test_a_video_knows_where_it_is_in_its_folder_and_when_it_changed():
     ],
 )
 def test_an_argument_that_means_no_video_is_refused(argument, reason):
-    with pytest.raises(VideoError, match=reason.replace("*", ".")):
-        find_videos(["clips/b.mp4", argument])
+    with pytest.raises(InputError, match=reason.replace("*", ".")):
+        find_sources(["clips/b.mp4", argument], VIDEOS)

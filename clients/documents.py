@@ -1,0 +1,284 @@
+"""Has whole documents translated by the stack: uploads, waits, downloads and deletes there,
+several at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from urllib3.fields import RequestField
+from urllib3.filepost import choose_boundary
+
+from clients.bulk import Job, Remarks
+from clients.errors import InputError, ServerError
+from clients.events import End, Event, Report, Tick
+from clients.journal import Journal, Origin
+from clients.outputs import write_whole
+from clients.pipeline import Counts
+from clients.server import Body, Request, Server
+from clients.translator import Translator, Wanted
+
+_PATH = "/documents"
+#: Each part is sent within the time in which a connection must be there.
+_PART_BYTES = 1 << 18
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.2, 5.0
+#: What the stack says of a document that it does not take.
+_REFUSED = frozenset({400, 413, 415, 422})
+
+
+@dataclass(frozen=True)
+class Upload(Event):
+    """The stack has the document."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class DocumentEnd(End):
+    """The translation is there, or will never be."""
+
+    @property
+    def size(self) -> int:
+        return 1
+
+
+class _Error(BaseModel):
+    detail: str = ""
+    title: str = "failed"
+
+
+class _Status(BaseModel):
+    """What the stack says of a document."""
+
+    id: str
+    status: Literal["queued", "translating", "done", "failed"]
+    texts: int | None = None
+    texts_done: int | None = None
+    error: _Error | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.status in ("queued", "translating")
+
+    @property
+    def share(self) -> float:
+        return min(1.0, (self.texts_done or 0) / (self.texts or 1))
+
+    @property
+    def failure(self) -> str | None:
+        """Why there is no translation."""
+        if self.status != "failed":
+            return None
+        error = self.error or _Error()
+        return error.detail or error.title
+
+
+#: Events with the share of their document that is done, an error, or a thread's end.
+_Told = SimpleQueue[tuple[Event, float] | Exception | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentJob(Job):
+    """Documents, and who translates them."""
+
+    server: Server
+    wanted: Wanted
+    documents_at_once: int = 4
+    #: What the stack calls them, as the journal or an upload says.
+    ids: dict[int, str] = field(default_factory=dict)
+
+    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Upload | DocumentEnd)
+
+    def describe(self) -> Origin:
+        return {
+            "url": self.server.url,
+            "target": self.wanted.target,
+            "source": self.wanted.source,
+            "glossary": self.wanted.glossary,
+        }
+
+    def check(self) -> None:
+        Translator(self.server, self.wanted).check()
+
+    def run(self, report: Report, journal: Journal) -> Counts:
+        began = time.perf_counter()
+        self._remember(journal)
+        ended = journal.done.ended
+        waiting = deque(n for n in range(len(self.sources)) if n not in ended)
+        shares = dict.fromkeys(ended, 1.0)
+        count = len(waiting)
+        told: _Told = SimpleQueue()
+        try:
+            for event, share in self._follow(waiting, told):
+                shares[event.source] = share
+                report(event, self._weigh(shares))
+        finally:
+            waiting.clear()
+            _keep_uploads(told, journal)
+        return Counts(count, 0, time.perf_counter() - began)
+
+    def publish(self, journal: Journal, ended: int) -> Remarks:
+        """Deletes the document on the stack: it is here, and the journal knows."""
+        self._remember(journal)
+        if ended not in self.ids:
+            return Remarks()
+        path = f"{_PATH}/{self.ids[ended]}"
+        try:
+            self.server.ask(Request("DELETE", path, most_faults=1))
+        except ServerError as error:
+            if error.status != 404:
+                name = self.sources[ended].name
+                return Remarks(warnings=[f"{name} is still on the stack: {error}"])
+        return Remarks()
+
+    def _remember(self, journal: Journal) -> None:
+        if not self.ids:
+            uploads = (e for e in journal.read_all() if isinstance(e, Upload))
+            self.ids.update((upload.source, upload.id) for upload in uploads)
+
+    def _weigh(self, shares: dict[int, float]) -> float:
+        sizes = [source.size_bytes for source in self.sources]
+        return sum(sizes[n] * share for n, share in shares.items()) / (sum(sizes) or 1)
+
+    def _follow(
+        self, waiting: deque[int], told: _Told
+    ) -> Iterator[tuple[Event, float]]:
+        count = min(len(waiting), self.documents_at_once)
+        for _ in range(count):
+            # Daemons: whoever stops does not wait for the stack.
+            Thread(target=self._work, args=(waiting, told), daemon=True).start()
+        while count:
+            item = told.get()
+            if isinstance(item, Exception):
+                raise item
+            if item is None:
+                count -= 1
+            else:
+                yield item
+
+    def _work(self, waiting: deque[int], told: _Told) -> None:
+        try:
+            while (number := _take(waiting)) is not None:
+                self._translate(number, told)
+        except (
+            Exception
+        ) as error:  # whatever it is, it is raised where it is waited for
+            told.put(error)
+        told.put(None)
+
+    def _translate(self, number: int, told: _Told) -> None:
+        name = self.sources[number].name
+        failure: str | None = None
+        try:
+            status = self._find(number) or self._upload(number, told)
+            failure = self._await(number, status, told)
+            if failure is None:
+                path = f"{_PATH}/{status.id}/result"
+                with write_whole(self.plan.find_file(number)) as file:
+                    self.server.download(Request("GET", path), file)
+        except InputError as error:
+            failure = str(error)
+        except ServerError as error:
+            is_lost = error.status == 404 and number in self.ids
+            if not is_lost and error.status not in _REFUSED:
+                raise
+            failure = error.reason
+        told.put((DocumentEnd(number, failure and f"{name}: {failure}"), 1.0))
+
+    def _find(self, number: int) -> _Status | None:
+        """What the stack says of an earlier run's upload; None if it has none."""
+        if number not in self.ids:
+            return None
+        try:
+            return self._ask(Request("GET", f"{_PATH}/{self.ids[number]}"))
+        except ServerError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def _upload(self, number: int, told: _Told) -> _Status:
+        body, content_type = self._write_form(self.sources[number].path)
+        status = self._ask(Request("POST", _PATH, body, content_type))
+        self.ids[number] = status.id
+        told.put((Upload(number, status.id), 0.0))
+        return status
+
+    def _await(self, number: int, status: _Status, told: _Told) -> str | None:
+        """Returns when the document is translated: None, or why it will never be."""
+        delay_s = _FIRST_DELAY_S
+        while status.is_under_way:
+            told.put((Tick(number), status.share))
+            self.server.wait(delay_s)
+            delay_s = min(_LONGEST_DELAY_S, 1.5 * delay_s)
+            status = self._ask(Request("GET", f"{_PATH}/{status.id}"))
+        return status.failure
+
+    def _ask(self, request: Request) -> _Status:
+        try:
+            return _Status.model_validate(self.server.ask(request))
+        except ValidationError as error:
+            place = f"{self.server.url}{request.path}"
+            raise ServerError(f"{place}: not the status of a document") from error
+
+    def _write_form(self, path: Path) -> tuple[Body, str]:
+        """A form in parts, which are read from the disk when they are sent."""
+        fields = {
+            "tgt_lang": self.wanted.target,
+            "src_lang": self.wanted.source,
+            "glossary": self.wanted.glossary,
+        }
+        boundary = choose_boundary()
+        head = "".join(
+            f"--{boundary}\r\n{_write_headers(name)}{value}\r\n"
+            for name, value in fields.items()
+            if value
+        )
+        head += f"--{boundary}\r\n{_write_headers('file', path.name)}"
+        tail = f"\r\n--{boundary}--\r\n"
+        parts: Body = (head.encode(), *_list_parts(path), tail.encode())
+        return parts, f"multipart/form-data; boundary={boundary}"
+
+
+def _take(waiting: deque[int]) -> int | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None
+
+
+def _keep_uploads(told: _Told, journal: Journal) -> None:
+    """What was uploaded when a run was stopped is not uploaded again."""
+    while not told.empty():
+        item = told.get()
+        if isinstance(item, tuple) and isinstance(item[0], Upload):
+            journal.append(item[0])
+
+
+def _write_headers(name: str, filename: str | None = None) -> str:
+    headers = RequestField(name, b"", filename)
+    headers.make_multipart()
+    return headers.render_headers()
+
+
+def _list_parts(path: Path) -> Iterator[memoryview]:
+    try:
+        with path.open("rb") as file:
+            # An empty file cannot be mapped.
+            size = os.fstat(file.fileno()).st_size
+            content = memoryview(
+                mmap(file.fileno(), 0, access=ACCESS_READ) if size else b""
+            )
+    except OSError as error:
+        raise InputError(error.strerror or str(error)) from error
+    for start in range(0, len(content), _PART_BYTES):
+        yield content[start : start + _PART_BYTES]

@@ -1,0 +1,49 @@
+"""What a run reports of its files: what each request was answered, and where a file ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a journal keeps."""
+
+    #: The file's place among the files of the run.
+    source: int
+
+    @property
+    def size(self) -> int:
+        """How many frames, texts or documents are done with it."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Tick(Event):
+    """Only moves the bar: no journal keeps it."""
+
+
+@dataclass(frozen=True)
+class Answer(Event):
+    """What one request was answered."""
+
+
+@dataclass(frozen=True)
+class End(Event):
+    """The end of a file, or the place where it is broken."""
+
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What an earlier run did."""
+
+    #: Frames or texts by file.
+    answered: Mapping[int, int] = field(default_factory=dict)
+    ended: frozenset[int] = frozenset()
+
+
+#: Told of each answer and end, with the share of all files' bytes that is done.
+Report = Callable[[Event, float], None]

@@ -1,0 +1,150 @@
+"""Parquet: the same rows and types with further columns. It needs PyArrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clients.errors import InputError
+from clients.tables.table import Cell, Result, Table
+
+#: Rows are read in batches of this size, and written in groups of that one.
+_BATCH_BYTES, _GROUP_BYTES = 4 << 20, 64 << 20
+_MOST_ROWS = 4096
+_PAGE_BYTES = 1 << 20
+
+
+class ParquetFile(Table):
+    """A table with columns of strings. Row groups stay unless they are over 64 MiB."""
+
+    def read(self) -> Iterator[Cell]:
+        with self._open() as file:
+            row = 0
+            names = [column.name for column in self.columns]
+            for batch in self._read_batches(file, range(file.num_row_groups), names):
+                texts = [_read_texts(batch.column(name)) for name in names]
+                for values in zip(*texts, strict=True):
+                    row += 1
+                    yield from (_make_cell(row, value) for value in values)
+                self.share = row / file.metadata.num_rows
+
+    def write(
+        self, file: BinaryIO, results: Iterator[Result], *, has_errors: bool
+    ) -> None:
+        with self._open() as source:
+            schema = source.schema_arrow
+            for name in self.list_names(has_errors=has_errors):
+                schema = schema.append(pa.field(name, pa.string()))
+            compression = _find_compression(source)
+            with pq.ParquetWriter(file, schema, compression=compression) as writer:
+                for group in range(source.num_row_groups):
+                    self._copy(source, group, results, writer)
+
+    def _copy(
+        self, source: Any, group: int, results: Iterator[Result], writer: Any
+    ) -> None:
+        schema = writer.schema
+        batches = self._read_batches(source, [group])
+        completed = (self._complete(batch, results, schema) for batch in batches)
+        for table in _list_tables(completed, schema):
+            writer.write_table(table)
+
+    def _complete(self, batch: Any, results: Iterator[Result], schema: Any) -> Any:
+        """The batch with its results, without rows that have none."""
+        width = len(self.columns)
+        found = list(islice(results, batch.num_rows * width))
+        texts = [[each.text for each in found[n::width]] for n in range(width)]
+        errors = [[each.error for each in found[n::width]] for n in range(width)]
+        added = [*texts, *errors][: len(schema) - batch.num_columns]
+        columns = batch.slice(0, len(found) // width).columns
+        arrays = [*columns, *(pa.array(values, pa.string()) for values in added)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _read_batches(
+        self, file: Any, groups: Iterable[int], names: Sequence[str] | None = None
+    ) -> Iterator[Any]:
+        for group in groups:
+            found = file.metadata.row_group(group)
+            row_bytes = found.total_byte_size // max(1, found.num_rows)
+            rows = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(1, row_bytes)))
+            try:
+                yield from file.iter_batches(rows, [group], names)
+            except (pa.ArrowException, OSError) as error:
+                raise self._explain(error) from error
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        try:
+            # Without `pre_buffer`, whole row groups are not held.
+            file = pq.ParquetFile(
+                self.source.path, buffer_size=_PAGE_BYTES, pre_buffer=False
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise self._explain(error) from error
+        with file:
+            schema = file.schema_arrow
+            self.check_names(schema.names)
+            for name in (column.name for column in self.columns):
+                if not _is_text(kind := schema.field(name).type):
+                    raise InputError(
+                        f"{self.source.name}: {name} is {kind}, expected strings"
+                    )
+            yield file
+
+    def _explain(self, error: Exception) -> InputError:
+        return InputError(f"{self.source.name}: {str(error).strip().splitlines()[0]}")
+
+
+def _list_tables(batches: Iterator[Any], schema: Any) -> Iterator[Any]:
+    """Row groups of some batches each; where reading fails, first what has been read."""
+    waiting: list[Any] = []
+    failure: InputError | None = None
+    try:
+        for batch in batches:
+            waiting.append(batch)
+            if sum(each.nbytes for each in waiting) >= _GROUP_BYTES:
+                yield pa.Table.from_batches(waiting, schema)
+                waiting = []
+    except InputError as error:
+        failure = error
+    if waiting:
+        yield pa.Table.from_batches(waiting, schema)
+    if failure:
+        raise failure
+
+
+def _is_text(kind: Any) -> bool:
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+    )
+
+
+def _read_texts(column: Any) -> list[bytes | None]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    texts: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
+    return texts
+
+
+def _make_cell(row: int, value: bytes | None) -> Cell:
+    if value is None:
+        return Cell(row, None)
+    return Cell.of(row, value.decode("utf-8", "surrogateescape"))
+
+
+def _find_compression(file: Any) -> str:
+    """The codec of the file's columns, as the writer calls it."""
+    if not file.num_row_groups or not file.metadata.num_columns:
+        return "snappy"
+    codec = str(file.metadata.row_group(0).column(0).compression).lower()
+    return {"uncompressed": "none"}.get(codec, codec)

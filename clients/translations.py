@@ -1,0 +1,219 @@
+"""Translates files of texts as one job, and writes each file as soon as it can."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice
+from typing import Any, ClassVar
+
+from pydantic import TypeAdapter
+
+from clients.bulk import Job, Remarks
+from clients.errors import InputError
+from clients.events import Answer, End, Report
+from clients.journal import Journal, Origin
+from clients.outputs import write_whole
+from clients.pipeline import Counts, Pipeline, walk
+from clients.sources import Source
+from clients.tables.table import Cell, Result, Table
+from clients.translator import MAX_CHARACTERS, MAX_TEXTS, Reply, Translator
+
+#: Cells that need no translation come with others, up to so many.
+_MOST_CELLS = 4096
+#: Rows that are named where many have an error.
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is to be said of a text."""
+
+    #: Its place in the answer.
+    place: int
+    row: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Translations(Answer):
+    """The translations of one request, and those of the texts between that need none."""
+
+    texts: tuple[str | None, ...]
+    errors: tuple[Note, ...] = ()
+    warnings: tuple[Note, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return len(self.texts)
+
+    def list_results(self) -> Iterator[Result]:
+        """One for each text."""
+        errors = {note.place: note.text for note in self.errors}
+        for place, text in enumerate(self.texts):
+            yield Result(text, errors.get(place))
+
+
+@dataclass(frozen=True)
+class _Question:
+    source: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass
+class _Review:
+    """What the answers of a file hold; the first notes of each kind, and how many."""
+
+    has_results: bool = False
+    error_count: int = 0
+    warning_count: int = 0
+    errors: list[Note] = field(default_factory=list)
+    warnings: list[Note] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, answers: Iterable[Translations]) -> _Review:
+        """Reads all answers of a file."""
+        review = cls()
+        for answer in answers:
+            is_found = any(text is not None for text in answer.texts)
+            review.has_results |= is_found or bool(answer.errors)
+            review.error_count += len(answer.errors)
+            review.warning_count += len(answer.warnings)
+            review.errors += answer.errors[: _NAMED - len(review.errors)]
+            review.warnings += answer.warnings[: _NAMED - len(review.warnings)]
+        return review
+
+    def tell(self, table: Table) -> Remarks:
+        """A line for each of the first errors, and one for all warnings."""
+        name, errors, warnings = table.source.name, list[str](), list[str]()
+        for note in self.errors:
+            errors.append(f"{name}: {table.word} {note.row}: {note.text}")
+        if self.error_count > len(self.errors):
+            more = self.error_count - len(self.errors)
+            errors.append(f"{name}: {more} more texts have no translation")
+        if self.warnings:
+            first = self.warnings[0]
+            warnings.append(
+                f"{name}: translations in doubt: {self.warning_count}, the first in "
+                f"{table.word} {first.row}: {first.text}"
+            )
+        return Remarks(errors, warnings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationJob(Job):
+    """Files, and who translates them."""
+
+    #: How each source is read and written.
+    tables: Sequence[Table]
+    translator: Translator
+    requests_in_flight: int = 8
+
+    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Translations | End)
+
+    def describe(self) -> Origin:
+        return {
+            "url": self.translator.server.url,
+            **asdict(self.translator.wanted),
+            "tables": [table.describe() for table in self.tables],
+        }
+
+    def check(self) -> None:
+        self.translator.check()
+
+    def run(self, report: Report, journal: Journal) -> Counts:
+        done = journal.done
+        stopping = threading.Event()
+
+        def read(number: int, _: Source) -> Iterator[tuple[_Question | End, float]]:
+            reader = _Reader(self.tables[number], stopping)
+            cells = islice(reader.read(), done.answered.get(number, 0), None)
+            for question in _pack(number, cells):
+                yield question, reader.table.share
+            yield End(number, reader.error), 1.0
+
+        events = walk(self.sources, done, read)
+        pipeline = Pipeline(events, self._ask, self.requests_in_flight, stopping)
+        return pipeline.follow(report)
+
+    def publish(self, journal: Journal, ended: int) -> Remarks:
+        table = self.tables[ended]
+        review = _Review.of(_list_answers(journal, ended))
+        said = review.tell(table)
+        is_broken = ended in journal.errors
+        if is_broken and not review.has_results:
+            return said
+        if table.source.has_changed():
+            return Remarks([f"{table.source.name} has changed meanwhile"])
+        answers = _list_answers(journal, ended)
+        results = chain.from_iterable(answer.list_results() for answer in answers)
+        with write_whole(self.plan.find_file(ended)) as file:
+            try:
+                table.write(file, results, has_errors=review.error_count > 0)
+            except InputError as error:
+                # Where a column was broken that holds no text, nobody knows yet.
+                errors = said.errors if is_broken else [str(error), *said.errors]
+                return replace(said, errors=errors)
+        return said
+
+    def _ask(self, question: _Question) -> Translations:
+        wanted = [cell.text or "" for cell in question.cells if cell.is_wanted]
+        replies = iter(self.translator.translate(wanted))
+        texts: list[str | None] = []
+        errors: list[Note] = []
+        warnings: list[Note] = []
+        for place, cell in enumerate(question.cells):
+            reply = next(replies) if cell.is_wanted else Reply(cell.text, cell.error)
+            texts.append(reply.text)
+            if reply.error:
+                errors.append(Note(place, cell.row, reply.error))
+            if reply.warning:
+                warnings.append(Note(place, cell.row, reply.warning))
+        return Translations(
+            question.source, tuple(texts), tuple(errors), tuple(warnings)
+        )
+
+
+@dataclass
+class _Reader:
+    """Reads a table once, until that is stopped."""
+
+    table: Table
+    stopping: threading.Event
+    #: Why and where it could not be read further.
+    error: str | None = None
+
+    def read(self) -> Iterator[Cell]:
+        """Its cells, up to a broken place."""
+        try:
+            for cell in self.table.read():
+                if self.stopping.is_set():
+                    return
+                yield cell
+        except InputError as error:
+            self.error = str(error)
+        except OSError as error:
+            self.error = f"{self.table.source.name}: {error.strerror}"
+
+
+def _pack(number: int, cells: Iterable[Cell]) -> Iterator[_Question]:
+    """The cells of each request."""
+    waiting: list[Cell] = []
+    texts, left = 0, MAX_CHARACTERS
+    for cell in cells:
+        length = len(cell.text or "") if cell.is_wanted else 0
+        is_full = texts == MAX_TEXTS or len(waiting) == _MOST_CELLS
+        if waiting and (is_full or length > left):
+            yield _Question(number, tuple(waiting))
+            waiting, texts, left = [], 0, MAX_CHARACTERS
+        waiting.append(cell)
+        texts += cell.is_wanted
+        left -= length
+    if waiting:
+        yield _Question(number, tuple(waiting))
+
+
+def _list_answers(journal: Journal, source: int) -> Iterator[Translations]:
+    events = journal.read(source)
+    return (event for event in events if isinstance(event, Translations))

@@ -1,0 +1,35 @@
+"""`python -m clients` as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.clients.fake_server import LIMIT_S
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(folder: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
+    """A command in a folder; what is there to import wins over what is installed."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "clients", *arguments, "--url", url],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # What a shell has started in the background ignores Ctrl-C, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def run(folder: Path, url: str, *arguments: str) -> tuple[int, str]:
+    """Exit code and what was said."""
+    process = start(folder, url, *arguments)
+    out, said = process.communicate(timeout=LIMIT_S)
+    assert out == ""
+    return process.returncode, said

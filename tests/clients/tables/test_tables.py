@@ -1,0 +1,368 @@
+"""Which texts a file has, and what its bytes are with their translations."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from clients.errors import ClientError, InputError
+from clients.sources import TABLES, find_sources
+from clients.tables import open_table
+from clients.tables.table import (
+    LONGEST_FIELD,
+    Cell,
+    Column,
+    Result,
+    Table,
+    name_columns,
+)
+
+TEXT = [Column("text", "text_fr")]
+
+
+def open_file(
+    path: Path, columns: Sequence[Column] = TEXT, *, has_quotes: bool = True
+) -> Table:
+    (source,) = find_sources([str(path)], TABLES)
+    return open_table(source, columns, has_quotes=has_quotes)
+
+
+def complete(table: Table) -> bytes:
+    """The file with each text in brackets."""
+    cells = list(table.read())
+    results = [
+        Result(f"[{cell.text}]" if cell.is_wanted else cell.text, cell.error)
+        for cell in cells
+    ]
+    file = io.BytesIO()
+    has_errors = any(cell.error for cell in cells)
+    table.write(file, iter(results), has_errors=has_errors)
+    return file.getvalue()
+
+
+LINES = {
+    "lines": (b"a\nb c\n", b"[a]\n[b c]\n"),
+    "no-end": (b"a\nb", b"[a]\n[b]"),
+    "crlf": (b"a\r\nb\r\n", b"[a]\r\n[b]\r\n"),
+    "cr": (b"a\rb\r", b"[a]\r[b]\r"),
+    "mixed": (b"a\nb\r\nc\rd", b"[a]\n[b]\r\n[c]\r[d]"),
+    "empty-lines": (b"\n\na\n  \n\t\n\n", b"\n\n[a]\n  \n\t\n\n"),
+    "mark": (b"\xef\xbb\xbfa\nb\n", b"\xef\xbb\xbf[a]\n[b]\n"),
+    "only-a-mark": (b"\xef\xbb\xbf", b"\xef\xbb\xbf"),
+    "empty": (b"", b""),
+    "other-line-ends": (
+        "a\u2028b\x85c\x0bd\n".encode(),
+        "[a\u2028b\x85c\x0bd]\n".encode(),
+    ),
+    "scripts": ("ça va 你好\n".encode(), "[ça va 你好]\n".encode()),
+    "bad-bytes": (b"a\n\xff\xe9\nb\n", b"[a]\n\n[b]\n"),
+    "null": (b"a\0b\n", b"[a\0b]\n"),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), LINES.values(), ids=LINES)
+def test_a_line_is_a_text(tmp_path, content, expected):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    assert complete(open_file(path)) == expected
+
+
+RECORDS = {
+    "objects": (
+        b'{"text": "a", "n": 1}\n{"n":2,"text":"b"}\n',
+        b'{"text": "a", "n": 1, "text_fr": "[a]"}\n{"n":2,"text":"b", "text_fr": "[b]"}\n',
+    ),
+    "no-end": (b'{"text": "a"}', b'{"text": "a", "text_fr": "[a]"}'),
+    "crlf-and-mark": (
+        b'\xef\xbb\xbf{"text": "a"}\r\n\r\n',
+        b'\xef\xbb\xbf{"text": "a", "text_fr": "[a]"}\r\n\r\n',
+    ),
+    "white-space": (
+        b' { "text" : "a" } \t\n',
+        b' { "text" : "a", "text_fr": "[a]"} \t\n',
+    ),
+    "carriage-return-inside": (
+        b'{"text":\r"a"}\n',
+        b'{"text":\r"a", "text_fr": "[a]"}\n',
+    ),
+    "nothing-to-translate": (
+        b'{"text": null}\n{"text": ""}\n{"text": " "}\n{}\n{"n": 1}\n',
+        b'{"text": null, "text_fr": null}\n{"text": "", "text_fr": ""}\n'
+        b'{"text": " ", "text_fr": " "}\n{"text_fr": null}\n{"n": 1, "text_fr": null}\n',
+    ),
+    "escapes-and-numbers-stay": (
+        b'{"n": 1.50, "big": '
+        + b"9" * 5000
+        + b', "x": "\\u00e9", "text": "\\u00e9\\n"}\n',
+        b'{"n": 1.50, "big": '
+        + b"9" * 5000
+        + b', "x": "\\u00e9", "text": "\\u00e9\\n", "text_fr": "[\xc3\xa9\\n]"}\n',
+    ),
+    "quotes": (
+        rb'{"text": "say \"a\" {\\}"}' + b"\n",
+        rb'{"text": "say \"a\" {\\}", "text_fr": "[say \"a\" {\\}]"}' + b"\n",
+    ),
+    "bad-rows": (
+        b'{"text": "a"}\n{"text": }\n[1]\nnull\n{"text": 5}\n{"text": ["a"]}\n{"text": "b"}',
+        b'{"text": "a", "text_fr": "[a]"}\n{"text": }\n[1]\nnull\n'
+        b'{"text": 5, "text_fr": null, "text_fr_error": "found a number, expected a string"}'
+        b'\n{"text": ["a"], "text_fr": null, "text_fr_error": "found a list, expected a '
+        b'string"}\n{"text": "b", "text_fr": "[b]"}',
+    ),
+    "bad-bytes-elsewhere": (
+        b'{"x": "\xff", "text": "a"}\n',
+        b'{"x": "\xff", "text": "a", "text_fr": "[a]"}\n',
+    ),
+    "empty": (b"", b""),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), RECORDS.values(), ids=RECORDS)
+def test_an_object_gets_a_key_and_stays_as_it_is_else(tmp_path, content, expected):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(content)
+    assert complete(open_file(path)) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b'{"text": "\\ud83d"}', "half of a surrogate pair"),
+        (b'{"text": "\xff"}', "a byte or half"),
+        (b"{", "not JSON, expected an object"),
+        (b"[" * 100_000, "not JSON, expected an object"),
+        (b"null", "found null, expected an object"),
+        (b'"a"', "found a string, expected an object"),
+        (b'{"text": true}', "found a boolean, expected a string"),
+        (b'{"text": {}}', "found an object, expected a string"),
+    ],
+)
+def test_a_record_says_what_is_wrong_with_it(tmp_path, content, error):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "a"}\n' + content)
+    good, bad = open_file(path).read()
+    assert good == Cell(1, "a")
+    assert (bad.row, bad.text) == (2, None)
+    assert error in (bad.error or "")
+
+
+SEPARATED = {
+    "fields": (b"id,text\n1,a\n2,b\n", b"id,text,text_fr\n1,a,[a]\n2,b,[b]\n"),
+    "crlf": (b"id,text\r\n1,a\r\n", b"id,text,text_fr\r\n1,a,[a]\r\n"),
+    "cr": (b"id,text\r1,a\r", b"id,text,text_fr\r1,a,[a]\r"),
+    "mark": (b"\xef\xbb\xbftext\na\n", b"\xef\xbb\xbftext,text_fr\na,[a]\n"),
+    "no-end": (b"text\na", b"text,text_fr\na,[a]"),
+    "only-a-header": (b"text\n", b"text,text_fr\n"),
+    "quotes-stay": (
+        b'"id","text"\n"1","a, b"\n2,"say ""c"""\n',
+        b'"id","text",text_fr\n"1","a, b","[a, b]"\n2,"say ""c""","[say ""c""]"\n',
+    ),
+    "quotes-within": (
+        b'text\nan 8" disk\n',
+        b'text,text_fr\nan 8" disk,"[an 8"" disk]"\n',
+    ),
+    "newlines": (
+        b'text,n\r\n"a\r\nb\n\nc",1\r\nd,2\r\n',
+        b'text,n,text_fr\r\n"a\r\nb\n\nc",1,"[a\r\nb\n\nc]"\r\nd,2,[d]\r\n',
+    ),
+    "newline-in-header": (b'"a\nb",text\n1,a\n', b'"a\nb",text,text_fr\n1,a,[a]\n'),
+    "empty-fields": (
+        b'text,n\n,1\n"",2\n , \n',
+        b'text,n,text_fr\n,1,\n"",2,\n , , \n',
+    ),
+    "empty-lines": (b"text,n\n\na,1\n\n", b"text,n,text_fr\n\na,1,[a]\n\n"),
+    "short-rows": (
+        b"n,text,x\n1,a\n2\n3,c,\n",
+        b"n,text,x,text_fr\n1,a,,[a]\n2,,,\n3,c,,[c]\n",
+    ),
+    "semicolons": (b"id;text\n1;a, b\n", b"id;text;text_fr\n1;a, b;[a, b]\n"),
+    "tabs": (b"id\ttext\n1\ta, b\n", b"id\ttext\ttext_fr\n1\ta, b\t[a, b]\n"),
+    "long-rows": (
+        b"id,text\n1,a\n2,b,c\n",
+        b"id,text,text_fr,text_fr_error\n1,a,[a],\n"
+        b'2,b,c,,"found 3 fields, expected 2 as in the first row"\n',
+    ),
+    "bad-bytes": (
+        b"id,text\n\xff,a\n2,\xff\n",
+        b"id,text,text_fr,text_fr_error\n\xff,a,[a],\n2,\xff,,"
+        b"holds a byte or half of a surrogate pair that stands for no character\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), SEPARATED.values(), ids=SEPARATED)
+def test_a_row_gets_a_field_and_stays_as_it_is_else(tmp_path, content, expected):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    assert complete(open_file(path)) == expected
+
+
+def test_a_tsv_has_tabs_whatever_else_is_in_it(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b'id,x\ttext\n1\t"a\nb"\n')
+    assert complete(open_file(path)) == b'id,x\ttext\ttext_fr\n1\t"a\nb"\t"[a\nb]"\n'
+
+
+def test_quotes_may_mean_nothing(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b'text\tn\n"a\t1\nb "c" d\t2\n')
+    table = open_file(path, has_quotes=False)
+    assert complete(table) == b'text\tn\ttext_fr\n"a\t1\t["a]\nb "c" d\t2\t[b "c" d]\n'
+    file = io.BytesIO()
+    table.write(file, iter([Result("x\ty\r\nz"), Result("")]), has_errors=False)
+    assert file.getvalue().splitlines()[1] == b'"a\t1\tx y z'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", "x,y,z\na,b,c\nd,,\n", "x,y,z,last,first\na,b,c,[c],[a]\nd,,,,[d]\n"),
+        (
+            "a.jsonl",
+            '{"x": "a", "y": "b", "z": "c"}',
+            '{"x": "a", "y": "b", "z": "c", "last": "[c]", "first": "[a]"}',
+        ),
+    ],
+)
+def test_several_columns_are_translated(tmp_path, name, content, expected):
+    path = tmp_path / name
+    path.write_text(content)
+    columns = name_columns(["z", "x"], ["last", "first"], "fr")
+    assert complete(open_file(path, columns)) == expected.encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.csv", b"", "a.csv: empty, expected a row of names"),
+        ("a.csv", b"id,body\n", "a.csv has no column text: id, body"),
+        ("a.csv", b"text,text\n", "a.csv has more than one column text: text, text"),
+        ("a.csv", b"text,text_fr\n", "a.csv has text_fr already; --into renames ours"),
+        ("a.csv", b"text,text_fr_error\n", "has text_fr_error already"),
+        ("a.csv", b'text\na\n"b\nc\n', "a.csv: line 3: a quote is not closed"),
+        ("a.csv", b"\xff\xfet\0", "a.csv is UTF-16, expected UTF-8"),
+        ("a.tsv", b"a;text\n", "a.tsv has no column text: a;text"),
+        (
+            "a.jsonl",
+            b'{"b": 1}\n{"c": 1}\n',
+            "a.jsonl: no line has text; the first has b",
+        ),
+        (
+            "a.jsonl",
+            b'{"text": "a"}\n{"text_fr": 1}',
+            "line 2: text_fr is there already",
+        ),
+        ("a.txt", b"\xfe\xff\0a", "a.txt is UTF-16, expected UTF-8"),
+        ("a.parquet", b"PAR1", "a.parquet: "),
+    ],
+)
+def test_a_broken_file_says_where(tmp_path, monkeypatch, name, content, reason):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content)
+    with pytest.raises(InputError, match=reason):
+        list(open_file(Path(name)).read())
+
+
+def test_a_broken_file_is_written_up_to_there(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'text\na\n"b\n')
+    table = open_file(path)
+    file = io.BytesIO()
+    with pytest.raises(InputError, match="not closed"):
+        table.write(file, iter([Result("x")]), has_errors=False)
+    assert file.getvalue() == b"text,text_fr\na,x\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
+def test_a_huge_field_is_read_and_a_boundless_one_is_refused(tmp_path, name):
+    path = tmp_path / name
+    head, start, end = {
+        "a.txt": ("", "", ""),
+        "a.csv": ("text\n", '"', '"'),
+        "a.jsonl": ("", '{"text": "', '"}'),
+    }[name]
+    long = "x " * (1 << 20)
+    path.write_text(f"{head}{start}{long}{end}\n")
+    (cell,) = open_file(path).read()
+    assert cell.text == long
+    path.write_text(f"{head}{start}{'x' * LONGEST_FIELD}{end}\n")
+    with pytest.raises(InputError, match="line [12]: (longer than|field larger than)"):
+        list(open_file(path).read())
+    # Without an end of the quote, all lines are one field.
+    if name == "a.csv":
+        path.write_text('text\n"' + "x\n" * (LONGEST_FIELD // 2 + 1))
+        with pytest.raises(InputError, match="is a quote not closed"):
+            list(open_file(path).read())
+
+
+def test_what_has_been_read_is_known(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"some words\n" * 100_000)
+    table = open_file(path)
+    shares = [table.share for _ in table.read()]
+    assert 0 < shares[0] < 0.1
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_the_result_is_what_other_readers_read(tmp_path):
+    rows = [["1", 'a "b"', "x,y"], ["2", "two\nlines\r\n", ""], ["3", "", "é"]]
+    path = tmp_path / "a.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["id", "text", "more"], *rows])
+    found = list(
+        csv.reader(io.StringIO(complete(open_file(path)).decode(), newline=""))
+    )
+    assert found == [
+        ["id", "text", "more", "text_fr"],
+        *([*row, f"[{row[1]}]" if row[1] else ""] for row in rows),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "reason"),
+    [
+        (
+            "a.docx",
+            TEXT,
+            "a.docx: expected a file that ends in .csv .jsonl .parquet .tsv",
+        ),
+        ("a.csv", [], "a.csv: name its column of texts with --column"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path, name, columns, reason):
+    path = tmp_path / name
+    path.write_bytes(b"x")
+    with pytest.raises(ClientError, match=reason):
+        open_file(path, columns)
+
+
+@pytest.mark.parametrize(
+    ("names", "into", "reason"),
+    [
+        (
+            ["a", "b"],
+            ["c"],
+            "--into was given 1 times: expected one for each --column, 2",
+        ),
+        ([], ["c"], "--into was given 1 times"),
+        (["a", "b"], ["c", "c"], "two columns have the same name: a, b, c, c_error, c"),
+        (["a"], ["a"], "two columns have the same name"),
+        (["a", "a"], [], "two columns have the same name"),
+    ],
+)
+def test_names_of_columns_that_do_not_fit_are_refused(names, into, reason):
+    with pytest.raises(InputError, match=reason):
+        name_columns(names, into, "fr")
+
+
+def test_a_column_is_named_after_its_source_and_language():
+    assert name_columns(["a", "b"], [], "fr") == [
+        Column("a", "a_fr"),
+        Column("b", "b_fr"),
+    ]

@@ -1,0 +1,246 @@
+"""Documents that a stack translates, is asked for again and loses."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from clients import documents
+from clients import server as transport
+from clients.bulk import Outcome, run_job
+from clients.documents import DocumentEnd, DocumentJob, Upload
+from clients.errors import OutputError, ServerError
+from clients.events import Event, Tick
+from clients.outputs import plan_translations
+from clients.progress import show_progress
+from clients.server import Patience, Server
+from clients.sources import DOCUMENTS, find_sources
+from clients.translator import Wanted
+from tests.clients.fake_stack import MARK, FakeStack
+
+NAMES = ("a.docx", "b/c.srt", "b/d.html", "e.txt")
+WANTED = Wanted("de", "en", glossary="terms")
+
+
+class Stop(Exception):
+    """Ends a run as a kill would, between two lines of the journal."""
+
+
+@pytest.fixture
+def server(stack: FakeStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(transport, "choose_delay", lambda attempt: 0.0)
+    monkeypatch.setattr(documents, "_FIRST_DELAY_S", 0.001)
+    with Server(stack.url, Patience(attempts=3, timeout_s=30), 5) as server:
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Four documents, and what is none."""
+    monkeypatch.chdir(tmp_path)
+    for name in (*NAMES, "f.zip", "~$a.docx", ".hidden.txt"):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode() * 50_000 if name == "e.txt" else name.encode())
+    return tmp_path
+
+
+def make_job(
+    server: Server,
+    files: list[str],
+    output: str | None = None,
+    *,
+    at_once: int = 2,
+    wanted: Wanted = WANTED,
+    is_overwrite: bool = False,
+) -> DocumentJob:
+    found = find_sources(files, DOCUMENTS)
+    sources, plan = plan_translations(found, output, wanted.target)
+    return DocumentJob(
+        sources=sources,
+        plan=plan,
+        server=server,
+        wanted=wanted,
+        documents_at_once=at_once,
+        is_overwrite=is_overwrite,
+    )
+
+
+def run(
+    job: DocumentJob, stop_after: int | None = None
+) -> tuple[Outcome, list[tuple[Event, float]]]:
+    events: list[tuple[Event, float]] = []
+
+    def report(event: Event, share: float) -> None:
+        events.append((event, share))
+        kept = [event for event, _ in events if not isinstance(event, Tick)]
+        if len(kept) == stop_after:
+            raise Stop
+
+    return run_job(job, report), events
+
+
+def list_files(folder: Path) -> list[str]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+def test_documents_are_uploaded_downloaded_and_deleted(stack, server, folder):
+    outcome, events = run(make_job(server, ["in"], "out"))
+    assert outcome.errors == outcome.warnings == []
+    assert list_files(folder / "out") == [
+        *("a.de.docx", "b/c.de.srt", "b/d.de.html", "e.de.txt")
+    ]
+    for name in NAMES:
+        path = Path("out", name)
+        found = path.with_name(f"{path.stem}.de{path.suffix}").read_bytes()
+        assert found == MARK + Path("in", name).read_bytes()
+    assert {document.name for document in stack.documents} == {
+        Path(name).name for name in NAMES
+    }
+    assert all(document.is_deleted for document in stack.documents)
+    assert [document.fields for document in stack.documents] == 4 * [
+        {"tgt_lang": "de", "src_lang": "en", "glossary": "terms"}
+    ]
+    assert stack.most_documents == 2
+    assert events[-1][1] == pytest.approx(1)
+    assert not Path("out.part").exists()
+
+
+def test_a_translation_stands_beside_its_source(stack, server, folder):
+    run(make_job(server, ["in/b", "in/a.docx"], wanted=Wanted("pt-BR")))
+    assert Path("in/a.pt-BR.docx").read_bytes() == MARK + b"a.docx"
+    assert Path("in/b/c.pt-BR.srt").exists()
+    assert stack.documents[0].fields == {"tgt_lang": "pt-BR"}
+    with pytest.raises(OutputError, match="is there already: --overwrite"):
+        run(make_job(server, ["in/a.docx"], wanted=Wanted("pt-BR")))
+
+
+@pytest.mark.parametrize("stop_after", range(1, 9))
+def test_a_job_that_is_stopped_anywhere_goes_on(stack, server, folder, stop_after):
+    with (
+        Server(stack.url, connections=5) as stopped,
+        pytest.raises(Stop),
+    ):
+        run(make_job(stopped, ["in"], "out", at_once=1), stop_after)
+    outcome, _ = run(make_job(server, ["in"], "out", at_once=1))
+    assert outcome.errors == []
+    assert len(list_files(folder / "out")) == 4
+    # What was on its way when it was stopped is not known to the next run.
+    assert 4 <= len(stack.documents) <= 5
+
+
+def test_a_document_that_is_under_way_is_not_uploaded_again(stack, server, folder):
+    stack.is_open.clear()
+    with Server(stack.url, connections=5) as stopped, pytest.raises(Stop):
+        run(make_job(stopped, ["in"], "out", at_once=4), 4)
+    assert Path("out.part").exists()
+    stack.is_open.set()
+    outcome, events = run(make_job(server, ["in"], "out"))
+    assert outcome.errors == []
+    assert not any(isinstance(event, Upload) for event, _ in events)
+    assert stack.requests["POST"] == len(stack.documents) == 4
+    assert stack.requests["DELETE"] == 4
+
+
+def test_what_the_stack_has_lost_between_two_runs_is_uploaded_again(
+    stack, server, folder
+):
+    stack.is_open.clear()
+    with Server(stack.url, connections=5) as stopped, pytest.raises(Stop):
+        run(make_job(stopped, ["in/a.docx"], "out/"), 1)
+    stack.documents.clear()
+    stack.is_open.set()
+    outcome, _ = run(make_job(server, ["in/a.docx"], "out/"))
+    assert outcome.errors == []
+    assert Path("out/a.de.docx").read_bytes() == MARK + b"a.docx"
+
+
+def test_what_was_downloaded_but_not_deleted_is_deleted(stack, server, folder):
+    job = make_job(server, ["in/a.docx", "in/e.txt"], "out", at_once=1)
+    stack.deleting = 500
+    outcome, _ = run(job)
+    assert outcome.errors == []
+    assert len(outcome.warnings) == 2
+    assert outcome.warnings[0].startswith("in/a.docx is still on the stack: http")
+    stack.deleting = None
+    with Server(stack.url, connections=5) as stopped, pytest.raises(Stop):
+        run(make_job(stopped, ["in/b"], "new", at_once=1), 2)
+    deleted = stack.requests["DELETE"]
+    run(make_job(server, ["in/b"], "new", at_once=1))
+    # The first once more: nobody knows whether the stopped run has come to that.
+    assert stack.requests["DELETE"] == deleted + 2
+
+
+def test_a_document_that_fails_is_told_and_the_others_are_translated(
+    stack, server, folder
+):
+    stack.refused = {"a.docx": 415, "e.txt": 413}
+    stack.failing = {"c.srt": "it is damaged"}
+    outcome, _ = run(make_job(server, ["in"], "out"))
+    assert outcome.errors == [
+        "in/a.docx: 415 a.docx is refused.",
+        "in/b/c.srt: it is damaged",
+        "in/e.txt: 413 e.txt is refused.",
+    ]
+    assert list_files(folder / "out") == ["b/d.de.html"]
+    assert all(document.is_deleted for document in stack.documents)
+
+
+def test_a_document_that_the_stack_loses_is_told(stack, server, folder):
+    stack.is_open.clear()
+
+    def report(event: Event, _: float) -> None:
+        if isinstance(event, Upload):
+            stack.documents.clear()
+
+    outcome = run_job(make_job(server, ["in/a.docx"], "out/"), report)
+    assert outcome.errors == ["in/a.docx: 404 There is no such document."]
+
+
+def test_a_source_that_is_gone_is_told(server, folder):
+    job = make_job(server, ["in/a.docx", "in/e.txt"], "out")
+    Path("in/a.docx").unlink()
+    outcome, _ = run(job)
+    assert outcome.errors == ["in/a.docx: No such file or directory"]
+    assert list_files(folder / "out") == ["e.de.txt"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 503])
+def test_a_stack_that_takes_no_documents_ends_it(stack, server, folder, status):
+    stack.refused = {Path(name).name: status for name in NAMES}
+    with pytest.raises(ServerError, match=f"/documents: {status} .* is refused"):
+        run(make_job(server, ["in"], "out"))
+
+
+def test_a_language_that_is_not_served_is_said_before_an_upload(stack, server, folder):
+    with pytest.raises(ServerError, match="No xx here"):
+        run(make_job(server, ["in"], "out", wanted=Wanted("xx")))
+    assert not stack.documents
+
+
+def test_an_empty_document_and_a_strange_name_are_uploaded(stack, server, folder):
+    path = Path('in/größe "1" 你.txt')
+    path.touch()
+    run(make_job(server, [str(path)], "out/"))
+    (document,) = stack.documents
+    assert document.content == b""
+    assert document.name in (path.name, path.name.replace('"', "%22"))
+    assert Path("out", 'größe "1" 你.de.txt').read_bytes() == MARK
+
+
+def test_the_bar_shows_documents(server, folder):
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with show_progress(console, "documents") as report:
+        run_job(make_job(server, ["in"], "out"), report)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "4 documents" in said
+    assert "100 %" in said
+
+
+def test_the_end_of_a_document_counts_and_its_upload_does_not():
+    assert (Upload(0, "x").size, DocumentEnd(0).size, Tick(0).size) == (0, 1, 0)

@@ -1,0 +1,353 @@
+"""Files of texts as jobs that are stopped between any two answers, and what is in the files
+afterwards.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from clients import server as transport
+from clients.bulk import Outcome, run_job
+from clients.errors import OutputError, ServerError
+from clients.events import Event
+from clients.outputs import plan_translations
+from clients.progress import show_progress
+from clients.server import Patience, Server
+from clients.sources import TABLES, find_sources
+from clients.tables import open_table
+from clients.tables.table import name_columns
+from clients.translations import TranslationJob
+from clients.translator import MAX_TEXTS, Translator, Wanted
+from tests.clients.fake_stack import FakeStack
+
+COUNT = 3 * MAX_TEXTS
+WANTED = Wanted("fr", "en")
+
+
+class Stop(Exception):
+    """Ends a run as a kill would, between two lines of the journal."""
+
+
+@pytest.fixture
+def server(stack: FakeStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(transport, "choose_delay", lambda attempt: 0.0)
+    with Server(stack.url, Patience(attempts=3, timeout_s=30), 4) as server:
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of each format, each with texts of its own."""
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "data"
+    (data / "more").mkdir(parents=True)
+    lines = [f"line {number}" if number % 7 else "" for number in range(COUNT)]
+    (data / "a.txt").write_text("\n".join(lines))
+    rows = [json.dumps({"id": n, "text": f"record {n}"}) for n in range(COUNT)]
+    (data / "b.jsonl").write_text("\n".join([*rows, '{"text": 5}', "no JSON"]))
+    fields = "".join(f'{n},"field\n{n}"\r\n' for n in range(COUNT))
+    (data / "c.csv").write_bytes(b"id,text\r\n" + fields.encode())
+    (data / "more/d.tsv").write_text("text\nbad\ngood\n")
+    texts = pa.array([f"cell {n}" if n % 3 else None for n in range(COUNT)])
+    pq.write_table(
+        pa.table({"text": texts}), data / "more/e.parquet", row_group_size=50
+    )
+    return tmp_path
+
+
+def make_job(
+    server: Server,
+    files: list[str],
+    output: str | None = None,
+    *,
+    wanted: Wanted = WANTED,
+    columns: list[str] | None = None,
+    is_overwrite: bool = False,
+    requests_in_flight: int = 2,
+) -> TranslationJob:
+    found = find_sources(files, TABLES)
+    sources, plan = plan_translations(found, output, wanted.target)
+    named = name_columns(columns or ["text"], [], wanted.target)
+    return TranslationJob(
+        sources=sources,
+        plan=plan,
+        tables=[open_table(source, named) for source in sources],
+        translator=Translator(server, wanted),
+        requests_in_flight=requests_in_flight,
+        is_overwrite=is_overwrite,
+    )
+
+
+def run(
+    job: TranslationJob, stop_after: int | None = None
+) -> tuple[Outcome, list[tuple[Event, float]]]:
+    events: list[tuple[Event, float]] = []
+
+    def report(event: Event, share: float) -> None:
+        events.append((event, share))
+        if len(events) == stop_after:
+            raise Stop
+
+    return run_job(job, report), events
+
+
+def read_files(job: TranslationJob) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in job.plan.files if path.exists()}
+
+
+def test_every_format_is_translated_row_by_row(stack, server, folder):
+    stack.poison = {"bad": 422}
+    job = make_job(server, ["data"])
+    outcome, events = run(job)
+    found = read_files(job)
+    assert sorted(found) == [
+        *("a.fr.txt", "b.fr.jsonl", "c.fr.csv", "d.fr.tsv", "e.fr.parquet")
+    ]
+    lines = found["a.fr.txt"].decode().split("\n")
+    assert lines == [f"[line {n}]" if n % 7 else "" for n in range(COUNT)]
+    *records, five, broken = found["b.fr.jsonl"].decode().split("\n")
+    assert [json.loads(record) for record in records] == [
+        {"id": n, "text": f"record {n}", "text_fr": f"[record {n}]"}
+        for n in range(COUNT)
+    ]
+    assert json.loads(five)["text_fr_error"] == "found a number, expected a string"
+    assert broken == "no JSON"
+    assert found["c.fr.csv"].startswith(
+        b'id,text,text_fr\r\n0,"field\n0","[field\n0]"\r\n1,'
+    )
+    assert found["d.fr.tsv"] == (
+        b"text\ttext_fr\ttext_fr_error\nbad\t\t422 because of 422\ngood\t[good]\t\n"
+    )
+    table = pq.read_table(io.BytesIO(found["e.fr.parquet"]))
+    assert table["text_fr"].to_pylist() == [
+        f"[cell {n}]" if n % 3 else None for n in range(COUNT)
+    ]
+    assert outcome.errors == [
+        f"data/b.jsonl: line {COUNT + 1}: found a number, expected a string",
+        f"data/b.jsonl: line {COUNT + 2}: not JSON, expected an object",
+        "data/more/d.tsv: line 2: 422 because of 422",
+    ]
+    shares = [share for _, share in events]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert not job.plan.journal.exists()
+
+
+def test_what_needs_no_translation_is_not_sent(stack, server, folder):
+    run(make_job(server, ["data/a.txt", "data/more/e.parquet"]))
+    assert len(stack.texts) == sum(1 for n in range(COUNT) if n % 7) + sum(
+        1 for n in range(COUNT) if n % 3
+    )
+    assert all(text.strip() for text in stack.texts)
+    Path("empty.txt").write_text("\n" * 100_000)
+    stack.bodies.clear()
+    job = make_job(server, ["empty.txt"])
+    run(job)
+    assert stack.bodies == []
+    assert read_files(job) == {"empty.fr.txt": b"\n" * 100_000}
+
+
+def test_a_job_that_is_stopped_anywhere_has_the_same_result(stack, server, folder):
+    stack.poison = {"bad": 422}
+    whole = make_job(server, ["data"], "whole/")
+    outcome, events = run(whole)
+    expected = read_files(whole)
+    assert len(events) >= 14
+    for stop_after in range(1, len(events) + 1):
+        job = make_job(server, ["data"], f"{stop_after}/")
+        with pytest.raises(Stop):
+            run(job, stop_after)
+        # A kill may come between the journal's line and the file.
+        for path in job.plan.files:
+            path.unlink(missing_ok=True)
+        again, rest = run(make_job(server, ["data"], f"{stop_after}/"))
+        assert len(rest) == len(events) - stop_after
+        assert again.errors == outcome.errors
+        assert read_files(job) == expected
+        assert not job.plan.journal.exists()
+
+
+def test_results_of_an_earlier_run_are_no_sources(server, folder):
+    files = ["data/a.txt", "data/more"]
+    with pytest.raises(Stop):
+        run(make_job(server, files), 7)
+    assert Path("data/a.fr.txt").exists()
+    for _ in range(2):
+        job = make_job(server, [*files, "data/a*.txt"], is_overwrite=True)
+        run(job)
+        assert sorted(read_files(job)) == ["a.fr.txt", "d.fr.tsv", "e.fr.parquet"]
+    assert sorted(path.name for path in Path("data").glob("a*")) == [
+        "a.fr.txt",
+        "a.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    "wanted", [Wanted("de", "en"), Wanted("fr"), Wanted("fr", "en", "html")], ids=str
+)
+def test_another_job_does_not_go_on_with_the_journal(server, folder, wanted):
+    with pytest.raises(Stop):
+        run(make_job(server, ["data"], "out/"), 3)
+    with pytest.raises(OutputError, match=r"out.part was begun with other options"):
+        run(make_job(server, ["data"], "out/", wanted=wanted))
+    with pytest.raises(OutputError, match=r"\(tables\)"):
+        run(make_job(server, ["data"], "out/", columns=["id"]))
+    Path("data/a.txt").write_text("other")
+    with pytest.raises(OutputError, match=r"\(files\)"):
+        run(make_job(server, ["data"], "out/"))
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_file_that_changes_meanwhile_is_told(server, folder, is_gone):
+    path = Path("data/a.txt")
+
+    def change(*_: object) -> None:
+        path.unlink(missing_ok=True)
+        if not is_gone:
+            path.write_text("other\n")
+
+    outcome = run_job(make_job(server, ["data/a.txt", "data/more/d.tsv"]), change)
+    assert outcome.errors == ["data/a.txt has changed meanwhile"]
+    assert not Path("data/a.fr.txt").exists()
+    assert Path("data/more/d.fr.tsv").exists()
+
+
+def test_a_break_in_a_column_without_texts_is_told(server, folder):
+    path = Path("data/more/e.parquet")
+    texts = pa.array([str(number) for number in range(2000)])
+    options = {"row_group_size": 1000, "use_dictionary": False, "compression": "gzip"}
+    pq.write_table(pa.table({"text": texts, "other": texts}), path, **options)
+    column = pq.ParquetFile(path).metadata.row_group(1).column(1)
+    content = bytearray(path.read_bytes())
+    start = column.data_page_offset + 40
+    content[start : start + 200] = b"\0" * 200
+    path.write_bytes(content)
+    job = make_job(server, [str(path), "data/a.txt"])
+    outcome, _ = run(job)
+    (error,) = outcome.errors
+    assert error.startswith("data/more/e.parquet: ")
+    assert Path("data/a.fr.txt").exists()
+    found = pq.read_table("data/more/e.fr.parquet")
+    assert found["text_fr"].to_pylist() == [f"[{number}]" for number in range(1000)]
+
+
+def test_a_broken_file_is_told_and_the_others_are_translated(server, folder):
+    Path("data/c.csv").write_text('text\ngood\n"bad\n')
+    Path("data/b.jsonl").write_text('{"body": "a"}')
+    job = make_job(server, ["data"])
+    outcome, _ = run(job)
+    assert outcome.errors == [
+        "data/b.jsonl: no line has text; the first has body",
+        "data/c.csv: line 3: a quote is not closed (--no-quotes for a .tsv in which they "
+        "mean nothing)",
+    ]
+    found = read_files(job)
+    assert "b.fr.jsonl" not in found
+    assert found["c.fr.csv"] == b"text,text_fr\ngood,[good]\n"
+    assert "e.fr.parquet" in found
+
+
+def test_a_language_that_is_not_served_ends_it_before_anything_is_written(
+    stack, server, folder
+):
+    with pytest.raises(ServerError, match="No xx here"):
+        run(make_job(server, ["data"], "out/", wanted=Wanted("xx")))
+    assert stack.bodies == []
+    assert [path.name for path in Path().iterdir()] == ["data"]
+
+
+def test_a_file_that_cannot_be_read_is_told(server, folder):
+    job = make_job(server, ["data/a.txt", "data/b.jsonl"])
+    Path("data/a.txt").unlink()
+    Path("data/b.jsonl").unlink()
+    outcome, _ = run(job)
+    assert outcome.errors == [
+        "data/a.txt: No such file or directory",
+        "data/b.jsonl: No such file or directory",
+    ]
+
+
+def test_many_errors_are_counted_and_the_first_are_named(server, folder):
+    Path("a.jsonl").write_text('{"text": 1}\n' * 100)
+    outcome, _ = run(make_job(server, ["a.jsonl"]))
+    assert len(outcome.errors) == 11
+    assert outcome.errors[0].startswith("a.jsonl: line 1: found a number")
+    assert outcome.errors[-1] == "a.jsonl: 90 more texts have no translation"
+
+
+def test_doubtful_translations_are_counted(stack, server, folder):
+    stack.warn = lambda text: "it repeats itself" if text.endswith("0") else None
+    outcome, _ = run(make_job(server, ["data/a.txt"]))
+    assert not outcome.errors
+    count = sum(1 for n in range(COUNT) if n % 7 and n % 10 == 0)
+    assert outcome.warnings == [
+        f"data/a.txt: translations in doubt: {count}, the first in line 11: it repeats "
+        "itself"
+    ]
+
+
+def test_so_many_requests_are_under_way_and_the_reader_is_not_far_ahead(
+    stack, server, folder
+):
+    line = "text " * 200
+    Path("a.txt").write_text(f"{line}\n" * 1000)
+    stack.is_open.clear()
+    job = make_job(server, ["a.txt"], requests_in_flight=3)
+    thread = threading.Thread(target=lambda: run(job))
+    thread.start()
+    stack.wait_until(lambda: stack.at_once == 3)
+    # Twice as many requests wait, one is being made, and the file is read in blocks.
+    assert job.tables[0].share < 0.2
+    stack.is_open.set()
+    thread.join()
+    assert stack.most_at_once == 3
+    assert Path("a.fr.txt").read_text() == f"[{line}]\n" * 1000
+
+
+@pytest.mark.slow
+def test_a_file_of_any_size_takes_little_memory(server, folder):
+    row = json.dumps({"more": "x" * 20_000, "text": None})
+    Path("a.jsonl").write_text(f"{row}\n" * 3000)
+    job = make_job(server, ["a.jsonl"])
+    tracemalloc.start()
+    try:
+        run(job)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert Path("a.fr.jsonl").stat().st_size > 60_000_000
+    assert peak_bytes < 4_000_000
+
+
+def test_a_full_disk_is_told_and_the_same_job_goes_on(server, folder, monkeypatch):
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    job = make_job(server, ["data/a.txt"])
+    with monkeypatch.context() as patch:
+        patch.setattr(type(job.tables[0]), "write", fail)
+        with pytest.raises(OutputError, match="data/a.fr.txt: No space left on device"):
+            run(job)
+    assert not Path("data/a.fr.txt.new").exists()
+    run(make_job(server, ["data/a.txt"]))
+    assert Path("data/a.fr.txt").exists()
+
+
+def test_the_bar_shows_texts(server, folder):
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with show_progress(console, "texts") as report:
+        run_job(make_job(server, ["data/a.txt"]), report)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"{COUNT} texts" in said
+    assert "100 %" in said

@@ -1,0 +1,121 @@
+"""Files in bulk through port 7777: the commands as users run them, killed and repeated."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.clients.processes import run, start
+from tests.e2e.real_stack import wait_until
+from tests.e2e.test_translation import NEWCOMERS, translate
+
+TO_FRENCH = ("--column", "text", "--from", "en", "--to", "fr")
+
+
+@pytest.fixture(scope="module")
+def french(url: str) -> dict[str, str]:
+    """What the stack says to each text alone."""
+    return {text: translate(url, text, "en", "fr") for text in NEWCOMERS}
+
+
+def list_texts(count: int) -> list[str]:
+    return [NEWCOMERS[number % len(NEWCOMERS)] for number in range(count)]
+
+
+def is_longer(path: Path, size_bytes: int) -> bool:
+    return path.exists() and path.stat().st_size > size_bytes
+
+
+def test_every_format_has_the_translations_that_each_text_has_alone(
+    url: str, french: dict[str, str], tmp_path: Path
+):
+    texts = list_texts(200)
+    (tmp_path / "a.txt").write_text("\n".join(texts))
+    rows = [json.dumps({"n": n, "text": text}) for n, text in enumerate(texts)]
+    (tmp_path / "b.jsonl").write_text("\n".join(rows))
+    lines = [f'{n},"{text}"\r\n' for n, text in enumerate(texts)]
+    (tmp_path / "c.csv").write_bytes(("n,text\r\n" + "".join(lines)).encode())
+    pq.write_table(pa.table({"text": texts}), tmp_path / "d.parquet")
+    assert run(tmp_path, url, "translate", ".", *TO_FRENCH, "-o", "fr") == (0, "")
+    expected = [french[text] for text in texts]
+    assert (tmp_path / "fr/a.fr.txt").read_text("utf-8").split("\n") == expected
+    records = (tmp_path / "fr/b.fr.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(record)["text_fr"] for record in records] == expected
+    table = pq.read_table(tmp_path / "fr/d.fr.parquet")
+    assert table["text_fr"].to_pylist() == expected
+    first, second, *_ = (tmp_path / "fr/c.fr.csv").read_bytes().splitlines(True)
+    assert first == b"n,text,text_fr\r\n"
+    assert second == f'0,"{texts[0]}",{expected[0]}\r\n'.encode()
+
+
+def test_a_run_that_is_killed_twice_goes_on_with_the_same_result(
+    url: str, french: dict[str, str], tmp_path: Path
+):
+    texts = list_texts(5000)
+    (tmp_path / "a.txt").write_text("".join(f"{text}\n" for text in texts))
+    command = ("translate", "a.txt", "--from", "en", "--to", "fr")
+    journal = tmp_path / "a.fr.txt.part"
+    for size in (1000, 100_000):
+        killed = start(tmp_path, url, *command, "--requests-in-flight", "2")
+        wait_until(partial(is_longer, journal, size))
+        killed.kill()
+        killed.communicate(timeout=60)
+        assert not (tmp_path / "a.fr.txt").exists()
+    assert run(tmp_path, url, *command) == (0, "")
+    found = (tmp_path / "a.fr.txt").read_text("utf-8").splitlines()
+    assert found == [french[text] for text in texts]
+
+
+def test_a_language_that_is_not_served_is_said(url: str, tmp_path: Path):
+    (tmp_path / "a.txt").write_text("Yes\n")
+    code, said = run(tmp_path, url, "translate", "a.txt", "--to", "tlh")
+    assert code == 1
+    assert "tgt_lang" in said
+
+
+def test_a_line_that_is_too_long_for_a_request_is_translated(
+    url: str, french: dict[str, str], tmp_path: Path
+):
+    text = "Thank you very much. " * 60_000
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
+    assert run(tmp_path, url, "translate", "a.jsonl", *TO_FRENCH) == (0, "")
+    found = json.loads((tmp_path / "a.fr.jsonl").read_text("utf-8"))["text_fr"]
+    assert found.count(french["Thank you very much"]) == 60_000
+
+
+def test_documents_are_translated_and_a_killed_run_goes_on(
+    url: str, french: dict[str, str], tmp_path: Path
+):
+    for number in range(6):
+        path = tmp_path / f"in/{number % 2}/{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{text}\n" for text in list_texts(500 + number)))
+    command = ("document", "in", "--from", "en", "--to", "fr", "-o", "out")
+    journal = tmp_path / "out.part"
+    killed = start(tmp_path, url, *command)
+    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 2)
+    killed.kill()
+    killed.communicate(timeout=60)
+    assert run(tmp_path, url, *command) == (0, "")
+    for number in range(6):
+        found = (tmp_path / f"out/{number % 2}/{number}.fr.txt").read_text("utf-8")
+        expected = [french[text] for text in list_texts(500 + number)]
+        assert found.splitlines() == expected
+
+
+def test_a_damaged_document_is_told_and_the_others_are_translated(
+    url: str, tmp_path: Path
+):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.docx").write_bytes(b"PK\x03\x04 no document")
+    (tmp_path / "in/b.txt").write_text("Good morning\n")
+    code, said = run(tmp_path, url, "document", "in", "--to", "fr", "--from", "en")
+    assert code == 1
+    assert said.startswith("in/a.docx: ")
+    assert len(said.splitlines()) == 1
+    assert (tmp_path / "in/b.fr.txt").read_text("utf-8") == "Bonjour\n"
