@@ -81,6 +81,7 @@ _DEEPL_MESSAGES = {
     "invalid-key": "Forbidden",
     "quota-exceeded": "Quota Exceeded",
     "not-found": "Not found",
+    "unknown-glossary": "Glossary not found",
     **dict.fromkeys(_BUSY, "Too many requests"),
 }
 

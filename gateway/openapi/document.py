@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, NoReturn, get_type_hints
 
@@ -32,6 +33,8 @@ Json = dict[str, Any]
 
 _IMAGES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
 _BINARY: Json = {"type": "string", "format": "binary"}
+_METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
+_WITH_BODY = ("post", "put", "patch")
 _REFERENCE = "#/components/schemas/{model}"
 #: Their types, and what they mean.
 _HEADERS = {
@@ -39,8 +42,10 @@ _HEADERS = {
     "Retry-After": ("integer", "Seconds to wait before sending the request again."),
     "Accept-Encoding": ("string", "The Content-Encoding that this path takes."),
     "WWW-Authenticate": ("string", "How to send a key."),
+    "Location": ("string", "The path of what was made."),
 }
 _HEADERS_BY_STATUS = {
+    201: "Location",
     401: "WWW-Authenticate",
     415: "Accept-Encoding",
     429: "Retry-After",
@@ -73,7 +78,7 @@ class Route:
     @property
     def bodies(self) -> tuple[Body, ...]:
         """What a body may have in it; none if the fields are in the URL."""
-        return self.operation.bodies if self.method == "post" else ()
+        return self.operation.bodies if self.method in _WITH_BODY else ()
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
@@ -84,6 +89,11 @@ class Route:
     def has_answer(self) -> bool:
         """Whether it ever succeeds."""
         return self.answer is not NoReturn
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it answers without a body."""
+        return self.operation.success == HTTPStatus.NO_CONTENT
 
     @cached_property
     def answer(self) -> Any:
@@ -128,7 +138,7 @@ def _list_routes(app: Flask, served: Collection[str]) -> Iterator[Route]:
         operation = find_operation(view)
         if operation is None or operation.task not in (None, *served):
             continue
-        for method in sorted({"GET", "POST"} & (rule.methods or set())):
+        for method in sorted(_METHODS & (rule.methods or set())):
             yield Route(rule, method.lower(), view, operation)
 
 
@@ -138,7 +148,9 @@ class _Schemas:
     def __init__(self, routes: Iterable[Route]) -> None:
         bodies = [body for route in routes for body in route.operation.bodies]
         queries = [route.operation.query for route in routes if route.operation.query]
-        answers = [route.answer for route in routes if route.has_answer]
+        answers = [
+            route.answer for route in routes if route.has_answer and not route.is_empty
+        ]
         models = [body.model for body in bodies] + queries
         found, definitions = TypeAdapter.json_schemas(
             [
@@ -158,7 +170,7 @@ class _Schemas:
             self._bound(body)
 
     def _bound(self, body: Body) -> None:
-        fields = self.resolve(body.model)["properties"]
+        fields = self.resolve(body.model).get("properties", {})
         for name, members in body.bounds.items():
             if "enum" in members:
                 fields[name].pop("examples", None)
@@ -195,10 +207,10 @@ def _describe(route: Route, schemas: _Schemas, keys: Keys) -> Json:
 def _list_parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
     operation = route.operation
     for name, values in operation.path.items():
-        schema: Json = {"type": "string", "enum": list(values)}
+        schema: Json = {"type": "string", **({"enum": list(values)} if values else {})}
         yield {"name": name, "in": "path", "required": True, "schema": schema}
     in_url = [operation.query] if operation.query else []
-    if route.method == "get":
+    if route.method not in _WITH_BODY:
         in_url += [body.model for body in operation.bodies]
     examples = [e for body in operation.bodies for e in body.examples.values()]
     example = examples[0] if examples else {}
@@ -246,12 +258,14 @@ def _list_images(route: Route) -> Json:
 def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
     responses: Json = {}
     if route.has_answer:
-        schema = schemas[route.answer]
-        content = {media: {"schema": schema} for media in route.operation.media}
-        responses["200"] = {
+        content: Json = {}
+        if not route.is_empty:
+            schema = schemas[route.answer]
+            content = {media: {"schema": schema} for media in route.operation.media}
+        responses[str(route.operation.success)] = {
             "description": "The answer.",
-            "headers": _refer_to_headers(200),
-            "content": content,
+            "headers": _refer_to_headers(route.operation.success),
+            **({"content": content} if content else {}),
         }
     if route.operation.is_cached:
         responses["304"] = {

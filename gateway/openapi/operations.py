@@ -38,7 +38,7 @@ class Operation:
 
     summary: str
     bodies: tuple[Body, ...] = ()
-    #: The parameters in the URL of a `POST`.
+    #: The parameters in the URL beside its body.
     query: type[BaseModel] | None = None
     #: Whether it takes images: exactly one, or several.
     images: Literal["one", "several"] | None = None
@@ -53,7 +53,10 @@ class Operation:
     #: The APIs that it belongs to, if its path does not tell.
     dialects: tuple[Dialect, ...] = ()
     #: The values of the variable parts of its path.
+    #: None of them are any.
     path: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: The status of its answer.
+    success: int = 200
     #: Whether the request may set its time limit.
     has_limit: bool = False
 

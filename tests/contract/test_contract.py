@@ -25,10 +25,11 @@ from flask.testing import FlaskClient
 
 from contract import variables
 from contract.tasks import TRANSLATION
-from gateway.access import OPEN_ROUTES, Access, find_database
+from gateway.access import OPEN_ROUTES, Access
 from gateway.access.keys import Grant, read_id
 from gateway.access.storage import Storage
 from gateway.app import create_app
+from gateway.database import find_database
 from gateway.errors import BodyTooSlow, ClientGone, Forbidden, Problem, RowProblem
 from gateway.openapi.document import build
 from gateway.openapi.security import Keys
