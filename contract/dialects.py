@@ -85,6 +85,7 @@ _DEEPL_MESSAGES = {
     "not-found": "Not found",
     "no-document": "Not found",
     "not-done": "Document not ready",
+    "unknown-glossary": "Glossary not found",
     **dict.fromkeys(_BUSY, "Too many requests"),
 }
 

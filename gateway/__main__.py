@@ -13,9 +13,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from gateway.access import find_database
 from gateway.access.keys import Grant, Key, read_routes
-from gateway.access.storage import Listed, Storage, StorageError
+from gateway.access.storage import Listed, Storage
+from gateway.database import find_database
+from gateway.database.connections import StorageError
 from gateway.settings import SettingsError, read_settings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)

@@ -15,14 +15,17 @@ from gateway.access import OPEN_ROUTES, Access, register_access
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
 from gateway.errors import register_error_handlers
+from gateway.glossaries.library import Glossaries
 from gateway.observation import States
 from gateway.openapi.security import Keys
 from gateway.refusal import Refusal
 from gateway.routes import (
     deepl,
     deepl_documents,
+    deepl_glossaries,
     documentation,
     documents,
+    glossaries,
     google,
     health,
     identification,
@@ -52,6 +55,8 @@ from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management
 
+#: The application's extension that has the glossaries.
+GLOSSARIES = "babelgate.glossaries"
 #: Fields of a form beside its texts.
 _OTHER_FIELDS = 100
 
@@ -83,16 +88,12 @@ def create_app(
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
     translator = Translator(models, admission, identifier, telemetry, readers, settings)
-    interpreter = Interpreter(translator, telemetry, settings, sources)
-    for blueprint in (
-        translation.make_blueprint(interpreter),
-        libretranslate.make_blueprint(interpreter, is_key_required=access.is_required),
-        deepl.make_blueprint(interpreter, access),
-        google.make_blueprint(interpreter),
-        identification.make_blueprint(settings, identifier),
-        *_make_documents(Documents(settings), interpreter, access),
-    ):
+    stored = app.extensions[GLOSSARIES] = Glossaries(settings)
+    interpreter = Interpreter(translator, telemetry, settings, sources, stored)
+    _register_texts(app, interpreter, access)
+    for blueprint in _make_documents(Documents(settings), interpreter, access):
         app.register_blueprint(blueprint)
+    app.register_blueprint(identification.make_blueprint(settings, identifier))
     reception = Reception(models, Uploads(admission, settings), telemetry, settings)
     for task in UPLOADS:
         route = import_module(f"gateway.routes.{task}")
@@ -114,6 +115,19 @@ def _make_documents(
     yield documents.make_blueprint(kept, interpreter, access)
     yield deepl_documents.make_blueprint(kept, access)
     yield libretranslate_files.make_blueprint(kept)
+
+
+def _register_texts(app: Flask, interpreter: Interpreter, access: Access) -> None:
+    """The routes of all APIs that translate, and of glossaries."""
+    for blueprint in (
+        translation.make_blueprint(interpreter),
+        libretranslate.make_blueprint(interpreter, is_key_required=access.is_required),
+        deepl.make_blueprint(interpreter, access),
+        deepl_glossaries.make_blueprint(interpreter),
+        glossaries.make_blueprint(interpreter),
+        google.make_blueprint(interpreter),
+    ):
+        app.register_blueprint(blueprint)
 
 
 def _connect(settings: Settings) -> Backend:

@@ -11,6 +11,10 @@ Problem                      what a client is told
 ├── QuotaExceeded        403 the key has no characters left for this month
 ├── RateLimited          429 the key's requests of this minute are used up; Retry-After
 ├── KeysUnavailable      503 the key may be right, but cannot be looked up; Retry-After
+├── UnknownGlossary      404 none of this id or name; of another key neither
+├── NoDictionary         422 the glossary has none for these languages
+├── TooManyGlossaries    403 the key has as many as it may have
+├── GlossariesUnavailable 503 the database cannot be asked; Retry-After
 ├── UnsupportedImage     415 an upload of no format that is read
 ├── UnsupportedEncoding  415 a body that is packed, other than JSON with gzip
 ├── UnsupportedDocument  415 a document of no format that is read
@@ -180,6 +184,36 @@ class KeysUnavailable(Problem):
     """The database cannot be asked, and this key has not been seen before."""
 
     status, slug = 503, "keys-unavailable"
+    headers = {"Retry-After": "5"}
+
+
+class UnknownGlossary(Problem):
+    """There is no such glossary, or it is another key's."""
+
+    status, slug = 404, "unknown-glossary"
+
+
+class NoDictionary(Problem):
+    """The glossary has no dictionary for these languages."""
+
+    status, slug = 422, "no-dictionary"
+
+
+class TooManyGlossaries(Problem):
+    """There are as many glossaries as there may be."""
+
+    status, slug = 403, "too-many-glossaries"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"There are {limit} glossaries already; delete one first.", limit=limit
+        )
+
+
+class GlossariesUnavailable(Problem):
+    """The database of glossaries cannot be asked."""
+
+    status, slug = 503, "glossaries-unavailable"
     headers = {"Retry-After": "5"}
 
 

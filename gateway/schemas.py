@@ -87,6 +87,9 @@ class TranslationBody(Schema):
     protect: bool = Field(
         True, description="Whether placeholders, addresses, code and the like stay."
     )
+    glossary: Text | None = Field(
+        None, description="The id or name of a glossary whose terms are used."
+    )
 
 
 class DocumentBody(Schema):
@@ -173,6 +176,8 @@ class TranslationRequest:
     is_protected: bool = True
     beam_size: int = BEAM_SIZE.default
     alternatives: int = ALTERNATIVES.default
+    #: Ids or names of glossaries; an entry of an earlier one wins.
+    glossaries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -212,6 +217,7 @@ def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequ
         is_protected=given.protect,
         beam_size=given.beam_size,
         alternatives=given.alternatives,
+        glossaries=(given.glossary,) if given.glossary else (),
     )
 
 

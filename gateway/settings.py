@@ -113,6 +113,16 @@ class Settings(BaseSettings):
     max_rows: PositiveInt = Field(
         10_000, description="The most sentences in a request."
     )
+    max_glossaries: PositiveInt = Field(
+        1000,
+        description="The most [glossaries](glossaries.md) of a key, or of all clients "
+        "where there are no keys.",
+    )
+    max_glossary_bytes: PositiveInt = Field(
+        10 << 20,
+        description="The most bytes of a glossary's entries. nginx has its own limit for "
+        "requests in nginx.conf, four times this one; change both.",
+    )
     readers: PositiveInt = Field(
         1,
         description="Processes that read long texts, per gateway process. They start with "

@@ -54,7 +54,7 @@ FORBIDDEN = {
 GATEWAY = (
     *("gateway.faults", "gateway.errors", "gateway.openapi", "gateway.schemas"),
     *("gateway.settings", "gateway.telemetry", "gateway.transport", "gateway.sharing"),
-    *("gateway.access",),
+    *("gateway.database", "gateway.access", "gateway.glossaries"),
     *("gateway.backend", "gateway.admission", "gateway.observation", "gateway.text"),
     *("gateway.uploads", "gateway.embedded", "gateway.refusal", "gateway.routes"),
     *("gateway.app", "gateway.gunicorn"),

@@ -63,6 +63,12 @@ def test_the_gateway_answers_an_upload_before_nginx_loses_patience(limit, locati
     assert default_of("upload_timeout_s") < seconds
 
 
+def test_nginx_takes_glossaries_with_their_escapes():
+    location = "~ ^/(glossaries|v[23]/glossaries)(/|$)"
+    found = read_nginx("client_max_body_size", read_location(location))
+    assert int(found.removesuffix("m")) << 20 == 4 * default_of("max_glossary_bytes")
+
+
 def test_what_nginx_says_of_a_large_body_names_all_limits():
     (detail,) = re.findall(r'body_too_large\$\s+"(.*?)"', NGINX)
     limits = ("max_upload_bytes", "document_bytes", "max_body_bytes")

@@ -5,25 +5,15 @@ nothing here costs a request anything, and the libraries for databases are not l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from flask import Flask
+from flask import Flask, g
 
-from contract import variables
 from documents.storage import NOBODY
 from gateway.access.usage import Usage
 from gateway.settings import Settings
-from torchserve_backend.catalog import ROOT
 
-__all__ = [
-    "OPEN_ROUTES",
-    "Access",
-    "Usage",
-    "find_database",
-    "find_folder",
-    "register_access",
-]
+__all__ = ["OPEN_ROUTES", "Access", "Usage", "find_owner", "register_access"]
 
 #: Routes without a key: health, metrics, and what clients read before they have one.
 OPEN_ROUTES = frozenset(
@@ -34,6 +24,13 @@ OPEN_ROUTES = frozenset(
         "/download_file/<name>",  # the name is a secret itself
     }
 )
+
+
+def find_owner() -> str:
+    """The id of the current request's key, empty where there are no keys: whose glossaries
+    it sees."""
+    key = g.get("key")
+    return key.id if key else ""
 
 
 class Access:
@@ -64,14 +61,3 @@ def register_access(app: Flask, settings: Settings) -> Access:
     guard = Guard.open(settings)
     register_guard(app, guard)
     return guard
-
-
-def find_folder() -> Path:
-    """Where a stack keeps what its gateway processes share about keys."""
-    run = variables.find_run() or ROOT / variables.RUN_DIR.default
-    return run.absolute() / "access"
-
-
-def find_database(settings: Settings) -> str:
-    """The URL of the database."""
-    return settings.database_url or f"sqlite:///{find_folder() / 'keys.db'}"

@@ -13,13 +13,14 @@ from flask import Flask, g, request
 
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from documents.places import read_secret
-from gateway.access import OPEN_ROUTES, Access, find_database, find_folder
+from gateway.access import OPEN_ROUTES, Access
 from gateway.access.finding import find_token, pick_token
 from gateway.access.keys import Key
 from gateway.access.limits import Limiter
 from gateway.access.registry import Registry
 from gateway.access.storage import Storage
 from gateway.access.usage import Ledger, Usage
+from gateway.database import find_database, find_folder
 from gateway.errors import KeyNotAllowed
 from gateway.settings import Settings
 from gateway.transport.bodies import is_upload, takes_document

@@ -18,6 +18,8 @@ _SCHEMES = ("bearer", "deepl-auth-key")
 _HEADERS = ("X-API-Key", "X-Goog-Api-Key")
 #: The fields of LibreTranslate, of DeepL's older clients, and of Google.
 _FIELDS = ("api_key", "auth_key", "key")
+#: A larger body is a glossary: it takes too long to be read twice.
+_MOST_BYTES = 1 << 20
 
 
 def find_token(request: Request, *, has_body: bool) -> str | None:
@@ -25,7 +27,8 @@ def find_token(request: Request, *, has_body: bool) -> str | None:
     only the headers and the query are read."""
     header = _find_in_headers(request)
     found = header or pick_token(request.args)
-    if found or not (has_body and _may_have_field(request.get_data())):
+    is_small = has_body and (request.content_length or 0) <= _MOST_BYTES
+    if found or not (is_small and _may_have_field(request.get_data())):
         return found
     with suppress(MalformedRequest):  # the route says what is wrong
         return pick_token(read_fields(request))

@@ -13,8 +13,9 @@ from gevent.event import Event
 from gevent.threadpool import ThreadPool
 
 from gateway.access.keys import Key, read_id
-from gateway.access.storage import Seen, Storage, StorageError
+from gateway.access.storage import Seen, Storage
 from gateway.access.usage import Ledger
+from gateway.database.connections import StorageError
 from gateway.errors import InvalidKey, KeysUnavailable
 from gateway.faults import describe
 

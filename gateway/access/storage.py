@@ -1,50 +1,22 @@
-"""The database of keys and usage: SQLite or PostgreSQL, by its URL. Every call may block for
-some seconds, and raises StorageError if the database cannot be used.
+"""Keys and usage in the database. Every call may block for some seconds, and raises
+StorageError if the database cannot be used.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    Row,
-    Select,
-    create_engine,
-    event,
-    func,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Row, Select, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 
 from gateway.access.keys import Grant, Key, hash_token, make_token
-from gateway.access.tables import KEYS, USAGE
 from gateway.access.usage import Count, find_month
-from gateway.settings import name_variable
-from gateway.sharing import Lock
-
-_MIGRATIONS = Path(__file__).parent / "migrations"
-#: Seconds for a connection, a statement, a lock.
-_LIMIT_S = 3
-#: PostgreSQL's number for the lock under which tables are made; any that nobody else has.
-_LOCK_NUMBER = 7777
-_VARIABLE = name_variable("database_url")
-_EXPECTED = "expected sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
-
-
-class StorageError(Exception):
-    """The database cannot be used; the message says why, without its password."""
+from gateway.database.connections import Database, StorageError
+from gateway.database.tables import KEYS, USAGE
 
 
 @dataclass(frozen=True)
@@ -66,21 +38,15 @@ class Seen:
     elsewhere: Mapping[tuple[str, int], int]
 
 
-class Storage:
-    """A database."""
-
-    def __init__(self, url: str) -> None:
-        """Raises StorageError if the URL is none of ours."""
-        self._url = read_url(url)
-        self._engine = _make_engine(self._url)
-        self._is_migrated = False
+class Storage(Database):
+    """The tables of keys and usage."""
 
     def add(self, name: str, grant: Grant) -> str:
         """Makes a key and returns its token, which nobody can find out later. Raises
         StorageError also if the name is taken."""
         token, key_id = make_token()
         row = {"id": key_id, "name": name, "digest": hash_token(token), **asdict(grant)}
-        with self._begin() as connection:
+        with self.begin() as connection:
             try:
                 connection.execute(
                     KEYS.insert(), row | {"created_at": int(time.time())}
@@ -100,7 +66,7 @@ class Storage:
             .values(revoked_at=int(time.time()))
             .returning(*KEYS.c)
         )
-        with self._begin() as connection:
+        with self.begin() as connection:
             found = connection.execute(change).first()
         if found is None:
             raise StorageError(f"There is no key {wanted!r} that is not revoked.")
@@ -118,7 +84,7 @@ class Storage:
     ) -> Seen:
         """Saves what a ledger has counted, and returns what it cannot know."""
         month = find_month(time.time())
-        with self._begin() as connection:
+        with self.begin() as connection:
             if counts:
                 rows = [asdict(count) | {"ledger": ledger} for count in counts]
                 connection.execute(self._write_usage(), rows)
@@ -134,13 +100,9 @@ class Storage:
             elsewhere = _collect(connection.execute(others))
         return Seen(version, keys, {(k, month): n for k, n in elsewhere.items()})
 
-    def close(self) -> None:
-        """Closes all connections."""
-        self._engine.dispose()
-
     def _write_usage(self) -> Any:
         """What another process has written later is not overwritten."""
-        dialect = sqlite if self._engine.dialect.name == "sqlite" else postgresql
+        dialect = sqlite if self.dialect == "sqlite" else postgresql
         row = dialect.insert(USAGE)
         return row.on_conflict_do_update(
             index_elements=list(USAGE.primary_key),
@@ -149,115 +111,8 @@ class Storage:
         )
 
     def _read(self, query: Select[Any]) -> Sequence[Row[Any]]:
-        with self._begin() as connection:
+        with self.look() as connection:
             return connection.execute(query).all()
-
-    @contextmanager
-    def _begin(self) -> Iterator[Connection]:
-        """A transaction, in a database that has our tables."""
-        with self._explained():
-            if not self._is_migrated:
-                _migrate(self._engine)
-                self._is_migrated = True
-            with self._engine.begin() as connection:
-                yield connection
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        place = self._url.render_as_string(hide_password=True)
-        try:
-            yield
-        except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).strip()
-            raise StorageError(f"{place} cannot be used: {reason}") from error
-        except OSError as error:  # of its folder, or of the lock
-            reason = error.strerror or str(error)
-            raise StorageError(f"{place} cannot be used: {reason}") from error
-
-
-def read_url(given: str) -> URL:
-    """The URL of a database that we know, with its driver. Raises StorageError."""
-    try:
-        url = make_url(given)
-    except ArgumentError as error:
-        raise StorageError(f"{_VARIABLE}: no URL; {_EXPECTED}") from error
-    match url.get_backend_name():
-        case "sqlite" if url.database:
-            return url.set(drivername="sqlite")
-        case "postgresql" | "postgres" if url.database:
-            return url.set(drivername="postgresql+psycopg")
-    place = url.render_as_string(hide_password=True)
-    raise StorageError(f"{_VARIABLE}: {_EXPECTED}, found {place}")
-
-
-def _make_engine(url: URL) -> Engine:
-    if url.drivername == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": _LIMIT_S})
-        event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
-    limits = "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
-    arguments = {
-        "connect_timeout": _LIMIT_S,
-        "tcp_user_timeout": _LIMIT_S * 1000,
-        "options": " ".join(f"-c {name}={_LIMIT_S}s" for name in limits),
-    }
-    return create_engine(url, connect_args=arguments)
-
-
-def _prepare_sqlite(connection: Any, _: object) -> None:
-    """Readers do not wait for writers, and `_begin_sqlite` alone begins transactions."""
-    connection.isolation_level = None
-    connection.execute("PRAGMA journal_mode=WAL").close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    """What begins by reading could not write after another process did. By itself, Python
-    would begin no transaction for tables."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _migrate(engine: Engine) -> None:
-    """Brings the tables to this version. Only one process at a time does so."""
-    from alembic import command
-    from alembic.config import Config
-    from alembic.migration import MigrationContext
-    from alembic.script import ScriptDirectory
-    from alembic.util import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    newest = ScriptDirectory.from_config(config).get_current_head()
-    with _lock(engine) as connection:
-        if MigrationContext.configure(connection).get_current_revision() == newest:
-            return
-        config.attributes["connection"] = connection
-        try:
-            command.upgrade(config, "head")
-        except CommandError as error:
-            raise StorageError(
-                "The database is of a newer version of Babelgate: use that one."
-            ) from error
-        connection.commit()
-
-
-@contextmanager
-def _lock(engine: Engine) -> Iterator[Connection]:
-    """A connection whose owner alone changes the tables."""
-    if engine.dialect.name == "postgresql":
-        with engine.connect() as connection:
-            number = {"number": _LOCK_NUMBER}
-            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), number)
-            yield connection
-        return
-    path = Path(engine.url.database or "")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (
-        closing(Lock(path.with_name(path.name + ".lock"))) as lock,
-        lock.hold(_LIMIT_S),
-        engine.connect() as connection,
-    ):
-        yield connection
 
 
 def _sum_usage(month: int) -> Select[Any]:

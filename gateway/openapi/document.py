@@ -33,6 +33,8 @@ from gateway.openapi.security import REFUSALS, SCHEMES, Keys
 Json = dict[str, Any]
 
 _IMAGES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
+_METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
+_WITH_BODY = ("post", "put", "patch")
 _REFERENCE = "#/components/schemas/{model}"
 #: Their types, and what they mean.
 _HEADERS = {
@@ -40,8 +42,10 @@ _HEADERS = {
     "Retry-After": ("integer", "Seconds to wait before sending the request again."),
     "Accept-Encoding": ("string", "The Content-Encoding that this path takes."),
     "WWW-Authenticate": ("string", "How to send a key."),
+    "Location": ("string", "The path of what was made."),
 }
 _HEADERS_BY_STATUS = {
+    201: "Location",
     401: "WWW-Authenticate",
     415: "Accept-Encoding",
     429: "Retry-After",
@@ -74,7 +78,7 @@ class Route:
     @property
     def bodies(self) -> tuple[Body, ...]:
         """What a body may have in it; none if the fields are in the URL."""
-        return self.operation.bodies if self.method == "post" else ()
+        return self.operation.bodies if self.method in _WITH_BODY else ()
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
@@ -85,6 +89,11 @@ class Route:
     def has_answer(self) -> bool:
         """Whether it ever succeeds."""
         return self.answer is not NoReturn
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it answers without a body."""
+        return self.operation.status == HTTPStatus.NO_CONTENT
 
     @cached_property
     def answer(self) -> Any:
@@ -129,7 +138,7 @@ def _list_routes(app: Flask, served: Collection[str]) -> Iterator[Route]:
         operation = find_operation(view)
         if operation is None or operation.task not in (None, *served):
             continue
-        for method in sorted({"GET", "POST", "DELETE"} & (rule.methods or set())):
+        for method in sorted(_METHODS & (rule.methods or set())):
             yield Route(rule, method.lower(), view, operation)
 
 
@@ -139,7 +148,9 @@ class _Schemas:
     def __init__(self, routes: Iterable[Route]) -> None:
         bodies = [body for route in routes for body in route.operation.bodies]
         queries = [route.operation.query for route in routes if route.operation.query]
-        answers = [route.answer for route in routes if route.has_answer]
+        answers = [
+            route.answer for route in routes if route.has_answer and not route.is_empty
+        ]
         models = [body.model for body in bodies] + queries
         found, definitions = TypeAdapter.json_schemas(
             [
@@ -159,7 +170,7 @@ class _Schemas:
             self._bound(body)
 
     def _bound(self, body: Body) -> None:
-        fields = self.resolve(body.model)["properties"]
+        fields = self.resolve(body.model).get("properties", {})
         for name, members in body.bounds.items():
             if "enum" in members:
                 fields[name].pop("examples", None)
@@ -199,7 +210,7 @@ def _list_parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
         schema: Json = {"type": "string", **({"enum": list(values)} if values else {})}
         yield {"name": name, "in": "path", "required": True, "schema": schema}
     in_url = [operation.query] if operation.query else []
-    if route.method == "get":
+    if route.method not in _WITH_BODY:
         in_url += [body.model for body in operation.bodies]
     examples = [e for body in operation.bodies for e in body.examples.values()]
     example = examples[0] if examples else {}
@@ -279,7 +290,7 @@ def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
 def _list_answers(route: Route, schemas: _Schemas) -> Json:
     """What it answers when it succeeds, by content type."""
     operation = route.operation
-    if operation.status == HTTPStatus.NO_CONTENT:
+    if route.is_empty:
         return {}
     if operation.is_file:
         from documents.formats import FORMATS  # only this needs all their libraries

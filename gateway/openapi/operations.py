@@ -40,7 +40,7 @@ class Operation:
 
     summary: str
     bodies: tuple[Body, ...] = ()
-    #: The parameters in the URL of a `POST`.
+    #: The parameters in the URL beside its body.
     query: type[BaseModel] | None = None
     #: Whether it takes images: exactly one, or several.
     images: Literal["one", "several"] | None = None
@@ -58,7 +58,7 @@ class Operation:
     status: int = 200
     #: Whether it answers with a document, of whatever format.
     is_file: bool = False
-    #: The values of the variable parts of its path; none are all.
+    #: The values of the variable parts of its path. None of them are any.
     path: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Whether the request may set its time limit.
     has_limit: bool = False

@@ -47,6 +47,14 @@ TRANSLATING = (
     Refusal("text-too-long", 422, "A word has more tokens than the model takes."),
     *(errors.Overloaded, _OUT_OF_MEMORY),
 )
+#: Where a translation uses glossaries, and where these are stored.
+USING_GLOSSARIES = (
+    *(errors.UnknownGlossary, errors.NoDictionary, errors.GlossariesUnavailable),
+)
+STORING_GLOSSARIES = (
+    *(errors.InvalidRequest, errors.UnknownLanguage, errors.UnknownGlossary),
+    *(errors.TooManyGlossaries, errors.GlossariesUnavailable, errors.Overloaded),
+)
 #: Where images are looked at.
 LOOKING = (
     *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),

@@ -16,7 +16,7 @@ from contract.tasks import TRANSLATION
 from gateway.access import Access
 from gateway.errors import NotFound
 from gateway.openapi.operations import FIELDS, Body, Operation, choose, describe
-from gateway.openapi.refusals import TRANSLATING
+from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.routes.interpretation import (
     ForeignSchema,
     Interpreter,
@@ -52,7 +52,9 @@ _SPLITTINGS: dict[str, Splitting] = {
     "nonewlines": "sentences",
 }
 #: Fields that name something stored on DeepL's server.
-STORED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id")
+_STORED = ("style_id", "translation_memory_id")
+#: Glossaries of one request.
+_MOST_GLOSSARIES = 5
 
 
 def _read_switch(given: Any) -> Any:
@@ -97,6 +99,10 @@ class TranslateFields(ForeignSchema):
     ignore_tags: _Names = Field([], description="Elements that stay as they are.")
     splitting_tags: _Names = Field([], description="Elements that end a sentence.")
     non_splitting_tags: _Names = Field([], description="Elements inside a sentence.")
+    glossary_id: Text = Field("", description="The glossary whose terms are used.")
+    glossary_ids: _Names = Field(
+        [], description="Up to 5 glossaries; an entry of an earlier one wins."
+    )
     model_type: Annotated[
         Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"]
         | None,
@@ -189,7 +195,7 @@ def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
     @blueprint.get("/glossary-language-pairs")
     @describe(Operation("The pairs of languages", task=TRANSLATION))
     def glossary_language_pairs() -> Pairs:
-        codes = [_write_code(code).lower() for code in interpreter.limits.targets]
+        codes = [write_code(code).lower() for code in interpreter.limits.targets]
         return {
             "supported_languages": [
                 {"source_lang": source, "target_lang": target}
@@ -222,7 +228,7 @@ def _describe_translation(interpreter: Interpreter) -> Operation:
     return Operation(
         "Translates texts",
         bodies=(body,),
-        refusals=(*TRANSLATING, NotFound),
+        refusals=(*TRANSLATING, *USING_GLOSSARIES, NotFound),
         task=TRANSLATION,
         has_limit=True,
     )
@@ -253,6 +259,7 @@ def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
         tags=_read_tags(given),
         splitting=_read_splitting(given),
         beam_size=_choose_beam(given, limits.max_beam_size),
+        glossaries=_read_glossaries(given),
     )
     if given.tag_handling == "xml" and given.tag_handling_version == "v2":
         _check_xml(texts)
@@ -272,9 +279,25 @@ def _refuse_what_is_missing(given: TranslateFields, fields: Fields) -> None:
         raise refuse("'formality' is not supported for given 'target_lang'.")
     if fields.get("custom_instructions"):
         raise refuse("'custom_instructions' is not supported for given 'target_lang'.")
-    for name in STORED:
+    for name in _STORED:
         if fields.get(name):
             raise NotFound(f"{name}: nothing is stored here yet.")
+
+
+def _read_glossaries(given: TranslateFields) -> tuple[str, ...]:
+    wanted = (given.glossary_id,) if given.glossary_id else tuple(given.glossary_ids)
+    if given.glossary_id and given.glossary_ids:
+        raise refuse("Use either glossary_id or glossary_ids.")
+    if len(wanted) > _MOST_GLOSSARIES:
+        raise refuse(
+            "Too many glossaries.",
+            f"found {len(wanted)}, expected at most {_MOST_GLOSSARIES}",
+        )
+    if wanted and not given.source_lang:
+        raise refuse(
+            "Use of a glossary requires the source_lang parameter to be specified."
+        )
+    return wanted
 
 
 def _read_tags(given: TranslateFields) -> Tags | None:
@@ -320,19 +343,20 @@ def _write(
     if source is None:
         source = interpreter.name_source(text, answer, other=wanted.target).language
     return {
-        "detected_source_language": _write_code(source),
+        "detected_source_language": write_code(source),
         "text": answer.renderings[0].text,
         "billed_characters": markup.count_characters(text, wanted.tags),
     }
 
 
-def _write_code(language: str) -> str:
+def write_code(language: str) -> str:
+    """A language in DeepL's code."""
     return _CODES.get(language, language.upper())
 
 
 def _list_sources(interpreter: Interpreter) -> list[Language]:
     return [
-        {"language": _write_code(code), "name": name_language(code, "en")}
+        {"language": write_code(code), "name": name_language(code, "en")}
         for code in sorted(interpreter.sources)
     ]
 
@@ -349,5 +373,5 @@ def list_targets(interpreter: Interpreter) -> list[Language]:
 def _name_variants(language: str) -> dict[str, str]:
     """The target codes of a language, and their names."""
     return _VARIANTS.get(language) or {
-        _write_code(language): name_language(language, "en")
+        write_code(language): name_language(language, "en")
     }

@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from contract.faults import list_faults
 from contract.languages import is_traditional_chinese, normalize_language
 from contract.tasks import TRANSLATION
+from gateway.access import find_owner
 from gateway.errors import MalformedRequest, TaskNotServed
+from gateway.glossaries.library import Glossaries
 from gateway.schemas import (
     AUTO,
     TranslationLimits,
@@ -97,6 +99,7 @@ class Interpreter:
     telemetry: Telemetry
     settings: Settings
     sources: Sequence[str]
+    glossaries: Glossaries
 
     @cached_property
     def limits(self) -> TranslationLimits:
@@ -113,10 +116,15 @@ class Interpreter:
 
     def translate(self, wanted: TranslationRequest) -> list[TranslatedText]:
         """An answer for each text of the current request. Raises what
-        `Translator.translate` raises, and MalformedRequest."""
+        `Translator.translate` and `Glossaries.choose` raise, and MalformedRequest."""
         caller = read_caller(request.environ, self.settings.timeout_s)
         g.target = wanted.target
-        answers = self.translator.translate(wanted, caller)
+        dictionaries = None
+        if wanted.glossaries:
+            dictionaries = self.glossaries.choose(
+                find_owner(), wanted.glossaries, wanted.source, wanted.target
+            )
+        answers = self.translator.translate(wanted, caller, dictionaries)
         self.telemetry.count_texts(wanted.target, wanted.texts)
         return answers
 

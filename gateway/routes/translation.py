@@ -14,7 +14,7 @@ from contract.dialects import LIBRETRANSLATE, OURS, Dialect
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import InvalidRequest, MalformedRequest
 from gateway.openapi.operations import Body, Operation, choose, describe
-from gateway.openapi.refusals import TRANSLATING
+from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.routes import libretranslate
 from gateway.routes.interpretation import Interpreter
 from gateway.schemas import TranslationRequest, limit_translation, parse_translation
@@ -80,7 +80,7 @@ def _describe_operation(*bodies: Body, dialects: tuple[Dialect, ...] = ()) -> Op
     return Operation(
         "Translates a text, or a list of texts",
         bodies=bodies,
-        refusals=TRANSLATING,
+        refusals=(*TRANSLATING, *USING_GLOSSARIES),
         task=TRANSLATION,
         dialects=dialects,
         has_limit=True,

@@ -5,7 +5,6 @@ translated pieces again.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +16,12 @@ from gateway.text.placeholders import (
     Placeholder,
     Role,
     fill,
-    find_protected,
+    merge_tags,
     substitute,
 )
 from gateway.text.segmentation import Part
 from gateway.text.spacing import EDGE, Separator, Spacing
+from gateway.text.terms import Terms, find_kept
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,12 @@ def scan_text(
     *,
     splitting: Splitting = "lines",
     format: Format | None = None,
+    terms: Terms | None = None,
 ) -> Iterator[Piece]:
     """The pieces of plain text, one after the other."""
     format = format or find_format(None, splitting)
     shown = format.read(text)
-    placeholders = find_protected(shown) if is_protected else []
+    placeholders = find_kept(shown, is_protected, terms)
     parts = _segment(shown, language, placeholders, splitting)
     pieces = _cut(text, placeholders, parts, format=format)
     yield from _mark_capitals(pieces, shown, placeholders, language)
@@ -158,6 +159,7 @@ def scan_tagged(
     tags: Tags,
     splitting: Splitting = "sentences",
     format: Format | None = None,
+    terms: Terms | None = None,
 ) -> Iterator[Piece]:
     """The pieces of an HTML or XML document or fragment, one after the other."""
     start, format = 0, format or find_format(tags, splitting)
@@ -167,8 +169,8 @@ def scan_tagged(
             yield run.text
             continue
         text = run.text if splitting == "lines" else format.read(run.text)
-        found = find_protected(text) if is_protected else []
-        placeholders = _merge(
+        found = find_kept(text, is_protected, terms)
+        placeholders = merge_tags(
             run.placeholders,
             [p._replace(shown=format.write(p.shown)) for p in found],
         )
@@ -262,19 +264,6 @@ def _inherit_capitals(pieces: Iterable[Piece], segment: Segment) -> Iterator[Pie
 
 def _spans(placeholders: Iterable[Placeholder]) -> list[tuple[int, int]]:
     return [(p.start, p.end) for p in placeholders]
-
-
-def _merge(
-    tags: Sequence[Placeholder], found: Iterable[Placeholder]
-) -> list[Placeholder]:
-    """All placeholders in order; what a tag divides is not protected."""
-    places = [tag.start for tag in tags]
-    whole = [
-        p
-        for p in found
-        if bisect_right(places, p.start) == bisect_right(places, p.end - 1)
-    ]
-    return sorted([*tags, *whole], key=lambda p: (p.start, p.end))
 
 
 def _cut(

@@ -5,6 +5,7 @@ numbered placeholders that models keep, and restores it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
@@ -171,6 +172,19 @@ def find_protected(text: str) -> list[Placeholder]:
             Placeholder(match.start(), end, found, _ROLES[match.lastgroup or "code"])
         )
     return placeholders
+
+
+def merge_tags(
+    tags: Sequence[Placeholder], found: Iterable[Placeholder]
+) -> list[Placeholder]:
+    """All placeholders in order; what a tag divides is not protected."""
+    places = [tag.start for tag in tags]
+    whole = [
+        p
+        for p in found
+        if bisect_right(places, p.start) == bisect_right(places, p.end - 1)
+    ]
+    return sorted([*tags, *whole], key=lambda p: (p.start, p.end))
 
 
 def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:

@@ -15,11 +15,20 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+from gevent import Timeout
 from gevent.event import Event
 from gevent.monkey import get_original
 from gevent.socket import wait_read, wait_write
+from gevent.threadpool import ThreadPool
 
-from gateway.errors import InternalError, NotReady, Overloaded, TooManyRows
+from gateway.errors import (
+    DeadlineExceeded,
+    GlossariesUnavailable,
+    InternalError,
+    NotReady,
+    Overloaded,
+    TooManyRows,
+)
 from gateway.text.documents import Document, Piece
 from gateway.text.reading import (
     ReadingJob,
@@ -29,6 +38,7 @@ from gateway.text.reading import (
     scan,
     write_job,
 )
+from gateway.text.shelf import Shelf, TermsUnavailable
 from gateway.transport.connection import Patience, let_others_run
 
 _ROOT = Path(__file__).parents[2]
@@ -42,8 +52,12 @@ _CHUNK_BYTES = 64 << 10
 #: gevent takes 0 for no limit.
 _LEAST_S = 0.001
 
-#: The system's own: what waits for these sockets waits in the hub of its own thread.
-_socketpair = get_original("socket", "socketpair")
+#: The system's own: what waits for these sockets waits in the hub of its own thread, and a
+#: thread that sleeps lets the loop go on.
+_socketpair, _sleep = (
+    get_original("socket", "socketpair"),
+    get_original("time", "sleep"),
+)
 
 
 class Readers:
@@ -54,26 +68,53 @@ class Readers:
         self._idle: list[_Reader] = []
         self._waiting: list[tuple[float, int, Event]] = []
         self._arrivals = count()
+        self._shelf = Shelf(lambda: _sleep(0))
+        self._thread: ThreadPool | None = None
 
     def read(self, job: ReadingJob, patience: Patience) -> list[Document]:
         """A document for each text.
 
-        Raises TooManyRows, DeadlineExceeded, ClientGone, Overloaded, or NotReady if the
-        process that read it was killed.
+        Raises TooManyRows, DeadlineExceeded, ClientGone, Overloaded, GlossariesUnavailable,
+        or NotReady if the process that read it was killed.
         """
         size = sum(len(text) for text, _ in job.texts)
         try:
             if size <= _SHORT:
-                return list(collect(job, scan(job)))
+                self._make_terms(job, patience)
+                return list(collect(job, scan(job, self._shelf)))
             with self._take_place(size, patience), self._take_reader() as reader:
                 return list(collect(job, reader.read(job, patience)))
         except TooManySentences as error:
             raise TooManyRows(job.max_rows) from error
+        except TermsUnavailable as error:
+            raise GlossariesUnavailable(
+                "The glossary cannot be read now, or was changed a moment ago."
+            ) from error
 
     def close(self) -> None:
         """Ends the idle processes."""
+        if self._thread:
+            self._thread.kill()
         while self._idle:
             self._idle.pop().end()
+
+    def _make_terms(self, job: ReadingJob, patience: Patience) -> None:
+        """Makes the terms that are not on the shelf, in a thread: other requests go on."""
+        choice, target = job.dictionaries, job.target
+        if choice is None or target is None:
+            return
+        for source in {language for _, language in job.texts}:
+            if (
+                self._shelf.has(choice, source, target)
+                or source not in choice.by_source
+            ):
+                continue
+            if self._thread is None:
+                self._thread = ThreadPool(1)
+            late = DeadlineExceeded("The deadline passed before the glossary was read.")
+            limit_s = max(_LEAST_S, patience.deadline - time.monotonic())
+            with Timeout(limit_s, late):
+                self._thread.apply(self._shelf.take, (choice, source, target))
 
     @contextmanager
     def _take_place(self, size: int, patience: Patience) -> Iterator[None]:
@@ -171,7 +212,7 @@ class _Reader:
             let_others_run()  # lines may come faster than their turn
             try:
                 pieces = read_pieces(line)
-            except TooManySentences:
+            except (TooManySentences, TermsUnavailable):
                 self._is_busy = False
                 raise
             missing -= pieces.count(None)

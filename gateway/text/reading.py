@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from gateway.glossaries.glossary import Choice
 from gateway.schemas import Splitting, Tags
 from gateway.text.documents import (
     Document,
@@ -26,7 +27,9 @@ from gateway.text.documents import (
     scan_text,
 )
 from gateway.text.placeholders import Placeholder, Role
+from gateway.text.shelf import Shelf, TermsUnavailable
 from gateway.text.spacing import Separator, compare
+from gateway.text.terms import Terms
 
 #: The usual length of a line in characters. Parsing a line blocks the gateway.
 _LINE_CHARACTERS = 32 << 10
@@ -52,9 +55,17 @@ class ReadingJob:
     max_rows: int
     splitting: Splitting = "lines"
     target: str | None = None
+    dictionaries: Choice | None = None
 
-    def scan_one(self, text: str, language: str) -> Iterator[Piece]:
+    def find_terms(self, language: str, shelf: Shelf) -> Terms | None:
+        """The terms of the dictionaries from `language`. Raises TermsUnavailable."""
+        if self.dictionaries is None or self.target is None:
+            return None
+        return shelf.take(self.dictionaries, language, self.target)
+
+    def scan_one(self, text: str, language: str, shelf: Shelf) -> Iterator[Piece]:
         """The pieces of one of the texts."""
+        terms = self.find_terms(language, shelf)
         if self.tags is None:
             return scan_text(
                 text,
@@ -62,6 +73,7 @@ class ReadingJob:
                 self.is_protected,
                 splitting=self.splitting,
                 format=self.choose_format(language),
+                terms=terms,
             )
         return scan_tagged(
             text,
@@ -70,6 +82,7 @@ class ReadingJob:
             tags=self.tags,
             splitting=self.splitting,
             format=self.choose_format(language),
+            terms=terms,
         )
 
     def choose_format(self, language: str) -> Format:
@@ -87,12 +100,12 @@ class TooManySentences(Exception):
     """The texts of a job have more sentences than they may."""
 
 
-def scan(job: ReadingJob) -> Iterator[Piece | None]:
+def scan(job: ReadingJob, shelf: Shelf) -> Iterator[Piece | None]:
     """The pieces of all texts, and None after each text. Raises TooManySentences at the first
-    sentence too many."""
+    sentence too many, and TermsUnavailable."""
     rows = 0
     for text, language in job.texts:
-        for piece in _join_kept(job.scan_one(text, language)):
+        for piece in _join_kept(job.scan_one(text, language, shelf)):
             rows += isinstance(piece, Segment)
             if rows > job.max_rows:
                 raise TooManySentences
@@ -126,10 +139,13 @@ def write_job(job: ReadingJob, limit_s: float) -> bytes:
 
 
 def read_pieces(line: bytes) -> list[Piece | None]:
-    """The pieces in a line of a reader's answer. Raises TooManySentences."""
+    """The pieces in a line of a reader's answer. Raises TooManySentences and
+    TermsUnavailable."""
     content = json.loads(line)
     if content is None:
         raise TooManySentences
+    if content is False:
+        raise TermsUnavailable
     return [_read_piece(item) if isinstance(item, list) else item for item in content]
 
 
@@ -138,10 +154,11 @@ def main() -> None:
     long ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
+    shelf = Shelf()
     for line in sys.stdin.buffer:
         content = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, content.pop("limit_s"))
-        for answer in _answer(_read_job(content)):
+        for answer in _answer(_read_job(content), shelf):
             sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -152,14 +169,18 @@ def _read_job(content: dict[str, Any]) -> ReadingJob:
     if tags is not None:
         tags = Tags(**tags | {name: tuple(tags[name]) for name in _NAMES})
     texts = tuple(map(tuple, content.pop("texts")))
+    choice = content["dictionaries"]
+    if choice is not None:
+        ids = {source: tuple(found) for source, found in choice["by_source"].items()}
+        content["dictionaries"] = Choice(choice["database"], ids)
     return ReadingJob(texts, tags, **content)
 
 
-def _answer(job: ReadingJob) -> Iterator[bytes]:
+def _answer(job: ReadingJob, shelf: Shelf) -> Iterator[bytes]:
     items: list[Any] = []
     characters = 0
     try:
-        for piece in scan(job):
+        for piece in scan(job, shelf):
             items.append(
                 piece if isinstance(piece, str | None) else _write_piece(piece)
             )
@@ -170,6 +191,8 @@ def _answer(job: ReadingJob) -> Iterator[bytes]:
         yield _write_line(items)
     except TooManySentences:
         yield _write_line(None)
+    except TermsUnavailable:
+        yield _write_line(False)
 
 
 def _measure(piece: Piece | None) -> int:

@@ -18,6 +18,7 @@ from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import write_row
 from gateway.errors import Problem, RowProblem, TooManyRows
+from gateway.glossaries.glossary import Choice
 from gateway.schemas import TranslationRequest
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
@@ -44,6 +45,7 @@ _LOOKED_AT = 20_000
 _PLACES = 3
 
 _UNIDENTIFIED = "too little evidence for the language of this text: name src_lang"
+_NO_DICTIONARY = "the glossary has no dictionary from {} to {}"
 _TORN = "cut from a sentence that is longer than the model takes"
 
 In = TypeVar("In")
@@ -96,7 +98,10 @@ class Translator:
     settings: Settings
 
     def translate(
-        self, wanted: TranslationRequest, caller: Caller
+        self,
+        wanted: TranslationRequest,
+        caller: Caller,
+        dictionaries: Choice | None = None,
     ) -> list[TranslatedText]:
         """One answer per text. Raises the first Problem of a text, Overloaded if time is too
         short for all texts, and ClientGone as soon as the client hangs up. The caller's key
@@ -105,7 +110,7 @@ class Translator:
             markup.count_characters(text, wanted.tags) for text in wanted.texts
         )
         with caller.charge(characters):
-            return _Job(self, wanted, caller).run()
+            return _Job(self, wanted, caller, dictionaries).run()
 
 
 class _Job:
@@ -113,9 +118,14 @@ class _Job:
     sentences are sent once."""
 
     def __init__(
-        self, translator: Translator, wanted: TranslationRequest, caller: Caller
+        self,
+        translator: Translator,
+        wanted: TranslationRequest,
+        caller: Caller,
+        dictionaries: Choice | None,
     ) -> None:
         self._translator = translator
+        self._dictionaries = dictionaries
         self._wanted = wanted
         self._caller = caller
         self._patience = caller.patience
@@ -179,6 +189,7 @@ class _Job:
             self._translator.settings.max_rows,
             self._wanted.splitting,
             self._wanted.target,
+            self._dictionaries,
         )
         documents = self._translator.readers.read(job, self._patience)
         return dict(zip(needed, documents, strict=True))
@@ -226,7 +237,9 @@ class _Job:
                 problem.detail = f"src_text[{index}]: {problem.detail}"
             raise
         is_whole = len(document.segments) == 1
-        warnings = _summarize(result.warned, is_whole=is_whole)
+        warnings = list(_summarize(result.warned, is_whole=is_whole))
+        if self._dictionaries and source not in self._dictionaries.by_source:
+            warnings.append(_NO_DICTIONARY.format(source, self._wanted.target))
         return TranslatedText(result.renderings, tuple(warnings), guess)
 
     def _translate_document(self, document: Document, source: str) -> Result:

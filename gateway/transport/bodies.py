@@ -9,12 +9,14 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from flask import Blueprint, Flask, request
+from flask import Blueprint, Flask, g, request
+from gevent.lock import BoundedSemaphore
 
 from gateway.errors import (
     TOO_LARGE,
     BodyTooLarge,
     MalformedRequest,
+    Overloaded,
     UnsupportedEncoding,
 )
 from gateway.settings import Settings
@@ -25,6 +27,8 @@ from gateway.transport.sending import LeastRate
 _GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
 #: zlib's number for gzip's header and checksum around it.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+#: Large bodies in memory, per gateway process.
+_LARGE_AT_ONCE = 4
 _BROKEN = "The body is not what its Content-Encoding says: "
 
 
@@ -36,13 +40,37 @@ class DocumentBlueprint(UploadBlueprint):
     """Its routes take forms with a document, and look for the key among the fields."""
 
 
+class LargeBlueprint(Blueprint):
+    """Its routes take bodies of up to `most_bytes`, whatever the settings say of others; of
+    the larger ones only a few at the same time."""
+
+    def __init__(self, name: str, import_name: str, *, most_bytes: int) -> None:
+        super().__init__(name, import_name)
+        self.most_bytes = most_bytes
+
+
 def register_bodies(app: Flask, settings: Settings) -> None:
     """Every other body is read before its route is asked, which finds it unpacked."""
 
+    room = BoundedSemaphore(_LARGE_AT_ONCE)
+
     @app.before_request
     def read_body() -> None:
-        if not is_upload(app):
-            _replace(request.environ, settings)
+        if is_upload(app):
+            return
+        blueprint = app.blueprints.get(request.blueprint or "")
+        most_bytes = settings.max_body_bytes
+        if isinstance(blueprint, LargeBlueprint) and _may_exceed(most_bytes):
+            if not room.acquire(timeout=settings.timeout_s):
+                raise Overloaded("Too many large bodies are being read.")
+            g.large_body = room
+            most_bytes = blueprint.most_bytes
+        _replace(request.environ, settings, most_bytes)
+
+    @app.teardown_request
+    def make_room(_: BaseException | None) -> None:
+        if g.pop("large_body", None):
+            room.release()
 
 
 def is_upload(app: Flask) -> bool:
@@ -55,7 +83,15 @@ def takes_document(app: Flask) -> bool:
     return isinstance(app.blueprints.get(request.blueprint or ""), DocumentBlueprint)
 
 
-def _replace(environ: dict[str, Any], settings: Settings) -> None:
+def _may_exceed(size: int) -> bool:
+    """Whether the current request's body may have more bytes."""
+    if request.content_length is None:
+        return "HTTP_TRANSFER_ENCODING" in request.environ
+    is_packed = request.headers.get("Content-Encoding", "") != ""
+    return is_packed or request.content_length > size
+
+
+def _replace(environ: dict[str, Any], settings: Settings, most_bytes: int) -> None:
     """Puts the whole body, unpacked, where the one still to come was."""
     length = environ.get("CONTENT_LENGTH") or ""
     incoming = Incoming(
@@ -66,7 +102,7 @@ def _replace(environ: dict[str, Any], settings: Settings) -> None:
     body = read_whole(
         incoming,
         environ.get("HTTP_CONTENT_ENCODING", ""),
-        settings.max_body_bytes,
+        most_bytes,
         deadline=time.monotonic() + settings.timeout_s,
         rate=LeastRate(settings.body_bytes_per_s, settings.body_grace_s),
     )

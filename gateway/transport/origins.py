@@ -12,7 +12,9 @@ from contract.tasks import PATHS, TRANSLATION
 
 #: Our own routes for texts; those of other APIs are open as well.
 _TEXTS = ("/", PATHS[TRANSLATION], "/identify", "/languages")
+_GLOSSARIES = "/glossaries/"
 _METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+_CHANGES = ("PUT", "PATCH", "DELETE")
 _EXPOSED = "Retry-After, X-Request-ID"
 #: Seconds for which a browser remembers what it may do.
 _MOST_AGE_S = 86_400
@@ -34,7 +36,7 @@ def register_origins(app: Flask, origins: str) -> None:
             return None
         response = Response(status=204)
         del response.content_type
-        response.allow = HeaderSet(_METHODS)
+        response.allow = HeaderSet(_list_methods(request.path))
         return response
 
     @app.after_request
@@ -50,7 +52,12 @@ def _is_foreign(path: str) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    return path in _TEXTS or _is_foreign(path)
+    is_ours = path in _TEXTS or f"{path}/".startswith(_GLOSSARIES)
+    return is_ours or _is_foreign(path)
+
+
+def _list_methods(path: str) -> tuple[str, ...]:
+    return _METHODS + _CHANGES if _GLOSSARIES in f"{path}/" else _METHODS
 
 
 def _allow(response: Response, origin: str, allowed: set[str]) -> None:
@@ -64,5 +71,5 @@ def _allow(response: Response, origin: str, allowed: set[str]) -> None:
     if request.method == "OPTIONS":
         asked = request.headers.get("Access-Control-Request-Headers", "Content-Type")
         headers["Access-Control-Allow-Headers"] = asked
-        headers["Access-Control-Allow-Methods"] = ", ".join(_METHODS)
+        headers["Access-Control-Allow-Methods"] = ", ".join(_list_methods(request.path))
         headers["Access-Control-Max-Age"] = str(_MOST_AGE_S)

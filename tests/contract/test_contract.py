@@ -30,10 +30,11 @@ from werkzeug.routing import Map
 from contract import variables
 from contract.tasks import TRANSLATION
 from documents.storage import NOBODY, Document, Order, State
-from gateway.access import OPEN_ROUTES, Access, find_database
+from gateway.access import OPEN_ROUTES, Access
 from gateway.access.keys import Grant, read_id
 from gateway.access.storage import Storage
 from gateway.app import create_app
+from gateway.database import find_database
 from gateway.errors import (
     BodyTooSlow,
     ClientGone,

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 from hypothesis import settings
 
-from gateway.app import create_app
+from gateway.app import GLOSSARIES, create_app
 from gateway.settings import PREFIX, Settings
 from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend import catalog
@@ -66,12 +67,16 @@ def map_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_client(torchserve: FakeTorchServe, map_path: Path) -> MakeClient:
+def make_client(
+    torchserve: FakeTorchServe, map_path: Path, tmp_path: Path
+) -> Iterator[MakeClient]:
     """Makes a client of a gateway before the fake; takes settings."""
+    apps: list[Flask] = []
 
     def make(**given: object) -> FlaskClient:
         values = {
             "map": map_path,
+            **({} if "keys" in given else {"database_url": f"sqlite:///{tmp_path}/db"}),
             "inference_url": torchserve.url,
             "management_url": torchserve.url,
             "key_file": torchserve.key_file,
@@ -80,9 +85,12 @@ def make_client(torchserve: FakeTorchServe, map_path: Path) -> MakeClient:
         app = create_app(
             Settings.model_validate(values | given), models=catalog.load(map_path)
         )
+        apps.append(app)
         return app.test_client()
 
-    return make
+    yield make
+    for app in apps:
+        app.extensions[GLOSSARIES].close()
 
 
 @pytest.fixture

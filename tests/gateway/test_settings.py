@@ -45,6 +45,8 @@ def test_the_original_limits_are_the_defaults():
         ("UPLOAD_BUFFER_BYTES", "99999999", 99999999),
         ("MAX_TEXTS", "11", 11),
         ("MAX_ROWS", "14", 14),
+        ("MAX_GLOSSARIES", "15", 15),
+        ("MAX_GLOSSARY_BYTES", "16", 16),
         ("READERS", "2", 2),
         ("SENTENCES_AT_ONCE", "12", 12),
         ("KEYS", "required", "required"),

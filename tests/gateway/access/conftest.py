@@ -10,8 +10,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from contract import variables
-from gateway.access import Access, find_database
+from gateway.access import Access
 from gateway.access.storage import Storage
+from gateway.database import find_database
 from gateway.settings import Settings
 from gateway.transport.worker import ACCESS
 from tests.gateway.access.servers import make_postgresql, run_redis

@@ -15,8 +15,9 @@ import gevent
 import pytest
 from flask.testing import FlaskClient
 
-from gateway.access import OPEN_ROUTES, Usage, storage
+from gateway.access import OPEN_ROUTES, Usage
 from gateway.access.keys import Grant, make_token, read_id
+from gateway.database import connections
 from gateway.transport.worker import ACCESS
 from tests.e2e.real_stack import wait_until
 from tests.programs import run
@@ -188,7 +189,7 @@ def test_too_many_requests_of_a_key_are_told_when_to_come_again(make_guarded, ke
 
 
 def test_keys_go_on_while_the_database_is_gone(make_guarded, keys, run, monkeypatch):
-    monkeypatch.setattr(storage, "_LIMIT_S", 0.05)
+    monkeypatch.setattr(connections, "_LIMIT_S", 0.05)
     client, token = make_guarded(), keys.add("cat", Grant())
     assert post(client, token).status_code == 200
     with lock(run / "access/keys.db"):

@@ -37,8 +37,9 @@ ALWAYS = {400, 408, 413, 415, 429, 431, 500, 503, 504}
 @pytest.mark.parametrize(
     ("path", "statuses"),
     [
-        ("/", ALWAYS | {200, 422}),
-        ("/translate", ALWAYS | {200, 422}),
+        ("/", ALWAYS | {200, 404, 422}),
+        ("/translate", ALWAYS | {200, 404, 422}),
+        ("/glossaries", ALWAYS | {201, 403, 404, 422}),
         ("/classify", ALWAYS | {200, 422}),
         ("/suggest", ALWAYS | {403}),
         ("/v2/translate", ALWAYS | {200, 404}),
@@ -80,6 +81,13 @@ def test_names_of_operations_are_unique(description):
             {
                 *("/", "/translate", "/frontend/settings", "/v2/translate"),
                 *("/v2/languages", "/v2/glossary-language-pairs"),
+                *("/glossaries", "/glossaries/{glossary_id}"),
+                *("/glossaries/{glossary_id}/entries", "/v2/glossaries"),
+                *("/v2/glossaries/{glossary_id}", "/v3/glossaries"),
+                *("/v2/glossaries/{glossary_id}/entries",),
+                *("/v3/glossaries/{glossary_id}",),
+                *("/v3/glossaries/{glossary_id}/entries",),
+                *("/v3/glossaries/{glossary_id}/dictionaries",),
                 *("/language/translate/v2", "/language/translate/v2/languages"),
                 *("/documents", "/documents/{document_id}"),
                 *("/documents/{document_id}/result", "/v2/document"),
@@ -119,7 +127,7 @@ def test_every_example_works(client, description):
     assert {example.path.partition("?")[0] for example in examples} == {
         *("/", "/translate", "/identify", "/detect", "/v2/translate", "/v2/languages"),
         *("/language/translate/v2", "/language/translate/v2/detect"),
-        "/language/translate/v2/languages",
+        *("/language/translate/v2/languages", "/glossaries", "/v2/glossaries"),
     }
     for example in examples:
         response = client.open(
@@ -128,7 +136,10 @@ def test_every_example_works(client, description):
             data=example.body,
             headers=example.headers,
         )
-        assert response.status_code == 200, (example, response.text)
+        is_made = example.path.endswith("/glossaries")
+        assert response.status_code == (201 if is_made else 200), (
+            *(example, response.text),
+        )
         description.check(
             example.method.upper(),
             example.path,

@@ -197,9 +197,7 @@ def test_what_is_wrong_is_said_in_its_words(post, changes, message, detail):
     assert (response.status_code, response.json) == (400, expected)
 
 
-@pytest.mark.parametrize(
-    "name", ["glossary_id", "glossary_ids", "style_id", "translation_memory_id"]
-)
+@pytest.mark.parametrize("name", ["style_id", "translation_memory_id"])
 def test_what_is_stored_at_deepl_is_not_found(post, name):
     response = post(**{name: "a"})
     assert response.status_code == 404
@@ -210,7 +208,7 @@ def test_what_is_stored_at_deepl_is_not_found(post, name):
 
 @pytest.mark.parametrize(
     "path",
-    ["/v2/glossaries", "/v2/document", "/v2/document/a/result", "/v3/glossaries"],
+    ["/v2/document", "/v2/document/a/result", "/v3/style_rules"],
 )
 def test_routes_of_later_are_not_found_in_its_shape(client, path):
     response = client.post(path, data=b"x" * 1000)

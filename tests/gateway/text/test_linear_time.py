@@ -20,6 +20,8 @@ from gateway.text.langid import Identifier
 from gateway.text.marks import mend
 from gateway.text.placeholders import find_protected, restore, substitute
 from gateway.text.reading import ReadingJob, collect, scan
+from gateway.text.shelf import Shelf
+from gateway.text.terms import Terms, find_kept
 from handlers.engine.translation.guard import find_fault
 
 pytestmark = pytest.mark.slow
@@ -64,7 +66,7 @@ def read(shape: Shape, size: int, source: str = "en", tags: Tags | None = None) 
     text = shape.write(size)
     tags = tags or (HTML_TAGS if shape.is_html else None)
     job = ReadingJob(((text, source),), tags, True, size, target="en")
-    (document,) = collect(job, scan(job))
+    (document,) = collect(job, scan(job, Shelf()))
     document.render(segment.text for segment in document.segments)
 
 
@@ -175,3 +177,30 @@ def test_a_translation_that_repeats_a_long_stretch_is_judged_in_linear_time():
         find_fault(half, 3 * half[:-1], "zh")
 
     assert_linear(judge)
+
+
+#: Glossaries that a search from the front would go back for, and what it would go back in.
+NESTED = [("a " * number + "a", "x") for number in range(200)]
+TERMS = {
+    "a beginning that leads nowhere": ([("a " * 500 + "b", "x")], "a "),
+    "terms inside of terms": ([*NESTED, ("a " * 400 + "b", "x")], "a "),
+    "letters without spaces": ([("中" * 300 + "文", "x"), ("中" * 7, "y")], "中"),
+    "Korean syllables": ([("가" * 300 + "나", "x"), ("가", "y")], "가"),
+    "accents": ([("a\u0323\u0301", "x")], "\u0301\u0323"),
+    "apostrophes": ([("a'b", "x")], "n't'"),
+    "numbers": ([("1.1", "x")], "1."),
+    "every word": ([("a", "x")], "A, "),
+}
+
+
+@pytest.mark.parametrize(("entries", "text"), TERMS.values(), ids=TERMS)
+def test_looking_for_terms_costs_what_a_text_is_long(entries, text):
+    terms = Terms(entries, "en", "de")
+    assert_linear(lambda size: find_kept(text * (size // len(text)), True, terms))
+
+
+def test_making_terms_costs_what_a_glossary_is_long():
+    def make(size: int) -> None:
+        Terms(((f"word {number} more", "x") for number in range(size)), "en", "de")
+
+    assert_linear(make)

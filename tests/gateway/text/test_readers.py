@@ -18,13 +18,17 @@ from hypothesis import strategies as st
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
+    GlossariesUnavailable,
     NotReady,
     Overloaded,
     TooManyRows,
 )
+from gateway.glossaries.glossary import Choice, Draft, Limits
+from gateway.glossaries.storage import open_storage
 from gateway.schemas import HTML_TAGS, Tags
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob, collect, scan
+from gateway.text.shelf import Shelf
 from gateway.transport.connection import Patience
 
 pytestmark = pytest.mark.slow
@@ -77,7 +81,7 @@ def test_a_process_reads_what_would_be_read_here(readers, way):
     job = make_job(*texts, "A B. C D. {x}")
     job = replace(job, target="zh", **WAYS[way])
     for _ in range(2):
-        assert readers.read(job, wait()) == list(collect(job, scan(job)))
+        assert readers.read(job, wait()) == list(collect(job, scan(job, Shelf())))
     assert len(find_processes()) == 1
 
 
@@ -91,7 +95,7 @@ def test_any_texts_come_back(readers):
     @given(st.lists(st.text(), min_size=1, max_size=3), st.booleans())
     def check(texts: list[str], is_html: bool) -> None:
         job = make_job(*texts, "a" * 2001, is_html=is_html)
-        assert readers.read(job, wait()) == list(collect(job, scan(job)))
+        assert readers.read(job, wait()) == list(collect(job, scan(job, Shelf())))
 
     check()
 
@@ -199,3 +203,24 @@ def test_a_reader_ends_with_its_gateway(readers):
     (reader,) = readers._idle
     reader._socket.close()
     process.wait(PATIENT)
+
+
+@pytest.mark.parametrize("text", ["One server.", LONG + "One server."])
+def test_terms_are_found_here_and_in_a_process(readers, tmp_path, text):
+    url = f"sqlite:///{tmp_path}/db"
+    storage = open_storage(url)
+    made = storage.create(
+        "", "a", [Draft("en", "de", b"server\tRechner", 1)], Limits(1, 100)
+    )
+    choice = Choice(url, {"en": (made.dictionaries[0].id,)})
+    job = replace(make_job(text), target="de", dictionaries=choice)
+    for _ in range(2):
+        (document,) = readers.read(job, wait())
+        shown = [p.shown for s in document.segments for p in s.placeholders]
+        assert shown.count("Rechner") == 1
+    storage.delete("", made.id)
+    gone = replace(choice, by_source={"en": ("none",)})
+    for _ in range(2):
+        with pytest.raises(GlossariesUnavailable):
+            readers.read(replace(job, dictionaries=gone), wait())
+    storage.close()

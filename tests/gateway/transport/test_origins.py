@@ -13,6 +13,7 @@ ASKED = {
 TEXTS = [
     *("/", "/translate", "/identify", "/languages", "/detect", "/frontend/settings"),
     *("/v2/translate", "/v2/glossaries", "/language/translate/v2/detect"),
+    *("/glossaries", "/glossaries/a/entries"),
 ]
 OTHERS = ["/metrics", "/healthz", "/caption", "/nowhere"]
 ALLOWED = "Access-Control-Allow-Origin"
@@ -28,6 +29,16 @@ def test_a_page_may_ask_for_translations(client, path):
     allowed = response.headers["Access-Control-Allow-Headers"]
     assert allowed == ASKED["Access-Control-Request-Headers"]
     assert "Access-Control-Allow-Credentials" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("path", "can_change"),
+    [("/glossaries/a", True), ("/v3/glossaries/a", True), ("/v2/translate", False)],
+)
+def test_a_page_may_change_glossaries_only(client, path, can_change):
+    methods = client.options(path, headers=ASKED).headers
+    for name in ("Access-Control-Allow-Methods", "Allow"):
+        assert ("PUT, PATCH, DELETE" in methods[name]) == can_change
 
 
 @pytest.mark.parametrize("path", OTHERS)

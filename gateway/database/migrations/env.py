@@ -1,8 +1,8 @@
-"""Runs Alembic's steps on the connection that `gateway/access/storage.py` gives it."""
+"""Runs Alembic's steps on the connection that `gateway/database/connections.py` gives it."""
 
 from alembic import context
 
-from gateway.access.tables import METADATA
+from gateway.database.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=METADATA

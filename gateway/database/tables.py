@@ -1,8 +1,19 @@
-"""The tables of the database: keys, and what they have used."""
+"""The tables of the database: keys and what they have used, and glossaries."""
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, BigInteger, Column, Index, MetaData, String, Table, text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Index,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+    text,
+)
 
 METADATA = MetaData()
 
@@ -40,4 +51,29 @@ USAGE = Table(
     Column("month", BigInteger, primary_key=True, autoincrement=False),
     Column("ledger", String(32), primary_key=True),
     Column("characters", BigInteger, nullable=False),
+)
+
+GLOSSARIES = Table(
+    "glossaries",
+    METADATA,
+    Column("id", String(36), primary_key=True),
+    #: The id of a key; empty where a stack has no keys.
+    Column("owner", String(12), nullable=False, index=True),
+    Column("name", String(1024), nullable=False),
+    #: Unix milliseconds.
+    Column("created_at_ms", BigInteger, nullable=False),
+)
+
+#: What is in a row never changes: another row, with an id of its own, takes its place.
+DICTIONARIES = Table(
+    "dictionaries",
+    METADATA,
+    Column("id", String(36), primary_key=True),
+    Column("glossary_id", String(36), nullable=False),
+    Column("source", String(8), nullable=False),
+    Column("target", String(8), nullable=False),
+    Column("entry_count", BigInteger, nullable=False),
+    #: TSV in UTF-8.
+    Column("entries", LargeBinary, nullable=False),
+    UniqueConstraint("glossary_id", "source", "target"),
 )

@@ -1,0 +1,22 @@
+"""The database that keys, usage and glossaries are in. The libraries for it are loaded where
+it is first used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from contract import variables
+from gateway.settings import Settings
+from torchserve_backend.catalog import ROOT
+
+
+def find_folder() -> Path:
+    """Where a stack keeps what its gateway processes share about keys."""
+    run = variables.find_run() or ROOT / variables.RUN_DIR.default
+    return run.absolute() / "access"
+
+
+def find_database(settings: Settings) -> str:
+    """The URL of the database."""
+    return settings.database_url or f"sqlite:///{find_folder() / 'keys.db'}"

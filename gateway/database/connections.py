@@ -1,0 +1,168 @@
+"""The database: SQLite or PostgreSQL, by its URL. Every use may block for some seconds, and
+raises StorageError if the database cannot be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from gateway.settings import name_variable
+from gateway.sharing import Lock
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+#: Seconds for a connection, a statement, a lock.
+_LIMIT_S = 3
+#: PostgreSQL's number for the lock under which tables are made; any that nobody else has.
+_LOCK_NUMBER = 7777
+_VARIABLE = name_variable("database_url")
+_EXPECTED = "expected sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
+
+
+class StorageError(Exception):
+    """The database cannot be used; the message says why, without its password."""
+
+
+class Database:
+    """A database with our tables, which are made or changed before the first use."""
+
+    def __init__(self, url: str) -> None:
+        """Raises StorageError if the URL is none of ours."""
+        self._url = read_url(url)
+        self._engine = _make_engine(self._url)
+        self._reading = self._engine.execution_options(is_reading=True)
+        self._is_migrated = False
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._engine.dialect.name
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """A transaction that may write."""
+        with self._explained():
+            self._prepare()
+            with self._engine.begin() as connection:
+                yield connection
+
+    @contextmanager
+    def look(self) -> Iterator[Connection]:
+        """A transaction that only reads: in SQLite it waits for nobody."""
+        with self._explained():
+            self._prepare()
+            with self._reading.connect() as connection:
+                yield connection
+
+    def _prepare(self) -> None:
+        if not self._is_migrated:
+            _migrate(self._engine)
+            self._is_migrated = True
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        place = self._url.render_as_string(hide_password=True)
+        try:
+            yield
+        except SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or error).strip()
+            raise StorageError(f"{place} cannot be used: {reason}") from error
+        except OSError as error:  # of its folder, or of the lock
+            reason = error.strerror or str(error)
+            raise StorageError(f"{place} cannot be used: {reason}") from error
+
+
+def read_url(given: str) -> URL:
+    """The URL of a database that we know, with its driver. Raises StorageError."""
+    try:
+        url = make_url(given)
+    except ArgumentError as error:
+        raise StorageError(f"{_VARIABLE}: no URL; {_EXPECTED}") from error
+    match url.get_backend_name():
+        case "sqlite" if url.database:
+            return url.set(drivername="sqlite")
+        case "postgresql" | "postgres" if url.database:
+            return url.set(drivername="postgresql+psycopg")
+    place = url.render_as_string(hide_password=True)
+    raise StorageError(f"{_VARIABLE}: {_EXPECTED}, found {place}")
+
+
+def _make_engine(url: URL) -> Engine:
+    if url.drivername == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": _LIMIT_S})
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    limits = "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
+    arguments = {
+        "connect_timeout": _LIMIT_S,
+        "tcp_user_timeout": _LIMIT_S * 1000,
+        "options": " ".join(f"-c {name}={_LIMIT_S}s" for name in limits),
+    }
+    return create_engine(url, connect_args=arguments)
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    """Readers do not wait for writers, and `_begin_sqlite` alone begins transactions."""
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode=WAL").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """What begins by reading could not write after another process did. By itself, Python
+    would begin no transaction for tables."""
+    is_reading = connection.get_execution_options().get("is_reading")
+    connection.exec_driver_sql("BEGIN" if is_reading else "BEGIN IMMEDIATE")
+
+
+def _migrate(engine: Engine) -> None:
+    """Brings the tables to this version. Only one process at a time does so."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    with _lock(engine) as connection:
+        if MigrationContext.configure(connection).get_current_revision() == newest:
+            return
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise StorageError(
+                "The database is of a newer version of Babelgate: use that one."
+            ) from error
+        connection.commit()
+
+
+@contextmanager
+def _lock(engine: Engine) -> Iterator[Connection]:
+    """A connection whose owner alone changes the tables."""
+    if engine.dialect.name == "postgresql":
+        with engine.connect() as connection:
+            number = {"number": _LOCK_NUMBER}
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), number)
+            yield connection
+        return
+    path = Path(engine.url.database or "")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (
+        closing(Lock(path.with_name(path.name + ".lock"))) as lock,
+        lock.hold(_LIMIT_S),
+        engine.connect() as connection,
+    ):
+        yield connection

@@ -1,0 +1,3 @@
+"""Clients' own terms: glossaries and the dictionaries in them, stored in the database. How
+terms get into a translation is in `gateway/text/terms.py`.
+"""

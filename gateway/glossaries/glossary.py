@@ -1,0 +1,61 @@
+"""What a glossary is, stored or about to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """The terms of a pair of languages. Its id changes with its entries."""
+
+    id: str
+    source: str
+    target: str
+    entry_count: int
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """A glossary and its dictionaries, without their entries."""
+
+    id: str
+    name: str
+    #: Unix milliseconds.
+    created_at_ms: int
+    dictionaries: tuple[Dictionary, ...]
+
+    def find(self, source: str, target: str) -> Dictionary | None:
+        """The dictionary of a pair of languages."""
+        pair = source, target
+        return next(
+            (d for d in self.dictionaries if (d.source, d.target) == pair), None
+        )
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A dictionary that is to be stored, its entries as TSV."""
+
+    source: str
+    target: str
+    entries: bytes
+    entry_count: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most glossaries of an owner, and the most bytes of entries in one of them."""
+
+    glossaries: int
+    glossary_bytes: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The dictionaries for a request into one language: by the language of a text, the ids of
+    those that apply. An entry of an earlier one wins."""
+
+    database: str
+    by_source: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

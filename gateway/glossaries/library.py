@@ -1,0 +1,180 @@
+"""All glossaries, as routes see them. The database is opened by the first request that needs
+it, and asked in threads beside the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import gevent
+from gevent import subprocess
+from gevent.lock import BoundedSemaphore
+from gevent.threadpool import ThreadPool
+
+from gateway.database import find_database
+from gateway.errors import (
+    GlossariesUnavailable,
+    InternalError,
+    NoDictionary,
+    Overloaded,
+    UnknownGlossary,
+)
+from gateway.glossaries.glossary import Choice, Draft, Glossary, Limits
+from gateway.glossaries.reading import (
+    Reading,
+    Upload,
+    read,
+    read_answer,
+    write_upload,
+)
+from gateway.settings import Settings
+
+if TYPE_CHECKING:
+    from gateway.glossaries.storage import GlossaryStorage
+
+log = logging.getLogger(__name__)
+
+_ROOT = Path(__file__).parents[2]
+#: Bodies of up to this many bytes are read at once.
+_SHORT = 32 << 10
+_THREADS = 4
+#: Seconds for an answer of the database.
+_LIMIT_S = 10.0
+
+Found = TypeVar("Found")
+
+
+class Glossaries:
+    """The glossaries of all owners. Safe to share among greenlets."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.limits = Limits(settings.max_glossaries, settings.max_glossary_bytes)
+        self._timeout_s = settings.timeout_s
+        self._url = find_database(settings)
+        self._threads: ThreadPool | None = None
+        self._turn = BoundedSemaphore(1)
+
+    def read(self, upload: Upload) -> Reading:
+        """What an upload says; a large one is read by another process, one at a time. Raises
+        Fault, and Overloaded if others take all of the time."""
+        if len(upload.body) <= _SHORT:
+            return read(upload)
+        busy = Overloaded("Too many large glossaries wait to be read.")
+        with gevent.Timeout(self._timeout_s, busy), self._turn:
+            return read_answer(_run_reader(write_upload(upload)))
+
+    def create(self, owner: str, name: str, drafts: Sequence[Draft]) -> Glossary:
+        """Raises TooManyGlossaries, BodyTooLarge and GlossariesUnavailable."""
+        return self._ask(lambda s: s.create(owner, name, drafts, self.limits))
+
+    def list_all(self, owner: str) -> list[Glossary]:
+        """Raises GlossariesUnavailable."""
+        return self._ask(lambda storage: storage.list_all(owner))
+
+    def find(self, owner: str, wanted: str) -> Glossary:
+        """The glossary of an id, or else the only one of a name. Raises UnknownGlossary and
+        GlossariesUnavailable."""
+        found = self._ask(lambda storage: storage.find(owner, wanted))
+        by_id = [glossary for glossary in found if glossary.id == wanted]
+        if not found:
+            raise UnknownGlossary(f"There is no glossary {wanted[:40]!r}.")
+        if not by_id and len(found) > 1:
+            raise UnknownGlossary(
+                f"{len(found)} glossaries have the name {wanted[:40]!r}; use an id."
+            )
+        return (by_id or found)[0]
+
+    def read_entries(self, glossary: Glossary, pair: Sequence[str]) -> bytes:
+        """The entries of a pair of languages as TSV. Raises UnknownGlossary and
+        GlossariesUnavailable."""
+        source, target = pair
+        dictionary = glossary.find(source, target)
+        entries = None
+        if dictionary:
+            found = dictionary.id
+            entries = self._ask(lambda storage: storage.read_entries(found))
+        if entries is None:
+            raise UnknownGlossary(
+                f"This glossary has no dictionary from {source} to {target}."
+            )
+        return entries
+
+    def change(self, owner: str, glossary_id: str, **given: Any) -> Glossary:
+        """As `GlossaryStorage.change`. Also raises GlossariesUnavailable."""
+        return self._ask(
+            lambda s: s.change(owner, glossary_id, limits=self.limits, **given)
+        )
+
+    def delete(self, owner: str, glossary_id: str) -> None:
+        """Raises UnknownGlossary and GlossariesUnavailable."""
+        self._ask(lambda storage: storage.delete(owner, glossary_id))
+
+    def delete_dictionary(
+        self, owner: str, glossary_id: str, pair: Sequence[str]
+    ) -> None:
+        """Raises UnknownGlossary and GlossariesUnavailable."""
+        self._ask(lambda s: s.delete_dictionary(owner, glossary_id, pair))
+
+    def choose(
+        self, owner: str, wanted: Sequence[str], source: str | None, target: str
+    ) -> Choice:
+        """The dictionaries into `target` of these glossaries. Raises UnknownGlossary,
+        NoDictionary if there is none from `source`, and GlossariesUnavailable."""
+        by_source: dict[str, tuple[str, ...]] = {}
+        for one in wanted:
+            glossary = self.find(owner, one)
+            for found in glossary.dictionaries:
+                if found.target == target:
+                    ids = by_source.get(found.source, ())
+                    by_source[found.source] = (*ids, found.id)
+        if not by_source or not (source is None or source in by_source):
+            languages = f"from {source} to {target}" if source else f"into {target}"
+            raise NoDictionary(f"The glossary has no dictionary {languages}.")
+        return Choice(self._url, by_source)
+
+    def close(self) -> None:
+        """Ends its threads, and closes the database."""
+        if self._threads:
+            self._threads.apply(self._answer, (lambda storage: storage.close(),))
+            self._threads.kill()
+
+    def _ask(self, question: Callable[[GlossaryStorage], Found]) -> Found:
+        if self._threads is None:
+            self._threads = ThreadPool(_THREADS)
+        late = GlossariesUnavailable("The database of glossaries does not answer.")
+        with gevent.Timeout(_LIMIT_S, late):
+            return self._threads.apply(self._answer, (question,))  # type: ignore[no-any-return]
+
+    def _answer(self, question: Callable[[GlossaryStorage], Found]) -> Found:
+        """In a thread of its own."""
+        from gateway.database.connections import StorageError
+        from gateway.glossaries.storage import open_storage
+
+        try:
+            return question(open_storage(self._url))
+        except StorageError as error:
+            log.error("glossaries cannot be used: %s", error)
+            raise GlossariesUnavailable(
+                "The database of glossaries cannot be asked now."
+            ) from error
+
+
+def _run_reader(given: bytes) -> bytes:
+    with subprocess.Popen(
+        [sys.executable, "-m", "gateway.glossaries.reading"],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        try:
+            answer, _ = process.communicate(given)
+        except BaseException:  # the deadline has passed, or the client has gone
+            process.kill()
+            raise
+    if process.returncode:
+        raise InternalError("The glossary could not be read.")
+    return bytes(answer)

@@ -1,0 +1,205 @@
+"""Reads what a client sends as a glossary. Ten megabytes take a second or more, so that large
+bodies are read by `python -m gateway.glossaries.reading`, in a process of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+
+from contract.faults import list_faults
+from contract.languages import normalize_language
+from gateway.errors import MalformedRequest
+from gateway.glossaries.bodies import SCHEMAS, DictionaryFields
+from gateway.glossaries.entries import (
+    EntriesError,
+    Entry,
+    read_csv,
+    read_pairs,
+    read_tsv,
+    write_tsv,
+)
+from gateway.glossaries.glossary import Draft
+from gateway.schemas import read_object, write_schema
+
+#: Content types of a body that is all entries, and their formats.
+_TABLES = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
+#: How a form writes a list of objects.
+_INDEXED = re.compile(r"dictionaries\[(\d{1,4})\](?:\.(\w+)|\[(\w+)\])")
+_LANGUAGES = ("source_lang", "src_lang"), ("target_lang", "tgt_lang")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A request: the schema of its fields, its query and its body."""
+
+    schema: str
+    media: str
+    query: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an upload says."""
+
+    name: str | None
+    drafts: tuple[Draft, ...]
+
+
+class Fault(Exception):
+    """Why an upload cannot be used. `kind` is `body`, `missing`, `wrong` or `entries`."""
+
+    def __init__(self, kind: str, field: str, message: str) -> None:
+        super().__init__(kind, field, message)
+        self.kind, self.field, self.message = kind, field, message
+
+
+def read(upload: Upload) -> Reading:
+    """Raises Fault."""
+    schema = SCHEMAS[upload.schema]
+    try:
+        fields = schema.model_validate(_read_fields(upload))
+    except MalformedRequest as error:
+        raise Fault("body", "", error.detail) from error
+    except ValidationError as error:
+        raise _find_fault(schema, error) from error
+    given = fields.model_dump()
+    pairs = given.get("dictionaries", [given])
+    return Reading(given.get("name"), tuple(map(_read_draft, pairs)))
+
+
+def _find_fault(schema: type[BaseModel], error: ValidationError) -> Fault:
+    """The first fault, as that of a field such as `dictionaries[0].entries`."""
+    first = error.errors(include_url=False)[0]
+    where, kind = first["loc"], "missing" if first["type"] == "missing" else "wrong"
+    if first["type"] == "value_error":
+        return Fault(
+            kind, str(where[-1]) if where else "name", str(first["ctx"]["error"])
+        )
+    if where[0] != "dictionaries":
+        ((field, fault),) = list_faults([first], write_schema(schema)).items()
+        return Fault(kind, field, fault)
+    if len(where) < len(("dictionaries", 0, "entries")):
+        return Fault(kind, "dictionaries", "expected a list of dictionaries")
+    inner = first | {"loc": where[2:]}
+    ((field, fault),) = list_faults([inner], write_schema(DictionaryFields)).items()
+    return Fault(kind, f"dictionaries[{where[1]}].{field}", fault)
+
+
+def _read_draft(pair: Mapping[str, Any]) -> Draft:
+    source, target = (
+        normalize_language(next(pair[name] for name in names if name in pair))
+        for names in _LANGUAGES
+    )
+    try:
+        entries = _read_entries(pair, source, target)
+    except EntriesError as error:
+        raise Fault("entries", "entries", str(error)) from error
+    return Draft(source, target, write_tsv(entries), len(entries))
+
+
+def _read_entries(pair: Mapping[str, Any], source: str, target: str) -> list[Entry]:
+    given = pair["entries"]
+    if isinstance(given, dict):
+        return read_pairs(given.items())
+    if pair["entries_format"] == "csv":
+        return read_csv(given, source, target)
+    return read_tsv(given)
+
+
+def _read_fields(upload: Upload) -> dict[str, Any]:
+    """The fields of the body before those of the query. Raises MalformedRequest."""
+    fields = _read_form(upload.query.encode())
+    kind = _TABLES.get(upload.media)
+    if kind:
+        return fields | {"entries": _decode(upload.body), "entries_format": kind}
+    if upload.media.endswith("json") or upload.body.lstrip()[:1] == b"{":
+        return fields | read_object(upload.body)
+    return fields | _read_form(upload.body)
+
+
+def _decode(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedRequest(
+            f"The body is not UTF-8: byte {error.start} is wrong."
+        ) from error
+
+
+def _read_form(text: bytes) -> dict[str, Any]:
+    """`dictionaries[0].entries` is a field of the first of a list."""
+    _decode(text)
+    fields: dict[str, Any] = {}
+    listed: dict[int, dict[str, str]] = {}
+    for name, value in parse_qsl(text.decode(), keep_blank_values=True):
+        found = _INDEXED.fullmatch(name)
+        if found:
+            listed.setdefault(int(found[1]), {})[found[2] or found[3]] = value
+        else:
+            fields[name] = value
+    if listed:
+        fields["dictionaries"] = [listed[index] for index in sorted(listed)]
+    return fields
+
+
+def write_upload(upload: Upload) -> bytes:
+    """What the process is given: a line, and the body."""
+    head = {name: value for name, value in asdict(upload).items() if name != "body"}
+    return json.dumps(head).encode() + b"\n" + upload.body
+
+
+def read_answer(answer: bytes) -> Reading:
+    """What the process has found. Raises Fault, or ValueError if it has failed."""
+    head, _, rest = answer.partition(b"\n")
+    content = json.loads(head)
+    if "fault" in content:
+        raise Fault(*content["fault"])
+    drafts, start = [], 0
+    for source, target, count, size in content["drafts"]:
+        drafts.append(Draft(source, target, rest[start : start + size], count))
+        start += size
+    return Reading(content["name"], tuple(drafts))
+
+
+def answer(upload: bytes) -> Iterable[bytes]:
+    """What the process writes."""
+    head, _, body = upload.partition(b"\n")
+    try:
+        found = read(Upload(body=body, **json.loads(head)))
+    except Fault as fault:
+        fault_fields = [fault.kind, fault.field, fault.message]
+        return [json.dumps({"fault": fault_fields}).encode() + b"\n"]
+    drafts = [
+        [draft.source, draft.target, draft.entry_count, len(draft.entries)]
+        for draft in found.drafts
+    ]
+    line = json.dumps({"name": found.name, "drafts": drafts}).encode() + b"\n"
+    return [line, *(draft.entries for draft in found.drafts)]
+
+
+def main() -> None:
+    """Reads one upload from standard input, and answers on standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(10)  # other requests come first
+    for piece in answer(sys.stdin.buffer.read()):
+        sys.stdout.buffer.write(piece)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:  # its message may quote a text
+        where = "".join(traceback.format_tb(error.__traceback__))
+        sys.exit(f"a glossary could not be read: {type(error).__name__}\n{where}")

@@ -1,0 +1,210 @@
+"""Finds a glossary's terms in a text, and writes their translations as the text writes them:
+`Invoice` at the start of a sentence becomes `Facture`, `INVOICE` becomes `FACTURE`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+import regex
+
+from gateway.glossaries.entries import Entry
+from gateway.text.automaton import UNKNOWN, Automaton
+from gateway.text.capitals import is_cased, to_capitals
+from gateway.text.placeholders import Placeholder, find_protected
+
+#: Scripts without spaces: a term may begin and end anywhere.
+_SPACELESS = "".join(
+    rf"\p{{{script}}}"
+    for script in "Han Hiragana Katakana Bopomofo Thai Lao Khmer Myanmar".split()
+)
+_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d]--[{_SPACELESS}ーｰ\p{{Hangul}}]]"
+_APOSTROPHES, _HYPHENS = "'’‘ʼʹ′＇", "-‐‑"
+#: A word, one letter where there are no spaces, or a sign. `can't` is a word and no `can`,
+#: and `3.5` is one number.
+_TOKEN = regex.compile(
+    rf"(?P<korean>\p{{Hangul}}[\p{{Hangul}}\p{{M}}]*+)"
+    rf"|{_LETTER}++(?:[.,](?<=\p{{N}}.)(?=\p{{N}}){_LETTER}++)*+"
+    rf"(?:(?<=[nN])[{_APOSTROPHES}][tT](?!{_LETTER}))?+"
+    r"|(?P<space>\s++)|.\p{M}*+",
+    regex.DOTALL | regex.V1,
+)
+_SAME = str.maketrans(dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-"))
+_TURKISH = str.maketrans({"I": "ı", "İ": "i"})
+#: Longer text is not composed: that takes the square of a letter's accents.
+_LONGEST = 4096
+_SYLLABLE = regex.compile(r"\X")
+#: What Korean writes behind a noun.
+_PARTICLES = frozenset(
+    """은 는 이 가 을 를 에 에서 에게 에게서 에는 에도 에서는 의 와 과 도 로 으로
+    로서 으로서 로써 으로써 로는 으로는 만 까지 부터 보다 처럼 한테 께 께서 이나 나
+    라도 이라도 마다 조차 밖에 이랑 랑 하고 이란 란 이라는 라는 이라고 라고 야 아 이여
+    입니다 이다 이에요 예요 인 이며 며 들 들은 들이 들을 들의 들에게""".split()
+)
+_LONGEST_PARTICLE = max(map(len, _PARTICLES))
+#: Marks the first syllable of a Korean word.
+_FIRST = "^"
+#: Entries or nodes between two pauses.
+_PAUSE_EVERY = 256
+
+Item = TypeVar("Item")
+
+
+class _Token(NamedTuple):
+    """Characters `start` to `end` of a text, and the form in which they are compared."""
+
+    start: int
+    end: int
+    form: str
+    #: Whether a term may end here.
+    may_end: bool = True
+
+
+class Terms:
+    """The terms of a dictionary from `source` to `target`."""
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        source: str,
+        target: str,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`pause` is called now and then: ten megabytes take seconds."""
+        self._source, self._target = source, target
+        self._numbers: dict[str, int] = {}
+        #: The entries of each pattern, which differ in their capitals.
+        self._entries: list[tuple[Entry, ...]] = []
+        listed = [
+            (entry, [self._number(token.form) for token in _split(entry[0], source)])
+            for entry in _take_breaks(entries, pause)
+        ]
+        self._automaton = Automaton(len(self._numbers))
+        for entry, symbols in _take_breaks(listed, pause):
+            number = self._automaton.add(symbols, len(self._entries))
+            if number == len(self._entries):
+                self._entries.append(())
+            self._entries[number] += (entry,)
+        for _ in _take_breaks(self._automaton.finish(), pause):
+            pass
+
+    def find(self, text: str) -> list[Placeholder]:
+        """The first and longest terms of a text, as placeholders of their translations."""
+        tokens = list(_split(text, self._source))
+        numbers = [self._numbers.get(token.form, UNKNOWN) for token in tokens]
+        placeholders = []
+        may_end = [token.may_end for token in tokens]
+        for first, last, number in self._automaton.find(numbers, may_end):
+            start, end = tokens[first].start, tokens[last - 1].end
+            shown = self._choose(text[start:end], self._entries[number])
+            if shown is not None:
+                placeholders.append(Placeholder(start, end, shown))
+        return placeholders
+
+    def _number(self, form: str) -> int:
+        return self._numbers.setdefault(form, len(self._numbers) + 1)
+
+    def _choose(self, found: str, entries: tuple[Entry, ...]) -> str | None:
+        """The translation of what was found; None if it only resembles an abbreviation."""
+        level = _level(found)
+        for source, target in entries:
+            if _level(source) == level:
+                return found if source == target else target
+        for source, target in entries:
+            if not _is_abbreviation(source):
+                return found if source == target else self._adapt(source, target, level)
+        return None
+
+    def _adapt(self, source: str, target: str, found: str) -> str:
+        """The translation with the capitals of what was found in place of its term."""
+        if not is_cased(self._target):
+            return target
+        if _is_abbreviation(found):
+            return to_capitals(target, self._target)
+        is_raised = found[0].isupper() and not source[0].isupper()
+        word = target.partition(" ")[0]
+        if is_raised and word[0].isalpha() and word[1:] == word[1:].lower():
+            return to_capitals(target[0], self._target) + target[1:]
+        return target
+
+
+def find_kept(text: str, is_protected: bool, terms: Terms | None) -> list[Placeholder]:
+    """What of a text the model must not translate."""
+    protected = find_protected(text) if is_protected else []
+    return combine(protected, terms.find(text)) if terms else protected
+
+
+def combine(
+    protected: Iterable[Placeholder], terms: Iterable[Placeholder]
+) -> list[Placeholder]:
+    """Both in order. A term wins over what it contains, and loses to anything else that it
+    meets."""
+    chosen: list[Placeholder] = []
+    waiting = list(terms)[::-1]
+    for kept in protected:
+        while waiting and waiting[-1].end <= kept.start:
+            chosen.append(waiting.pop())
+        if waiting and waiting[-1].start <= kept.start and kept.end <= waiting[-1].end:
+            continue
+        while waiting and waiting[-1].start < kept.end:
+            waiting.pop()
+        chosen.append(kept)
+    return chosen + waiting[::-1]
+
+
+def _take_breaks(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[Item]:
+    for number, item in enumerate(items):
+        if number % _PAUSE_EVERY == 0:
+            pause()
+        yield item
+
+
+def _split(text: str, language: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        if match["space"]:
+            yield _Token(start, end, " ")
+        elif match["korean"]:
+            yield from _split_korean(match[0], start)
+        else:
+            yield _Token(start, end, _fold(match[0], language))
+
+
+def _split_korean(word: str, start: int) -> Iterator[_Token]:
+    """Syllables. A term begins with the word, and ends with it or before a particle."""
+    found = list(_SYLLABLE.finditer(word))
+    forms = [_level(match[0]) for match in found]
+    for number, match in enumerate(found):
+        rest = forms[number + 1 : number + 2 + _LONGEST_PARTICLE]
+        yield _Token(
+            start + match.start(),
+            start + match.end(),
+            forms[number] if number else _FIRST + forms[number],
+            not rest or "".join(rest) in _PARTICLES,
+        )
+
+
+def _fold(word: str, language: str) -> str:
+    """A word's form without its capitals."""
+    if language in ("az", "tr"):
+        word = word.translate(_TURKISH)
+    return word.lower() if word.isascii() else _level(word).casefold()
+
+
+def _level(text: str) -> str:
+    """Text in one of the ways to write it: composed, with one kind of apostrophe, hyphen and
+    space."""
+    if text.isascii() and text.isalnum():
+        return text
+    text = " ".join(text.split()) or text
+    if len(text) <= _LONGEST:
+        text = unicodedata.normalize("NFC", text)
+    return text.translate(_SAME)
+
+
+def _is_abbreviation(text: str) -> bool:
+    """Whether it has several letters, all of them capitals."""
+    letters = [character for character in text if character.isalpha()]
+    return len(letters) > 1 and all(letter.isupper() for letter in letters)

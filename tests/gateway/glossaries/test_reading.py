@@ -1,0 +1,137 @@
+"""Requests that write glossaries, read here or in a process of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.errors import InternalError
+from gateway.glossaries.bodies import SCHEMAS
+from gateway.glossaries.glossary import Draft
+from gateway.glossaries.library import Glossaries
+from gateway.glossaries.reading import (
+    Fault,
+    Reading,
+    Upload,
+    answer,
+    read,
+    read_answer,
+    write_upload,
+)
+from gateway.settings import Settings
+
+OURS = {"name": "a", "src_lang": "EN", "tgt_lang": "nb", "entries": {"a": "b"}}
+THEIRS = {
+    "source_lang": "en-GB",
+    "target_lang": "DE",
+    "entries": "a\tb",
+    "entries_format": "tsv",
+}
+FORM = "application/x-www-form-urlencoded"
+READ = Reading("a", (Draft("en", "de", b"a\tb", 1),))
+
+
+def make(
+    schema: str,
+    body: bytes | dict[str, Any],
+    media: str = "application/json",
+    query: str = "",
+) -> Upload:
+    content = json.dumps(body).encode() if isinstance(body, dict) else body
+    return Upload(schema, media, query, content)
+
+
+@pytest.mark.parametrize(
+    "upload",
+    [
+        pytest.param(make("GlossaryFields", {"name": "a", **THEIRS}), id="JSON"),
+        pytest.param(
+            make("GlossaryFields", THEIRS, query="name=a"), id="a field in the URL"
+        ),
+        pytest.param(
+            make("GlossaryFields", {"name": "a", **THEIRS}, FORM), id="JSON as a form"
+        ),
+        pytest.param(
+            make(
+                "GlossaryFields",
+                b"name=a&source_lang=en&target_lang=de&entries=a%09b&entries_format=TSV",
+                FORM,
+            ),
+            id="form",
+        ),
+        pytest.param(
+            make("MultilingualFields", {"name": "a", "dictionaries": [THEIRS]}),
+            id="dictionaries",
+        ),
+        pytest.param(
+            make(
+                "MultilingualFields",
+                b"name=a&dictionaries[0].source_lang=en&dictionaries[0].target_lang=de"
+                b"&dictionaries%5B0%5D.entries=a%2Cb&dictionaries[0][entries_format]=csv",
+                FORM,
+            ),
+            id="dictionaries in a form",
+        ),
+        pytest.param(
+            make("OurGlossary", b"a,b", "text/csv", "name=a&src_lang=en&tgt_lang=de"),
+            id="CSV",
+        ),
+    ],
+)
+def test_what_a_client_sends_is_read_in_one_way(upload):
+    assert read(upload) == READ
+    assert read_answer(b"".join(answer(write_upload(upload)))) == READ
+
+
+def test_languages_come_in_our_codes():
+    (draft,) = read(make("OurGlossary", OURS)).drafts
+    assert (draft.source, draft.target) == ("en", "no")
+
+
+FAULTS = [
+    (make("OurGlossary", b"{"), "body", "", "not JSON"),
+    (make("OurGlossary", b"\xff", FORM), "body", "", "not UTF-8: byte 0"),
+    (make("OurGlossary", {}), "missing", "name", "missing, expected a string"),
+    (make("OurGlossary", OURS | {"name": " "}), "wrong", "name", "expected 1 to 1024"),
+    (make("OurGlossary", OURS | {"entries": 1}), "wrong", "entries", "an object or"),
+    (make("OurGlossary", OURS | {"entries": {}}), "entries", "entries", "no entries"),
+    (
+        make("MultilingualFields", {"name": "a", "dictionaries": [THEIRS, {}]}),
+        *("missing", "dictionaries[1].source_lang", "missing, expected a string"),
+    ),
+    (
+        make("MultilingualFields", {"name": "a", "dictionaries": ["b"]}),
+        *("wrong", "dictionaries", "expected a list of dictionaries"),
+    ),
+    (make("ChangeFields", {}), "wrong", "name", "expected a name or dictionaries"),
+]
+
+
+@pytest.mark.parametrize(("upload", "kind", "field", "message"), FAULTS)
+def test_what_is_wrong_is_said_with_its_field(upload, kind, field, message):
+    for ask in (read, lambda given: read_answer(b"".join(answer(write_upload(given))))):
+        with pytest.raises(Fault) as refused:
+            ask(upload)
+        assert (refused.value.kind, refused.value.field) == (kind, field)
+        assert message in refused.value.message
+
+
+@pytest.fixture
+def glossaries(tmp_path):
+    return Glossaries(Settings(database_url=f"sqlite:///{tmp_path}/db", timeout_s=600))
+
+
+def test_a_large_body_is_read_by_another_process(glossaries):
+    entries = {str(number): "x" * 20 for number in range(3000)}
+    upload = make("OurGlossary", OURS | {"entries": entries})
+    assert glossaries.read(upload) == read(upload)
+    with pytest.raises(Fault, match="no entries"):
+        glossaries.read(make("OurGlossary", OURS | {"entries": "\n" * 40_000}))
+
+
+def test_a_process_that_fails_is_a_fault_of_ours(glossaries):
+    with pytest.raises(InternalError):
+        glossaries.read(Upload("none", "", "", b" " * 40_000))
+    assert "none" not in SCHEMAS

@@ -1,0 +1,121 @@
+"""Glossaries in real databases of both kinds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gateway.access.keys import Grant
+from gateway.access.storage import Storage
+from gateway.database.connections import StorageError
+from gateway.errors import BodyTooLarge, TooManyGlossaries, UnknownGlossary
+from gateway.glossaries.glossary import Draft, Glossary, Limits
+from gateway.glossaries.storage import GlossaryStorage, open_storage
+
+LIMITS = Limits(glossaries=3, glossary_bytes=100)
+GERMAN, FRENCH = Draft("en", "de", b"a\tb", 1), Draft("en", "fr", b"a\tc\nd\te", 2)
+
+
+@pytest.fixture
+def storage(database: str) -> Iterator[GlossaryStorage]:
+    found = GlossaryStorage(database)
+    yield found
+    found.close()
+
+
+def list_pairs(glossary: Glossary) -> list[tuple[str, str, int]]:
+    return [(d.source, d.target, d.entry_count) for d in glossary.dictionaries]
+
+
+def test_a_glossary_is_there_after_a_restart(storage, database):
+    made = storage.create("anna", "Ours", [FRENCH, GERMAN], LIMITS)
+    assert (made.name, list_pairs(made)) == ("Ours", [("en", "de", 1), ("en", "fr", 2)])
+    other = GlossaryStorage(database)
+    assert other.list_all("anna") == other.find("anna", "Ours") == [made]
+    assert other.find("anna", made.id) == [made]
+    assert other.read_entries(made.find("en", "de").id) == b"a\tb"
+    assert other.read_entries("none") is None
+    other.close()
+
+
+def test_nobody_sees_another_owners(storage):
+    made = storage.create("anna", "Ours", [GERMAN], LIMITS)
+    assert storage.list_all("") == storage.find("ben", made.id) == []
+    with pytest.raises(UnknownGlossary):
+        storage.delete("ben", made.id)
+    with pytest.raises(UnknownGlossary):
+        storage.delete_dictionary("ben", made.id, ("en", "de"))
+    with pytest.raises(UnknownGlossary):
+        storage.change("ben", made.id, name="Mine", limits=LIMITS)
+    assert storage.list_all("anna") == [made]
+
+
+def test_a_changed_dictionary_has_another_id(storage):
+    made = storage.create("", "Ours", [GERMAN, FRENCH], LIMITS)
+    more = Draft("en", "de", b"x\ty\na\tz", 2)
+    merged = storage.change("", made.id, drafts=[more], is_merged=True, limits=LIMITS)
+    old, new = made.find("en", "de"), merged.find("en", "de")
+    assert storage.read_entries(old.id) is None
+    assert storage.read_entries(new.id) == b"a\tz\nx\ty"
+    assert merged.find("en", "fr") == made.find("en", "fr")
+    changed = storage.change("", made.id, name="Mine", drafts=[more], limits=LIMITS)
+    assert (changed.name, changed.created_at_ms) == ("Mine", made.created_at_ms)
+    assert storage.read_entries(changed.find("en", "de").id) == b"x\ty\na\tz"
+
+
+def test_what_is_deleted_is_gone(storage):
+    made = storage.create("", "Ours", [GERMAN, FRENCH], LIMITS)
+    storage.delete_dictionary("", made.id, ("en", "de"))
+    assert list_pairs(storage.list_all("")[0]) == [("en", "fr", 2)]
+    with pytest.raises(UnknownGlossary, match="from en to de"):
+        storage.delete_dictionary("", made.id, ("en", "de"))
+    storage.delete("", made.id)
+    assert storage.list_all("") == []
+    assert storage.read_entries(made.find("en", "fr").id) is None
+
+
+def test_number_and_size_have_limits(storage):
+    for _ in range(LIMITS.glossaries):
+        made = storage.create("", "Ours", [GERMAN], LIMITS)
+    with pytest.raises(TooManyGlossaries):
+        storage.create("", "Ours", [GERMAN], LIMITS)
+    storage.create("anna", "Ours", [GERMAN], LIMITS)
+    large = Draft("en", "fr", b"a\t" + b"b" * 96, 1)
+    with pytest.raises(BodyTooLarge, match="may have 100 bytes"):
+        storage.change("", made.id, name="Mine", drafts=[large], limits=LIMITS)
+    assert storage.find("", made.id) == [made]
+
+
+def test_glossaries_come_to_a_database_of_keys(database):
+    keys = Storage(database)
+    keys.add("cat", Grant())
+    storage = open_storage(database)
+    storage.create("", "Ours", [GERMAN], LIMITS)
+    assert [listed.key.name for listed in keys.list_all()] == ["cat"]
+    assert open_storage(database) is storage
+    keys.close()
+    storage.close()
+
+
+def test_many_make_glossaries_at_once(database):
+    together = threading.Barrier(4)
+
+    def make(number: int) -> None:
+        storage = GlossaryStorage(database)
+        together.wait(60)
+        storage.create(str(number), "Ours", [GERMAN, FRENCH], LIMITS)
+        storage.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(make, range(4)))
+    storage = GlossaryStorage(database)
+    assert [len(storage.list_all(str(owner))) for owner in range(4)] == [1] * 4
+    storage.close()
+
+
+def test_a_database_that_is_not_there_is_told():
+    with pytest.raises(StorageError, match="cannot be used"):
+        GlossaryStorage("sqlite:////proc/none/keys.db").list_all("")

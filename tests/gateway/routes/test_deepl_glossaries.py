@@ -1,0 +1,179 @@
+"""DeepL's glossaries, as its clients ask for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+PAIR = {"source_lang": "EN", "target_lang": "KO"}
+ENTRIES = {"entries": "work station\t작업대\nAcme\tAcme", "entries_format": "tsv"}
+TO_CHINESE = {
+    "source_lang": "en",
+    "target_lang": "zh-Hans",
+    "entries": "Acme,顶点,en,zh\nx,y,en,ko",
+    "entries_format": "CSV",
+}
+NEW = {"name": "Ours", **PAIR, **ENTRIES}
+SEVERAL = {"name": "Ours", "dictionaries": [PAIR | ENTRIES, TO_CHINESE]}
+TO_KOREAN = "?source_lang=en&target_lang=ko"
+
+
+def make(client, path="/v3/glossaries", body=SEVERAL) -> Any:
+    response = client.post(path, json=body)
+    assert response.status_code == 201, response.text
+    assert response.headers["Location"] == f"{path}/{response.json['glossary_id']}"
+    return response.json
+
+
+@pytest.mark.parametrize("way", ["json", "data"])
+def test_a_glossary_of_one_pair_has_its_life_in_version_2(client, way):
+    made = client.post("/v2/glossaries", **{way: NEW}).json
+    assert made == {
+        "glossary_id": made["glossary_id"],
+        "name": "Ours",
+        "ready": True,
+        "source_lang": "en",
+        "target_lang": "ko",
+        "creation_time": made["creation_time"],
+        "entry_count": 2,
+    }
+    path = f"/v2/glossaries/{made['glossary_id']}"
+    assert client.get("/v2/glossaries").json == {"glossaries": [made]}
+    assert client.get(path).json == made
+    assert client.get(f"{path}/entries").text == ENTRIES["entries"]
+    assert (client.delete(path).status_code, client.delete(path).status_code) == (
+        *(204, 404),
+    )
+
+
+def test_a_glossary_of_several_pairs_has_its_life_in_version_3(client):
+    made = make(client)
+    dictionaries = [
+        {"source_lang": "en", "target_lang": "ko", "entry_count": 2},
+        {"source_lang": "en", "target_lang": "zh", "entry_count": 1},
+    ]
+    assert (made["name"], made["dictionaries"]) == ("Ours", dictionaries)
+    path = f"/v3/glossaries/{made['glossary_id']}"
+    assert client.get("/v3/glossaries").json == {"glossaries": [made]}
+    assert client.get(path).json == made
+    found = client.get(f"{path}/entries{TO_KOREAN}").json["dictionaries"]
+    assert found == [{"source_lang": "en", "target_lang": "ko", **ENTRIES}]
+    assert client.get("/v2/glossaries").json == {"glossaries": []}
+    response = client.get(path.replace("v3", "v2"))
+    assert (response.status_code, response.json["message"]) == (
+        *(404, "Glossary not found"),
+    )
+    assert client.delete(f"{path}/dictionaries{TO_KOREAN}").status_code == 204
+    assert client.get(f"{path}/entries{TO_KOREAN}").status_code == 404
+    assert client.get(path).json["dictionaries"] == dictionaries[1:]
+    assert client.delete(path).status_code == 204
+    assert client.get(path).status_code == 404
+
+
+def test_a_glossary_is_renamed_and_its_entries_are_changed(client):
+    path = f"/v3/glossaries/{make(client)['glossary_id']}"
+    assert client.patch(path, data={"name": "Yours"}).json["name"] == "Yours"
+    more = {
+        "dictionaries[0].source_lang": "en",
+        "dictionaries[0].target_lang": "ko",
+        "dictionaries[0].entries": "Acme\t아크메\nmouse\t마우스",
+        "dictionaries[0].entries_format": "tsv",
+    }
+    assert client.patch(path, data=more).json["dictionaries"][0]["entry_count"] == 3
+    found = client.get(f"{path}/entries{TO_KOREAN}").json["dictionaries"][0]
+    assert found["entries"] == "work station\t작업대\nAcme\t아크메\nmouse\t마우스"
+    replaced = PAIR | {"entries": "a,b", "entries_format": "csv"}
+    answer = client.put(f"{path}/dictionaries", data=replaced).json
+    assert answer == {"source_lang": "en", "target_lang": "ko", "entry_count": 1}
+    new = PAIR | ENTRIES | {"source_lang": "DE"}
+    assert client.put(f"{path}/dictionaries", json=new).json["source_lang"] == "de"
+    assert len(client.get(path).json["dictionaries"]) == 3
+
+
+def test_a_translation_has_the_terms_of_the_first_glossary(client):
+    first = make(client)["glossary_id"]
+    entries = {"entries": "Acme\t아크메\nmouse\t마우스"}
+    second = make(client, "/v2/glossaries", NEW | entries)["glossary_id"]
+    asked = {"text": ["Acme has a mouse"], **PAIR}
+    for given, expected in (
+        ({"glossary_id": first}, "ko:Acme has a mouse"),
+        ({"glossary_ids": [second, first]}, "ko:아크메 has a 마우스"),
+        ({"glossary_ids": f"{first},{second}"}, "ko:Acme has a 마우스"),
+    ):
+        answer = client.post("/v2/translate", json=asked | given).json
+        assert answer["translations"][0]["text"] == expected
+
+
+INVALID = "Invalid glossary entries provided"
+NO_PAIR = "Unsupported glossary source and target language pair"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "detail"),
+    [
+        ({"name": None}, "Value for 'name' not supported.", "found null"),
+        ({"entries": "a"}, INVALID, "Key with the index 0 (starting at position 0)"),
+        ({"entries": "a\tb\na\tb"}, INVALID, "(starting at position 4) duplicates key"),
+        ({"entries": "\n"}, INVALID, "There are no entries"),
+        ({"entries_format": "txt"}, "Value for 'entries_format' not supported.", "tsv"),
+        ({"target_lang": "XX"}, NO_PAIR, "found 'en' and 'xx'"),
+        ({"target_lang": "EN-GB"}, NO_PAIR, "found 'en' and 'en'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_its_words(client, changes, message, detail):
+    response = client.post("/v2/glossaries", json=NEW | changes)
+    assert (response.status_code, response.json["message"]) == (400, message)
+    assert detail in response.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "Parameter 'name' not specified."),
+        ({"name": "a"}, "Parameter 'dictionaries' not specified."),
+        ({"name": "a", "dictionaries": []}, "Value for 'dictionaries' not supported."),
+        (
+            {"name": "a", "dictionaries": [PAIR]},
+            "Parameter 'dictionaries[0].entries' not specified.",
+        ),
+        (
+            {"name": "a", "dictionaries": [PAIR | ENTRIES, PAIR | ENTRIES]},
+            "There are several dictionaries of one language pair.",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(client, body, message):
+    response = client.post("/v3/glossaries", json=body)
+    assert (response.status_code, response.json["message"]) == (400, message)
+
+
+def test_nothing_to_change_is_told(client):
+    path = f"/v3/glossaries/{make(client)['glossary_id']}"
+    response = client.patch(path, json={})
+    assert (response.status_code, response.json["detail"]) == (
+        *(400, "expected a name or dictionaries"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "message"),
+    [
+        ({"glossary_id": "none"}, 404, "Glossary not found"),
+        (
+            {"target_lang": "PT-BR"},
+            400,
+            "The glossary has no dictionary from en to pt.",
+        ),
+        ({"source_lang": ""}, 400, "Use of a glossary requires the source_lang"),
+        ({"glossary_ids": "a"}, 400, "Use either glossary_id or glossary_ids."),
+        ({"glossary_id": "", "glossary_ids": "abcdef"}, 404, "Glossary not found"),
+        ({"glossary_id": "", "glossary_ids": list("abcdef")}, 400, "Too many"),
+    ],
+)
+def test_a_glossary_that_cannot_be_used_is_told(client, fields, status, message):
+    made = make(client)
+    asked = {"text": "Acme", "glossary_id": made["glossary_id"], **PAIR} | fields
+    response = client.post("/v2/translate", json=asked)
+    assert response.status_code == status
+    assert response.json["message"].startswith(message)
