@@ -10,6 +10,7 @@ from benchmarks.compare import command as compare
 from benchmarks.measure import (
     captioning,
     dialects,
+    documents,
     engine,
     fairness,
     hostile,
@@ -41,6 +42,7 @@ for module in (
     fairness,
     hostile,
     dialects,
+    documents,
     compare,
     tune,
     captioning,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.figures import Spread, find_median, find_ratio, group, show
-from benchmarks.instruments.beside import repeat
-from benchmarks.instruments.generator import Reply, Request, ask_once
-from benchmarks.instruments.generator import Target as Asked
+from benchmarks.figures import Spread, find_ratio, show
+from benchmarks.instruments import jobs
+from benchmarks.instruments.jobs import Job
 from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import find_running
 from benchmarks.instruments.sentences import draw, write_document, write_request
@@ -28,14 +26,13 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.report import Content, Table
-from handlers.engine.translation.m2m100 import Sentence
 
 #: What is promised: under load the 95th percentile is at most so many times as high.
 LIMIT = 3.0
 _TICKS_PER_S = 10
 _SENTENCES = 500
-#: Until the documents' first sentences are with TorchServe.
-_BEGIN_S = 1
+#: For a document to be read, and its first sentences translated.
+_BEGIN_S = 120
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,8 @@ class Round:
 
     alone: Load
     loaded: Load
-    documents: Sequence[Reply]
+    #: At the end of the measurement.
+    documents: Sequence[Job]
 
 
 def command(
@@ -52,7 +50,7 @@ def command(
     target: Annotated[
         str, typer.Option(help="The language of sentences and documents.")
     ] = "fr",
-    kilobytes: Annotated[float, typer.Option(help="Of a document.", min=1)] = 200,
+    kilobytes: Annotated[float, typer.Option(help="Of a document.", min=1)] = 10_000,
     documents: Annotated[int, typer.Option(help="Translated at a time.", min=1)] = 1,
     seconds: Annotated[float, typer.Option(help="Length of each half round.")] = 30,
     rounds: Annotated[int, typer.Option(help="Without and with, so often.", min=1)] = 3,
@@ -63,18 +61,24 @@ def command(
     with explain_errors():
         running = find_running(run_dir)
         requests = list(map(write_request, draw(_SENTENCES, (target,))))
-        document = draw_request(target, int(kilobytes * 1000))
+        source = find_source(target)
+        document = write_document(source, int(kilobytes * 1000))
         with show_progress(2 * rounds * seconds * _TICKS_PER_S) as bar:
             asked = running.aim(requests, bar.tick)
             measured = []
             for number in range(rounds):
                 bar.say(f"round {number + 1} of {rounds}")
-                measured.append(_measure(asked, document, documents, seconds))
+                alone = measure_closed(asked, clients=1, seconds=seconds)
+                with _translate(
+                    running.url, [document] * documents, source, target
+                ) as begun:
+                    loaded = measure_closed(asked, clients=1, seconds=seconds)
+                    measured.append(Round(alone, loaded, list(map(jobs.read, begun))))
         ratio = judge(measured)
         console.print(describe(ratio))
         options = {
             "target": target,
-            "document_bytes": len(document.body),
+            "document_bytes": len(document.encode()),
             "documents": documents,
             "seconds": seconds,
         }
@@ -82,10 +86,9 @@ def command(
         publish(out, tabulate(measured), Content("fairness", options, results))
 
 
-def draw_request(target: str, size_bytes: int) -> Request:
-    """A document of this size as a request, from English or, into English, from German."""
-    source = "en" if target != "en" else "de"
-    return write_request(Sentence(write_document(source, size_bytes), source, target))
+def find_source(target: str) -> str:
+    """Documents are English, or German where English is the target."""
+    return "en" if target != "en" else "de"
 
 
 def judge(rounds: Sequence[Round]) -> Spread | None:
@@ -115,27 +118,23 @@ def tabulate(rounds: Sequence[Round]) -> Table:
     return Table(headers, tuple(rows))
 
 
-def _summarize(documents: Sequence[Reply]) -> str:
-    """How many documents got which status, and the median of their times."""
-    return ", ".join(
-        f"{len(some)} x {status} after {show(find_median(r.latency_s for r in some))} s"
-        for status, some in group(documents, lambda reply: reply.status).items()
-    )
+def _summarize(documents: Sequence[Job]) -> str:
+    """How much of each is translated."""
+    return ", ".join(f"{job.texts_done} of {job.texts} texts" for job in documents)
 
 
-def _measure(asked: Asked, document: Request, documents: int, seconds: float) -> Round:
-    alone = measure_closed(asked, clients=1, seconds=seconds)
-    answers: list[Reply] = []
-    target = Asked(asked.url, [document])
-    with ExitStack() as others:
-        for _ in range(documents):
-            # The last ones are awaited: the next round begins with nothing under way.
-            others.enter_context(
-                repeat(lambda: answers.append(ask_once(target)), pause_s=0)
-            )
-        time.sleep(_BEGIN_S)
-        loaded = measure_closed(asked, clients=1, seconds=seconds)
-    return Round(alone, loaded, answers)
+@contextmanager
+def _translate(
+    url: str, documents: Sequence[str], source: str, target: str
+) -> Iterator[list[Job]]:
+    """All of them are being translated while the block lasts."""
+    begun = []
+    with ExitStack() as sent:
+        for document in documents:
+            job = jobs.upload(url, document, source, target)
+            sent.callback(jobs.remove, job)
+            begun.append(job)
+        yield [jobs.wait_for_begin(job, _BEGIN_S) for job in begun]
 
 
 def _write_row(number: int, beside: str, load: Load) -> tuple[str, ...]:

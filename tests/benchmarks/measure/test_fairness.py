@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from benchmarks.figures import Spread
 from benchmarks.instruments.generator import Reply
+from benchmarks.instruments.jobs import Job
 from benchmarks.instruments.load import summarize
-from benchmarks.measure.fairness import Round, describe, draw_request, judge, tabulate
+from benchmarks.measure.fairness import Round, describe, judge, tabulate
 
 
 def make_reply(latency_s: float) -> Reply:
@@ -17,7 +16,7 @@ def make_reply(latency_s: float) -> Reply:
 def make_round(alone_s: float, loaded_s: float) -> Round:
     alone = summarize("closed", 1, 1.0, [make_reply(alone_s)])
     loaded = summarize("closed", 1, 1.0, [make_reply(loaded_s)])
-    return Round(alone, loaded, [make_reply(20.0), make_reply(30.0)])
+    return Round(alone, loaded, [Job("", "translating", 90, 30)])
 
 
 def test_rounds_are_judged_by_their_95th_percentiles():
@@ -34,11 +33,4 @@ def test_the_result_says_whether_the_promise_is_held():
 def test_the_table_says_what_became_of_the_documents():
     alone, loaded = tabulate([make_round(0.125, 0.25)]).rows
     assert alone == ("1", "nothing", "1", "125", "125", "125", "0")
-    assert loaded[1] == "documents: 2 x 200 after 25.0 s"
-
-
-def test_a_document_is_in_another_language_than_its_translation():
-    for target, source in (("fr", "en"), ("en", "de")):
-        body = json.loads(draw_request(target, 3000).body)
-        assert (body["src_lang"], body["tgt_lang"]) == (source, target)
-        assert len(body["src_text"].encode()) >= 3000
+    assert loaded[1] == "documents: 30 of 90 texts"

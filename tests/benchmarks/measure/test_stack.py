@@ -36,7 +36,7 @@ def test_closed_and_open_loops_have_charts_of_their_own():
 
 
 def test_a_stack_that_is_not_running_is_said(tmp_path: Path):
-    for command in ("stack", "fairness"):
+    for command in ("stack", "fairness", "documents"):
         done = CliRunner().invoke(app, [command, "--run-dir", str(tmp_path)])
         assert done.exit_code == 1
         assert "The stack is not running" in done.output
@@ -56,7 +56,9 @@ def test_rates_are_checked():
             read_rates(text)
 
 
-@pytest.mark.parametrize("command", ["engine", "stack", "fairness", "compare"])
+@pytest.mark.parametrize(
+    "command", ["engine", "stack", "fairness", "documents", "compare"]
+)
 def test_every_command_explains_itself(command: str):
     done = CliRunner().invoke(app, [command, "--help"])
     assert done.exit_code == 0
