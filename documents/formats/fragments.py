@@ -76,16 +76,18 @@ class Joiner:
     def add_span(self, span: Span, key: object = None) -> None:
         """Adds a span. Its parts go into the one before it if both have the same key."""
         last = self._groups[-1] if self._groups else None
-        if not isinstance(last, _Spans) or key is None or last.key != key:
-            self._groups.append(last := _Spans(span, key, Joiner(self._tidy)))
-        for part in span.parts:
-            last.joiner.add(part)
+        if isinstance(last, _Spans) and key is not None and last.key == key:
+            joiner = last.open(self._tidy)
+            for part in span.parts:
+                joiner.add(part)
+        else:
+            self._groups.append(_Spans(span, key))
 
     def add_blank(self, text: str) -> bool:
         """Adds white space to the text before it, whatever that is in; whether there is one."""
         last = self._groups[-1] if self._groups else None
         if isinstance(last, _Spans):
-            last.joiner.add(text)
+            last.open(self._tidy).add(text)
         elif isinstance(last, _Texts):
             last.pieces.append(text)
         return isinstance(last, _Spans | _Texts)
@@ -99,8 +101,7 @@ class Joiner:
             return self._tidy("".join(group.pieces))
         if isinstance(group, _Atoms):
             return Atom(tuple(group.elements))
-        first = group.first
-        return Span(first.shell, group.joiner.finish(), first.is_container)
+        return group.finish()
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,24 @@ class _Atoms:
     elements: list[tuple[Element, Element | None]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Spans:
     first: Span
     key: object
-    joiner: Joiner
+    joiner: Joiner | None = None
+
+    def open(self, tidy: Callable[[str], str]) -> Joiner:
+        """Where the parts of further spans go."""
+        if self.joiner is None:
+            self.joiner = Joiner(tidy)
+            for part in self.first.parts:
+                self.joiner.add(part)
+        return self.joiner
+
+    def finish(self) -> Span:
+        if self.joiner is None:
+            return self.first
+        return Span(self.first.shell, self.joiner.finish(), self.first.is_container)
 
 
 def make_parser() -> etree.XMLParser[Element]:
@@ -149,11 +163,20 @@ def has_text(parts: Sequence[Part]) -> bool:
 
 def list_texts(parts: Sequence[Part]) -> Iterator[str]:
     """All pieces of text, in order."""
-    for part in parts:
+    return (part for part in _walk(parts) if isinstance(part, str))
+
+
+def _walk(parts: Sequence[Part]) -> Iterator[Part]:
+    """All parts, also of spans, in order. What is deep costs no more than what is long."""
+    waiting = [iter(parts)]
+    while waiting:
+        part = next(waiting[-1], None)
+        if part is None:
+            waiting.pop()
+            continue
+        yield part
         if isinstance(part, Span):
-            yield from list_texts(part.parts)
-        elif isinstance(part, str):
-            yield part
+            waiting.append(iter(part.parts))
 
 
 def write_fragment(parts: Sequence[Part]) -> str:
@@ -176,12 +199,7 @@ def _write(parts: Sequence[Part], numbers: dict[Atom | Span, int]) -> str:
 
 
 def _list_marks(parts: Sequence[Part]) -> Iterator[Atom | Span]:
-    for part in parts:
-        if isinstance(part, str):
-            continue
-        yield part
-        if isinstance(part, Span):
-            yield from _list_marks(part.parts)
+    return (part for part in _walk(parts) if not isinstance(part, str))
 
 
 def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
@@ -265,9 +283,6 @@ def make_slot(
     the fragment.
     """
     before, middle, after = trim(parts)
-    text = "".join(list_texts(middle))
-    if not any(map(str.isalpha, text)) or _ADDRESS.fullmatch(text.strip()):
-        return None
     if len(middle) == 1 and isinstance(middle[0], Span):
         span = middle[0]
         return make_slot(
@@ -276,6 +291,9 @@ def make_slot(
                 [*before, Span(span.shell, inner, span.is_container), *after], languages
             ),
         )
+    text = "".join(list_texts(middle))
+    if not any(map(str.isalpha, text)) or _ADDRESS.fullmatch(text.strip()):
+        return None
 
     def write(translation: str, languages: Languages) -> None:
         build([*before, *read_fragment(translation, middle), *after], languages)
