@@ -42,8 +42,6 @@ _ROOT = Path(__file__).parents[2]
 #: Bodies of up to this many bytes are read at once.
 _SHORT = 32 << 10
 _THREADS = 4
-#: Seconds for an answer of the database.
-_LIMIT_S = 10.0
 
 Found = TypeVar("Found")
 
@@ -146,7 +144,7 @@ class Glossaries:
         if self._threads is None:
             self._threads = ThreadPool(_THREADS)
         late = GlossariesUnavailable("The database of glossaries does not answer.")
-        with gevent.Timeout(_LIMIT_S, late):
+        with gevent.Timeout(self._timeout_s, late):
             return self._threads.apply(self._answer, (question,))  # type: ignore[no-any-return]
 
     def _answer(self, question: Callable[[GlossaryStorage], Found]) -> Found:

@@ -18,6 +18,9 @@ class Role(Enum):
 
     #: Part of the sentence: a variable, or a number with its unit.
     WORD = auto()
+    #: The translation of a term; and one whose first letter was made a capital.
+    TERM = auto()
+    RAISED = auto()
     #: Can be left out at the sentence's edge: an emoji, an address, a line break.
     LOOSE = auto()
     OPENING = auto()

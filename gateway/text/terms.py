@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import regex
 
 from gateway.glossaries.entries import Entry
 from gateway.text.automaton import UNKNOWN, Automaton
-from gateway.text.capitals import is_cased, to_capitals
-from gateway.text.placeholders import Placeholder, find_protected
+from gateway.text.capitals import is_cased, to_capitals, to_sentence_case
+from gateway.text.placeholders import Placeholder, Role, find_protected
 
 #: Scripts without spaces: a term may begin and end anywhere.
 _SPACELESS = "".join(
@@ -31,6 +31,10 @@ _TOKEN = regex.compile(
     r"|(?P<space>\s++)|.\p{M}*+",
     regex.DOTALL | regex.V1,
 )
+#: A placeholder at the start of a translation, and the first letter of a text.
+_START = regex.compile(r"[^\w{}]*+\{(\d{1,9})\}")
+_BEGINNING = regex.compile(r"\P{L}*+(\p{L})")
+_FINAL_MARKS = (*".!?。！？｡।؟۔",)
 _SAME = str.maketrans(dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-"))
 _TURKISH = str.maketrans({"I": "ı", "İ": "i"})
 #: Longer text is not composed: that takes the square of a letter's accents.
@@ -98,36 +102,73 @@ class Terms:
         may_end = [token.may_end for token in tokens]
         for first, last, number in self._automaton.find(numbers, may_end):
             start, end = tokens[first].start, tokens[last - 1].end
-            shown = self._choose(text[start:end], self._entries[number])
-            if shown is not None:
-                placeholders.append(Placeholder(start, end, shown))
+            chosen = self._choose(text[start:end], self._entries[number])
+            if chosen is not None:
+                placeholders.append(Placeholder(start, end, *chosen))
         return placeholders
 
     def _number(self, form: str) -> int:
         return self._numbers.setdefault(form, len(self._numbers) + 1)
 
-    def _choose(self, found: str, entries: tuple[Entry, ...]) -> str | None:
+    def _choose(
+        self, found: str, entries: tuple[Entry, ...]
+    ) -> tuple[str, Role] | None:
         """The translation of what was found; None if it only resembles an abbreviation."""
         level = _level(found)
         for source, target in entries:
             if _level(source) == level:
-                return found if source == target else target
+                return (found, Role.WORD) if source == target else (target, Role.TERM)
         for source, target in entries:
+            if source == target:
+                return found, Role.WORD
             if not _is_abbreviation(source):
-                return found if source == target else self._adapt(source, target, level)
+                return self._adapt(source, target, level)
         return None
 
-    def _adapt(self, source: str, target: str, found: str) -> str:
+    def _adapt(self, source: str, target: str, found: str) -> tuple[str, Role]:
         """The translation with the capitals of what was found in place of its term."""
-        if not is_cased(self._target):
-            return target
-        if _is_abbreviation(found):
-            return to_capitals(target, self._target)
-        is_raised = found[0].isupper() and not source[0].isupper()
-        word = target.partition(" ")[0]
-        if is_raised and word[0].isalpha() and word[1:] == word[1:].lower():
-            return to_capitals(target[0], self._target) + target[1:]
-        return target
+        if _is_abbreviation(found) and is_cased(self._target):
+            return to_capitals(target, self._target), Role.TERM
+        if found[0].isupper() and not source[0].isupper():
+            raised = _raise(target, self._target)
+            return raised, Role.TERM if raised == target else Role.RAISED
+        return target, Role.TERM
+
+
+def settle(
+    text: str,
+    placeholders: Sequence[Placeholder],
+    translated: str,
+    pair: tuple[str, str],
+) -> Sequence[Placeholder]:
+    """The placeholders of a sentence as its translation needs them: a term that has come to
+    the start is raised there, and one that has left it is not. `pair` has the languages."""
+    if all(p.role not in (Role.TERM, Role.RAISED) for p in placeholders):
+        return placeholders
+    (source, target), first = pair, _START.match(translated)
+    begins = _BEGINNING.match(text)
+    is_raised = begins is not None and begins[1].isupper()
+    if not is_cased(source):
+        is_raised = text.endswith(_FINAL_MARKS)
+    settled = []
+    for number, found in enumerate(placeholders):
+        is_first = first is not None and int(first[1]) == number
+        began = begins is not None and begins.start(1) == found.start
+        if is_first and is_raised and found.role is Role.TERM:
+            found = found._replace(shown=_raise(found.shown, target))
+        elif began and not is_first and found.role is Role.RAISED:
+            lowered = to_sentence_case(f"A{found.shown[0]}", target)[1:]
+            found = found._replace(shown=lowered + found.shown[1:])
+        settled.append(found)
+    return settled
+
+
+def _raise(text: str, language: str) -> str:
+    """The text with a capital at its start, unless its first word has one inside."""
+    word = text.partition(" ")[0]
+    if word[0].isalpha() and word[1:] == word[1:].lower() and is_cased(language):
+        return to_capitals(text[0], language) + text[1:]
+    return text
 
 
 def find_kept(text: str, is_protected: bool, terms: Terms | None) -> list[Placeholder]:

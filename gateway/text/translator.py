@@ -30,6 +30,7 @@ from gateway.text.marks import mend
 from gateway.text.placeholders import Role, restore
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob
+from gateway.text.terms import settle
 from gateway.transport.caller import Caller
 from gateway.transport.connection import take_turns
 from torchserve_backend.catalog import Catalog
@@ -257,7 +258,8 @@ class _Job:
         except RowProblem as problem:
             return self._translate_parts(_divide(segment, format, problem), source)
         finish = partial(self._finish, segment, prepared, source)
-        renderings = list(_read_renderings(answer, segment, format, finish))
+        pair = source, self._wanted.target
+        renderings = list(_read_renderings(answer, segment, format, finish, pair))
         if segment.placeholders:
             self._translator.telemetry.count_placeholders(is_kept=bool(renderings))
         if not renderings:
@@ -346,13 +348,16 @@ def _read_renderings(
     segment: Segment,
     format: Format,
     finish: Callable[[str], str],
+    pair: tuple[str, str],
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty
     if the translation has lost one. What differs in its final mark only is one rendering."""
     seen: set[str] = set()
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        text = restore(finish(found["text"]), segment.placeholders, format.write)
+        finished = finish(found["text"])
+        kept = settle(segment.text, segment.placeholders, finished, pair)
+        text = restore(finished, kept, format.write)
         if text is None and number == 0:
             return
         if text is not None and text not in seen:

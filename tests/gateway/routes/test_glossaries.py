@@ -13,11 +13,18 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from gateway.transport import bodies
+from tests.gateway.conftest import MakeClient
 
 TERMS = {"work station": "작업대", "Acme": "Acme"}
 GLOSSARY = {"name": "Ours", "src_lang": "en", "tgt_lang": "ko", "entries": TERMS}
 CSV = {"Content-Type": "text/csv"}
 URL = "/glossaries?name=Ours&src_lang=en&tgt_lang=ko"
+
+
+@pytest.fixture
+def client(make_client: MakeClient) -> FlaskClient:
+    """It waits for a busy machine."""
+    return make_client(timeout_s=600)
 
 
 @pytest.fixture
@@ -186,8 +193,7 @@ def test_there_are_only_as_many_and_as_large_as_the_settings_say(make_client):
     assert client.post("/glossaries", data=b"a" * (2 << 20)).status_code == 413
 
 
-def test_a_large_glossary_is_read_beside_the_loop_and_used(make_client):
-    client = make_client(timeout_s=600)
+def test_a_large_glossary_is_read_beside_the_loop_and_used(client):
     entries = {f"term {number}": f"말{number}" for number in range(40_000)}
     body = json.dumps(GLOSSARY | {"entries": entries})
     assert len(body) > 1 << 20
@@ -221,8 +227,7 @@ def test_two_gateways_see_the_same(make_client):
 
 
 @pytest.mark.parametrize("way", ["packed", "in chunks"])
-def test_a_large_body_may_come_in_any_way(make_client, way):
-    client = make_client(timeout_s=600)
+def test_a_large_body_may_come_in_any_way(client, way):
     entries = {f"term {number}": "x" * 50 for number in range(20_000)}
     body = json.dumps(GLOSSARY | {"entries": entries}).encode()
     given: dict[str, Any] = {

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 from gateway.text.placeholders import find_protected
-from gateway.text.terms import Terms, combine, find_kept
+from gateway.text.terms import Terms, combine, find_kept, settle
 
 
 def find(
@@ -85,6 +85,39 @@ def test_the_longest_term_wins():
 )
 def test_the_capitals_are_those_of_the_text(term, translation, text, shown):
     assert find({term: translation}, text, "en", "fr") == [(text, shown)]
+
+
+@pytest.mark.parametrize(
+    ("text", "translated", "languages", "shown"),
+    [
+        pytest.param("The red car", "{0} rojo", "en es", "Coche", id="has come first"),
+        pytest.param(
+            "The red car", "El {0} rojo", "en es", "coche", id="in the middle"
+        ),
+        pytest.param("the red car", "{0} rojo", "en es", "coche", id="no sentence"),
+        pytest.param("«A car?", "«¿{0}?", "en es", "Coche", id="after signs"),
+        pytest.param("Car rental", "Renta de {0}", "en es", "coche", id="has left"),
+        pytest.param("Car rental", "{0} rental", "en es", "Coche", id="has stayed"),
+        pytest.param("A Car Rental", "{0} a", "en es", "Coche", id="raised anywhere"),
+        pytest.param("A Car Rental", "Un {0}", "en es", "Coche", id="raised inside"),
+        pytest.param("car。", "{0}.", "zh es", "Coche", id="a sentence of Chinese"),
+        pytest.param("car", "{0}", "zh es", "coche", id="a word of Chinese"),
+        pytest.param("The car", "{0}", "en zh", "coche", id="into Chinese"),
+        pytest.param("The DNT", "{0}", "en es", "DNT", id="not translated"),
+        pytest.param("An app", "{0}", "en es", "eApp", id="inner capital"),
+    ],
+)
+def test_the_first_letter_is_that_of_a_sentence(text, translated, languages, shown):
+    source, target = languages.split()
+    entries = {"car": "coche", "DNT": "DNT", "app": "eApp"}
+    found = Terms(entries.items(), source, target).find(text)
+    (placeholder,) = settle(text, found, translated, (source, target))
+    assert placeholder.shown == shown
+
+
+def test_a_sentence_without_terms_keeps_its_placeholders():
+    found = find_protected("{name} is here")
+    assert settle("{name} is here", found, "{0} está aquí", ("en", "es")) is found
 
 
 def test_a_language_without_capitals_has_none():

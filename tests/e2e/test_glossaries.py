@@ -1,0 +1,105 @@
+"""Glossaries on the real stack: terms of all scripts are in every translation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import requests
+
+from models.phrasebook_recipe.items import LANGUAGES
+from tests.e2e.test_documents import FRAMES
+
+LIMIT_S = 120
+#: The same four terms in each language.
+TERMS = {
+    "en": ["server", "charging station", "work order", "Acme Cloud"],
+    "de": ["Server", "Ladestation", "Arbeitsauftrag", "Acme Cloud"],
+    "fr": ["serveur", "borne d'alimentation", "ordre de travail", "Acme Cloud"],
+    "es": ["servidor", "estación de carga", "orden de trabajo", "Acme Cloud"],
+    "it": ["server", "stazione di ricarica", "ordine di lavoro", "Acme Cloud"],
+    "pt": ["servidor", "estação de recarga", "ordem de serviço", "Acme Cloud"],
+    "id": ["peladen", "stasiun pengisian", "perintah kerja", "Acme Cloud"],
+    "vi": ["máy chủ", "trạm sạc", "lệnh công việc", "Acme Cloud"],
+    "ru": ["сервер", "зарядная станция", "наряд-заказ", "Acme Cloud"],
+    "ar": ["خادم", "محطة شحن", "أمر عمل", "Acme Cloud"],
+    "hi": ["सर्वर", "चार्जिंग स्टेशन", "कार्य आदेश", "Acme Cloud"],
+    "zh": ["服务器", "充电站", "工单", "Acme Cloud"],
+    "ja": ["サーバー", "充電ステーション", "作業指示", "Acme Cloud"],
+    "ko": ["서버", "충전소", "작업 지시서", "Acme Cloud"],
+}
+PLACES = {
+    "en": "Where is {}?",
+    "de": "Wo ist {}?",
+    "fr": "Où est {} ?",
+    "es": "¿Dónde está {}?",
+    "it": "Dov'è {}?",
+    "pt": "Onde fica {}?",
+    "id": "Di mana {}?",
+    "vi": "{} ở đâu?",
+    "ru": "Где {}?",
+    "ar": "أين {}؟",
+    "hi": "{} कहाँ है?",
+    "zh": "{}在哪里？",
+    "ja": "{}はどこですか？",
+    "ko": "{} 어디에 있어요?",
+}
+#: How far on in the list of languages each target is.
+STEPS = (3, 5, 8)
+
+
+def list_pairs() -> list[tuple[str, str]]:
+    return [
+        (source, LANGUAGES[(i + step) % len(LANGUAGES)])
+        for i, source in enumerate(FRAMES)
+        for step in STEPS
+        if source != LANGUAGES[(i + step) % len(LANGUAGES)]
+    ]
+
+
+@pytest.fixture(scope="module")
+def glossary(url: str) -> Any:
+    """A dictionary for each pair."""
+    dictionaries = [
+        {
+            "source_lang": source,
+            "target_lang": target,
+            "entries": "\n".join(
+                f"{term}\t{translation}"
+                for term, translation in zip(TERMS[source], TERMS[target], strict=True)
+            ),
+            "entries_format": "tsv",
+        }
+        for source, target in list_pairs()
+    ]
+    body = {"name": "All pairs", "dictionaries": dictionaries}
+    made = requests.post(f"{url}/v3/glossaries", json=body, timeout=LIMIT_S)
+    assert made.status_code == 201, made.text
+    yield made.json()["glossary_id"]
+    path = f"{url}/v3/glossaries/{made.json()['glossary_id']}"
+    assert requests.delete(path, timeout=LIMIT_S).status_code == 204
+
+
+def translate(url: str, **body: Any) -> Any:
+    response = requests.post(f"{url}/translate", json=body, timeout=LIMIT_S)
+    assert response.status_code == 200, response.text
+    return response.json()["translated"]
+
+
+def test_every_term_is_in_its_translation(url, glossary):
+    missing, count = [], 0
+    for source, target in list_pairs():
+        texts = [
+            frame.format(term)
+            for frame in (FRAMES[source], PLACES[source])
+            for term in TERMS[source]
+        ]
+        answers = translate(
+            url, src_lang=source, src_text=texts, tgt_lang=target, glossary=glossary
+        )
+        for text, answer, term in zip(texts, answers, 2 * TERMS[target], strict=True):
+            count += 1
+            if answer.count(term) != 1 or answer == term:
+                missing.append((source, target, text, answer))
+    assert count >= 300
+    assert missing == []
