@@ -14,10 +14,10 @@ from contract.tasks import UPLOADS
 from gateway.access import OPEN_ROUTES, Access, register_access
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
-from gateway.errors import register_error_handlers
 from gateway.glossaries.library import Glossaries
 from gateway.observation import States
 from gateway.openapi.security import Keys
+from gateway.problems import register_error_handlers
 from gateway.refusal import Refusal
 from gateway.routes import (
     deepl,

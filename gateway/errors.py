@@ -42,19 +42,15 @@ Problem                      what a client is told
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask import Flask, Request, Response, g, jsonify, request
-from werkzeug.exceptions import HTTPException
-from werkzeug.routing import RequestRedirect
+from flask import Response, g, jsonify
 
-from contract.dialects import Dialect, find_dialect
+from contract.dialects import Dialect
 from contract.problems import write_problem
-from gateway.faults import describe
 
 TOO_LARGE = "The body is larger than this server takes."
-_NO_PATH = "There is no such path; see GET /languages and POST /translate."
 
 
 class Problem(Exception):
@@ -385,50 +381,3 @@ class RowProblem(ForeignProblem):
 
 class DocumentFailed(ForeignProblem):
     """Why a document could not be translated."""
-
-
-def _find_by_path(request: Request) -> Dialect:
-    return find_dialect(request.path)
-
-
-def register_error_handlers(
-    app: Flask, find_spoken: Callable[[Request], Dialect] = _find_by_path
-) -> None:
-    """Makes every error of the application a problem document, or what the API has that the
-    request speaks."""
-
-    @app.errorhandler(Problem)
-    def answer_problem(problem: Problem) -> Response:
-        return problem.to_response(find_spoken(request))
-
-    @app.errorhandler(HTTPException)
-    def answer_http_exception(error: HTTPException) -> Response:
-        return answer_problem(_translate(error))
-
-    @app.before_request
-    def refuse_redirect() -> None:
-        """Flask answers a path that is nearly right with a redirect in HTML."""
-        if isinstance(request.routing_exception, RequestRedirect):
-            raise NotFound(_NO_PATH)
-
-    @app.errorhandler(Exception)
-    def answer_fault(error: Exception) -> Response:
-        app.logger.error(
-            "request %s failed: %s", g.get("request_id", ""), describe(error)
-        )
-        return answer_problem(InternalError("The gateway failed on this request."))
-
-
-def _translate(error: HTTPException) -> Problem:
-    match error.code:
-        case 404:
-            return NotFound(_NO_PATH)
-        case 405:
-            allowed = list(getattr(error, "valid_methods", None) or [])
-            return MethodNotAllowed(
-                f"This path takes {', '.join(sorted(allowed))}.", allowed
-            )
-        case 413:
-            return BodyTooLarge(TOO_LARGE)
-        case _:
-            return MalformedRequest(error.description or "The request cannot be read.")

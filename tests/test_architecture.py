@@ -52,7 +52,13 @@ FORBIDDEN = {
 }
 #: The gateway's rooms, from the ground up: each may import those before it.
 GATEWAY = (
-    *("gateway.faults", "gateway.errors", "gateway.openapi", "gateway.schemas"),
+    *(
+        "gateway.faults",
+        "gateway.errors",
+        "gateway.problems",
+        "gateway.openapi",
+        "gateway.schemas",
+    ),
     *("gateway.settings", "gateway.telemetry", "gateway.transport", "gateway.sharing"),
     *("gateway.database", "gateway.access", "gateway.glossaries"),
     *("gateway.backend", "gateway.admission", "gateway.observation", "gateway.text"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -48,22 +49,30 @@ def command(
     with explain_errors():
         url = find_running(run_dir).url
         ways = {
-            LISTS: lambda lines: _send_lists(url, lines, texts, clients),
-            JOB: lambda lines: _send_document(url, lines),
+            LISTS: partial(_send_lists, url, texts=texts, clients=clients),
+            JOB: partial(_send_document, url),
         }
-        rates: dict[str, list[float]] = {way: [] for way in ways}
-        with show_progress(len(ways) * rounds) as bar:
-            for number in range(rounds):
-                content = write_document(SOURCE, int(kilobytes * 1000), seed=number)
-                for way, send in ways.items():
-                    bar.say(f"round {number + 1} of {rounds}, {way}")
-                    rates[way].append(_measure(send, content.splitlines()))
-                    bar.tick()
+        rates = _take_turns(ways, rounds, int(kilobytes * 1000))
         ratio = judge(rates)
         console.print(describe(ratio))
         options = {"kilobytes": kilobytes, "texts": texts, "clients": clients}
         results = {"limit": LIMIT, "ratio": ratio, "texts_per_s": rates}
         publish(out, tabulate(rates), Content("documents", options, results))
+
+
+def _take_turns(
+    ways: Mapping[str, Callable[[Sequence[str]], None]], rounds: int, size_bytes: int
+) -> dict[str, list[float]]:
+    """Each way's texts per second, by round."""
+    rates: dict[str, list[float]] = {way: [] for way in ways}
+    with show_progress(len(ways) * rounds) as bar:
+        for number in range(rounds):
+            lines = write_document(SOURCE, size_bytes, seed=number).splitlines()
+            for way, send in ways.items():
+                bar.say(f"round {number + 1} of {rounds}, {way}")
+                rates[way].append(_measure(send, lines))
+                bar.tick()
+    return rates
 
 
 def judge(rates: dict[str, list[float]]) -> Spread:
@@ -91,7 +100,7 @@ def _measure(send: Callable[[Sequence[str]], None], lines: Sequence[str]) -> flo
     return len(lines) / (time.monotonic() - begin)
 
 
-def _send_lists(url: str, lines: Sequence[str], texts: int, clients: int) -> None:
+def _send_lists(url: str, lines: Sequence[str], *, texts: int, clients: int) -> None:
     def ask(place: int) -> None:
         body = {
             "src_lang": SOURCE,

@@ -6,7 +6,8 @@ from flask import Flask
 from werkzeug.exceptions import UnsupportedMediaType
 
 from gateway import errors
-from gateway.errors import Problem, register_error_handlers
+from gateway.errors import Problem
+from gateway.problems import register_error_handlers
 
 
 def answer(error: Exception):
