@@ -1,1 +1,54 @@
 """The formats: one module each, found by the ending of a file's name."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from documents.errors import UnknownFormat
+from documents.formats import (
+    csv,
+    epub,
+    gettext,
+    html,
+    json,
+    markdown,
+    opendocument,
+    presentation,
+    spreadsheet,
+    subtitles,
+    text,
+    word,
+    xliff,
+)
+from documents.formats.format import Format
+
+FORMATS: tuple[Format, ...] = (
+    text.FORMAT,
+    markdown.FORMAT,
+    html.FORMAT,
+    subtitles.SUBRIP,
+    subtitles.WEBVTT,
+    gettext.FORMAT,
+    xliff.FORMAT,
+    json.FORMAT,
+    csv.COMMAS,
+    csv.TABS,
+    word.FORMAT,
+    presentation.FORMAT,
+    spreadsheet.FORMAT,
+    *opendocument.FORMATS,
+    epub.FORMAT,
+)
+#: All endings of names, with their dots, in the order of the formats.
+SUFFIXES = tuple(suffix for each in FORMATS for suffix in each.suffixes)
+
+
+def find_format(name: str) -> Format:
+    """The format of a file by its name. Raises UnknownFormat, which names all endings."""
+    ending = PurePath(name).suffix.lower()
+    for each in FORMATS:
+        if ending in each.suffixes:
+            return each
+    known = ", ".join(SUFFIXES)
+    shown = f"in {ending[:20]!r}" if ending else "without an ending"
+    raise UnknownFormat(f"The file's name ends {shown}; expected one of {known}")

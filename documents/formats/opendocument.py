@@ -136,15 +136,15 @@ def _make_plan(kind: str) -> Plan:
 def _check(package: Package, kind: str) -> None:
     expected = _MEDIA_TYPE + kind
     if package.read_start("mimetype") != expected:
-        raise DamagedDocument(f"not what its name says: its mimetype is not {expected}")
+        raise DamagedDocument(f"Not what its name says: its mimetype is not {expected}")
     for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
         if any(name_of(child) == "manifest:encryption-data" for child in entry):
             raise EncryptedDocument(
-                "the document is encrypted: save it without password"
+                "The document is encrypted: save it without password"
             )
     for member in package.members:
         if member.filename.startswith(("Basic/", "Scripts/")):
-            raise RefusedContent("the document has macros: save it without")
+            raise RefusedContent("The document has macros: save it without")
 
 
 def _make_format(suffix: str, kind: str) -> Format:

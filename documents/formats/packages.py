@@ -149,7 +149,7 @@ def open_package(path: Path) -> Iterator[Package]:
         try:
             zip_file = zipfile.ZipFile(file, metadata_encoding="utf-8")
         except _DAMAGES as error:
-            raise DamagedDocument(f"the zip file is damaged: {error}") from error
+            raise DamagedDocument(f"The zip file is damaged: {error}") from error
         with zip_file:
             _check_members(zip_file.infolist(), path.stat().st_size)
             yield Package(zip_file, file)
@@ -160,14 +160,14 @@ def _check_start(file: BinaryIO) -> None:
     if start.startswith(b"PK"):
         return
     if start != _OLE:
-        raise DamagedDocument("not an office document: it is no zip file")
+        raise DamagedDocument("Not an office document: it is no zip file")
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content.find("EncryptedPackage".encode("utf-16-le")) >= 0:
             raise EncryptedDocument(
-                "the document is encrypted: save it without password"
+                "The document is encrypted: save it without password"
             )
     raise DamagedDocument(
-        "a binary document as Office wrote it before 2007: save it as .docx, .xlsx or .pptx"
+        "A binary document as Office wrote it before 2007: save it as .docx, .xlsx or .pptx"
     )
 
 
@@ -179,17 +179,17 @@ def _check_directory(file: BinaryIO) -> None:
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + 22:
         raise DamagedDocument(
-            "the zip file is truncated: its list of members is missing"
+            "The zip file is truncated: its list of members is missing"
         )
     directory_bytes = int.from_bytes(tail[at + 12 : at + 16], "little")
     if directory_bytes > _MAX_DIRECTORY_BYTES:
-        raise RefusedContent("the zip file's list of members is too long")
+        raise RefusedContent("The zip file's list of members is too long")
 
 
 def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
     if len(members) > MAX_MEMBERS:
         message = (
-            f"the document has {len(members)} parts: expected {MAX_MEMBERS} or less"
+            f"The document has {len(members)} parts: expected {MAX_MEMBERS} or less"
         )
         raise DocumentTooLarge(message)
     names: set[str] = set()
@@ -199,22 +199,22 @@ def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
     allowed = max(_MIN_UNPACKED_BYTES, MAX_RATIO * file_bytes)
     if unpacked > min(allowed, MAX_UNPACKED_BYTES):
         raise RefusedContent(
-            f"the document unpacks from {file_bytes} bytes to {unpacked}: a zip bomb"
+            f"The document unpacks from {file_bytes} bytes to {unpacked}: a zip bomb"
         )
 
 
 def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
     name = member.filename
     if name in names:
-        raise RefusedContent(f"the zip file has two members with the name {name}")
+        raise RefusedContent(f"The zip file has two members with the name {name}")
     names.add(name)
     parts = name.replace("\\", "/").split("/")
     if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
-        raise RefusedContent("the zip file has a member outside of its folder")
+        raise RefusedContent("The zip file has a member outside of its folder")
     if member.flag_bits & _IS_ENCRYPTED:
-        raise EncryptedDocument("the document is encrypted: save it without password")
+        raise EncryptedDocument("The document is encrypted: save it without password")
     if member.header_offset < 0:
-        raise DamagedDocument(f"the zip file is damaged: {name} is nowhere")
+        raise DamagedDocument(f"The zip file is damaged: {name} is nowhere")
     if member.compress_type not in _METHODS:
         message = f"{name} is compressed with method {member.compress_type}"
         raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")
@@ -287,7 +287,7 @@ class _Writer:
             # Without attributes, zipfile gives it those of a new file.
             described.external_attr = member.external_attr
         if next(self.translations, None) is not None:
-            raise LostMarkup("there are more translations than texts")
+            raise LostMarkup("The document has fewer texts than translations")
 
     def _translate(self, piece: bytes | Block, vocabulary: Vocabulary) -> bytes:
         if isinstance(piece, bytes):
@@ -298,7 +298,7 @@ class _Writer:
         for text, same in slots.items():
             translation = next(self.translations, None)
             if translation is None:
-                raise LostMarkup("there are fewer translations than texts")
+                raise LostMarkup("The document has more texts than translations")
             if translation == text:
                 continue
             is_changed = True

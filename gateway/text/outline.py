@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
+from contract.markup import Token, scan, take_element
 from gateway.schemas import Tags
-from gateway.text.markup import Builder, Run, Token, scan, take_element
+from gateway.text.markup import Builder, Run
 from gateway.text.placeholders import Role
 
 #: A reference to a character, or to an entity of the document's own.

@@ -157,7 +157,7 @@ ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
         ),
         pytest.param({"Scripts/a.py": ""}, RefusedContent, "macros", id="Python"),
         pytest.param(
-            {"mimetype": "text/plain"}, DamagedDocument, "not what its name", id="kind"
+            {"mimetype": "text/plain"}, DamagedDocument, "Not what its name", id="kind"
         ),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.markup import scan
 from gateway.schemas import Tags
 from gateway.text import markup
 from gateway.text.markup import escape, parse, show
@@ -49,7 +50,7 @@ def test_the_runs_of_a_page_are_the_page(source):
 
 @given(st.lists(PIECES | TORN | st.text(max_size=3)).map("".join))
 def test_the_reader_refuses_nothing_and_loses_nothing(source):
-    raw = "".join(token.raw for token in markup.scan(source))
+    raw = "".join(token.raw for token in scan(source))
     assert raw == source
     parse(source)
 

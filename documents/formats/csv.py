@@ -1,0 +1,180 @@
+"""Tables as text: cells that are language are translated. Numbers, codes, formulas, quotes
+and ends of lines stay. Only one row is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from documents.errors import DamagedDocument, DocumentTooLarge
+from documents.formats.edits import Edit, check_end, splice
+from documents.formats.encoding import (
+    MAX_LINE,
+    find_encoding,
+    stream_lines,
+    write_text,
+)
+from documents.formats.format import Format, Languages
+from documents.formats.prose import is_identifier, is_prose
+
+_DELIMITERS = ",;\t|"
+#: No text has it, so a row is one cell.
+_NO_DELIMITER = "\0"
+#: The rows that tell the delimiter.
+_SAMPLE_ROWS = 50
+#: What Excel reads as the delimiter.
+_DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
+_QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(.*)', re.DOTALL)
+#: Spreadsheets calculate what begins so.
+_FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table is written."""
+
+    delimiter: str
+    #: The cells of the first row are names for programs, or Excel's `sep=;`.
+    keeps_first_row: bool
+
+    def split(
+        self, lines: Iterator[str]
+    ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+        """Each row with the starts and ends of its cells, quotes included."""
+        mark = re.escape(self.delimiter)
+        cell = re.compile(
+            rf'((?:"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+))'
+            rf"({mark}|\r\n|\r|\n|\Z)"
+        )
+        for number, line in enumerate(lines, 1):
+            row, place, cells = line, 0, []
+            is_open = True
+            while is_open:
+                found = cell.match(row, place)
+                if found is None:
+                    row = _complete(row, lines, number)
+                    continue
+                cells.append(found.span(1))
+                place = found.end()
+                is_open = found[2] == self.delimiter
+            yield row, cells
+
+
+def _complete(row: str, lines: Iterator[str], number: int) -> str:
+    """A row with the further lines of its last cell, which has a quote that is open."""
+    parts, length = [row], len(row)
+    for line in lines:
+        parts.append(line)
+        length += len(line)
+        if line.count('"') % 2:
+            return "".join(parts)
+        if length > MAX_LINE:
+            raise DocumentTooLarge(
+                f"Row {number:,} has more than {MAX_LINE:,} characters"
+            )
+    raise DamagedDocument(f"The quote of a cell in row {number:,} does not end")
+
+
+def find_dialect(path: Path) -> Dialect:
+    """The dialect that a table's first rows tell: the delimiter that cuts them into the same
+    number of cells, or else the first row into the most."""
+    if path.suffix.lower() == ".tsv":
+        return Dialect("\t", _has_names(path, "\t"))
+    first = next(stream_lines(path, find_encoding(path)), "")
+    if declared := _DECLARED.fullmatch(first):
+        return Dialect(declared[1], True)
+    best = max(_DELIMITERS, key=lambda delimiter: _rate(path, delimiter))
+    if _rate(path, best) < (False, 2):
+        return Dialect(_NO_DELIMITER, False)
+    return Dialect(best, _has_names(path, best))
+
+
+def _sample(path: Path, delimiter: str) -> list[list[str]]:
+    """The first rows, as far as they can be read."""
+    lines = stream_lines(path, find_encoding(path))
+    rows: list[list[str]] = []
+    try:
+        for row, cells in islice(Dialect(delimiter, False).split(lines), _SAMPLE_ROWS):
+            rows.append([row[start:end] for start, end in cells])
+    except (DamagedDocument, DocumentTooLarge):
+        # With this delimiter it is none; the chosen one is told of its faults.
+        return rows
+    return rows
+
+
+def _rate(path: Path, delimiter: str) -> tuple[bool, int]:
+    counts = [len(row) for row in _sample(path, delimiter) if any(row)]
+    first = counts[0] if counts else 0
+    return first > 1 and len(set(counts)) == 1, first
+
+
+def _has_names(path: Path, delimiter: str) -> bool:
+    first = next(iter(_sample(path, delimiter)), [])
+    names = [_read_cell(cell) for cell in first]
+    return len(names) > 1 and all(map(is_identifier, names))
+
+
+def _read_cell(raw: str) -> str:
+    """A cell's value; what stands after the closing quote belongs to it."""
+    quoted = _QUOTED.fullmatch(raw)
+    return quoted[1].replace('""', '"') + quoted[2] if quoted else raw
+
+
+def _find_edits(
+    row: str, cells: list[tuple[int, int]], delimiter: str
+) -> Iterator[Edit]:
+    for start, end in cells:
+        cell = _read_cell(row[start:end])
+        text = cell.strip()
+        if is_prose(text) and not _FORMULA.match(text):
+            yield _make_edit(start, end, cell, delimiter, is_quoted=row[start] == '"')
+
+
+def _make_edit(
+    start: int, end: int, cell: str, delimiter: str, *, is_quoted: bool
+) -> Edit:
+    text = cell.strip()
+    before, _, after = cell.partition(text)
+
+    def write(new: str) -> str:
+        value = before + new + after
+        if is_quoted or any(mark in value for mark in (delimiter, '"', "\r", "\n")):
+            return '"{}"'.format(value.replace('"', '""'))
+        return value
+
+    return Edit(start, end, (text,), lambda new, _: write(new[0]))
+
+
+def _find_rows(path: Path) -> Iterator[tuple[str, list[Edit]]]:
+    """Each row with its edits."""
+    dialect = find_dialect(path)
+    lines = stream_lines(path, find_encoding(path))
+    for number, (row, cells) in enumerate(dialect.split(lines)):
+        is_kept = dialect.keeps_first_row and not number
+        found = () if is_kept else _find_edits(row, cells, dialect.delimiter)
+        yield row, list(found)
+
+
+def _read(path: Path) -> Iterator[str]:
+    for _, edits in _find_rows(path):
+        for edit in edits:
+            yield from edit.texts
+
+
+def _write(
+    source: Path, translations: Iterator[str], target: Path, languages: Languages
+) -> None:
+    parts = (
+        part
+        for row, edits in _find_rows(source)
+        for part in splice(row, edits, translations, languages)
+    )
+    write_text(check_end(parts, translations), target, find_encoding(source))
+
+
+COMMAS = Format((".csv",), "text/csv", "text", _read, _write)
+TABS = Format((".tsv",), "text/tab-separated-values", "text", _read, _write)

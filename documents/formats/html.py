@@ -1,0 +1,227 @@
+"""Web pages: text and the attributes that people read or hear. Tags, scripts, comments and
+white space stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from contract.languages import normalize_language
+from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
+from documents.formats.edits import Edit, has_letter, make_format
+from documents.formats.format import Languages
+from documents.formats.inline import (
+    Piece,
+    Role,
+    escape,
+    has_text,
+    read_fragment,
+    write_fragment,
+)
+
+_DECLARATION = re.compile(
+    rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)|^<\?xml[^>]+encoding=["']([\w.:-]+)""",
+    re.IGNORECASE,
+)
+_SPACE = re.compile(r"[ \t\n\r\f]+")
+_READ = frozenset(
+    "abbr alt aria-description aria-label aria-placeholder label placeholder title".split()
+)
+_BUTTONS = frozenset("button reset submit".split())
+#: What a page says of itself to search engines and where it is shared.
+_SUMMARIES = frozenset(
+    """description og:description og:image:alt og:title twitter:description
+    twitter:image:alt twitter:title""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """The value of an attribute, from `start` to `end` of the page."""
+
+    start: int
+    end: int
+    text: str
+    quote: str
+
+    def write(self, translation: str) -> str:
+        value = translation.replace("&", "&amp;").replace("<", "&lt;")
+        if self.quote:
+            entity = "&quot;" if self.quote == '"' else "&#39;"
+            return value.replace(self.quote, entity)
+        return '"{}"'.format(value.replace('"', "&quot;"))
+
+    def make_edit(self) -> Edit:
+        return Edit(
+            self.start, self.end, (self.text,), lambda new, _: self.write(new[0])
+        )
+
+
+@dataclass
+class _Sentences:
+    """Text and inline markup between two tags that end a sentence."""
+
+    page: str
+    #: Each piece with its start and end in the page.
+    pieces: list[tuple[int, int, Piece]] = field(default_factory=list)
+    attributes: list[_Attribute] = field(default_factory=list)
+
+    def add(self, start: int, raw: str, role: Role, name: str = "") -> None:
+        piece = Piece(raw, role, name)
+        self.pieces.append((start, start + len(raw), piece))
+
+    def add_text(self, start: int, raw: str) -> None:
+        piece = Piece(_SPACE.sub(" ", unescape(raw)))
+        self.pieces.append((start, start + len(raw), piece))
+
+    def make_edits(self) -> Iterator[Edit]:
+        """The edits of what is here, which is then empty."""
+        pieces, attributes = self._strip(), self.attributes
+        self.pieces, self.attributes = [], []
+        if not has_text([piece for _, _, piece in pieces]):
+            yield from (attribute.make_edit() for attribute in attributes)
+            return
+
+        def write(new: Sequence[str], _: Languages) -> str:
+            values = dict(zip(attributes, new[1:], strict=True))
+            written = [self._insert(values, *place) for place in pieces]
+            return read_fragment(new[0], written, _escape)
+
+        text = write_fragment([piece for _, _, piece in pieces])
+        texts = (text, *(attribute.text for attribute in attributes))
+        yield Edit(pieces[0][0], pieces[-1][1], texts, write)
+
+    def _strip(self) -> list[tuple[int, int, Piece]]:
+        """The pieces without the white space around them."""
+        pieces = list(self.pieces)
+        for index in (0, -1):
+            while pieces and pieces[index][2].raw.isspace():
+                del pieces[index]
+            if not pieces or pieces[index][2].role is not Role.TEXT:
+                continue
+            start, end, _ = pieces[index]
+            raw = self.page[start:end]
+            kept = raw.lstrip() if index == 0 else raw.rstrip()
+            if index == 0:
+                start = end - len(kept)
+            else:
+                end = start + len(kept)
+            pieces[index] = start, end, Piece(_SPACE.sub(" ", unescape(kept)))
+        return pieces
+
+    def _insert(
+        self, values: dict[_Attribute, str], start: int, end: int, piece: Piece
+    ) -> Piece:
+        """A piece with the translations of its attributes."""
+        written, place = [], start
+        for attribute, value in values.items():
+            if start <= attribute.start < end and piece.role is not Role.TEXT:
+                written += [self.page[place : attribute.start], attribute.write(value)]
+                place = attribute.end
+        if not written:
+            return piece
+        return Piece("".join(written) + self.page[place:end], piece.role, piece.name)
+
+
+def find_edits(page: str) -> Iterator[Edit]:
+    """The edits of a page, in order."""
+    sentences = _Sentences(page)
+    tokens, place = scan(page), 0
+    for token in tokens:
+        start = place
+        raw = _read_element(token, tokens)
+        place += len(raw)
+        if token.is_text:
+            sentences.add_text(start, raw)
+            continue
+        attributes = _find_attributes(token, start)
+        if token.name in INLINE:
+            sentences.attributes += attributes
+            role = _find_role(token)
+            sentences.add(start, raw, role, token.name)
+        else:
+            yield from sentences.make_edits()
+            yield from _find_language(token, start)
+            yield from (attribute.make_edit() for attribute in attributes)
+    yield from sentences.make_edits()
+
+
+def _read_element(token: Token, rest: Iterator[Token]) -> str:
+    """A token, or the whole of an element that is kept."""
+    if token.is_kept and token.name not in VOID:
+        return take_element(token, rest)
+    return token.raw
+
+
+def _find_role(token: Token) -> Role:
+    if token.is_kept or token.name in VOID:
+        return Role.ALONE
+    return Role.OPENING if token.is_start else Role.CLOSING
+
+
+def _find_attributes(token: Token, start: int) -> list[_Attribute]:
+    """The attributes of a tag that are translated."""
+    if not token.is_start or (token.is_kept and token.name != "textarea"):
+        return []
+    found = list(_read_attributes(token, start))
+    given = {name: attribute.text.lower() for name, attribute in found}
+    summary = given.get("name", given.get("property"))
+    read = set(_READ)
+    if token.name == "input" and given.get("type") in _BUTTONS:
+        read.add("value")
+    if token.name == "meta" and summary in _SUMMARIES:
+        read.add("content")
+    return [
+        attribute
+        for name, attribute in found
+        if name in read and has_letter(attribute.text)
+    ]
+
+
+def _read_attributes(token: Token, start: int) -> Iterator[tuple[str, _Attribute]]:
+    """The attributes of a tag with a value, without the white space around it."""
+    for found in ATTRIBUTE.finditer(token.raw, len(token.name) + 1):
+        group = found.lastindex or 1
+        if group > 1:
+            quote = {2: '"', 3: "'"}.get(group, "")
+            value = found[group].strip()
+            first = start + found.start(group) + found[group].find(value)
+            text = unescape(value)
+            yield found[1].lower(), _Attribute(first, first + len(value), text, quote)
+
+
+def _find_language(token: Token, start: int) -> Iterator[Edit]:
+    """The page's language becomes that of the translation, unless it names a country of it."""
+    if token.name != "html" or not token.is_start:
+        return
+    for name, attribute in _read_attributes(token, start):
+        if name in ("lang", "xml:lang"):
+            yield Edit(attribute.start, attribute.end, (), _Language(attribute.text))
+
+
+@dataclass(frozen=True)
+class _Language:
+    """Writes the translation's language in place of `old`."""
+
+    old: str
+
+    def __call__(self, _: Sequence[str], languages: Languages) -> str:
+        is_same = normalize_language(self.old) == languages.target
+        return self.old if is_same else languages.target
+
+
+def _escape(text: str) -> str:
+    """A number is known to XHTML as well, `&nbsp;` is not."""
+    return escape(text).replace("\u00a0", "&#160;")
+
+
+FORMAT = make_format(
+    (".html", ".htm"),
+    "text/html",
+    "xml",
+    find_edits,
+    declaration=_DECLARATION,
+    errors="xmlcharrefreplace",
+)

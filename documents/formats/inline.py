@@ -1,0 +1,135 @@
+"""Sentences with markup inside: as fragments of XML for the translation, and back into the
+markup of a document, which stays as it was.
+
+The Markdown `a **bold** word` is read as `a <g id="1">bold</g> word`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from contract.markup import unescape
+from documents.errors import LostMarkup
+
+_ELEMENT = re.compile(r'<g id="(\d+)">|<x id="(\d+)" ?/>|(</g>)|<')
+
+
+class Role(Enum):
+    """What a piece is to its sentence."""
+
+    TEXT = auto()
+    OPENING = auto()
+    CLOSING = auto()
+    ALONE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text without its escapes, or `raw` markup. Opening and closing pieces with the same
+    `name` can be a pair."""
+
+    raw: str
+    role: Role = Role.TEXT
+    name: str = ""
+
+
+def has_text(pieces: Sequence[Piece]) -> bool:
+    """Whether there is a letter in the pieces' text."""
+    return any(p.role is Role.TEXT and any(map(str.isalpha, p.raw)) for p in pieces)
+
+
+def write_fragment(pieces: Sequence[Piece]) -> str:
+    """The fragment that is translated. Elements are numbered in their order; markup without
+    its partner is an element of its own."""
+    partners = _find_partners(pieces)
+    written, numbers = [], 0
+    for index, piece in enumerate(pieces):
+        if piece.role is Role.TEXT:
+            written.append(escape(piece.raw))
+        elif partners.get(index, index) < index:
+            written.append("</g>")
+        else:
+            numbers += 1
+            shape = '<g id="{}">' if index in partners else '<x id="{}"/>'
+            written.append(shape.format(numbers))
+    return "".join(written)
+
+
+def read_fragment(
+    fragment: str, pieces: Sequence[Piece], escape_text: Callable[[str], str]
+) -> str:
+    """A translated fragment with the markup of `pieces`; `escape_text` writes the document's
+    text. Raises LostMarkup unless every element is there once, and well formed."""
+    partners = _find_partners(pieces)
+    left = _Elements(pieces, partners)
+    written, place = [], 0
+    for found in _ELEMENT.finditer(fragment):
+        written.append(escape_text(unescape(fragment[place : found.start()])))
+        written.append(left.take(found))
+        place = found.end()
+    written.append(escape_text(unescape(fragment[place:])))
+    left.check_end()
+    return "".join(written)
+
+
+def escape(text: str) -> str:
+    """Text in the form that XML needs."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+class _Elements:
+    """The elements that a translation must still have."""
+
+    def __init__(self, pieces: Sequence[Piece], partners: dict[int, int]) -> None:
+        self._pieces = pieces
+        self._partners = partners
+        starts = (
+            index
+            for index, piece in enumerate(pieces)
+            if piece.role is not Role.TEXT and partners.get(index, index) >= index
+        )
+        self._left = {str(number): index for number, index in enumerate(starts, 1)}
+        self._opened: list[int] = []
+
+    def take(self, found: re.Match[str]) -> str:
+        """The markup of an element's tag."""
+        if found[3]:
+            if not self._opened:
+                raise _report("has an end without a beginning")
+            return self._pieces[self._partners[self._opened.pop()]].raw
+        index = self._left.pop(found[1] or found[2] or "", None)
+        if index is None or (index in self._partners) is not bool(found[1]):
+            raise _report(f"has an element too many, {found[0]!r}")
+        if found[1]:
+            self._opened.append(index)
+        return self._pieces[index].raw
+
+    def check_end(self) -> None:
+        """Raises LostMarkup if an element is missing or not closed."""
+        if self._left or self._opened:
+            numbers = ", ".join(self._left) or "its last one's end"
+            raise _report(f"lacks an element: {numbers}")
+
+
+def _report(fault: str) -> LostMarkup:
+    return LostMarkup(f"A translation {fault}; expected each of its text's once")
+
+
+def _find_partners(pieces: Sequence[Piece]) -> dict[int, int]:
+    """Which pieces are pairs, both ways. Pairs are inside each other or apart."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    for index, piece in enumerate(pieces):
+        if piece.role is Role.OPENING:
+            opened.append(index)
+        if piece.role is not Role.CLOSING:
+            continue
+        names = [pieces[place].name for place in opened]
+        if piece.name in names:
+            depth = len(names) - 1 - names[::-1].index(piece.name)
+            partners |= {opened[depth]: index, index: opened[depth]}
+            del opened[depth:]
+    return partners

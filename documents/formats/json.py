@@ -1,0 +1,126 @@
+"""JSON: values that are language are translated. Keys, numbers, order, indentation and the
+way in which other values are written stay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from documents.errors import DamagedDocument, RefusedContent
+from documents.formats.edits import Edit, make_format
+from documents.formats.prose import is_prose
+
+#: Deeper than any file that people write.
+_MAX_DEPTH = 200
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]++)
+    | (?P<string>"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+")
+    | (?P<value>-?(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][+-]?\d++)?+(?![\w.+-])
+        | (?:true|false|null)\b)
+    | (?P<sign>[{}\[\]:,])""",
+    re.VERBOSE | re.ASCII,
+)
+#: Half of a character, which only an escape can write.
+_HALF = re.compile("[\ud800-\udfff]")
+#: What may come next, by what has been read.
+_AFTER_VALUE = {"[": "a comma or ]", "{": "a comma or }", "": "the end of the file"}
+
+
+@dataclass
+class _Grammar:
+    """Where in a document the reader is."""
+
+    expected: str = "value"
+    opened: list[str] = field(default_factory=list)
+
+    def take(self, kind: str) -> bool:
+        """Reads a sign, `string` or `value`; returns whether it may stand here."""
+        if kind in "[{" and self.expected in ("value", "value or ]"):
+            self.opened.append(kind)
+            self.expected = "value or ]" if kind == "[" else "key or }"
+        elif kind in ("string", "value") and self.expected.startswith("value"):
+            self._finish_value()
+        elif kind == "string" and self.expected.startswith("key"):
+            self.expected = ":"
+        elif kind == ":" and self.expected == ":":
+            self.expected = "value"
+        elif kind == "," and self.opened and self.expected.startswith("a comma"):
+            self.expected = "value" if self.opened[-1] == "[" else "key"
+        elif kind in ("]", "}") and self.expected.endswith(kind):
+            self.opened.pop()
+            self._finish_value()
+        else:
+            return False
+        return True
+
+    def _finish_value(self) -> None:
+        self.expected = _AFTER_VALUE[self.opened[-1] if self.opened else ""]
+
+
+def find_edits(content: str) -> Iterator[Edit]:
+    """The edits of a document, in order. Raises DamagedDocument where it is not JSON, and
+    RefusedContent if it is nested too deep."""
+    grammar, place = _Grammar(), 0
+    is_escaped = content.isascii() and "\\u" in content
+    while place < len(content):
+        token = _TOKEN.match(content, place)
+        kind = token.lastgroup if token else None
+        is_value = grammar.expected.startswith("value")
+        if not token or (kind != "space" and not grammar.take(_name(token))):
+            raise _refuse(content, place, grammar.expected)
+        if len(grammar.opened) > _MAX_DEPTH:
+            raise RefusedContent(
+                f"The document is nested deeper than {_MAX_DEPTH} at {_where(content, place)}"
+            )
+        if kind == "string" and is_value:
+            yield from _find_edit(token[0], place, is_escaped)
+        place = token.end()
+    if grammar.expected != _AFTER_VALUE[""]:
+        raise _refuse(content, place, grammar.expected)
+
+
+def _name(token: re.Match[str]) -> str:
+    return token[0] if token.lastgroup == "sign" else str(token.lastgroup)
+
+
+def _find_edit(raw: str, start: int, is_escaped: bool) -> Iterator[Edit]:
+    text: str = json.loads(raw)
+    if is_prose(text) and not _HALF.search(text):
+        before, after = _measure_space(text)
+        escape = _make_escape(is_escaped, "\\/" in raw)
+        inner = text[len(before) : len(text) - len(after)]
+        yield Edit(
+            start,
+            start + len(raw),
+            (inner,),
+            lambda new, _: f'"{escape(before + new[0] + after)}"',
+        )
+
+
+def _measure_space(text: str) -> tuple[str, str]:
+    """The white space before and after a text."""
+    start = len(text) - len(text.lstrip())
+    return text[:start], text[len(text.rstrip()) :]
+
+
+def _make_escape(is_ascii: bool, has_slashes: bool) -> Callable[[str], str]:
+    def escape(text: str) -> str:
+        written = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
+        return written.replace("/", "\\/") if has_slashes else written
+
+    return escape
+
+
+def _where(content: str, place: int) -> str:
+    line = content.count("\n", 0, place) + 1
+    return f"line {line}, column {place - content.rfind(chr(10), 0, place)}"
+
+
+def _refuse(content: str, place: int, expected: str) -> DamagedDocument:
+    return DamagedDocument(f"No JSON at {_where(content, place)}: expected {expected}")
+
+
+FORMAT = make_format((".json",), "application/json", "text", find_edits)

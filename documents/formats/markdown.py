@@ -1,0 +1,281 @@
+"""Markdown: paragraphs, headings, list items and cells of tables. Bold text and links stay
+inside their sentence; code, formulas, addresses, HTML and front matter stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.helpers import parseLinkLabel
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+from documents.formats.edits import Edit, make_format
+from documents.formats.format import Languages
+from documents.formats.inline import (
+    Piece,
+    Role,
+    has_text,
+    read_fragment,
+    write_fragment,
+)
+from documents.formats.markdown_places import Locator, Places
+from documents.formats.text import join
+
+#: A megabyte becomes a hundred of tokens.
+_MAX_BYTES = 4 << 20
+_TASK = re.compile(r"\[[ xX]\]\s+")
+#: What would begin a list, a heading or a quotation at the start of a line.
+_START = re.compile(
+    r"\d{1,9}(?=[.)](?:\s|\Z))"
+    r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
+)
+#: Space at the edges of formatted text, where a mark would not be one.
+_INNER_SPACE = re.compile(r'((?:<g id="\d+">)+)(\s+)|(\s+)((?:</g>)+)')
+#: An image's text that can be written as it is.
+_PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
+_TAG = re.compile(r"</?([a-zA-Z][\w-]*)[^>]*?(/?)>")
+_PAIRS = {
+    f"{name}_{end}": role
+    for name in ("em", "strong", "s", "link")
+    for end, role in (("open", Role.OPENING), ("close", Role.CLOSING))
+}
+
+Rule = Callable[[StateInline, bool], bool]
+
+
+def make_parser() -> MarkdownIt:
+    """CommonMark with tables, strikethrough, footnotes, formulas and front matter.
+
+    It leaves the inline content of blocks to `parser.inline`, whose tokens of markup have
+    their `span` in that content.
+    """
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser.use(front_matter_plugin)
+    parser.use(footnote_plugin, inline=False, move_to_end=False)
+    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False)
+    parser.core.ruler.disable(["inline", "text_join"])
+    for name in parser.inline.ruler.get_active_rules():
+        rule = next(r.fn for r in parser.inline.ruler.__rules__ if r.name == name)
+        parser.inline.ruler.at(name, _locate(name, rule))
+    return parser
+
+
+def _locate(name: str, rule: Rule) -> Rule:
+    """A rule that also notes where its tokens are."""
+
+    def located(state: StateInline, silent: bool) -> bool:
+        start, count = state.pos, len(state.tokens)
+        is_found = rule(state, silent)
+        if is_found and not silent and name != "text":
+            _note(name, state, count, start)
+        return is_found
+
+    return located
+
+
+def _note(name: str, state: StateInline, count: int, start: int) -> None:
+    new = [token for token in state.tokens[count:] if "span" not in token.meta]
+    if name in ("emphasis", "strikethrough"):
+        # Each token is a mark; a text before them may have come along.
+        place = state.pos
+        for token in reversed(new):
+            token.meta["span"] = place - len(token.content), place
+            place -= len(token.content)
+    elif name == "link":
+        end = parseLinkLabel(state, start, True)
+        new = [token for token in new if token.type != "text"]
+        new[0].meta["span"] = start, start + 1
+        new[-1].meta["span"] = end, state.pos
+    elif new:
+        new[-1].meta["span"] = start, state.pos
+        if name == "image":
+            new[-1].meta["image_text"] = start + 2, parseLinkLabel(state, start + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Markup or a special character, from `start` to `end` of a block's content."""
+
+    start: int
+    end: int
+    piece: Piece
+    #: Where the text of an image is.
+    label: tuple[int, int] | None = None
+
+
+def find_edits(content: str) -> Iterator[Edit]:
+    """The edits of a document, in order."""
+    locator, parser = Locator(content), make_parser()
+    env: dict[str, object] = {}
+    tokens = parser.parse(content, env)
+    for parent, block in pairwise(tokens):
+        if block.type == "inline" and (places := locator.locate(block, parent)):
+            is_cell = parent.type in ("th_open", "td_open")
+            children: list[Token] = []
+            parser.inline.parse(block.content, parser, env, children)
+            found = _Block(content, block.content, children, places, is_cell)
+            yield from found.find_edits()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Makes the edit of a paragraph, a heading or a cell."""
+
+    content: str
+    text: str
+    children: Sequence[Token]
+    places: Places
+    is_cell: bool
+
+    def find_edits(self) -> Iterator[Edit]:
+        """The edit of the block, or none if it has no text."""
+        text = self.text
+        task = _TASK.match(text)
+        start = task.end() if task else 0
+        marks = sorted(self._find_marks(), key=lambda mark: mark.start)
+        pieces: list[Piece] = []
+        images: list[tuple[int, _Mark]] = []
+        place = start
+        for mark in marks:
+            if mark.start < place:
+                continue
+            pieces.append(Piece(text[place : mark.start]))
+            if mark.label:
+                images.append((len(pieces), mark))
+            pieces.append(mark.piece)
+            place = mark.end
+        pieces.append(Piece(text[place:]))
+        first, last = self.places.find(start), self.places.find(len(text) - 1) + 1
+        yield from self._make_edits(first, last, pieces, images)
+
+    def _make_edits(
+        self,
+        start: int,
+        end: int,
+        pieces: list[Piece],
+        images: list[tuple[int, _Mark]],
+    ) -> Iterator[Edit]:
+        has_sentence = has_text(pieces)
+        labels = tuple(self.text[slice(*(m.label or ()))] for _, m in images)
+        texts = (write_fragment(pieces), *labels) if has_sentence else labels
+        special = self._find_special()
+
+        def write(new: Sequence[str], _: Languages) -> str:
+            own = list(pieces)
+            translated = new[1:] if has_sentence else new
+            for (index, mark), label in zip(images, translated, strict=True):
+                own[index] = self._relabel(mark, label)
+            fragment = new[0] if has_sentence else write_fragment(own)
+            fragment = _INNER_SPACE.sub(r"\2\1\4\3", fragment)
+            written = read_fragment(fragment, own, lambda text: _escape(text, special))
+            return _guard(written)
+
+        if texts:
+            yield Edit(start, end, texts, write)
+
+    def _find_special(self) -> frozenset[str]:
+        """The signs that the block writes with a backslash or as an entity."""
+        written = {
+            token.content
+            for token in self.children
+            if token.type == "text_special" and token.content in string.punctuation
+        }
+        return frozenset(written | ({"|"} if self.is_cell else set()))
+
+    def _raw(self, start: int, end: int) -> str:
+        return self.content[self.places.find(start) : self.places.find(end - 1) + 1]
+
+    def _relabel(self, mark: _Mark, label: str) -> Piece:
+        first, last = mark.label or (0, 0)
+        before, after = self._raw(mark.start, first), self._raw(last, mark.end)
+        special = frozenset("[]\\") | self._find_special()
+        return Piece(before + _escape(label, special) + after, Role.ALONE)
+
+    def _find_marks(self) -> Iterator[_Mark]:
+        opened, last = [0], 0
+        for token in self.children:
+            start, end = token.meta.get("span", (0, 0))
+            if not end or token.type == "text":
+                continue
+            width = len(token.markup) - 1 if token.type.startswith("strong_") else 0
+            if token.type == "strong_open":
+                start -= width
+            elif token.type == "strong_close":
+                end += width
+            elif token.type == "link_open":
+                opened.append(end)
+            elif token.type in ("hardbreak", "softbreak"):
+                start = max(last, len(self.text[:start].rstrip(" ")))
+            last = end
+            label = opened.pop() if token.type == "link_close" and opened else 0
+            yield _Mark(
+                start,
+                end,
+                self._make_piece(token, start, end, label),
+                self._label(token),
+            )
+
+    def _label(self, token: Token) -> tuple[int, int] | None:
+        """Where an image's text is, if it has one that can be written anew."""
+        start, end = token.meta.get("image_text", (0, 0))
+        label = self.text[start:end]
+        is_plain = _PLAIN.fullmatch(label) and any(map(str.isalpha, label))
+        return (start, end) if is_plain else None
+
+    def _make_piece(self, token: Token, start: int, end: int, label: int) -> Piece:
+        if token.type == "text_special":
+            return Piece(token.content)
+        if token.type == "softbreak":
+            before, after = self.text[:start], self.text[end:]
+            return Piece(join([before[-1:], after[:1]])[1:-1])
+        if token.type == "hardbreak":
+            raw = self.content[self.places.find(start) : self.places.find(end)]
+            return Piece(raw, Role.ALONE)
+        raw = self._raw(start, end)
+        role = _PAIRS.get(token.type)
+        if token.type == "html_inline":
+            return _read_tag(raw)
+        if role is None or token.markup == "autolink":
+            return Piece(raw, Role.ALONE)
+        if token.type == "link_close" and raw in ("]", "][]"):
+            # The text was the name of the address.
+            raw = f"][{' '.join(self.text[label:start].split())}]"
+        return Piece(raw, role, token.tag)
+
+
+def _read_tag(raw: str) -> Piece:
+    tag = _TAG.fullmatch(raw)
+    if not tag or tag[2]:
+        return Piece(raw, Role.ALONE)
+    role = Role.CLOSING if raw.startswith("</") else Role.OPENING
+    return Piece(raw, role, f"<{tag[1].lower()}>")
+
+
+def _escape(text: str, special: frozenset[str]) -> str:
+    """Text on one line, with a backslash before the signs that the block escapes."""
+    text = " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+    return "".join(f"\\{c}" if c in special else c for c in text)
+
+
+def _guard(text: str) -> str:
+    """Text that does not begin a list, a heading or a quotation."""
+    found = _START.match(text)
+    return f"{text[: found.end()]}\\{text[found.end() :]}" if found else text
+
+
+FORMAT = make_format(
+    (".md", ".markdown"),
+    "text/markdown",
+    "xml",
+    find_edits,
+    max_bytes=_MAX_BYTES,
+)

@@ -1,0 +1,195 @@
+"""Subtitles, SubRip and WebVTT: what is said is translated. Numbers, times, settings, tags,
+notes and styles stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from contract.markup import unescape
+from documents.errors import DamagedDocument
+from documents.formats.edits import Edit, make_format
+from documents.formats.inline import (
+    Piece,
+    Role,
+    escape,
+    has_text,
+    read_fragment,
+    write_fragment,
+)
+from documents.formats.text import join
+
+#: A sentence goes on in the next cue up to so many cues and characters.
+_MOST_CUES, _MOST_CHARACTERS = 3, 250
+_TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
+_TAG = re.compile(r"</?[a-zA-Z][^<>\r\n]*>|<\d[\d:.]*>|\{[\\a-zA-Z][^{}\r\n]*\}")
+_DASH = re.compile(r"\s*(?:[-–—‐]|>>)\s*\S")
+_END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
+#: A word, or a character of those that stand without spaces, with the marks that belong to it.
+_WORD = re.compile(
+    rf"(?:{_TAG.pattern})+|\s+"
+    r"|[\u2e80-\ua4cf\u0e00-\u0eff][、。，．！？：；」』）…\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]*"
+    rf"|(?:(?!{_TAG.pattern})[^\s\u2e80-\ua4cf\u0e00-\u0eff])+"
+)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of what is said, from `start` to `end` of the file, and the number of its cue."""
+
+    start: int
+    end: int
+    raw: str
+    cue: int
+
+
+@dataclass(frozen=True)
+class _Dialect:
+    """What the two formats do not share."""
+
+    is_webvtt: bool
+
+    def unescape(self, text: str) -> str:
+        return unescape(text) if self.is_webvtt else text
+
+    def escape(self, text: str) -> str:
+        """The text as a cue has it: on one line, and never like a line of times."""
+        text = " ".join(text.replace("-->", "→").splitlines())
+        return escape(text) if self.is_webvtt else text
+
+    def find_edits(self, content: str) -> Iterator[Edit]:
+        """The edits of a file, in order. Raises DamagedDocument if it has no times."""
+        for lines in _join_cues(_group(self._find_lines(content))):
+            pieces = self._read_pieces(lines)
+            if has_text(pieces):
+                yield self._make_edit(content, lines, pieces)
+
+    def _find_lines(self, content: str) -> Iterator[_Line]:
+        """What is said. SubRip's cues may have empty lines; in WebVTT an empty line ends a
+        cue, and what has no times is no cue."""
+        if self.is_webvtt and not content.startswith("WEBVTT"):
+            raise DamagedDocument("The file's first line is not WEBVTT")
+        cue, is_inside = 0, False
+        waiting: _Line | None = None
+        for line in _LINE.finditer(content):
+            raw = line[0].strip()
+            is_time = _TIMES.match(raw) is not None
+            # In SubRip the line before the times is the cue's number.
+            is_number = is_time and not self.is_webvtt
+            if raw and waiting and not (is_number and waiting.raw.isdigit()):
+                yield waiting
+                waiting = None
+            if is_time:
+                cue, is_inside, waiting = cue + 1, True, None
+            elif not raw:
+                is_inside = is_inside and not self.is_webvtt
+            elif is_inside:
+                start = line.start() + line[0].index(raw)
+                waiting = _Line(start, start + len(raw), raw, cue)
+        if waiting:
+            yield waiting
+        if not cue and content.strip() and not self.is_webvtt:
+            raise DamagedDocument(
+                "The file has no times; expected lines such as 00:00:01,000 --> 00:00:04,000"
+            )
+
+    def _read_pieces(self, lines: Sequence[_Line]) -> list[Piece]:
+        raw = join([line.raw for line in lines])
+        pieces, place = [], 0
+        for tag in _TAG.finditer(raw):
+            pieces.append(Piece(self.unescape(raw[place : tag.start()])))
+            pieces.append(_make_piece(tag[0]))
+            place = tag.end()
+        pieces.append(Piece(self.unescape(raw[place:])))
+        return [piece for piece in pieces if piece.raw]
+
+    def _make_edit(
+        self, content: str, lines: Sequence[_Line], pieces: Sequence[Piece]
+    ) -> Edit:
+        lengths = [len(_TAG.sub("", line.raw)) for line in lines]
+        gaps = [
+            content[line.end : after.start]
+            for line, after in zip(lines, lines[1:], strict=False)
+        ]
+
+        def write(new: str) -> str:
+            shares = divide(read_fragment(new, pieces, self.escape), lengths)
+            return "".join(
+                share + gap for share, gap in zip(shares, [*gaps, ""], strict=True)
+            )
+
+        text = write_fragment(pieces)
+        start, end = lines[0].start, lines[-1].end
+        return Edit(start, end, (text,), lambda new, _: write(new[0]))
+
+
+def divide(text: str, lengths: Sequence[int]) -> list[str]:
+    """A text as so many lines, in proportion to these lengths and cut between words."""
+    words = _WORD.findall(text)
+    total = sum(len(_TAG.sub("", word)) for word in words)
+    scale = total / (sum(lengths) or 1)
+    lines: list[str] = [""]
+    length = 0
+    goal = lengths[0] * scale
+    for word in words:
+        width = len(_TAG.sub("", word))
+        is_full = length + width / 2 > goal and bool(lines[-1].strip())
+        if is_full and len(lines) < len(lengths) and not word.startswith("</"):
+            goal += lengths[len(lines)] * scale
+            lines.append("")
+        lines[-1] += word
+        length += width
+    lines += [""] * (len(lengths) - len(lines))
+    return [line.strip() for line in lines]
+
+
+def _make_piece(tag: str) -> Piece:
+    if tag.startswith("{") or tag[1].isdigit():
+        return Piece(tag, Role.ALONE)
+    name = re.split(r"[\s.>]", tag.strip("</"), maxsplit=1)[0].lower()
+    return Piece(tag, Role.CLOSING if tag.startswith("</") else Role.OPENING, name)
+
+
+def _group(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
+    """The lines of each cue together; where two people speak, those of each."""
+    group: list[_Line] = []
+    for line in lines:
+        if group and (group[-1].cue != line.cue or _DASH.match(line.raw)):
+            yield group
+            group = []
+        group.append(line)
+    if group:
+        yield group
+
+
+def _join_cues(groups: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
+    """Groups with those in which their sentence goes on."""
+    waiting: list[_Line] = []
+    for group in groups:
+        if waiting and not _goes_on(waiting, group):
+            yield waiting
+            waiting = []
+        waiting = waiting + group
+    if waiting:
+        yield waiting
+
+
+def _goes_on(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
+    raw = [line.raw for line in (*before, *after)]
+    return (
+        after[-1].cue - before[0].cue < _MOST_CUES
+        and before[-1].cue != after[0].cue
+        and sum(map(len, raw)) <= _MOST_CHARACTERS
+        and not _END.search(before[-1].raw)
+        and after[0].raw[0].islower()
+        and not any(map(_TAG.search, raw))
+    )
+
+
+SUBRIP = make_format(
+    (".srt",), "application/x-subrip", "xml", _Dialect(is_webvtt=False).find_edits
+)
+WEBVTT = make_format((".vtt",), "text/vtt", "xml", _Dialect(is_webvtt=True).find_edits)

@@ -1,0 +1,272 @@
+"""XLIFF 1.2 and 2: each `<source>` that has no translation gets one in its `<target>`. Ids,
+states, notes, inline elements and everything else stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from contract.languages import normalize_language
+from contract.markup import ATTRIBUTE, Token, scan, take_element, unescape
+from documents.errors import DamagedDocument, RefusedContent
+from documents.formats.edits import Edit, make_format
+from documents.formats.format import Languages
+from documents.formats.inline import (
+    Piece,
+    Role,
+    escape,
+    has_text,
+    read_fragment,
+    write_fragment,
+)
+
+_DECLARATION = re.compile(rb"""^<\?xml[^>]+encoding=["']([\w.:-]+)""")
+_MAX_DEPTH = 200
+#: What XML takes for white space.
+_SPACE = " \t\r\n"
+_UNITS = frozenset(("trans-unit", "segment"))
+#: Elements that can say that their units are not to be translated.
+_SCOPES = frozenset(("file", "group", "unit", "trans-unit"))
+#: Inline elements whose content is text; all others hold native code.
+_PAIRS = frozenset(("g", "mrk", "pc"))
+#: States of units that are still to be translated.
+_OPEN_STATES = frozenset(("new", "initial", "needs-translation"))
+#: Elements with a language, by the attributes for source and target.
+_LANGUAGES = {
+    "file": ("source-language", "target-language"),
+    "xliff": ("srcLang", "trgLang"),
+}
+
+
+@dataclass
+class _Content:
+    """The inside of a source or target, from `start` to `end` of the file, with its tags'
+    places."""
+
+    tag: Token
+    tag_start: int
+    start: int
+    end: int = 0
+    tag_end: int = 0
+    #: Each piece of markup with its place.
+    pieces: list[Piece] = field(default_factory=list)
+
+
+@dataclass
+class _Unit:
+    """What is translated at once, as far as it is read."""
+
+    is_open: bool
+    #: The white space before the source.
+    indent: str = ""
+    contents: dict[str, _Content] = field(default_factory=dict)
+
+
+@dataclass
+class _Reader:
+    """Walks through the elements of a file that is known to be well-formed."""
+
+    content: str
+    target_language: str = ""
+    names: list[str] = field(default_factory=list)
+    #: For each open scope, whether its units are translated.
+    scopes: list[bool] = field(default_factory=lambda: [True])
+    unit: _Unit | None = None
+
+    def find_edits(self) -> Iterator[Edit]:
+        tokens, place, before = scan(self.content, is_xml=True), 0, ""
+        for token in tokens:
+            start, place = place, place + len(token.raw)
+            if token.is_text or not token.name:
+                before = token.raw
+                continue
+            name = _shorten(token)
+            if token.is_start:
+                yield from self._find_language(token, start)
+                if self._is_content(name):
+                    place = self._read_content(token, start, tokens, before)
+                elif not token.is_empty:
+                    self._enter(name, token)
+            else:
+                yield from self._leave(name)
+            before = ""
+
+    def _enter(self, name: str, token: Token) -> None:
+        self.names.append(name)
+        if name in _SCOPES:
+            said = _read_attributes(token).get("translate")
+            self.scopes.append(said == "yes" if said else self.scopes[-1])
+        if name in _UNITS:
+            state = _read_attributes(token).get("state", "")
+            self.unit = _Unit(is_open=state in _OPEN_STATES)
+
+    def _leave(self, name: str) -> Iterator[Edit]:
+        self.names.pop()
+        if name in _UNITS and self.unit:
+            if self.scopes[-1]:
+                yield from self._make_edits(self.unit)
+            self.unit = None
+        if name in _SCOPES:
+            self.scopes.pop()
+
+    def _is_content(self, name: str) -> bool:
+        is_inside = self.unit is not None and self.names[-1] in _UNITS
+        return is_inside and name in ("source", "seg-source", "target")
+
+    def _find_language(self, token: Token, start: int) -> Iterator[Edit]:
+        """Where the file says, or is to say, what its target language is."""
+        source, target = _LANGUAGES.get(_shorten(token), ("", ""))
+        attributes = ATTRIBUTE.finditer(token.raw, len(token.name) + 1)
+        places = {found[1]: found for found in attributes}
+        if (given := places.get(target)) and (group := given.lastindex):
+            self.target_language = old = given[group]
+            first, last = (start + place for place in given.span(group))
+            yield Edit(first, last, (), lambda _, languages: _name(old, languages))
+        elif given := places.get(source):
+            self.target_language = ""
+            end = start + given.end()
+            yield Edit(end, end, (), lambda _, new: f' {target}="{new.target}"')
+
+    def _read_content(
+        self, token: Token, start: int, rest: Iterator[Token], before: str
+    ) -> int:
+        """Reads a source or target to its end, and returns the place after it."""
+        name, place = _shorten(token), start + len(token.raw)
+        read = _Content(token, start, place, place, place)
+        if self.unit:
+            self.unit.contents[name] = read
+            if name == "source":
+                self.unit.indent = before if before.isspace() else ""
+        if token.is_empty:
+            return place
+        for inner in rest:
+            read.end = place
+            if inner.name == token.name and not inner.is_start:
+                read.tag_end = place + len(inner.raw)
+                break
+            piece = _read_piece(inner, rest)
+            read.pieces.append(piece)
+            place += len(inner.raw if piece.role is Role.TEXT else piece.raw)
+        return read.tag_end
+
+    def _make_edits(self, unit: _Unit) -> Iterator[Edit]:
+        source = unit.contents.get("seg-source") or unit.contents.get("source")
+        if source is None or source.start == source.end:
+            return
+        target, pieces = unit.contents.get("target"), source.pieces
+        place = target.tag_start if target else source.tag_end
+        end = target.tag_end if target else place
+        raw_source = self.content[source.start : source.end]
+        raw_target = self.content[target.start : target.end] if target else ""
+        state = _read_attributes(target.tag).get("state", "") if target else ""
+        is_open = unit.is_open or state in _OPEN_STATES or raw_target == raw_source
+        language = self.target_language
+
+        def write(new: Sequence[str], languages: Languages) -> str:
+            is_ours = normalize_language(language) in ("", languages.target)
+            if raw_target.strip() and is_ours and not is_open:
+                return self.content[place:end]
+            if not new:
+                return self._write_target(unit, raw_source)
+            before, after = _measure_space(raw_source)
+            inner = read_fragment(new[0], pieces, escape)
+            return self._write_target(unit, before + inner + after)
+
+        texts = (write_fragment(pieces).strip(_SPACE),) if has_text(pieces) else ()
+        yield Edit(place, end, texts, write, is_in_place=False)
+
+    def _write_target(self, unit: _Unit, inner: str) -> str:
+        if target := unit.contents.get("target"):
+            opening = target.tag.raw
+            if target.tag.is_empty:
+                opening = opening.removesuffix("/>").rstrip() + ">"
+            return f"{opening}{inner}</{target.tag.name}>"
+        name = unit.contents["source"].tag.name.replace("source", "target")
+        return f"{unit.indent}<{name}>{inner}</{name}>"
+
+
+def find_edits(content: str) -> Iterator[Edit]:
+    """The edits of a file, in order. Raises DamagedDocument where it is no XLIFF, and
+    RefusedContent for entities and for elements nested too deep."""
+    _check(content)
+    return _Reader(content).find_edits()
+
+
+def _check(content: str) -> None:
+    depth = 0
+    parser = expat.ParserCreate("utf-8")
+
+    def enter(name: str, _: object) -> None:
+        nonlocal depth
+        depth += 1
+        if depth == 1 and name.rpartition(":")[2] != "xliff":
+            raise DamagedDocument("The file's first element is not <xliff>")
+        if depth > _MAX_DEPTH:
+            raise RefusedContent(f"Elements are nested more than {_MAX_DEPTH} deep")
+
+    def leave(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser.StartElementHandler, parser.EndElementHandler = enter, leave
+    parser.EntityDeclHandler = parser.SkippedEntityHandler = _refuse_entity
+    try:
+        parser.Parse(content.encode(), True)
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        where = f"line {error.lineno}, column {error.offset + 1}"
+        raise DamagedDocument(f"No well-formed XML at {where}: {reason}") from error
+
+
+def _refuse_entity(name: str, *_: object) -> None:
+    raise RefusedContent(
+        f"The file has the entity {name[:40]!r}, expected only XML's own"
+    )
+
+
+def _shorten(token: Token) -> str:
+    return token.name.rpartition(":")[2]
+
+
+def _read_attributes(token: Token) -> dict[str, str]:
+    found = ATTRIBUTE.finditer(token.raw, len(token.name) + 1)
+    return {each[1]: unescape(each[each.lastindex or 1]) for each in found}
+
+
+def _read_piece(token: Token, rest: Iterator[Token]) -> Piece:
+    if token.is_text:
+        return Piece(unescape(token.raw))
+    if token.raw.startswith("<![CDATA["):
+        return Piece(token.raw[9:-3])
+    name = _shorten(token)
+    if not token.name or token.is_empty:
+        return Piece(token.raw, Role.ALONE)
+    if not token.is_start:
+        return Piece(token.raw, Role.CLOSING, token.name)
+    is_protected = _read_attributes(token).get("mtype") == "protected"
+    if name in _PAIRS and not token.is_kept and not is_protected:
+        return Piece(token.raw, Role.OPENING, token.name)
+    return Piece(take_element(token, rest, is_xml=True), Role.ALONE)
+
+
+def _measure_space(text: str) -> tuple[str, str]:
+    start = len(text) - len(text.lstrip(_SPACE))
+    return text[:start], text[len(text.rstrip(_SPACE)) :]
+
+
+def _name(old: str, languages: Languages) -> str:
+    """The target language, unless the file names a country of it."""
+    return old if normalize_language(old) == languages.target else languages.target
+
+
+FORMAT = make_format(
+    (".xliff", ".xlf"),
+    "application/xliff+xml",
+    "xml",
+    find_edits,
+    declaration=_DECLARATION,
+    errors="xmlcharrefreplace",
+)

@@ -1,0 +1,149 @@
+"""gettext's catalogs: entries, plural forms, flags and headers."""
+
+from __future__ import annotations
+
+import pytest
+from babel.messages.pofile import read_po
+
+from contract.languages import LANGUAGES
+from documents.errors import DamagedDocument
+from tests.documents.formats.translating import keep, read, shout, translate
+
+HEADER = r"""# A title
+msgid ""
+msgstr ""
+"Project-Id-Version: A project\n"
+"Language: {}\n"
+"Content-Type: text/plain; charset=UTF-8\n"
+{}
+"""
+PLURALS = r'"Plural-Forms: nplurals={}; plural={};\n"' + "\n"
+FILES = """
+#, c-format
+msgid "%d file"
+msgid_plural "%d files"
+msgstr[0] "{}"
+msgstr[1] "{}"
+"""
+
+
+def make(entry: str, language: str = "de") -> bytes:
+    return (HEADER.format(language, "") + entry).encode()
+
+
+@pytest.mark.parametrize(
+    ("entry", "new"),
+    [
+        ('msgid "a b"\nmsgstr ""\n', 'msgid "a b"\nmsgstr "A B"\n'),
+        ('msgid "a b"\nmsgstr "x"\n', None),
+        ('#, fuzzy\nmsgid "a b"\nmsgstr "x"\n', None),
+        ('msgid "home.title"\nmsgstr ""\n', None),
+        ('#~ msgid "a b"\n#~ msgstr ""\n', None),
+        (
+            'msgctxt "c d"\nmsgid "a b"\nmsgstr ""',
+            'msgctxt "c d"\nmsgid "a b"\nmsgstr "A B"',
+        ),
+        (
+            '# note\n#: a.c:1\nmsgid "a \\"b\\"\\t\\n"\nmsgstr ""\n',
+            '# note\n#: a.c:1\nmsgid "a \\"b\\"\\t\\n"\nmsgstr "A \\"B\\"\\t\\n"\n',
+        ),
+        (
+            'msgid ""\n"a\\n"\n"b"\nmsgstr ""\n',
+            'msgid ""\n"a\\n"\n"b"\nmsgstr ""\n"A\\n"\n"B"\n',
+        ),
+        ('msgid "\\303\\x41 b"\nmsgstr ""\n', 'msgid "\\303\\x41 b"\nmsgstr "ÃA B"\n'),
+    ],
+    ids="empty done fuzzy code obsolete context escapes lines numbers".split(),
+)
+def test_what_has_no_translation_gets_one(entry, new):
+    assert translate("a.po", make(entry), shout) == make(new or entry)
+
+
+def test_a_catalog_in_another_language_is_translated_anew():
+    entries = '\n#, fuzzy, c-format\nmsgid "a b"\nmsgstr "x"\n'
+    entries += '\n#, fuzzy\nmsgid "c d"\nmsgstr "y"\n'
+    new = translate("a.po", make(entries, "fr"), shout).decode()
+    expected = '\n#, c-format\nmsgid "a b"\nmsgstr "A B"\n\nmsgid "c d"\nmsgstr "C D"\n'
+    assert new.endswith(expected)
+    assert '"Language: de\\n"' in new
+    assert '"Plural-Forms: nplurals=2; plural=(n != 1);\\n"' in new
+
+
+@pytest.mark.parametrize(
+    ("target", "forms"),
+    [
+        ("ja", ["%D FILES"]),
+        ("de", ["%D FILE", "%D FILES"]),
+        ("ru", ["%D FILE", "%D FILES", "%D FILES"]),
+        ("lv", ["%D FILE", "%D FILES", "%D FILES"]),
+        ("id", ["%D FILES"]),
+        ("ar", ["%D FILES", "%D FILE", *["%D FILES"] * 4]),
+    ],
+)
+def test_a_language_gets_its_plural_forms(target, forms):
+    content = make(FILES.format("", ""), "")
+    new = translate("a.pot", content, shout, target).decode()
+    assert [line for line in new.splitlines() if "msgstr[" in line] == [
+        f'msgstr[{n}] "{form}"' for n, form in enumerate(forms)
+    ]
+    assert f"nplurals={len(forms)};" in new
+
+
+def test_the_header_of_the_language_says_how_many_forms():
+    plural = PLURALS.format(1, 0)
+    content = HEADER.format("de", plural) + FILES.format("", "")
+    new = translate("a.po", content.encode(), shout).decode()
+    assert new.startswith(HEADER.format("de", plural))
+    assert new.endswith('\nmsgstr[0] "%D FILES"\n')
+
+
+def test_forms_that_are_translated_stay():
+    new = translate("a.po", make(FILES.format("%d Datei", "")), shout)
+    assert new == make(FILES.format("%d Datei", "%D FILES"))
+
+
+@pytest.mark.parametrize("target", LANGUAGES)
+def test_other_programs_read_the_catalog(target, tmp_path):
+    wrapped = '"Plural-Forms: nplurals=3; "\n"plural=(n==1 ? 0 : n==2 ? 1 : 2);\\n"\n'
+    content = HEADER.format("xx", wrapped) + FILES.format("", "")
+    new = tmp_path / "new.po"
+    new.write_bytes(translate("a.po", content.encode(), keep, target))
+    with new.open("rb") as file:
+        catalog = read_po(file, abort_invalid=True)
+    message = catalog.get("%d file")
+    assert (catalog.project, catalog.version) == ("A", "project")
+    assert message is not None
+    assert isinstance(message.string, tuple)
+    assert len(message.string) == catalog.num_plurals
+    assert set(message.string) <= {"%d file", "%d files"}
+
+
+def test_a_long_text_is_broken_where_its_source_is():
+    words = "some words " * 12
+    entry = f'msgid ""\n"{words}"\n"{words}"\nmsgstr ""\n'
+    new = translate("a.po", make(entry), keep).decode()
+    added = new.removeprefix(HEADER.format("de", "")).splitlines()[4:]
+    assert "".join(line.strip('"') for line in added) == words * 2
+    assert max(map(len, added)) <= 79
+
+
+def test_ends_of_lines_stay():
+    content = make('msgid "a b"\nmsgstr ""\n').replace(b"\n", b"\r\n")
+    new = make('msgid "a b"\nmsgstr "A B"\n').replace(b"\n", b"\r\n")
+    assert translate("a.po", content, shout) == new
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("Just text", "Line 1 is no line"),
+        ('"text"\n', "Line 1 is no line"),
+        ("# only a note\n", "no msgid"),
+        ('msgid "a"\n\nmsgid "b"\n', "has no msgid or no msgstr"),
+        ('msgid "a"\nmsgstr "b\n', "Line 2 is no line"),
+        ('msgstr "a"\n', "before line 2 has no msgid"),
+    ],
+)
+def test_what_is_no_catalog_is_an_error(content, fault):
+    with pytest.raises(DamagedDocument, match=fault):
+        read("a.po", content.encode())

@@ -1,0 +1,55 @@
+"""Sentences with markup, as fragments and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from documents.errors import LostMarkup
+from documents.formats.inline import Piece, Role, read_fragment, write_fragment
+
+OPEN, CLOSE = Piece("**", Role.OPENING, "b"), Piece("**", Role.CLOSING, "b")
+LINK, LINK_END = Piece("[", Role.OPENING, "a"), Piece("](u)", Role.CLOSING, "a")
+IMAGE = Piece("![](i)", Role.ALONE)
+SENTENCE = [Piece("1 < "), OPEN, Piece("two"), CLOSE, IMAGE, Piece(" &c")]
+FRAGMENT = '1 &lt; <g id="1">two</g><x id="2"/> &amp;c'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "fragment"),
+    [
+        (SENTENCE, FRAGMENT),
+        ([OPEN, LINK, LINK_END, CLOSE], '<g id="1"><g id="2"></g></g>'),
+        ([OPEN, LINK, CLOSE, LINK_END], '<g id="1"><x id="2"/></g><x id="3"/>'),
+        ([CLOSE, OPEN], '<x id="1"/><x id="2"/>'),
+        ([OPEN, OPEN, CLOSE], '<x id="1"/><g id="2"></g>'),
+    ],
+    ids=["sentence", "nested", "crossed", "reversed", "not closed"],
+)
+def test_a_fragment_has_an_element_for_each_piece_of_markup(pieces, fragment):
+    assert write_fragment(pieces) == fragment
+    raw = "".join(piece.raw for piece in pieces)
+    assert read_fragment(fragment, pieces, str) == raw
+
+
+def test_elements_may_move():
+    moved = '<x id="2" /><g id="1">deux</g> &gt; 1'
+    assert read_fragment(moved, SENTENCE, str.upper) == "![](i)**DEUX** > 1"
+
+
+@pytest.mark.parametrize(
+    ("fragment", "fault"),
+    [
+        ("1 two", "lacks an element: 1, 2"),
+        ('<g id="1">two</g>', "lacks an element: 2"),
+        (FRAGMENT + '<x id="2"/>', "element too many, '<x id=\"2\"/>'"),
+        (FRAGMENT + '<x id="3"/>', "element too many"),
+        ('<x id="1"/><x id="2"/>', "element too many"),
+        ('<g id="1"><x id="2"/>', "lacks an element: its last one's end"),
+        (FRAGMENT + "</g>", "an end without a beginning"),
+        (FRAGMENT + "<b>", "element too many, '<'"),
+    ],
+    ids="none one doubled invented changed open closed foreign".split(),
+)
+def test_a_translation_with_other_elements_is_an_error(fragment, fault):
+    with pytest.raises(LostMarkup, match=fault):
+        read_fragment(fragment, SENTENCE, str)

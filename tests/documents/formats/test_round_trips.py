@@ -1,0 +1,239 @@
+"""Any document, translated into itself, is the same file, byte for byte; and with another
+translation exactly its texts change.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from documents.errors import DocumentError, LostMarkup
+from documents.formats import FORMATS, encoding, find_format
+from documents.formats.format import Languages
+from tests.documents.formats.translating import keep, read, shout, translate
+
+#: Formats that are zip files, in which any byte may be.
+PACKAGED = re.compile("openxml|opendocument|epub")
+
+SNIPPETS = {
+    ".txt": ["- item", "1. one", "word " * 12, "\t", "+---+", "漢字", "\x0b", "\u2028"],
+    ".md": [
+        *(
+            "# ",
+            "> ",
+            "- ",
+            "1. ",
+            "    ",
+            "\t",
+            "**",
+            "_",
+            "~~",
+            "`",
+            "```",
+            "|",
+            "\\",
+        ),
+        *("[a](b)", "[a][b]", "[a]: b", "![a](b)", "<b>", "</b>", "<http://a.b>", "  "),
+        *(
+            "[^1]",
+            "[^1]: ",
+            "$a$",
+            "---",
+            "|-|-|",
+            "| a | b |",
+            "&amp;",
+            "&",
+            "===",
+            "]",
+        ),
+        *("\\|", "- [ ] ", "---\na: b\n---\n", "word **bold** word", "[", "<!-- c -->"),
+    ],
+    ".html": [
+        *("<p>", "</p>", "<b>", "</b>", "<br>", "<img alt='a cat'>", "<a title=tip>"),
+        *(
+            "<pre>",
+            "</pre>",
+            "<!-- c -->",
+            "<html lang=de>",
+            "&amp;",
+            "&nbsp;",
+            "<",
+            ">",
+        ),
+        *(
+            "<input value='Go' type=submit>",
+            "<script>",
+            "</script>",
+            '"',
+            "'",
+            "</x",
+            "<x",
+        ),
+        *(
+            "<p translate=no>",
+            "<title>",
+            "</title>",
+            "<textarea placeholder='t'>",
+            "<![a",
+        ),
+    ],
+    ".srt": ["1\n", "00:00:01,000 --> 00:00:02,000\n", "<i>", "</i>", "{\\an8}", "- "],
+    ".vtt": [
+        "WEBVTT\n",
+        "00:01.000 --> 00:02.000\n",
+        "<v Bob>",
+        "</v>",
+        "NOTE x",
+        "&amp;",
+    ],
+    ".po": [
+        'msgid "a"\n',
+        'msgstr ""\n',
+        '"b\\n"\n',
+        "#, fuzzy\n",
+        "# c\n",
+        'msgid ""\n',
+    ],
+    ".xlf": ["<source>", "</source>", "<target>", "</target>", "&amp;", "<g>", "</g>"],
+    ".json": ["{", "}", "[", "]", ":", ",", '"a b"', '"\\u00e9\\/"', "1", "true", "\\"],
+    ".csv": ['"', '""', ",", ";", "a b", "=A1", "-1", "sep=;\n", "\x85"],
+}
+COMMON = ["\n", "\r\n", "\n\n", " ", "Hello world", "ein Wort", "é", "7", "\r"]
+MARKS = st.sampled_from(
+    [(b"", "utf-8"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")]
+)
+WORDS = st.text("abcdefg", min_size=1, max_size=8)
+TEXTS = st.lists(WORDS, min_size=2, max_size=5).map(" ".join)
+
+
+@pytest.mark.parametrize("ending", SNIPPETS)
+@settings(deadline=None)
+@given(data=st.data(), mark=MARKS)
+def test_a_document_that_is_not_translated_is_the_same_file(ending, data, mark):
+    parts = st.sampled_from([*SNIPPETS[ending], *COMMON]) | st.text(max_size=3)
+    text = "".join(data.draw(st.lists(parts, max_size=25)))
+    content = mark[0] + text.encode(mark[1], "replace")
+    try:
+        written = translate(f"a{ending}", content, keep)
+    except DocumentError:
+        return
+    if ending != ".po":
+        assert written == content
+    translate(f"a{ending}", content, shout)
+
+
+def build_table(texts: list[str]) -> str:
+    return "No;Text\r\n" + "".join(f'{n};"{text}"\r\n' for n, text in enumerate(texts))
+
+
+def build_subtitles(texts: list[str]) -> str:
+    cue = "{0}\n00:00:0{0},000 --> 00:00:0{0},900\n<i>{1}.</i>\n\n"
+    return "".join(cue.format(n, text) for n, text in enumerate(texts))
+
+
+def build_page(texts: list[str]) -> str:
+    rows = (f"<li id=a{n}>{text} <b>bold</b>\n" for n, text in enumerate(texts))
+    return f"<html lang=de><ul>{''.join(rows)}</ul>"
+
+
+def build_object(texts: list[str]) -> str:
+    return json.dumps({f"key {n}": [n, text] for n, text in enumerate(texts)}, indent=1)
+
+
+def build_catalog(texts: list[str]) -> str:
+    header = 'msgid ""\nmsgstr "Language: de\\n"\n\n'
+    return header + "".join(
+        f'msgid "a {n}"\nmsgstr "{t}"\n\n' for n, t in enumerate(texts)
+    )
+
+
+def build_notes(texts: list[str]) -> str:
+    return "".join(f"* {text} `code`\n\n      code\n\n" for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "fixed"),
+    [
+        ("a.txt", "\r\n\r\n".join, ()),
+        ("a.csv", build_table, ("No", "Text")),
+        ("a.srt", build_subtitles, ()),
+        ("a.html", build_page, ("bold",)),
+        ("a.json", build_object, ()),
+        ("a.md", build_notes, ()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@settings(deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=6))
+def test_exactly_the_texts_change(name, build, fixed, texts):
+    new = build([text.upper() for text in texts])
+    for word in fixed:
+        new = new.replace(word, word.upper())
+    assert translate(name, build(texts).encode(), shout) == new.encode()
+
+
+@settings(deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=6))
+def test_a_catalog_in_the_target_language_stays(texts):
+    content = build_catalog(texts).encode()
+    assert translate("a.po", content, shout) == content
+
+
+@pytest.mark.parametrize(
+    "ending", [f.suffixes[0] for f in FORMATS if not PACKAGED.search(f.media_type)]
+)
+@settings(deadline=None)
+@given(content=st.binary(max_size=60))
+def test_bytes_that_are_no_text_are_an_error_that_names_one(ending, content):
+    fault = ""
+    try:
+        read(f"a{ending}", content)
+    except DocumentError as error:
+        fault = str(error)
+    is_marked = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    is_text = b"\0" not in content and "\ufffd" not in content.decode(
+        "utf-8", "replace"
+    )
+    assert is_text or is_marked or re.search(r"byte [\d,]+ is not", fault)
+
+
+@pytest.mark.parametrize(
+    ("new", "fault"),
+    [
+        ([], "more texts than translations"),
+        (["eins"], "more texts than translations"),
+        (["eins", "zwei", "drei"], "fewer texts than translations"),
+    ],
+    ids=["none", "too few", "too many"],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.md"])
+def test_another_number_of_translations_is_an_error(name, new, fault, tmp_path):
+
+    source = tmp_path / name
+    source.write_bytes(b"one thing\n\nanother thing\n")
+    with pytest.raises(LostMarkup, match=fault):
+        find_format(name).write(
+            source, iter(new), tmp_path / "new", Languages("en", "de")
+        )
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_a_long_file_is_read_and_written_in_parts(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "CHUNK_BYTES", 16 << 10)
+    source, target = tmp_path / name, tmp_path / "new"
+    source.write_bytes(b"2030-01-31\t12.50\t42,99\r\n" * 20_000)
+    format = find_format(name)
+    tracemalloc.start()
+    try:
+        format.write(source, format.read(source), target, Languages("en", "de"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert target.read_bytes() == source.read_bytes()
+    assert peak < source.stat().st_size / 2

@@ -1,0 +1,48 @@
+"""Documents in bytes, translated by a function instead of a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from documents.formats import find_format
+from documents.formats.format import Languages
+
+_TAGS = re.compile(r"(<[^>]*>|&\w+;)")
+
+Translate = Callable[[str], str]
+
+
+def read(name: str, content: bytes) -> list[str]:
+    """The texts of a document."""
+    with TemporaryDirectory() as folder:
+        source = Path(folder, name)
+        source.write_bytes(content)
+        return list(find_format(name).read(source))
+
+
+def translate(
+    name: str, content: bytes, translate: Translate, target: str = "de"
+) -> bytes:
+    """The document with each text translated."""
+    format = find_format(name)
+    with TemporaryDirectory() as folder:
+        source, written = Path(folder, name), Path(folder, f"new-{name}")
+        source.write_bytes(content)
+        texts = list(format.read(source))
+        new = (translate(text) for text in texts)
+        format.write(source, new, written, Languages("en", target))
+        return written.read_bytes()
+
+
+def keep(text: str) -> str:
+    """A translation that is like the text."""
+    return text
+
+
+def shout(text: str) -> str:
+    """A translation in capitals, with the elements of the text."""
+    parts = _TAGS.split(text)
+    return "".join(p if n % 2 else p.upper() for n, p in enumerate(parts))
