@@ -51,8 +51,9 @@ class _Field:
     keyword: str
     start: int
     end: int
-    text: str
-    line_count: int = 1
+    #: What each line has between its quotes.
+    parts: list[str]
+    text: str = ""
 
 
 @dataclass
@@ -161,12 +162,11 @@ def _read_entries(content: str) -> Iterator[_Entry]:
             if raw.startswith("#,"):
                 entry.flags = line.start(), line.end(), raw
         elif found and found[1]:
-            last = _Field(found[1], line.start(), line.start() + len(raw), found[2])
+            last = _Field(found[1], line.start(), line.start() + len(raw), [found[2]])
             entry.fields[found[1]] = last
         elif found and last:
-            last.text += found[2]
+            last.parts.append(found[2])
             last.end = line.start() + len(raw)
-            last.line_count += 1
     if entry.fields:
         yield _check(entry, content.count("\n") + 1)
 
@@ -178,7 +178,7 @@ def _check(entry: _Entry, number: int) -> _Entry:
             f"The entry before line {number:,} has no msgid or no msgstr"
         )
     for each in entry.fields.values():
-        each.text = _ESCAPE.sub(_unescape, each.text)
+        each.text = _ESCAPE.sub(_unescape, "".join(each.parts))
     return entry
 
 
@@ -260,7 +260,7 @@ class _Writer:
         where the model's are."""
         written = "".join(_SIGNS.get(character, character) for character in text)
         pieces = re.findall(r"(?:(?!\\n)(?:\\.|[^\\]))*\\n|.+", written)
-        if model.line_count > 1:
+        if len(model.parts) > 1:
             pieces = [line for piece in pieces for line in _break(piece)]
         if len(pieces) < 2:
             return f'{keyword} "{written}"'

@@ -39,7 +39,7 @@ _START = re.compile(
     r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
 )
 #: Space at the edges of formatted text, where a mark would not be one.
-_INNER_SPACE = re.compile(r'((?:<g id="\d+">)+)(\s+)|(\s+)((?:</g>)+)')
+_INNER_SPACE = re.compile(r'((?:<g id="\d+">)+)(\s+)|(?<!\s)(\s++)((?:</g>)+)')
 #: An image's text that can be written as it is.
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
 _TAG = re.compile(r"</?([a-zA-Z][\w-]*)[^>]*?(/?)>")
@@ -214,7 +214,8 @@ class _Block:
             elif token.type == "link_open":
                 opened.append(end)
             elif token.type in ("hardbreak", "softbreak"):
-                start = max(last, len(self.text[:start].rstrip(" ")))
+                while start > last and self.text[start - 1] == " ":
+                    start -= 1
             last = end
             label = opened.pop() if token.type == "link_close" and opened else 0
             yield _Mark(
@@ -235,8 +236,8 @@ class _Block:
         if token.type == "text_special":
             return Piece(token.content)
         if token.type == "softbreak":
-            before, after = self.text[:start], self.text[end:]
-            return Piece(join([before[-1:], after[:1]])[1:-1])
+            beside = [self.text[max(start - 1, 0) : start], self.text[end : end + 1]]
+            return Piece(join(beside)[1:-1])
         if token.type == "hardbreak":
             raw = self.content[self.places.find(start) : self.places.find(end)]
             return Piece(raw, Role.ALONE)
