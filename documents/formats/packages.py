@@ -37,7 +37,7 @@ MAX_RATIO = 200
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _COPY_BYTES = 1 << 20
-_IS_ENCRYPTED, _HAS_SIZES_BEHIND = 0x1, 0x8
+_IS_ENCRYPTED = 0x1
 #: What zipfile raises for a file that is not as its headers say.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, EOFError),
@@ -237,10 +237,10 @@ def make_read(plan: Plan) -> Callable[[Path], Iterator[str]]:
 def _read_texts(package: Package, name: str, vocabulary: Vocabulary) -> Iterator[str]:
     for piece in package.split(name, vocabulary):
         if isinstance(piece, Block):
-            yield from group(vocabulary.find_slots(piece.parse()))
+            yield from _group(vocabulary.find_slots(piece.parse()))
 
 
-def group(slots: list[Slot]) -> dict[str, list[Slot]]:
+def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
     """The slots of a block by text: a text box is there once for each kind of reader, and
     its text is translated once."""
     grouped: dict[str, list[Slot]] = {}
@@ -293,7 +293,7 @@ class _Writer:
         if isinstance(piece, bytes):
             return piece
         wrapper = piece.parse()
-        slots = group(vocabulary.find_slots(wrapper))
+        slots = _group(vocabulary.find_slots(wrapper))
         is_changed = False
         for text, same in slots.items():
             translation = next(self.translations, None)
