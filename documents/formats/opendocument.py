@@ -54,7 +54,8 @@ class _Texts:
         written: those look like nothing."""
         for style in styles:
             if attribute(style, "style:family") == "text":
-                looks = (_find_look(child) for child in style)
+                parent = attribute(style, "style:parent-style-name")
+                looks = (parent, *map(_find_look, style))
                 name = attribute(style, "style:name")
                 self._looks[name] = tuple(look for look in looks if look)
 
