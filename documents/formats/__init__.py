@@ -5,7 +5,21 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from documents.errors import UnknownFormat
-from documents.formats import csv, gettext, html, json, markdown, subtitles, text, xliff
+from documents.formats import (
+    csv,
+    epub,
+    gettext,
+    html,
+    json,
+    markdown,
+    opendocument,
+    presentation,
+    spreadsheet,
+    subtitles,
+    text,
+    word,
+    xliff,
+)
 from documents.formats.format import Format
 
 FORMATS: tuple[Format, ...] = (
@@ -19,6 +33,11 @@ FORMATS: tuple[Format, ...] = (
     json.FORMAT,
     csv.COMMAS,
     csv.TABS,
+    word.FORMAT,
+    presentation.FORMAT,
+    spreadsheet.FORMAT,
+    *opendocument.FORMATS,
+    epub.FORMAT,
 )
 #: All endings of names, with their dots, in the order of the formats.
 SUFFIXES = tuple(suffix for each in FORMATS for suffix in each.suffixes)

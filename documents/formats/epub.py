@@ -142,7 +142,7 @@ _METADATA = Vocabulary(
 
 def _plan(package: Package) -> Mapping[str, Vocabulary]:
     if package.read_start("mimetype").strip() != _MEDIA_TYPE:
-        raise DamagedDocument(f"not what its name says: no mimetype {_MEDIA_TYPE}")
+        raise DamagedDocument(f"Not what its name says: no mimetype {_MEDIA_TYPE}")
     _check_encryption(package)
     texts = _Chapters()
     chapters = Vocabulary(frozenset({"h:html"}), texts.find_slots, finish=texts.finish)
@@ -170,7 +170,7 @@ def _check_encryption(package: Package) -> None:
             is_method = name_of(method) == "enc:EncryptionMethod"
             if is_method and method.get("Algorithm") not in _FONT_METHODS:
                 raise EncryptedDocument(
-                    "the book is protected (DRM): it cannot be read"
+                    "The book is protected (DRM): it cannot be read"
                 )
 
 

@@ -212,17 +212,17 @@ def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
     try:
         root = etree.fromstring(f"<t>{fragment}</t>".encode(), make_parser())
     except (etree.XMLSyntaxError, ValueError) as error:
-        message = "a translation is not a well-formed fragment of XML"
+        message = "A translation is not a well-formed fragment of XML"
         raise LostMarkup(message) from error
     found: list[int] = []
     read = _read(root, marks, found)
     if sorted(found) != sorted(marks):
         raise LostMarkup(
-            f"a translation has the elements {sorted(found)}, and its text has "
+            f"A translation has the elements {sorted(found)}, and its text has "
             f"{sorted(marks)}: each must be there once"
         )
     if _place_containers(read) != _place_containers(parts):
-        raise LostMarkup("a translation moves a link into or out of another element")
+        raise LostMarkup("A translation moves a link into or out of another element")
     return read
 
 
@@ -241,7 +241,7 @@ def _read(
             read.append(mark)
         else:
             raise LostMarkup(
-                f"a translation has an element {number} that is not its text's"
+                f"A translation has an element {number} that is not its text's"
             )
         if child.tail:
             read.append(child.tail)

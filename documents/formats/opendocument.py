@@ -54,7 +54,8 @@ class _Texts:
         written: those look like nothing."""
         for style in styles:
             if attribute(style, "style:family") == "text":
-                looks = (_find_look(child) for child in style)
+                parent = attribute(style, "style:parent-style-name")
+                looks = (parent, *map(_find_look, style))
                 name = attribute(style, "style:name")
                 self._looks[name] = tuple(look for look in looks if look)
 
@@ -136,15 +137,15 @@ def _make_plan(kind: str) -> Plan:
 def _check(package: Package, kind: str) -> None:
     expected = _MEDIA_TYPE + kind
     if package.read_start("mimetype") != expected:
-        raise DamagedDocument(f"not what its name says: its mimetype is not {expected}")
+        raise DamagedDocument(f"Not what its name says: its mimetype is not {expected}")
     for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
         if any(name_of(child) == "manifest:encryption-data" for child in entry):
             raise EncryptedDocument(
-                "the document is encrypted: save it without password"
+                "The document is encrypted: save it without password"
             )
     for member in package.members:
         if member.filename.startswith(("Basic/", "Scripts/")):
-            raise RefusedContent("the document has macros: save it without")
+            raise RefusedContent("The document has macros: save it without")
 
 
 def _make_format(suffix: str, kind: str) -> Format:

@@ -57,7 +57,7 @@ def make_plan(family: str, main: str, parts: Mapping[str, Vocabulary]) -> Plan:
         types = list_types(package)
         if f"{prefix}{main}+xml" not in types.values():
             raise DamagedDocument(
-                f"not what its name says: no part is a {family} {main}"
+                f"Not what its name says: no part is a {family} {main}"
             )
         return {name: known[kind] for name, kind in types.items() if kind in known}
 

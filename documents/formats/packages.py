@@ -37,7 +37,7 @@ MAX_RATIO = 200
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _COPY_BYTES = 1 << 20
-_IS_ENCRYPTED, _HAS_SIZES_BEHIND = 0x1, 0x8
+_IS_ENCRYPTED = 0x1
 #: What zipfile raises for a file that is not as its headers say.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, EOFError),
@@ -149,7 +149,7 @@ def open_package(path: Path) -> Iterator[Package]:
         try:
             zip_file = zipfile.ZipFile(file, metadata_encoding="utf-8")
         except _DAMAGES as error:
-            raise DamagedDocument(f"the zip file is damaged: {error}") from error
+            raise DamagedDocument(f"The zip file is damaged: {error}") from error
         with zip_file:
             _check_members(zip_file.infolist(), path.stat().st_size)
             yield Package(zip_file, file)
@@ -160,14 +160,14 @@ def _check_start(file: BinaryIO) -> None:
     if start.startswith(b"PK"):
         return
     if start != _OLE:
-        raise DamagedDocument("not an office document: it is no zip file")
+        raise DamagedDocument("Not an office document: it is no zip file")
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content.find("EncryptedPackage".encode("utf-16-le")) >= 0:
             raise EncryptedDocument(
-                "the document is encrypted: save it without password"
+                "The document is encrypted: save it without password"
             )
     raise DamagedDocument(
-        "a binary document as Office wrote it before 2007: save it as .docx, .xlsx or .pptx"
+        "A binary document as Office wrote it before 2007: save it as .docx, .xlsx or .pptx"
     )
 
 
@@ -179,17 +179,17 @@ def _check_directory(file: BinaryIO) -> None:
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + 22:
         raise DamagedDocument(
-            "the zip file is truncated: its list of members is missing"
+            "The zip file is truncated: its list of members is missing"
         )
     directory_bytes = int.from_bytes(tail[at + 12 : at + 16], "little")
     if directory_bytes > _MAX_DIRECTORY_BYTES:
-        raise RefusedContent("the zip file's list of members is too long")
+        raise RefusedContent("The zip file's list of members is too long")
 
 
 def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
     if len(members) > MAX_MEMBERS:
         message = (
-            f"the document has {len(members)} parts: expected {MAX_MEMBERS} or less"
+            f"The document has {len(members)} parts: expected {MAX_MEMBERS} or less"
         )
         raise DocumentTooLarge(message)
     names: set[str] = set()
@@ -199,22 +199,22 @@ def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
     allowed = max(_MIN_UNPACKED_BYTES, MAX_RATIO * file_bytes)
     if unpacked > min(allowed, MAX_UNPACKED_BYTES):
         raise RefusedContent(
-            f"the document unpacks from {file_bytes} bytes to {unpacked}: a zip bomb"
+            f"The document unpacks from {file_bytes} bytes to {unpacked}: a zip bomb"
         )
 
 
 def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
     name = member.filename
     if name in names:
-        raise RefusedContent(f"the zip file has two members with the name {name}")
+        raise RefusedContent(f"The zip file has two members with the name {name}")
     names.add(name)
     parts = name.replace("\\", "/").split("/")
     if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
-        raise RefusedContent("the zip file has a member outside of its folder")
+        raise RefusedContent("The zip file has a member outside of its folder")
     if member.flag_bits & _IS_ENCRYPTED:
-        raise EncryptedDocument("the document is encrypted: save it without password")
+        raise EncryptedDocument("The document is encrypted: save it without password")
     if member.header_offset < 0:
-        raise DamagedDocument(f"the zip file is damaged: {name} is nowhere")
+        raise DamagedDocument(f"The zip file is damaged: {name} is nowhere")
     if member.compress_type not in _METHODS:
         message = f"{name} is compressed with method {member.compress_type}"
         raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")
@@ -237,10 +237,10 @@ def make_read(plan: Plan) -> Callable[[Path], Iterator[str]]:
 def _read_texts(package: Package, name: str, vocabulary: Vocabulary) -> Iterator[str]:
     for piece in package.split(name, vocabulary):
         if isinstance(piece, Block):
-            yield from group(vocabulary.find_slots(piece.parse()))
+            yield from _group(vocabulary.find_slots(piece.parse()))
 
 
-def group(slots: list[Slot]) -> dict[str, list[Slot]]:
+def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
     """The slots of a block by text: a text box is there once for each kind of reader, and
     its text is translated once."""
     grouped: dict[str, list[Slot]] = {}
@@ -287,18 +287,18 @@ class _Writer:
             # Without attributes, zipfile gives it those of a new file.
             described.external_attr = member.external_attr
         if next(self.translations, None) is not None:
-            raise LostMarkup("there are more translations than texts")
+            raise LostMarkup("The document has fewer texts than translations")
 
     def _translate(self, piece: bytes | Block, vocabulary: Vocabulary) -> bytes:
         if isinstance(piece, bytes):
             return piece
         wrapper = piece.parse()
-        slots = group(vocabulary.find_slots(wrapper))
+        slots = _group(vocabulary.find_slots(wrapper))
         is_changed = False
         for text, same in slots.items():
             translation = next(self.translations, None)
             if translation is None:
-                raise LostMarkup("there are fewer translations than texts")
+                raise LostMarkup("The document has more texts than translations")
             if translation == text:
                 continue
             is_changed = True

@@ -146,7 +146,7 @@ def test_hidden_fonts_do_not_protect_a_book(tmp_path: Path):
             "protected",
             id="protected",
         ),
-        pytest.param({"mimetype": "a"}, DamagedDocument, "not what", id="kind"),
+        pytest.param({"mimetype": "a"}, DamagedDocument, "Not what", id="kind"),
         pytest.param(
             {"META-INF/container.xml": "<a/>"}, DamagedDocument, "no book", id="no book"
         ),

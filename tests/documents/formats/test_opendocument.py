@@ -24,6 +24,7 @@ STYLES = "".join(
         LOOK.format("bold", '<style:text-properties a="b"/>'),
         LOOK.format("bold2", '<style:text-properties a="b" xmlns:o="u" o:rsid="1"/>'),
         LOOK.format("rev", '<style:text-properties xmlns:o="u" o:rsid="2"/>'),
+        LOOK.format('child" style:parent-style-name="named', ""),
     )
 )
 
@@ -61,6 +62,7 @@ CASES = {
     ),
     "only a revision": (f"He{span('rev', 'llo')} there", ["Hello there"]),
     "another style": (f"He{span('named', 'llo')}", ['He<g id="1">llo</g>']),
+    "a style with a parent": (f"He{span('child', 'llo')}", ['He<g id="1">llo</g>']),
     "a space in bold": (f"one{span('bold', ' ')}two", ["one two"]),
     "an empty span": (f"one{span('bold', '')} two", ['one<x id="1"/> two']),
     "white space": ("one\n   two", ["one two"]),
@@ -157,7 +159,7 @@ ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
         ),
         pytest.param({"Scripts/a.py": ""}, RefusedContent, "macros", id="Python"),
         pytest.param(
-            {"mimetype": "text/plain"}, DamagedDocument, "not what its name", id="kind"
+            {"mimetype": "text/plain"}, DamagedDocument, "Not what its name", id="kind"
         ),
     ],
 )

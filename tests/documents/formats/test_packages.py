@@ -193,7 +193,7 @@ def test_members_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     "form", [f for f in FORMATS if f is not DOCX], ids=lambda f: f.suffixes[0]
 )
 def test_a_document_of_another_kind_is_told(tmp_path: Path, form: Format):
-    with pytest.raises(DamagedDocument, match="not what its name says"):
+    with pytest.raises(DamagedDocument, match="Not what its name says"):
         list(form.read(pack_docx(tmp_path, run("Hello"))))
 
 
@@ -220,8 +220,8 @@ def test_macros_are_refused(tmp_path: Path, kind: str, main: str):
 @pytest.mark.parametrize(
     ("translations", "said"),
     [
-        pytest.param([], "fewer translations", id="too few"),
-        pytest.param(["a", "b"], "more translations", id="too many"),
+        pytest.param([], "more texts", id="too few"),
+        pytest.param(["a", "b"], "fewer texts", id="too many"),
         pytest.param(["a <"], "well-formed", id="no fragment"),
     ],
 )
