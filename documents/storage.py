@@ -155,16 +155,18 @@ class Document:
         return self.folder / f"part{self.order.suffix}"
 
     def read_state(self) -> State:
-        """Raises Gone."""
+        """Raises Gone. After a power cut the last one may be missing or torn: then the
+        document begins again, behind what its journal has."""
         try:
             return State(**json.loads((self.folder / "state.json").read_bytes()))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             self.check()
             return State()
 
     def write_state(self, state: State) -> None:
-        """Raises Gone, and OSError."""
-        _write_json(self.folder / "state.json", asdict(state))
+        """Replaces the last one; the end survives a power cut. Raises Gone, and OSError."""
+        path = self.folder / "state.json"
+        _write_json(path, asdict(state), is_synced=state.is_over)
 
     def check(self) -> None:
         """Raises Gone."""
@@ -334,14 +336,17 @@ def _read_age(path: Path, now: float) -> float:
         return 0.0
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Replaces a file; a power cut leaves the old one or the new one."""
+def _write_json(
+    path: Path, content: Mapping[str, Any], *, is_synced: bool = True
+) -> None:
+    """Replaces a file. If it `is_synced`, a power cut leaves the old one or the new one."""
     part = path.with_name(f".{path.name}")
     try:
         with part.open("w", encoding="utf-8") as file:
             json.dump(content, file, ensure_ascii=False)
             file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                os.fsync(file.fileno())
         part.replace(path)
     except FileNotFoundError as error:  # its folder is gone
         raise Gone(path.parent.name) from error
