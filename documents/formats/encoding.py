@@ -17,7 +17,7 @@ MAX_BYTES = 32 << 20
 #: The most characters of one line, or of one record of a table.
 MAX_LINE = 4 << 20
 #: How much of a file is read at a time.
-_CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 #: The start of a file, with the declaration of its encoding.
 _HEAD_BYTES = 4096
 #: A CR at the end may be the first half of CRLF.
@@ -73,7 +73,7 @@ def stream(path: Path, encoding: Encoding) -> Iterator[str]:
         place = file.seek(len(encoding.mark))
         is_last = False
         while not is_last:
-            chunk = file.read(_CHUNK_BYTES)
+            chunk = file.read(CHUNK_BYTES)
             is_last = not chunk
             before = decoder.getstate()[0]
             try:

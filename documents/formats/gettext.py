@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 
 from babel import Locale, UnknownLocaleError
 from babel.messages.plurals import DEFAULT_PLURAL, PLURALS
@@ -50,8 +51,9 @@ class _Field:
     keyword: str
     start: int
     end: int
-    text: str
-    line_count: int = 1
+    #: What each line has between its quotes.
+    parts: list[str]
+    text: str = ""
 
 
 @dataclass
@@ -130,12 +132,16 @@ def _set(raw: str, name: str, value: str, line_end: str) -> str:
 
 def find_edits(content: str) -> Iterator[Edit]:
     """The edits of a catalog, in order. Raises DamagedDocument where it is none."""
-    entries = list(_read_entries(content))
-    if content.strip() and not entries:
-        raise DamagedDocument("The file has no msgid; expected a catalog of gettext")
-    headers = (e.fields["msgstr"].text for e in entries if e.is_header)
-    header = _Header(next(headers, ""))
-    for entry in entries:
+    entries = _read_entries(content)
+    first = next(entries, None)
+    if first is None:
+        if content.strip():
+            raise DamagedDocument(
+                "The file has no msgid; expected a catalog of gettext"
+            )
+        return
+    header = _Header(first.fields["msgstr"].text if first.is_header else "")
+    for entry in chain([first], entries):
         yield from _Writer(content, header, entry).find_edits()
 
 
@@ -156,12 +162,11 @@ def _read_entries(content: str) -> Iterator[_Entry]:
             if raw.startswith("#,"):
                 entry.flags = line.start(), line.end(), raw
         elif found and found[1]:
-            last = _Field(found[1], line.start(), line.start() + len(raw), found[2])
+            last = _Field(found[1], line.start(), line.start() + len(raw), [found[2]])
             entry.fields[found[1]] = last
         elif found and last:
-            last.text += found[2]
+            last.parts.append(found[2])
             last.end = line.start() + len(raw)
-            last.line_count += 1
     if entry.fields:
         yield _check(entry, content.count("\n") + 1)
 
@@ -173,7 +178,7 @@ def _check(entry: _Entry, number: int) -> _Entry:
             f"The entry before line {number:,} has no msgid or no msgstr"
         )
     for each in entry.fields.values():
-        each.text = _ESCAPE.sub(_unescape, each.text)
+        each.text = _ESCAPE.sub(_unescape, "".join(each.parts))
     return entry
 
 
@@ -255,7 +260,7 @@ class _Writer:
         where the model's are."""
         written = "".join(_SIGNS.get(character, character) for character in text)
         pieces = re.findall(r"(?:(?!\\n)(?:\\.|[^\\]))*\\n|.+", written)
-        if model.line_count > 1:
+        if len(model.parts) > 1:
             pieces = [line for piece in pieces for line in _break(piece)]
         if len(pieces) < 2:
             return f'{keyword} "{written}"'

@@ -5,8 +5,9 @@ white space stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from contract.languages import normalize_language
 from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
@@ -66,11 +67,13 @@ class _Sentences:
     page: str
     #: Each piece with its start and end in the page.
     pieces: list[tuple[int, int, Piece]] = field(default_factory=list)
-    attributes: list[_Attribute] = field(default_factory=list)
+    #: Of each tag, by its start in the page.
+    attributes: dict[int, list[_Attribute]] = field(default_factory=dict)
 
-    def add(self, start: int, raw: str, role: Role, name: str = "") -> None:
-        piece = Piece(raw, role, name)
-        self.pieces.append((start, start + len(raw), piece))
+    def add_tag(self, start: int, piece: Piece, attributes: list[_Attribute]) -> None:
+        self.pieces.append((start, start + len(piece.raw), piece))
+        if attributes:
+            self.attributes[start] = attributes
 
     def add_text(self, start: int, raw: str) -> None:
         piece = Piece(_SPACE.sub(" ", unescape(raw)))
@@ -78,15 +81,21 @@ class _Sentences:
 
     def make_edits(self) -> Iterator[Edit]:
         """The edits of what is here, which is then empty."""
-        pieces, attributes = self._strip(), self.attributes
-        self.pieces, self.attributes = [], []
+        pieces, owned = self._strip(), self.attributes
+        self.pieces, self.attributes = [], {}
+        attributes = list(chain.from_iterable(owned.values()))
         if not has_text([piece for _, _, piece in pieces]):
             yield from (attribute.make_edit() for attribute in attributes)
             return
 
         def write(new: Sequence[str], _: Languages) -> str:
-            values = dict(zip(attributes, new[1:], strict=True))
-            written = [self._insert(values, *place) for place in pieces]
+            values = iter(new[1:])
+            written = [
+                self._insert(start, end, piece, zip(owned[start], values, strict=False))
+                if start in owned
+                else piece
+                for start, end, piece in pieces
+            ]
             return read_fragment(new[0], written, _escape)
 
         text = write_fragment([piece for _, _, piece in pieces])
@@ -112,16 +121,17 @@ class _Sentences:
         return pieces
 
     def _insert(
-        self, values: dict[_Attribute, str], start: int, end: int, piece: Piece
+        self,
+        start: int,
+        end: int,
+        piece: Piece,
+        values: Iterable[tuple[_Attribute, str]],
     ) -> Piece:
-        """A piece with the translations of its attributes."""
+        """A tag with other values."""
         written, place = [], start
-        for attribute, value in values.items():
-            if start <= attribute.start < end and piece.role is not Role.TEXT:
-                written += [self.page[place : attribute.start], attribute.write(value)]
-                place = attribute.end
-        if not written:
-            return piece
+        for attribute, value in values:
+            written += [self.page[place : attribute.start], attribute.write(value)]
+            place = attribute.end
         return Piece("".join(written) + self.page[place:end], piece.role, piece.name)
 
 
@@ -138,9 +148,8 @@ def find_edits(page: str) -> Iterator[Edit]:
             continue
         attributes = _find_attributes(token, start)
         if token.name in INLINE:
-            sentences.attributes += attributes
-            role = _find_role(token)
-            sentences.add(start, raw, role, token.name)
+            piece = Piece(raw, _find_role(token), token.name)
+            sentences.add_tag(start, piece, attributes)
         else:
             yield from sentences.make_edits()
             yield from _find_language(token, start)

@@ -7,6 +7,7 @@ The Markdown `a **bold** word` is read as `a <g id="1">bold</g> word`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -122,14 +123,23 @@ def _find_partners(pieces: Sequence[Piece]) -> dict[int, int]:
     """Which pieces are pairs, both ways. Pairs are inside each other or apart."""
     partners: dict[int, int] = {}
     opened: list[int] = []
+    names = Counter[str]()
     for index, piece in enumerate(pieces):
         if piece.role is Role.OPENING:
             opened.append(index)
-        if piece.role is not Role.CLOSING:
-            continue
-        names = [pieces[place].name for place in opened]
-        if piece.name in names:
-            depth = len(names) - 1 - names[::-1].index(piece.name)
-            partners |= {opened[depth]: index, index: opened[depth]}
-            del opened[depth:]
+            names[piece.name] += 1
+        elif piece.role is Role.CLOSING and names[piece.name]:
+            partner = _pop(piece.name, opened, names, pieces)
+            partners |= {partner: index, index: partner}
     return partners
+
+
+def _pop(
+    name: str, opened: list[int], names: Counter[str], pieces: Sequence[Piece]
+) -> int:
+    """The last opened piece of a name; those opened after it have no partner."""
+    while True:
+        index = opened.pop()
+        names[pieces[index].name] -= 1
+        if pieces[index].name == name:
+            return index

@@ -8,6 +8,7 @@ import re
 import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.helpers import parseLinkLabel
@@ -38,7 +39,7 @@ _START = re.compile(
     r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
 )
 #: Space at the edges of formatted text, where a mark would not be one.
-_INNER_SPACE = re.compile(r'((?:<g id="\d+">)+)(\s+)|(\s+)((?:</g>)+)')
+_INNER_SPACE = re.compile(r'((?:<g id="\d+">)+)(\s+)|(?<!\s)(\s++)((?:</g>)+)')
 #: An image's text that can be written as it is.
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
 _TAG = re.compile(r"</?([a-zA-Z][\w-]*)[^>]*?(/?)>")
@@ -52,13 +53,16 @@ Rule = Callable[[StateInline, bool], bool]
 
 
 def make_parser() -> MarkdownIt:
-    """CommonMark with tables, strikethrough, footnotes, formulas and front matter. Its tokens
-    of markup have their `span` in the inline content."""
+    """CommonMark with tables, strikethrough, footnotes, formulas and front matter.
+
+    It leaves the inline content of blocks to `parser.inline`, whose tokens of markup have
+    their `span` in that content.
+    """
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.use(front_matter_plugin)
     parser.use(footnote_plugin, inline=False, move_to_end=False)
     parser.use(dollarmath_plugin, allow_space=False, allow_digits=False)
-    parser.core.ruler.disable("text_join")
+    parser.core.ruler.disable(["inline", "text_join"])
     for name in parser.inline.ruler.get_active_rules():
         rule = next(r.fn for r in parser.inline.ruler.__rules__ if r.name == name)
         parser.inline.ruler.at(name, _locate(name, rule))
@@ -110,13 +114,16 @@ class _Mark:
 
 def find_edits(content: str) -> Iterator[Edit]:
     """The edits of a document, in order."""
-    locator = Locator(content)
-    tokens = make_parser().parse(content)
-    blocks = zip(tokens, tokens[1:], strict=False)
-    for parent, block in blocks:
+    locator, parser = Locator(content), make_parser()
+    env: dict[str, object] = {}
+    tokens = parser.parse(content, env)
+    for parent, block in pairwise(tokens):
         if block.type == "inline" and (places := locator.locate(block, parent)):
             is_cell = parent.type in ("th_open", "td_open")
-            yield from _Block(content, block, places, is_cell).find_edits()
+            children: list[Token] = []
+            parser.inline.parse(block.content, parser, env, children)
+            found = _Block(content, block.content, children, places, is_cell)
+            yield from found.find_edits()
 
 
 @dataclass(frozen=True)
@@ -124,13 +131,14 @@ class _Block:
     """Makes the edit of a paragraph, a heading or a cell."""
 
     content: str
-    token: Token
+    text: str
+    children: Sequence[Token]
     places: Places
     is_cell: bool
 
     def find_edits(self) -> Iterator[Edit]:
         """The edit of the block, or none if it has no text."""
-        text = self.token.content
+        text = self.text
         task = _TASK.match(text)
         start = task.end() if task else 0
         marks = sorted(self._find_marks(), key=lambda mark: mark.start)
@@ -157,7 +165,7 @@ class _Block:
         images: list[tuple[int, _Mark]],
     ) -> Iterator[Edit]:
         has_sentence = has_text(pieces)
-        labels = tuple(self.token.content[slice(*(m.label or ()))] for _, m in images)
+        labels = tuple(self.text[slice(*(m.label or ()))] for _, m in images)
         texts = (write_fragment(pieces), *labels) if has_sentence else labels
         special = self._find_special()
 
@@ -178,7 +186,7 @@ class _Block:
         """The signs that the block writes with a backslash or as an entity."""
         written = {
             token.content
-            for token in self.token.children or ()
+            for token in self.children
             if token.type == "text_special" and token.content in string.punctuation
         }
         return frozenset(written | ({"|"} if self.is_cell else set()))
@@ -194,7 +202,7 @@ class _Block:
 
     def _find_marks(self) -> Iterator[_Mark]:
         opened, last = [0], 0
-        for token in self.token.children or ():
+        for token in self.children:
             start, end = token.meta.get("span", (0, 0))
             if not end or token.type == "text":
                 continue
@@ -206,7 +214,8 @@ class _Block:
             elif token.type == "link_open":
                 opened.append(end)
             elif token.type in ("hardbreak", "softbreak"):
-                start = max(last, len(self.token.content[:start].rstrip(" ")))
+                while start > last and self.text[start - 1] == " ":
+                    start -= 1
             last = end
             label = opened.pop() if token.type == "link_close" and opened else 0
             yield _Mark(
@@ -219,7 +228,7 @@ class _Block:
     def _label(self, token: Token) -> tuple[int, int] | None:
         """Where an image's text is, if it has one that can be written anew."""
         start, end = token.meta.get("image_text", (0, 0))
-        label = self.token.content[start:end]
+        label = self.text[start:end]
         is_plain = _PLAIN.fullmatch(label) and any(map(str.isalpha, label))
         return (start, end) if is_plain else None
 
@@ -227,8 +236,8 @@ class _Block:
         if token.type == "text_special":
             return Piece(token.content)
         if token.type == "softbreak":
-            before, after = self.token.content[:start], self.token.content[end:]
-            return Piece(join([before[-1:], after[:1]])[1:-1])
+            beside = [self.text[max(start - 1, 0) : start], self.text[end : end + 1]]
+            return Piece(join(beside)[1:-1])
         if token.type == "hardbreak":
             raw = self.content[self.places.find(start) : self.places.find(end)]
             return Piece(raw, Role.ALONE)
@@ -240,7 +249,7 @@ class _Block:
             return Piece(raw, Role.ALONE)
         if token.type == "link_close" and raw in ("]", "][]"):
             # The text was the name of the address.
-            raw = f"][{' '.join(self.token.content[label:start].split())}]"
+            raw = f"][{' '.join(self.text[label:start].split())}]"
         return Piece(raw, role, token.tag)
 
 

@@ -67,29 +67,34 @@ class _Dialect:
             if has_text(pieces):
                 yield self._make_edit(content, lines, pieces)
 
-    def _find_lines(self, content: str) -> list[_Line]:
+    def _find_lines(self, content: str) -> Iterator[_Line]:
         """What is said. SubRip's cues may have empty lines; in WebVTT an empty line ends a
         cue, and what has no times is no cue."""
         if self.is_webvtt and not content.startswith("WEBVTT"):
             raise DamagedDocument("The file's first line is not WEBVTT")
-        found: list[_Line] = []
         cue, is_inside = 0, False
+        waiting: _Line | None = None
         for line in _LINE.finditer(content):
-            if _TIMES.match(line[0]):
-                cue, is_inside = cue + 1, True
-                if not self.is_webvtt:
-                    _drop_number(found)
-            elif not line[0].strip():
+            raw = line[0].strip()
+            is_time = _TIMES.match(raw) is not None
+            # In SubRip the line before the times is the cue's number.
+            is_number = is_time and not self.is_webvtt
+            if raw and waiting and not (is_number and waiting.raw.isdigit()):
+                yield waiting
+                waiting = None
+            if is_time:
+                cue, is_inside, waiting = cue + 1, True, None
+            elif not raw:
                 is_inside = is_inside and not self.is_webvtt
             elif is_inside:
-                raw = line[0].strip()
                 start = line.start() + line[0].index(raw)
-                found.append(_Line(start, start + len(raw), raw, cue))
+                waiting = _Line(start, start + len(raw), raw, cue)
+        if waiting:
+            yield waiting
         if not cue and content.strip() and not self.is_webvtt:
             raise DamagedDocument(
                 "The file has no times; expected lines such as 00:00:01,000 --> 00:00:04,000"
             )
-        return found
 
     def _read_pieces(self, lines: Sequence[_Line]) -> list[Piece]:
         raw = join([line.raw for line in lines])
@@ -141,12 +146,6 @@ def divide(text: str, lengths: Sequence[int]) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def _drop_number(found: list[_Line]) -> None:
-    """The line before the times is the cue's number."""
-    if found and found[-1].raw.isdigit():
-        del found[-1]
-
-
 def _make_piece(tag: str) -> Piece:
     if tag.startswith("{") or tag[1].isdigit():
         return Piece(tag, Role.ALONE)
@@ -154,7 +153,7 @@ def _make_piece(tag: str) -> Piece:
     return Piece(tag, Role.CLOSING if tag.startswith("</") else Role.OPENING, name)
 
 
-def _group(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
+def _group(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
     """The lines of each cue together; where two people speak, those of each."""
     group: list[_Line] = []
     for line in lines:

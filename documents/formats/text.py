@@ -34,7 +34,7 @@ def find_edits(block: str) -> Iterator[Edit]:
         if has_letter(text := join([line.strip() for line in taken])):
             first = start + len(taken[0]) - len(taken[0].lstrip())
             end = start + len("".join(taken).rstrip())
-            yield _make_edit(first, end, text, taken, width)
+            yield _make_edit(first, end, text, taken, width=width)
         start += sum(map(len, taken))
         index = last + 1
 
@@ -70,7 +70,9 @@ def _goes_on(line: str, following: str, width: int) -> bool:
     )
 
 
-def _make_edit(start: int, end: int, text: str, lines: list[str], width: int) -> Edit:
+def _make_edit(
+    start: int, end: int, text: str, lines: list[str], *, width: int
+) -> Edit:
     if len(lines) == 1:
         return Edit(start, end, (text,), lambda new, _: new[0])
     first, second = lines[:2]

@@ -113,6 +113,7 @@ def test_other_programs_read_the_catalog(target, tmp_path):
     message = catalog.get("%d file")
     assert (catalog.project, catalog.version) == ("A", "project")
     assert message is not None
+    assert isinstance(message.string, tuple)
     assert len(message.string) == catalog.num_plurals
     assert set(message.string) <= {"%d file", "%d files"}
 
