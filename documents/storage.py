@@ -296,20 +296,23 @@ class Storage:
     def sweep(self, now: float) -> list[str]:
         """Deletes documents whose time has come, and what killed programs have left. Returns
         the ids of deleted documents."""
-        deleted = []
-        for owner in _list_names(self.folder / "kept"):
-            for document in self.list_all(owner):
-                with suppress(Gone):
-                    if (document.read_state().expires_at or now + 1) < now:
-                        self.delete(document)
-                        deleted.append(document.order.id)
+        expired = list(self._list_expired(now))
+        for document in expired:
+            self.delete(document)
         for path in [*self._list_given_up(now), *(self.folder / "trash").glob("*")]:
             shutil.rmtree(path, ignore_errors=True)
         for job in self.list_unfinished():
             mark = self.folder / "unfinished" / job.mark
             if not self.is_complete(job) and _read_age(mark, now) > _UPLOAD_S:
                 self.finish(job)
-        return deleted
+        return [document.order.id for document in expired]
+
+    def _list_expired(self, now: float) -> Iterator[Document]:
+        for owner in _list_names(self.folder / "kept"):
+            for document in self.list_all(owner):
+                with suppress(Gone):
+                    expires_at = document.read_state().expires_at
+                    yield from [document] if expires_at and expires_at < now else []
 
     def _list_given_up(self, now: float) -> Iterator[Path]:
         for path in (self.folder / "incoming").glob("*"):
