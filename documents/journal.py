@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
+
+#: After so long at most, lines are on the disk itself and survive a power cut.
+_SYNC_EVERY_S = 1.0
 
 
 class Entry(NamedTuple):
@@ -29,6 +33,7 @@ class Journal:
         self._path = path
         # Without a buffer, so that a line has left the process when it is written.
         self._file = open(path, "a+b", buffering=0)  # noqa: SIM115
+        self._synced_at = time.monotonic()
 
     def close(self) -> None:
         """Gives the file back."""
@@ -63,7 +68,9 @@ class Journal:
             rest = memoryview(lines)
             while rest:
                 rest = rest[self._file.write(rest) :]
-            os.fdatasync(self._file.fileno())
+            if time.monotonic() - self._synced_at > _SYNC_EVERY_S:
+                os.fdatasync(self._file.fileno())
+                self._synced_at = time.monotonic()
         except OSError:
             with suppress(OSError):
                 self._file.truncate(end)

@@ -155,16 +155,18 @@ class Document:
         return self.folder / f"part{self.order.suffix}"
 
     def read_state(self) -> State:
-        """Raises Gone."""
+        """Raises Gone. After a power cut the last one may be missing or torn: then the
+        document begins again, behind what its journal has."""
         try:
             return State(**json.loads((self.folder / "state.json").read_bytes()))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             self.check()
             return State()
 
     def write_state(self, state: State) -> None:
-        """Raises Gone, and OSError."""
-        _write_json(self.folder / "state.json", asdict(state))
+        """Replaces the last one; the end survives a power cut. Raises Gone, and OSError."""
+        path = self.folder / "state.json"
+        _write_json(path, asdict(state), is_synced=state.is_over)
 
     def check(self) -> None:
         """Raises Gone."""
@@ -294,20 +296,23 @@ class Storage:
     def sweep(self, now: float) -> list[str]:
         """Deletes documents whose time has come, and what killed programs have left. Returns
         the ids of deleted documents."""
-        deleted = []
-        for owner in _list_names(self.folder / "kept"):
-            for document in self.list_all(owner):
-                with suppress(Gone):
-                    if (document.read_state().expires_at or now + 1) < now:
-                        self.delete(document)
-                        deleted.append(document.order.id)
+        expired = list(self._list_expired(now))
+        for document in expired:
+            self.delete(document)
         for path in [*self._list_given_up(now), *(self.folder / "trash").glob("*")]:
             shutil.rmtree(path, ignore_errors=True)
         for job in self.list_unfinished():
             mark = self.folder / "unfinished" / job.mark
             if not self.is_complete(job) and _read_age(mark, now) > _UPLOAD_S:
                 self.finish(job)
-        return deleted
+        return [document.order.id for document in expired]
+
+    def _list_expired(self, now: float) -> Iterator[Document]:
+        for owner in _list_names(self.folder / "kept"):
+            for document in self.list_all(owner):
+                with suppress(Gone):
+                    expires_at = document.read_state().expires_at
+                    yield from [document] if expires_at and expires_at < now else []
 
     def _list_given_up(self, now: float) -> Iterator[Path]:
         for path in (self.folder / "incoming").glob("*"):
@@ -334,14 +339,17 @@ def _read_age(path: Path, now: float) -> float:
         return 0.0
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Replaces a file; a power cut leaves the old one or the new one."""
+def _write_json(
+    path: Path, content: Mapping[str, Any], *, is_synced: bool = True
+) -> None:
+    """Replaces a file. If it `is_synced`, a power cut leaves the old one or the new one."""
     part = path.with_name(f".{path.name}")
     try:
         with part.open("w", encoding="utf-8") as file:
             json.dump(content, file, ensure_ascii=False)
             file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                os.fsync(file.fileno())
         part.replace(path)
     except FileNotFoundError as error:  # its folder is gone
         raise Gone(path.parent.name) from error

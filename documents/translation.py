@@ -12,11 +12,10 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -101,7 +100,10 @@ class Translation:
                 self._begin()
                 self._translate(find_format(self._document.order.name))
                 self._report(status="done", attempts=0, expires_at=time.time() + kept_s)
-        except (Stopped, Gone):
+        except Stopped:  # which is no fault of the document
+            self._report(attempts=max(0, self._state.attempts - 1))
+            raise
+        except Gone:
             raise
         except Exception as error:  # the job's edge: its owner is told
             self._document.check()
@@ -173,29 +175,40 @@ class Translation:
         """Translates texts into the journal, in their order."""
         chunks, pace = _cut(texts), Pace()
         sent: deque[_Sent] = deque()
+
+        def ask(chunk: list[str]) -> list[str]:
+            return self._gateway.translate(chunk, wanted, self._watch.wait, pace)
+
+        def send() -> None:
+            room = max(0, int(pace.allowed) - len(sent))
+            for chunk in islice(chunks, room):
+                sent.append(_Sent(chunk, pool.submit(ask, chunk)))
+
         with ThreadPoolExecutor(MOST_AT_ONCE, "asking") as pool:
             try:
-                while True:
-                    room = max(0, int(pace.allowed) - len(sent))
-                    for chunk in islice(chunks, room):
-                        ask = partial(self._gateway.translate, chunk, wanted)
-                        answer = pool.submit(ask, self._watch.wait, pace)
-                        sent.append(_Sent(chunk, answer))
-                    if not sent:
-                        return
-                    if self._state.attempts:
-                        self._report(attempts=0)
-                    self._keep(sent[0], journal)
-                    sent.popleft()
-                    self._look()
+                self._keep_all(sent, send, journal)
             except Stopped:
                 _save(sent, journal)
                 raise
             finally:
                 self._watch.ended.set()
 
+    def _keep_all(
+        self, sent: deque[_Sent], send: Callable[[], None], journal: Journal
+    ) -> None:
+        """Writes all answers down, and sends more requests meanwhile."""
+        send()
+        while sent:
+            self._keep(sent[0], journal)
+            sent.popleft()
+            self._look()
+            send()
+
     def _keep(self, sent: _Sent, journal: Journal) -> None:
-        """Writes an answer down. Raises Refused with the text's place in the document."""
+        """Waits for an answer and writes it down. Raises Refused with the text's place in the
+        document."""
+        if self._state.attempts:
+            self._report(attempts=0)
         count = len(sent.chunk)
         try:
             journal.append(sent.chunk, sent.answer.result())

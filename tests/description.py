@@ -139,8 +139,11 @@ def ask_anything(api: BaseSchema, mode: GenerationMode, *, cases: int) -> None:
 
 
 def _takes_anything(operation: APIOperation[Any, Any, Any, Any]) -> bool:
+    """Whether something can be wrong in a request; a part of the path that may be any text
+    cannot."""
     raw = operation.definition.raw
-    return bool(raw["parameters"]) or "requestBody" in raw
+    bounded = [p for p in raw["parameters"] if p["schema"] != {"type": "string"}]
+    return bool(bounded) or "requestBody" in raw
 
 
 def _close(schema: Any) -> Any:

@@ -60,25 +60,24 @@ def command(
     """One client's p95 while the running stack translates documents, against its p95 alone."""
     with explain_errors():
         running = find_running(run_dir)
-        requests = list(map(write_request, draw(_SENTENCES, (target,))))
         source = find_source(target)
-        document = write_document(source, int(kilobytes * 1000))
+        content = write_document(source, int(kilobytes * 1000))
+        measured = []
         with show_progress(2 * rounds * seconds * _TICKS_PER_S) as bar:
+            requests = list(map(write_request, draw(_SENTENCES, (target,))))
             asked = running.aim(requests, bar.tick)
-            measured = []
             for number in range(rounds):
                 bar.say(f"round {number + 1} of {rounds}")
                 alone = measure_closed(asked, clients=1, seconds=seconds)
-                with _translate(
-                    running.url, [document] * documents, source, target
-                ) as begun:
+                orders = [(content, source, target)] * documents
+                with _translate(running.url, orders) as begun:
                     loaded = measure_closed(asked, clients=1, seconds=seconds)
                     measured.append(Round(alone, loaded, list(map(jobs.read, begun))))
         ratio = judge(measured)
         console.print(describe(ratio))
         options = {
             "target": target,
-            "document_bytes": len(document.encode()),
+            "document_bytes": len(content.encode()),
             "documents": documents,
             "seconds": seconds,
         }
@@ -124,16 +123,13 @@ def _summarize(documents: Sequence[Job]) -> str:
 
 
 @contextmanager
-def _translate(
-    url: str, documents: Sequence[str], source: str, target: str
-) -> Iterator[list[Job]]:
-    """All of them are being translated while the block lasts."""
-    begun = []
+def _translate(url: str, orders: Sequence[tuple[str, str, str]]) -> Iterator[list[Job]]:
+    """Contents, each with its source and target, are translated while the block lasts."""
     with ExitStack() as sent:
-        for document in documents:
-            job = jobs.upload(url, document, source, target)
-            sent.callback(jobs.remove, job)
-            begun.append(job)
+        begun = []
+        for order in orders:
+            begun.append(jobs.upload(url, *order))
+            sent.callback(jobs.remove, begun[-1])
         yield [jobs.wait_for_begin(job, _BEGIN_S) for job in begun]
 
 

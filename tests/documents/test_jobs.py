@@ -36,7 +36,7 @@ def add_text(add: Add) -> Add:
 
 
 def is_busy(gateway: FakeGateway, count: int) -> Callable[[], bool]:
-    """Whether so many requests have arrived."""
+    """Whether more requests than this have arrived."""
     return lambda: len(gateway.asked) > count
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import threading
 import time
 from collections.abc import Callable
 from typing import NoReturn
@@ -179,7 +178,7 @@ def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, cap
 
 
 def stop_after(gateway: FakeGateway, count: int, act: Callable[[], object]) -> None:
-    """Does something when so many requests are there."""
+    """Does something when this many requests have come."""
 
     def pause() -> None:
         if len(gateway.asked) == count:
@@ -246,10 +245,22 @@ def test_waiting_for_the_gateway_is_no_attempt(add, run_one, gateway, stopping):
     for _ in range(7):
         gateway.failures.extend([Failure(503)] * 100)
         stopping.clear()
-        threading.Timer(0.2, stopping.set).start()
+        gateway.asked.clear()
+        stop_after(gateway, 3, stopping.set)
         with pytest.raises(Stopped):
             run_one(document)
     gateway.failures.clear()
+    gateway.pause = lambda: None
+    stopping.clear()
+    assert run_one(document).status == "done"
+
+
+def test_a_clean_stop_is_no_attempt(add, run_one, gateway, stopping):
+    document = add(*MANY)
+    stopping.set()
+    for _ in range(7):
+        with pytest.raises(Stopped):
+            run_one(document)
     stopping.clear()
     assert run_one(document).status == "done"
 

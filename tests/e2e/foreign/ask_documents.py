@@ -30,7 +30,7 @@ def ask_deepl(url: str, folder: Path) -> Mapping[str, Callable[[], Any]]:
         return [str(status), status.billed_characters, target.read_text()]
 
     def take_apart() -> Any:
-        file = io.BytesIO(TEXT.encode())
+        file = TEXT.encode()
         handle = client.translate_document_upload(file, filename="a.txt", **GERMAN)
         status = client.translate_document_wait_until_done(handle)
         target = io.BytesIO()
@@ -38,7 +38,7 @@ def ask_deepl(url: str, folder: Path) -> Mapping[str, Callable[[], Any]]:
         return [status.done, target.getvalue().decode()]
 
     def forge() -> Any:
-        file = io.BytesIO(TEXT.encode())
+        file = TEXT.encode()
         handle = client.translate_document_upload(file, filename="a.txt", **GERMAN)
         handle.document_key = "0" * 64
         return client.translate_document_get_status(handle)
