@@ -74,14 +74,15 @@ def plan_translations(
     sources: Sequence[Source], name: str | None, language: str
 ) -> tuple[list[Source], Plan]:
     """The sources, and where their translations go: `a.csv` to `a.fr.csv` beside it or in
-    the folder `name`, which mirrors the source's, or to the file `name`. What an earlier
-    run has written so is no source. Raises OutputError for a contradiction."""
-    if name and not _is_folder(name) and (len(sources) == 1 or Path(name).suffix):
+    the folder `name`, which mirrors the source's, or to the file `name`. A name without a
+    suffix is a folder. What an earlier run has written so is no source. Raises OutputError
+    for a contradiction."""
+    if name and Path(name).suffix and not _is_folder(name):
         output = _check_file(sources, Path(name))
         return list(sources), Plan({output: (0,)}, _name_journal(output))
     folder = Path(name) if name else None
     if folder and folder.exists() and not folder.is_dir():
-        raise OutputError(f"{name}: {len(sources)} files need a folder, this is a file")
+        raise OutputError(f"{name}: translations need a folder, this is a file")
 
     def name_file(source: Source) -> Path:
         beside = source.path if folder is None else folder / source.relative

@@ -80,6 +80,7 @@ def test_what_cannot_be_written_is_explained(names, output, kind, reason):
         (["a.csv"], "b.csv", {"b.csv": "a.csv"}),
         (["a.csv"], "there", {"there/a.fr.csv": "a.csv"}),
         (["a.csv"], "new/", {"new/a.fr.csv": "a.csv"}),
+        (["a.csv"], "new", {"new/a.fr.csv": "a.csv"}),
         (["a.csv", "s/b.txt"], None, {"in/a.fr.csv": "a.csv", "in/s/b.fr.txt": "s/b.txt"}),
         (["a.csv", "s/b.txt"], "n", {"n/a.fr.csv": "a.csv", "n/s/b.fr.txt": "s/b.txt"}),
         (["a.csv", "a.fr.csv", "b.fr.csv"], None, {
@@ -107,18 +108,13 @@ def test_translations_are_planned(names, output, files):
             "b.txt",
             "b.txt: expected a name that ends in .csv as in/a.csv does",
         ),
-        (
-            ["a.csv"],
-            "b",
-            "b: expected a name that ends in .csv .* or a folder such as b/",
-        ),
+        (["a.csv"], "file", "file: translations need a folder, this is a file"),
         (["a.csv"], "in/a.csv", "in/a.csv: the translation would replace its source"),
         (
             ["a.csv", "b.csv"],
             "c.csv",
             "2 files do not go into one; give a folder: -o c/",
         ),
-        (["a.csv", "b.csv"], "file", "file: 2 files need a folder, this is a file"),
         (["a.csv", "x/../a.csv"], "n", "would both be written to n/"),
     ],
 )
