@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -14,7 +14,7 @@ from benchmarks.figures import Spread, find_ratio, show
 from benchmarks.instruments import jobs
 from benchmarks.instruments.jobs import Job
 from benchmarks.instruments.load import Load, measure_closed
-from benchmarks.instruments.running import find_running
+from benchmarks.instruments.running import Running, find_running
 from benchmarks.instruments.sentences import draw, write_document, write_request
 from benchmarks.options import (
     DEFAULT_RUN,
@@ -33,6 +33,10 @@ _TICKS_PER_S = 10
 _SENTENCES = 500
 #: For a document to be read, and its first sentences translated.
 _BEGIN_S = 120
+
+
+#: A document's content, its language, and that of its translation.
+Order: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -62,17 +66,8 @@ def command(
         running = find_running(run_dir)
         source = find_source(target)
         content = write_document(source, int(kilobytes * 1000))
-        measured = []
-        with show_progress(2 * rounds * seconds * _TICKS_PER_S) as bar:
-            requests = list(map(write_request, draw(_SENTENCES, (target,))))
-            asked = running.aim(requests, bar.tick)
-            for number in range(rounds):
-                bar.say(f"round {number + 1} of {rounds}")
-                alone = measure_closed(asked, clients=1, seconds=seconds)
-                orders = [(content, source, target)] * documents
-                with _translate(running.url, orders) as begun:
-                    loaded = measure_closed(asked, clients=1, seconds=seconds)
-                    measured.append(Round(alone, loaded, list(map(jobs.read, begun))))
+        orders = [(content, source, target)] * documents
+        measured = _measure(running, orders, rounds, seconds)
         ratio = judge(measured)
         console.print(describe(ratio))
         options = {
@@ -83,6 +78,22 @@ def command(
         }
         results = {"limit": LIMIT, "p95_ratio": ratio, "rounds": measured}
         publish(out, tabulate(measured), Content("fairness", options, results))
+
+
+def _measure(
+    running: Running, orders: Sequence[Order], rounds: int, seconds: float
+) -> list[Round]:
+    measured = []
+    with show_progress(2 * rounds * seconds * _TICKS_PER_S) as bar:
+        sentences = draw(_SENTENCES, (orders[0][2],))
+        asked = running.aim(list(map(write_request, sentences)), bar.tick)
+        for number in range(rounds):
+            bar.say(f"round {number + 1} of {rounds}")
+            alone = measure_closed(asked, clients=1, seconds=seconds)
+            with _translate(running.url, orders) as begun:
+                loaded = measure_closed(asked, clients=1, seconds=seconds)
+                measured.append(Round(alone, loaded, list(map(jobs.read, begun))))
+    return measured
 
 
 def find_source(target: str) -> str:
@@ -123,8 +134,8 @@ def _summarize(documents: Sequence[Job]) -> str:
 
 
 @contextmanager
-def _translate(url: str, orders: Sequence[tuple[str, str, str]]) -> Iterator[list[Job]]:
-    """Contents, each with its source and target, are translated while the block lasts."""
+def _translate(url: str, orders: Sequence[Order]) -> Iterator[list[Job]]:
+    """All of them are being translated while the block lasts."""
     with ExitStack() as sent:
         begun = []
         for order in orders:
