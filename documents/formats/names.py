@@ -33,6 +33,7 @@ _PREFIXES = {
     f"{_OASIS}:style:1.0": "style",
     f"{_OASIS}:manifest:1.0": "manifest",
     f"{_OASIS}:container": "container",
+    "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0": "loext",
     "http://www.idpf.org/2007/opf": "opf",
     "http://www.w3.org/1999/xhtml": "h",
     "http://www.daisy.org/z3986/2005/ncx/": "ncx",

@@ -20,6 +20,7 @@ _MANIFEST = "META-INF/manifest.xml"
 _PARAGRAPHS = frozenset({"text:p", "text:h"})
 _STYLES, _CELL = "office:automatic-styles", "table:table-cell"
 _SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
+_CONTAINERS = frozenset({"text:a", "text:meta", "loext:content-control"})
 _CLEAR = frozenset({"text:ruby", "text:ruby-base"})
 _STALE = frozenset({"text:soft-page-break", "text:ruby-text"})
 
@@ -30,7 +31,7 @@ class _Texts:
     def __init__(self) -> None:
         #: What automatic styles of text look like, by name.
         self._looks: dict[str, tuple[object, ...]] = {}
-        self._flow = Flow(self._classify, links=frozenset({"text:a"}))
+        self._flow = Flow(self._classify, links=_CONTAINERS)
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
         """See Vocabulary."""
@@ -61,7 +62,7 @@ class _Texts:
 
     def _classify(self, element: Element) -> Kind:
         name = name_of(element)
-        if name == "text:a":
+        if name in _CONTAINERS:
             return Kind(Role.SPAN)
         if name != "text:span":
             role = Role.STALE if name in _STALE else Role.ATOM

@@ -46,7 +46,7 @@ FLAT = {
 LOOSE = {"text:span", "text:soft-page-break", "text:s"}
 #: Texts that stay: results of formulas, headings of tables, and what a program works out.
 KEPT = re.compile(
-    r"Yes|Fruit|Count|https://example.com/a|<number>|Page \d|bad"
+    r"Yes|Fruit|Count|https://example.com/a|<number>|Page \d|IT WAS badGOOD"
     r"|Click to edit.*|\w+ level"
 )
 #: What has paragraphs of its own, or no text.

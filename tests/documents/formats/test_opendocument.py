@@ -13,6 +13,7 @@ from tests.documents.formats.packing import mark, pack, translate, unpack
 
 ODT, ODS, ODP = FORMATS
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
+LOEXT = "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0"
 MANIFEST = f'<m:manifest xmlns:m="{OASIS}:manifest:1.0">{{}}</m:manifest>'
 DECLARED = " ".join(
     f'xmlns:{name}="{OASIS}:{name if name != "draw" else "drawing"}:1.0"'
@@ -67,6 +68,10 @@ CASES = {
     "an empty span": (f"one{span('bold', '')} two", ['one<x id="1"/> two']),
     "white space": ("one\n   two", ["one two"]),
     "a link": ("See <text:a>it</text:a>.", ['See <g id="1">it</g>.']),
+    "a content control": (
+        f'Make <c:content-control xmlns:c="{LOEXT}">it</c:content-control>',
+        ['Make <g id="1">it</g>'],
+    ),
     "a tab and a break": (
         "one<text:tab/><text:line-break/>two",
         ['one<x id="1"/>two'],
