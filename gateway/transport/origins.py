@@ -12,8 +12,9 @@ from contract.tasks import PATHS, TRANSLATION
 
 #: Our own routes for texts; those of other APIs are open as well.
 _TEXTS = ("/", PATHS[TRANSLATION], "/identify", "/languages")
-_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
-_EXPOSED = "Retry-After, X-Request-ID"
+_DOCUMENTS = "/documents"
+_METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
+_EXPOSED = "Content-Disposition, Location, Retry-After, X-Request-ID"
 #: Seconds for which a browser remembers what it may do.
 _MOST_AGE_S = 86_400
 
@@ -50,7 +51,8 @@ def _is_foreign(path: str) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    return path in _TEXTS or _is_foreign(path)
+    is_document = f"{path}/".startswith(f"{_DOCUMENTS}/")
+    return path in _TEXTS or is_document or _is_foreign(path)
 
 
 def _allow(response: Response, origin: str, allowed: set[str]) -> None:

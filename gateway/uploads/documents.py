@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
@@ -113,9 +113,17 @@ class Documents:
         with _explained():
             return run(document.read_state)
 
-    def list_all(self, owner: str) -> list[Document]:
+    def list_all(self, owner: str) -> list[tuple[Document, State]]:
         """All documents of an owner, from the oldest on."""
-        return run(self._storage.list_all, owner)
+
+        def read() -> list[tuple[Document, State]]:
+            found = []
+            for document in self._storage.list_all(owner):
+                with suppress(Gone):
+                    found.append((document, document.read_state()))
+            return found
+
+        return run(read)
 
     def delete(self, document: Document) -> None:
         """Deletes it, also while it is being translated."""
