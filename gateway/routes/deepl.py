@@ -52,7 +52,7 @@ _SPLITTINGS: dict[str, Splitting] = {
     "nonewlines": "sentences",
 }
 #: Fields that name something stored on DeepL's server.
-STORED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id")
+_STORED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id")
 
 
 def _read_switch(given: Any) -> Any:
@@ -272,7 +272,7 @@ def _refuse_what_is_missing(given: TranslateFields, fields: Fields) -> None:
         raise refuse("'formality' is not supported for given 'target_lang'.")
     if fields.get("custom_instructions"):
         raise refuse("'custom_instructions' is not supported for given 'target_lang'.")
-    for name in STORED:
+    for name in _STORED:
         if fields.get(name):
             raise NotFound(f"{name}: nothing is stored here yet.")
 
