@@ -9,30 +9,46 @@ import sys
 from pydantic import ValidationError
 
 from documents.jobs import open_jobs
-from documents.settings import read_settings
+from documents.settings import Settings, read_settings
 
 log = logging.getLogger("documents")
 
 
 def main() -> None:
-    """Ends with 1 where a setting is wrong."""
+    """Ends with 1 where a setting is wrong, or the database or the folder cannot be used."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(message)s",
     )
+    logging.getLogger("dbos").addFilter(_shorten)
     try:
         settings = read_settings()
     except ValidationError as error:
         for fault in error.errors(include_input=False):
             log.error("%s: %s", fault["loc"][0], fault["msg"])
         sys.exit(1)
+    try:
+        _translate(settings)
+    except Exception as error:  # the process's edge
+        said = str(error).partition("\n")[0]
+        log.error("the database or the folder cannot be used: %s", said)
+        sys.exit(1)
+    log.info("ended")
+
+
+def _shorten(record: logging.LogRecord) -> bool:
+    """The library's messages say enough without the places in its code."""
+    record.exc_info = None
+    return True
+
+
+def _translate(settings: Settings) -> None:
     with open_jobs(settings) as jobs:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: jobs.stop())
         log.info("waiting for documents")
         jobs.run()
-    log.info("ended")
 
 
 if __name__ == "__main__":

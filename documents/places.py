@@ -54,6 +54,8 @@ def _read_or_make(path: Path) -> str:
         try:
             with open(descriptor, "w") as file:
                 file.write(secrets.token_hex(_BYTES))
+                file.flush()
+                os.fsync(descriptor)
             with suppress(FileExistsError):
                 os.link(part, path)
         finally:

@@ -20,7 +20,7 @@ from torchserve_backend import catalog
 
 #: Where nginx takes uploads.
 UPLOADS = "~ ^/(caption|classify|detect-objects)$"
-DOCUMENTS = "~ ^/(documents|v2/document|translate_file)$"
+DOCUMENTS = "~ ^/(documents|v2/document|translate_file)/?$"
 
 
 def test_nginx_takes_uploads_as_large_as_the_gateway_does_and_keeps_none():

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from contract.tasks import TRANSLATION
 from documents.storage import Document, State
 from gateway.access import Access
-from gateway.errors import NoDocument, NotDone
+from gateway.errors import NoDocument, NotDone, NotFound
 from gateway.openapi.operations import (
     BINARY,
     FIELDS,
@@ -35,6 +35,8 @@ from gateway.transport.bodies import DocumentBlueprint
 from gateway.transport.fields import Fields, read_fields
 from gateway.uploads.documents import Documents
 
+#: Fields that name something stored on DeepL's server, and nothing here.
+_STORED = ("glossary_ids", "style_id", "translation_memory_id")
 _STATUSES: dict[str, Literal["queued", "translating", "done", "error"]] = {
     "queued": "queued",
     "translating": "translating",
@@ -100,7 +102,7 @@ def make_upload_blueprint(
         Operation(
             "Takes a document to translate",
             bodies=(Body(DocumentForm, (MULTIPART,)),),
-            refusals=RECEIVING,
+            refusals=(*RECEIVING, NotFound),
             task=TRANSLATION,
         )
     )
@@ -162,6 +164,9 @@ def _read(fields: Fields, interpreter: Interpreter) -> DocumentRequest:
     given = parse_fields(DocumentFields, fields, WORDING)
     if given.formality.lower() in ("more", "less"):
         raise refuse("'formality' is not supported for given 'target_lang'.")
+    for name in _STORED:
+        if fields.get(name):
+            raise NotFound(f"{name}: nothing is stored here yet.")
     name = str(fields.get("filename", ""))
     if given.output_format and not name.lower().endswith(given.output_format.lower()):
         raise WORDING.refuse("output_format", "expected the format of the file itself")

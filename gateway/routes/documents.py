@@ -109,7 +109,7 @@ def make_blueprint(
         if not access.is_required:
             raise NotFound("Without keys, documents are found by their ids only.")
         found = documents.list_all(access.find_owner({}))
-        return {"documents": [_describe(each, each.read_state()) for each in found]}
+        return {"documents": [_describe(*each) for each in found]}
 
     @blueprint.get("/documents/<document_id>")
     @describe(_describe_operation("How far a document is"))

@@ -12,10 +12,11 @@ from contract.tasks import PATHS, TRANSLATION
 
 #: Our own routes for texts; those of other APIs are open as well.
 _TEXTS = ("/", PATHS[TRANSLATION], "/identify", "/languages")
-_GLOSSARIES = "/glossaries/"
+#: Our routes for what is kept, and may be deleted.
+_KEPT = ("/documents/", "/glossaries/")
 _METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 _CHANGES = ("PUT", "PATCH", "DELETE")
-_EXPOSED = "Retry-After, X-Request-ID"
+_EXPOSED = "Content-Disposition, Location, Retry-After, X-Request-ID"
 #: Seconds for which a browser remembers what it may do.
 _MOST_AGE_S = 86_400
 
@@ -52,12 +53,12 @@ def _is_foreign(path: str) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    is_ours = path in _TEXTS or f"{path}/".startswith(_GLOSSARIES)
-    return is_ours or _is_foreign(path)
+    return path in _TEXTS or f"{path}/".startswith(_KEPT) or _is_foreign(path)
 
 
 def _list_methods(path: str) -> tuple[str, ...]:
-    return _METHODS + _CHANGES if _GLOSSARIES in f"{path}/" else _METHODS
+    may_change = any(kept in f"{path}/" for kept in _KEPT)
+    return _METHODS + _CHANGES if may_change else _METHODS
 
 
 def _allow(response: Response, origin: str, allowed: set[str]) -> None:

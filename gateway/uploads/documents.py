@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
@@ -88,14 +88,14 @@ class Documents:
         read: Callable[[Fields], DocumentRequest],
     ) -> Document:
         """The document in the form of the current request, which from now on will be
-        translated. `find_owner` gets the fields before the file, `read` all of them; both may
+        translated. `find_owner` gets the fields before the file, `read` all of them and the name; both may
         raise a Problem, and so does this. Whatever is raised, nothing is left."""
         caller = read_caller(request.environ, self._limit_s)
         with _explained():
             taken = self._take(self._read_form(caller), find_owner, caller)
             try:
-                wanted = read(taken.fields)
                 name = _choose_name(taken)
+                wanted = read({**taken.fields, "filename": name})
                 _check_format(name)
                 order = _write_order(taken, wanted, name, caller.address)
                 return run(taken.place.accept, order)
@@ -113,9 +113,17 @@ class Documents:
         with _explained():
             return run(document.read_state)
 
-    def list_all(self, owner: str) -> list[Document]:
+    def list_all(self, owner: str) -> list[tuple[Document, State]]:
         """All documents of an owner, from the oldest on."""
-        return run(self._storage.list_all, owner)
+
+        def read() -> list[tuple[Document, State]]:
+            found = []
+            for document in self._storage.list_all(owner):
+                with suppress(Gone):
+                    found.append((document, document.read_state()))
+            return found
+
+        return run(read)
 
     def delete(self, document: Document) -> None:
         """Deletes it, also while it is being translated."""

@@ -212,6 +212,16 @@ def test_documents_go_when_their_time_has_come(add_text, start, storage):
     wait_until(lambda: not document.folder.exists(), limit_s=2 * LIMIT_S)
 
 
+def test_a_database_that_is_gone_is_told_without_its_password(start, tmp_path):
+    url = "postgresql://me:password@127.0.0.1:9/none"
+    program = start(**{variables.DATABASE_URL.name: url})
+    wait_until(lambda: program.poll() == 1, limit_s=LIMIT_S)
+    said = (tmp_path / "run.log").read_text()
+    assert "cannot be used: (psycopg.OperationalError)" in said
+    assert "password" not in said
+    assert "Traceback" not in said
+
+
 def test_a_wrong_setting_is_named(start, tmp_path):
     program = start(**{variables.DOCUMENTS_AT_ONCE.name: "none"})
     wait_until(lambda: program.poll() == 1, limit_s=LIMIT_S)

@@ -5,6 +5,8 @@ import * as path from "node:path";
 import * as deepl from "deepl-node";
 
 const [url, folder] = process.argv.slice(2);
+// The package leaves folders behind.
+process.env.TMPDIR = folder;
 const client = new deepl.Translator("any-key", { serverUrl: url, maxRetries: 1 });
 
 async function translate(name, content) {

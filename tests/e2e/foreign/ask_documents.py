@@ -40,8 +40,8 @@ def ask_deepl(url: str, folder: Path) -> Mapping[str, Callable[[], Any]]:
     def forge() -> Any:
         file = TEXT.encode()
         handle = client.translate_document_upload(file, filename="a.txt", **GERMAN)
-        handle.document_key = "0" * 64
-        return client.translate_document_get_status(handle)
+        forged = deepl.DocumentHandle(handle.document_id, "0" * 64)
+        return client.translate_document_get_status(forged)
 
     return {
         "text": lambda: translate("a.txt", TEXT),

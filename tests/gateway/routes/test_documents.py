@@ -308,6 +308,12 @@ def test_deepls_form_is_refused_in_its_words(upload, folder, fields, message):
     assert list_files(folder) == []
 
 
+def test_what_deepl_stores_is_not_found_here(upload, folder):
+    answer = upload("/v2/document", **DEEPL, style_id="mine")
+    assert (answer.status_code, answer.json["message"]) == (404, "Not found")
+    assert list_files(folder) == []
+
+
 def test_deepls_file_may_be_named_by_a_field(upload, find):
     answer = upload("/v2/document", **DEEPL, name="blob", filename="report.html")
     assert find(answer).order.name == "report.html"

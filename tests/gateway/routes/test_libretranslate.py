@@ -159,7 +159,7 @@ def test_settings_say_what_is_switched_off(client):
     assert settings["charLimit"] * 6 <= 1 << 20
     assert not settings["keyRequired"]
     assert not settings["suggestions"]
-    assert not settings["filesTranslation"]
+    assert settings["filesTranslation"]
     response = client.post("/suggest", data={"q": "a", "s": "b"})
     assert (response.status_code, list(response.json)) == (403, ["error"])
 

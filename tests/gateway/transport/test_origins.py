@@ -12,6 +12,7 @@ ASKED = {
 }
 TEXTS = [
     *("/", "/translate", "/identify", "/languages", "/detect", "/frontend/settings"),
+    *("/documents", "/documents/any/result"),
     *("/v2/translate", "/v2/glossaries", "/language/translate/v2/detect"),
     *("/glossaries", "/glossaries/a/entries"),
 ]
