@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -63,6 +63,7 @@ class Schema(BaseModel):
 
 
 Valid = TypeVar("Valid", bound=Schema)
+PairsHook = Callable[[list[tuple[str, Any]]], Any]
 
 
 class IdentificationBody(Schema):
@@ -322,17 +323,18 @@ def _validate(schema: type[Valid], content: dict[str, Any]) -> Valid:
         ) from error
 
 
-def read_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`. Raises MalformedRequest."""
-    content = _decode(body)
+def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
+    """The JSON object in `body`; `hook` makes objects of pairs. Raises MalformedRequest."""
+    content = _decode(body, hook)
     if not isinstance(content, dict):
         raise MalformedRequest(f"Expected a JSON object, found {kind(content)}.")
     return content
 
 
-def _decode(body: bytes) -> Any:
+def _decode(body: bytes, hook: PairsHook | None) -> Any:
     try:
-        return json.loads(body.removeprefix(BOM_UTF8).decode("utf-8"))
+        text = body.removeprefix(BOM_UTF8).decode("utf-8")
+        return json.loads(text, object_pairs_hook=hook)
     except UnicodeDecodeError as error:
         raise MalformedRequest(
             f"The body is not UTF-8: byte {error.start} is wrong."

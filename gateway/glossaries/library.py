@@ -17,6 +17,7 @@ from gevent.threadpool import ThreadPool
 
 from gateway.database import find_database
 from gateway.errors import (
+    DeadlineExceeded,
     GlossariesUnavailable,
     InternalError,
     NoDictionary,
@@ -58,12 +59,17 @@ class Glossaries:
 
     def read(self, upload: Upload) -> Reading:
         """What an upload says; a large one is read by another process, one at a time. Raises
-        Fault, and Overloaded if others take all of the time."""
+        Fault, Overloaded if others take all of the time, and DeadlineExceeded."""
         if len(upload.body) <= _SHORT:
             return read(upload)
-        busy = Overloaded("Too many large glossaries wait to be read.")
-        with gevent.Timeout(self._timeout_s, busy), self._turn:
-            return read_answer(_run_reader(write_upload(upload)))
+        if not self._turn.acquire(timeout=self._timeout_s):
+            raise Overloaded("Too many large glossaries wait to be read.")
+        late = DeadlineExceeded("The deadline passed before the glossary was read.")
+        try:
+            with gevent.Timeout(self._timeout_s, late):
+                return read_answer(_run_reader(write_upload(upload)))
+        finally:
+            self._turn.release()
 
     def create(self, owner: str, name: str, drafts: Sequence[Draft]) -> Glossary:
         """Raises TooManyGlossaries, BodyTooLarge and GlossariesUnavailable."""

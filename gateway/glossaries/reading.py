@@ -125,8 +125,18 @@ def _read_fields(upload: Upload) -> dict[str, Any]:
     if kind:
         return fields | {"entries": _decode(upload.body), "entries_format": kind}
     if upload.media.endswith("json") or upload.body.lstrip()[:1] == b"{":
-        return fields | read_object(upload.body)
+        return fields | read_object(upload.body, _make_object)
     return fields | _read_form(upload.body)
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, whose names may be terms."""
+    made: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in made:
+            raise MalformedRequest(f"The name {name[:40]!r} is twice in an object.")
+        made[name] = value
+    return made
 
 
 def _decode(body: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 #: The number of a symbol that no pattern has.
 UNKNOWN = 0
@@ -23,6 +24,8 @@ class Automaton:
         #: Of each node: its depth, the node and symbol before it, and its pattern or -1.
         self._depths, self._parents = array("i", [0]), array("i", [0])
         self._symbols, self._patterns = array("i", [0]), array("i", [-1])
+        #: The nodes of each depth, from 1 on.
+        self._levels: list[array[int]] = []
         #: The node of the longest end of a node's path that is another node's, and that of
         #: the longest that is a pattern.
         self._rests, self._ends = array("i", [0]), array("i", [0])
@@ -35,7 +38,11 @@ class Automaton:
             found = edges.get(key)
             if found is None:
                 found = edges[key] = len(self._depths)
-                self._depths.append(self._depths[node] + 1)
+                depth = self._depths[node]
+                self._depths.append(depth + 1)
+                if depth == len(self._levels):
+                    self._levels.append(array("i"))
+                self._levels[depth].append(found)
                 self._parents.append(node)
                 self._symbols.append(symbol)
                 self._patterns.append(-1)
@@ -49,7 +56,7 @@ class Automaton:
         count = len(self._depths)
         self._rests = array("i", bytes(self._rests.itemsize * count))
         self._ends = array("i", bytes(self._ends.itemsize * count))
-        for node in sorted(range(1, count), key=self._depths.__getitem__):
+        for node in chain.from_iterable(self._levels):
             parent = self._parents[node]
             if parent:
                 self._rests[node] = self._step(self._rests[parent], self._symbols[node])

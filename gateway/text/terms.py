@@ -79,18 +79,16 @@ class Terms:
         """`pause` is called now and then: ten megabytes take seconds."""
         self._source, self._target = source, target
         self._numbers: dict[str, int] = {}
-        #: The entries of each pattern, which differ in their capitals.
-        self._entries: list[tuple[Entry, ...]] = []
+        #: The entry of each pattern, and others that differ in capitals, by how they do.
+        self._entries: list[Entry] = []
+        self._others: dict[tuple[int, str], Entry] = {}
         listed = [
             (entry, [self._number(token.form) for token in _split(entry[0], source)])
             for entry in _take_breaks(entries, pause)
         ]
         self._automaton = Automaton(len(self._numbers))
         for entry, symbols in _take_breaks(listed, pause):
-            number = self._automaton.add(symbols, len(self._entries))
-            if number == len(self._entries):
-                self._entries.append(())
-            self._entries[number] += (entry,)
+            self._add(entry, self._automaton.add(symbols, len(self._entries)))
         for _ in _take_breaks(self._automaton.finish(), pause):
             pass
 
@@ -102,7 +100,7 @@ class Terms:
         may_end = [token.may_end for token in tokens]
         for first, last, number in self._automaton.find(numbers, may_end):
             start, end = tokens[first].start, tokens[last - 1].end
-            chosen = self._choose(text[start:end], self._entries[number])
+            chosen = self._choose(text[start:end], number)
             if chosen is not None:
                 placeholders.append(Placeholder(start, end, *chosen))
         return placeholders
@@ -110,20 +108,28 @@ class Terms:
     def _number(self, form: str) -> int:
         return self._numbers.setdefault(form, len(self._numbers) + 1)
 
-    def _choose(
-        self, found: str, entries: tuple[Entry, ...]
-    ) -> tuple[str, Role] | None:
+    def _add(self, entry: Entry, number: int) -> None:
+        """An abbreviation makes way for an entry that other capitals fit as well."""
+        if number == len(self._entries):
+            self._entries.append(entry)
+            return
+        first = self._entries[number]
+        if _is_abbreviation(first[0]) and not _is_abbreviation(entry[0]):
+            self._entries[number], entry = entry, first
+        self._others.setdefault((number, _level(entry[0])), entry)
+
+    def _choose(self, found: str, number: int) -> tuple[str, Role] | None:
         """The translation of what was found; None if it only resembles an abbreviation."""
         level = _level(found)
-        for source, target in entries:
-            if _level(source) == level:
-                return (found, Role.WORD) if source == target else (target, Role.TERM)
-        for source, target in entries:
-            if source == target:
-                return found, Role.WORD
-            if not _is_abbreviation(source):
-                return self._adapt(source, target, level)
-        return None
+        source, target = self._entries[number]
+        is_same = _level(source) == level
+        if not is_same and (number, level) in self._others:
+            (source, target), is_same = self._others[number, level], True
+        if source == target and (is_same or not _is_abbreviation(source)):
+            return found, Role.WORD
+        if is_same:
+            return target, Role.TERM
+        return None if _is_abbreviation(source) else self._adapt(source, target, level)
 
     def _adapt(self, source: str, target: str, found: str) -> tuple[str, Role]:
         """The translation with the capitals of what was found in place of its term."""

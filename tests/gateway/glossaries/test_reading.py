@@ -92,6 +92,7 @@ def test_languages_come_in_our_codes():
 
 FAULTS = [
     (make("OurGlossary", b"{"), "body", "", "not JSON"),
+    (make("OurGlossary", b'{"a": {"b": 1, "b": 2}}'), "body", "", "'b' is twice in"),
     (make("OurGlossary", b"\xff", FORM), "body", "", "not UTF-8: byte 0"),
     (make("OurGlossary", {}), "missing", "name", "missing, expected a string"),
     (make("OurGlossary", OURS | {"name": " "}), "wrong", "name", "expected 1 to 1024"),

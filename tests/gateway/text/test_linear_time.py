@@ -199,8 +199,20 @@ def test_looking_for_terms_costs_what_a_text_is_long(entries, text):
     assert_linear(lambda size: find_kept(text * (size // len(text)), True, terms))
 
 
-def test_making_terms_costs_what_a_glossary_is_long():
+#: The entry of a number; the second's terms differ in their capitals only.
+ENTRIES: dict[str, Callable[[int], tuple[str, str]]] = {
+    "words": lambda number: (f"word {number} more", "x"),
+    "capitals": lambda number: (
+        f"{number:016b}".replace("1", "a").replace("0", "A"),
+        "x",
+    ),
+}
+
+
+@pytest.mark.parametrize("write", ENTRIES.values(), ids=ENTRIES)
+def test_making_terms_costs_what_a_glossary_is_long(write):
     def make(size: int) -> None:
-        Terms(((f"word {number} more", "x") for number in range(size)), "en", "de")
+        terms = Terms(map(write, range(size)), "en", "de")
+        assert terms.find(write(size - 1)[0])
 
     assert_linear(make)

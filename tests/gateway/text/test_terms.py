@@ -135,6 +135,14 @@ def test_an_entry_with_the_same_capitals_wins():
     assert [shown for _, shown in found] == ["Apple Inc.", "pomme", "POMME"]
 
 
+@pytest.mark.parametrize("order", [("US", "Us", "us"), ("us", "US", "Us")])
+def test_entries_that_differ_in_capitals_are_told_apart(order):
+    entries = {source: f"={source}" for source in order}
+    found = find(entries, "US us Us uS", "en", "zh")
+    rest = next(source for source in order if source != "US")
+    assert [shown for _, shown in found] == ["=US", "=us", "=Us", f"={rest}"]
+
+
 def test_an_abbreviation_is_no_common_word():
     entries = {"US": "États-Unis", "IT": "informatique"}
     found = find(entries, "It told us: US and IT", "en", "fr")
