@@ -259,7 +259,7 @@ class _Job:
             return self._translate_parts(_divide(segment, format, problem), source)
         finish = partial(self._finish, segment, prepared, source)
         pair = source, self._wanted.target
-        renderings = list(_read_renderings(answer, segment, format, finish, pair))
+        renderings = list(_read_renderings(answer, segment, format, finish, pair=pair))
         if segment.placeholders:
             self._translator.telemetry.count_placeholders(is_kept=bool(renderings))
         if not renderings:
@@ -348,6 +348,7 @@ def _read_renderings(
     segment: Segment,
     format: Format,
     finish: Callable[[str], str],
+    *,
     pair: tuple[str, str],
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty

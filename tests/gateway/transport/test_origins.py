@@ -34,9 +34,14 @@ def test_a_page_may_ask_for_translations(client, path):
 
 @pytest.mark.parametrize(
     ("path", "can_change"),
-    [("/glossaries/a", True), ("/v3/glossaries/a", True), ("/v2/translate", False)],
+    [
+        ("/glossaries/a", True),
+        ("/v3/glossaries/a", True),
+        ("/documents/a", True),
+        ("/v2/translate", False),
+    ],
 )
-def test_a_page_may_change_glossaries_only(client, path, can_change):
+def test_a_page_may_change_only_what_is_kept(client, path, can_change):
     methods = client.options(path, headers=ASKED).headers
     for name in ("Access-Control-Allow-Methods", "Allow"):
         assert ("PUT, PATCH, DELETE" in methods[name]) == can_change
