@@ -88,8 +88,9 @@ class Documents:
         read: Callable[[Fields], DocumentRequest],
     ) -> Document:
         """The document in the form of the current request, which from now on will be
-        translated. `find_owner` gets the fields before the file, `read` all of them and the name; both may
-        raise a Problem, and so does this. Whatever is raised, nothing is left."""
+        translated. `find_owner` gets the fields before the file, `read` all of them and the
+        name; both may raise a Problem, and so does this. Whatever is raised, nothing is left.
+        """
         caller = read_caller(request.environ, self._limit_s)
         with _explained():
             taken = self._take(self._read_form(caller), find_owner, caller)
