@@ -17,7 +17,7 @@ _BYTES = 32
 
 def find_documents(given: Path | None) -> Path:
     """The folder of all documents, which several machines may share."""
-    return _ROOT / given if given else _find_run() / "documents"
+    return _ROOT / given if given not in (None, Path()) else _find_run() / "documents"
 
 
 def find_jobs() -> Path:

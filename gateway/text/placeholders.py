@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
+from itertools import pairwise, repeat
 from typing import NamedTuple
 
 import regex
@@ -202,7 +203,8 @@ def restore(
     translated: str, placeholders: Sequence[Placeholder], escape: Callable[[str], str]
 ) -> str | None:
     """The translation with everything put back, or None if the model has lost, invented
-    or torn a placeholder, or changed the order of tags."""
+    or torn a placeholder, changed the order of tags, or emptied an element: a link without
+    text is lost."""
     if not placeholders:
         return escape(translated)
     numbers = [int(match[1]) for match in _PLACEHOLDER.finditer(translated)]
@@ -214,9 +216,20 @@ def restore(
     pieces = _PLACEHOLDER.split(translated)
     if any("{" in piece or "}" in piece for piece in pieces[::2]):
         return None
+    if any(map(_is_emptied, pairwise(numbers), pieces[2:-1:2], repeat(placeholders))):
+        return None
     pieces[::2] = map(escape, pieces[::2])
     pieces[1::2] = (placeholders[int(number)].shown for number in pieces[1::2])
     return "".join(pieces)
+
+
+def _is_emptied(
+    numbers: tuple[int, int], between: str, placeholders: Sequence[Placeholder]
+) -> bool:
+    """Whether two neighbours of a translation are an element that had text and has none."""
+    first, second = (placeholders[number] for number in numbers)
+    is_pair = first.role is Role.OPENING and second.role is Role.CLOSING
+    return is_pair and first.end < second.start and not between.strip()
 
 
 def fill(

@@ -140,7 +140,7 @@ def test_secrets_are_made_once_and_read_by_their_owner_only(run, tmp_path):
 
 
 def test_documents_are_in_the_run_directory_unless_told(run):
-    assert find_documents(None) == run / "documents"
+    assert find_documents(None) == find_documents(Path("")) == run / "documents"
     assert find_documents(Path("/mnt/shared")) == Path("/mnt/shared")
 
 

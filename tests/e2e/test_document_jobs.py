@@ -24,6 +24,7 @@ from tests.e2e.real_stack import (
     wait_until,
 )
 from tests.e2e.test_dialects import assert_has
+from tests.e2e.test_recovery import is_replaced
 
 LIMIT_S = 240
 #: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
@@ -156,9 +157,12 @@ def count_done(places: list[str]) -> int:
 
 
 def kill(stack: Stack, name: str) -> None:
+    """Returns when another one has its place and all languages are ready."""
     process = VICTIMS[name](stack)
     process.kill()
     process.wait(LIMIT_S)
+    wait_until(lambda: is_replaced(stack, name, process), limit_s=LIMIT_S)
+    wait_until(lambda: is_ready(stack.url), limit_s=LIMIT_S)
 
 
 def kill_all(stack: Stack, cache: Path) -> None:
@@ -191,7 +195,6 @@ def test_twenty_documents_survive_the_death_of_every_process(
             kill_all(echo, cache)
         elif name != "supervisord":
             kill(echo, name)
-            wait_until(lambda: is_ready(echo.url), limit_s=LIMIT_S)
     wait_until(
         lambda: {ask_state(where).get("status") for where in places} == {"done"},
         limit_s=LIMIT_S,

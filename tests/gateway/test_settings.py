@@ -55,6 +55,10 @@ def test_the_original_limits_are_the_defaults():
         ("IDENTIFIER", "lingua", "lingua"),
         ("CORS_ORIGINS", "https://a.org, http://b", "https://a.org, http://b"),
         ("CONNECTIONS", "13", 13),
+        ("DOCUMENTS", "/mnt/documents", Path("/mnt/documents")),
+        ("DOCUMENT_BYTES", "31", 31),
+        ("DOCUMENTS_WAITING", "32", 32),
+        ("DOCUMENTS_OF_ONE", "33", 33),
     ],
 )
 def test_every_setting_can_be_set(monkeypatch, name, text, value):
@@ -91,6 +95,9 @@ def test_the_table_above_has_every_setting():
         ("CORS_ORIGINS", "example.org"),
         ("CORS_ORIGINS", "https://example.org/"),
         ("CONNECTIONS", "-1"),
+        ("DOCUMENT_BYTES", "128m"),
+        ("DOCUMENTS_WAITING", "0"),
+        ("DOCUMENTS_OF_ONE", "all"),
         ("INFERENCE_URL", "localhost:9999"),
         ("INFERENCE_URL", "http://127.0.0.1:9999/"),
         ("INFERENCE_URL", "https://127.0.0.1:9999"),
