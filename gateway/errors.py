@@ -202,7 +202,8 @@ class TooManyGlossaries(Problem):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"There are {limit} glossaries already; delete one first.", limit=limit
+            f"At most {limit} glossaries are allowed; delete one first.",
+            limit=limit,
         )
 
 

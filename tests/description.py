@@ -121,7 +121,7 @@ def ask_anything(api: BaseSchema, mode: GenerationMode, *, cases: int) -> None:
     operations = [each.ok() for each in found if isinstance(each, Ok)]
     assert len(operations) == len(found)
     if mode is GenerationMode.NEGATIVE:
-        operations = [each for each in operations if _takes_anything(each)]
+        operations = [each for each in operations if _can_be_wrong(each)]
     for operation in operations:
 
         @settings(
@@ -138,11 +138,16 @@ def ask_anything(api: BaseSchema, mode: GenerationMode, *, cases: int) -> None:
         ask()
 
 
-def _takes_anything(operation: APIOperation[Any, Any, Any, Any]) -> bool:
-    """Whether something can be wrong in a request; a part of the path that may be any text
-    cannot."""
+def _can_be_wrong(operation: APIOperation[Any, Any, Any, Any]) -> bool:
+    """Whether it takes something, other than names in its URL that may be anything."""
     raw = operation.definition.raw
-    bounded = [p for p in raw["parameters"] if p["schema"] != {"type": "string"}]
+    bounded = [
+        given
+        for given in raw["parameters"]
+        if given["schema"].get("type") != "string"
+        or "enum" in given["schema"]
+        or (given["required"] and given["in"] == "query")
+    ]
     return bool(bounded) or "requestBody" in raw
 
 

@@ -31,6 +31,11 @@ from gateway.glossaries.entries import read_stored, write_tsv
 from gateway.glossaries.glossary import Dictionary, Draft, Glossary, Limits
 
 
+def make_id() -> str:
+    """The id of a new glossary or dictionary."""
+    return str(uuid.uuid4())
+
+
 @cache
 def open_storage(url: str) -> GlossaryStorage:
     """This process' connections to a database."""
@@ -44,7 +49,7 @@ class GlossaryStorage(Database):
         self, owner: str, name: str, drafts: Sequence[Draft], limits: Limits
     ) -> Glossary:
         """A new glossary. Raises TooManyGlossaries and BodyTooLarge."""
-        row = {"id": str(uuid.uuid4()), "owner": owner, "name": name}
+        row = {"id": make_id(), "owner": owner, "name": name}
         with self.begin() as connection:
             mine = select(func.count()).where(GLOSSARIES.c.owner == owner)
             if connection.execute(mine).scalar_one() >= limits.glossaries:
@@ -164,7 +169,7 @@ def _write(
             f"A glossary may have {limits.glossary_bytes} bytes of entries, all its "
             f"dictionaries together; these {len(draft.entries)} bytes are too many."
         )
-    row = {"id": str(uuid.uuid4()), "glossary_id": glossary_id}
+    row = {"id": make_id(), "glossary_id": glossary_id}
     values = {
         "source": draft.source,
         "target": draft.target,

@@ -27,7 +27,7 @@ from gateway.text.capitals import to_capitals, to_sentence_case
 from gateway.text.documents import Document, Format, Segment, divide, take_apart
 from gateway.text.langid import UNDETERMINED, Guess, Identifier
 from gateway.text.marks import mend
-from gateway.text.placeholders import Role, restore
+from gateway.text.placeholders import Placeholder, Role, restore
 from gateway.text.readers import Readers
 from gateway.text.reading import ReadingJob
 from gateway.text.terms import settle
@@ -258,8 +258,7 @@ class _Job:
         except RowProblem as problem:
             return self._translate_parts(_divide(segment, format, problem), source)
         finish = partial(self._finish, segment, prepared, source)
-        pair = source, self._wanted.target
-        renderings = list(_read_renderings(answer, segment, format, finish, pair=pair))
+        renderings = list(_read_renderings(answer, segment, format, finish))
         if segment.placeholders:
             self._translator.telemetry.count_placeholders(is_kept=bool(renderings))
         if not renderings:
@@ -270,6 +269,14 @@ class _Job:
         return Result(tuple(renderings), tuple(warned))
 
     def _finish(
+        self, segment: Segment, prepared: str, source: str, translated: str
+    ) -> tuple[str, Sequence[Placeholder]]:
+        """A model's translation as it is to be written, with its placeholders."""
+        text = self._write(segment, prepared, source, translated)
+        pair = source, self._wanted.target
+        return text, settle(segment.text, segment.placeholders, text, pair)
+
+    def _write(
         self, segment: Segment, prepared: str, source: str, translated: str
     ) -> str:
         """A model's translation with the text's final marks and capitals. What the model
@@ -347,18 +354,14 @@ def _read_renderings(
     answer: dict[str, Any],
     segment: Segment,
     format: Format,
-    finish: Callable[[str], str],
-    *,
-    pair: tuple[str, str],
+    finish: Callable[[str], tuple[str, Sequence[Placeholder]]],
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty
     if the translation has lost one. What differs in its final mark only is one rendering."""
     seen: set[str] = set()
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        finished = finish(found["text"])
-        kept = settle(segment.text, segment.placeholders, finished, pair)
-        text = restore(finished, kept, format.write)
+        text = restore(*finish(found["text"]), format.write)
         if text is None and number == 0:
             return
         if text is not None and text not in seen:

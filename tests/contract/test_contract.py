@@ -6,8 +6,9 @@
 `torchserve` says what the fake does with the calls in turn, `loading` and `unregistered`
 name models, `tasks` are the sections that the map has (all where nothing is said),
 `settings` replaces the gateway's, `documents` are the states of those that are there, by
-their ids (DeepL's key of each is `KEY`, its result is `bonjour`), `keys` are what each key
-allows (then one is required), `before` is how often the same request came before.
+their ids (DeepL's key of each is `KEY`, its result is `bonjour`), `glossary` is one that is
+there already, `keys` are what each key allows (then one is required), `before` is how often
+the same request came before.
 
 The cases that have the name of another API's package are requests of that package, unmodified.
 """
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +57,10 @@ CASES = Path(__file__).with_name("cases")
 REQUEST, RESPONSE = ".request.http", ".response.json"
 GIVEN = {
     *("torchserve", "loading", "unregistered", "tasks", "settings", "keys", "before"),
-    "documents",
+    *("documents", "glossary"),
 }
+#: The id of the glossary that is there already.
+GLOSSARY_ID = "38b2dd5c-8c59-4d34-9d9b-1a2b3c4d5e6f"
 
 names = sorted(path.name.removesuffix(REQUEST) for path in CASES.glob(f"*{REQUEST}"))
 
@@ -138,7 +142,7 @@ def keep(folder: Path, **states: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", names)
-def test_case(name, torchserve, make_keyed, map_path, description):
+def test_case(name, torchserve, make_keyed, map_path, description, monkeypatch):
     expected = read_response(name)
     given = expected.get("given", {})
     torchserve.will(*given.get("torchserve", []))
@@ -150,6 +154,11 @@ def test_case(name, torchserve, make_keyed, map_path, description):
 
     request = read_request(name)
     client = make_keyed(given.get("keys", {}), **given.get("settings", {}))
+    if "glossary" in given:
+        ids = map("{}".format, chain([GLOSSARY_ID], count()))
+        monkeypatch.setattr("gateway.glossaries.storage.make_id", partial(next, ids))
+        made = client.post("/v3/glossaries", json=given["glossary"])
+        assert made.json["glossary_id"] == GLOSSARY_ID
     for _ in range(given.get("before", 0)):
         client.open(**read_request(name))
     response = client.open(**request)

@@ -13,6 +13,7 @@ from tests.e2e.clients import ask
 from tests.e2e.real_stack import is_ready, wait_until
 from tests.e2e.test_dialects import assert_has
 from tests.e2e.test_documents import FRAMES
+from tests.e2e.test_recovery import is_replaced
 
 LIMIT_S = 120
 #: The same four terms in each language.
@@ -198,6 +199,7 @@ def test_every_process_sees_a_glossary_at_once_and_after_a_kill(stack, url):
     master = VICTIMS["gateway master"](stack)
     master.kill()
     master.wait(10)
+    wait_until(lambda: is_replaced(stack, "gateway master", master))
     wait_until(lambda: is_ready(url))
     assert requests.get(f"{url}/glossaries/Kept", timeout=LIMIT_S).json() == made
     assert translate(url, **wanted) == "Wo ist Ladestation?"
