@@ -215,7 +215,7 @@ def translate(
     ] = False,
     url: Url = DEFAULT_URL,
     key: Key = "",
-    requests_in_flight: RequestsInFlight = 8,
+    requests_in_flight: RequestsInFlight = 16,
     attempts: Attempts = 10,
     timeout_s: TimeoutS = 120,
     overwrite: Overwrite = False,

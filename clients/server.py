@@ -91,6 +91,8 @@ class Server:
         self._patience = patience
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._stopping = threading.Event()
+        #: Until then the server has no room, whoever asks.
+        self._full_until = 0.0
         self._pool = urllib3.connection_from_url(url, maxsize=connections, block=True)
 
     def __enter__(self) -> Server:
@@ -165,12 +167,14 @@ class Server:
         """What `read` finds in the first answer that is 2xx."""
         attempt = faults = 0
         while True:
-            if self._stopping.is_set():
-                raise Stopped
+            # Others would take the place for which the refused one waits.
+            self.wait(max(0.0, self._full_until - time.monotonic()))
             found = self._attempt(request, read)
             if not isinstance(found, _Problem):
                 return found
             attempt += 1
+            if found.status == 429:
+                self._full_until = time.monotonic() + found.delay_s
             faults += found.status >= 500
             if not found.may_pass or found.status in request.final:
                 raise self._fail(request, found, "")

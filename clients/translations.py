@@ -108,7 +108,7 @@ class TranslationJob(Job):
     #: How each source is read and written.
     tables: Sequence[Table]
     translator: Translator
-    requests_in_flight: int = 8
+    requests_in_flight: int = 16
 
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Translations | End)
 

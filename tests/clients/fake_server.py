@@ -217,6 +217,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "unavailable-1s": _refuse(503, "No worker is READY.", Retry_After="1"),
     "unavailable-60s": _refuse(503, "Come back later.", Retry_After="60"),
     "queue-full": _refuse(429, "The queue is full.", Retry_After="0"),
+    "queue-full-1s": _refuse(429, "The queue is full.", Retry_After="1"),
     "retry-nonsense": _refuse(503, "Later.", Retry_After="soon"),
     "invalid": _refuse(422, "Expected uint8, found float32."),
     "too-large": lambda handler, _: handler.answer(413, b"<html>too large</html>"),

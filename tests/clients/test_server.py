@@ -124,6 +124,16 @@ def test_who_waits_for_another_attempt_can_be_stopped(fake, server):
     assert len(fake.arrays) == 1
 
 
+def test_while_the_server_is_full_nobody_else_takes_the_place(fake):
+    fake.will("queue-full-1s")
+    with Server(fake.url, Patience(attempts=1)) as server:
+        with pytest.raises(ServerError, match="429"):
+            server.caption(make_body(7), 1)
+        began = time.monotonic()
+        server.caption(make_body(7), 1)
+    assert time.monotonic() - began >= 0.9
+
+
 def test_delays_double_up_to_a_limit_and_differ():
     for attempt, longest_s in [(1, 0.5), (2, 1), (3, 2), (7, 30), (50, 30)]:
         delays = [choose_delay(attempt) for _ in range(200)]

@@ -87,7 +87,7 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
     stack.free_requests = 10
     stack.is_open.clear()
     process = start(folder, stack.url, *TRANSLATE)
-    stack.wait_until(lambda: len(stack.bodies) >= 16)
+    stack.wait_until(lambda: len(stack.bodies) >= 26)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
