@@ -167,7 +167,7 @@ class Translation:
         return source
 
     def _read(self, format: Format) -> Iterator[str]:
-        for text in format.read(self._document.source):
+        for text in format.read(self._document.source, self._document.order.tgt_lang):
             self._look()
             yield text
 

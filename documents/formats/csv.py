@@ -159,7 +159,7 @@ def _find_rows(path: Path) -> Iterator[tuple[str, list[Edit]]]:
         yield row, list(found)
 
 
-def _read(path: Path) -> Iterator[str]:
+def _read(path: Path, _: str) -> Iterator[str]:
     for _, edits in _find_rows(path):
         for edit in edits:
             yield from edit.texts

@@ -14,6 +14,10 @@ from documents.formats.encoding import MAX_BYTES, read_text, write_text
 from documents.formats.format import Format, Languages, Markup
 
 
+def _never(target: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """Characters `start` to `end` of a document, and the texts that are translated there."""
@@ -26,6 +30,8 @@ class Edit:
     #: Whether the characters stay where all translations are like the texts. It is not so
     #: where the texts are read from another place.
     is_in_place: bool = True
+    #: Whether a translation into the target language is there already, and stays.
+    is_done: Callable[[str], bool] = _never
 
 
 #: Finds the places of a document, in order.
@@ -65,10 +71,11 @@ def make_format(
     lacks, by the name of Python's error handler.
     """
 
-    def read(path: Path) -> Iterator[str]:
+    def read(path: Path, target: str) -> Iterator[str]:
         content, _ = read_text(path, declaration, max_bytes=max_bytes)
         for edit in find_edits(content):
-            yield from edit.texts
+            if not edit.is_done(target):
+                yield from edit.texts
 
     def write(
         source: Path, translations: Iterator[str], target: Path, languages: Languages
@@ -90,6 +97,8 @@ def splice(
     them than texts."""
     place = 0
     for edit in edits:
+        if edit.is_done(languages.target):
+            continue
         yield content[place : edit.start]
         new = [take(translations) for _ in edit.texts]
         is_same = edit.is_in_place and bool(new) and tuple(new) == edit.texts

@@ -33,8 +33,9 @@ class Format:
     #: The media type of the result.
     media_type: str
     markup: Markup
-    #: The texts of the file, in a fixed order. A text has at least one letter or digit.
-    read: Callable[[Path], Iterator[str]]
+    #: read(source, target): the texts of the file that are missing in the target language, in
+    #: a fixed order. A text has a letter.
+    read: Callable[[Path, str], Iterator[str]]
     #: write(source, translations, target, languages): writes `target`, which does not exist.
     #: `translations` has one for each text of `read`, in its order.
     write: Callable[[Path, Iterator[str], Path, Languages], None]

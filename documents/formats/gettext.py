@@ -214,30 +214,32 @@ class _Writer:
             if self.entry.flags:
                 first, last, _ = self.entry.flags
                 yield Edit(first, last, (), lambda _, languages: self._flag(languages))
-            yield Edit(start, end, texts, self._write, is_in_place=False)
+            yield Edit(
+                *(start, end, texts, self._write),
+                is_in_place=False,
+                is_done=self._is_done,
+            )
 
     def _write_header(self, languages: Languages) -> str:
         old = self.entry.translations[0]
         raw = self.content[old.start : old.end]
         return self.header.write(raw, languages.target, self._line_end)
 
-    def _is_done(self, languages: Languages) -> bool:
+    def _is_done(self, target: str) -> bool:
         done = all(each.text for each in self.entry.translations)
-        return done and self.header.is_in(languages.target)
+        return done and self.header.is_in(target)
 
     def _flag(self, languages: Languages) -> str:
         """The line of flags. `fuzzy` belongs to a translation that is replaced."""
         first, last, raw = self.entry.flags or (0, 0, "")
         flags = [flag.strip() for flag in raw[2:].split(",")]
-        if "fuzzy" not in flags or self._is_done(languages):
+        if "fuzzy" not in flags or self._is_done(languages.target):
             return self.content[first:last]
         others = ", ".join(flag for flag in flags if flag != "fuzzy")
         return f"#, {others}{self._line_end}" if others else ""
 
     def _write(self, new: Sequence[str], languages: Languages) -> str:
         old = self.entry.translations
-        if self._is_done(languages):
-            return self.content[old[0].start : old[-1].end]
         fields = self.entry.fields
         written = [_surround(fields["msgid"].text, new[0])]
         if "msgid_plural" not in fields:

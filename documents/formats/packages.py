@@ -220,10 +220,10 @@ def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
         raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")
 
 
-def make_read(plan: Plan) -> Callable[[Path], Iterator[str]]:
+def make_read(plan: Plan) -> Callable[[Path, str], Iterator[str]]:
     """`Format.read` of a package."""
 
-    def read(path: Path) -> Iterator[str]:
+    def read(path: Path, _: str) -> Iterator[str]:
         with open_package(path) as package:
             vocabularies = plan(package)
             for member in package.members:

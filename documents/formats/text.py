@@ -105,7 +105,7 @@ def _find_blocks(path: Path) -> Iterator[str]:
     yield "".join(block)
 
 
-def _read(path: Path) -> Iterator[str]:
+def _read(path: Path, _: str) -> Iterator[str]:
     for block in _find_blocks(path):
         for edit in find_edits(block):
             yield from edit.texts

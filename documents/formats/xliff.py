@@ -165,10 +165,11 @@ class _Reader:
         is_open = unit.is_open or state in _OPEN_STATES or raw_target == raw_source
         language = self.target_language
 
-        def write(new: Sequence[str], languages: Languages) -> str:
-            is_ours = normalize_language(language) in ("", languages.target)
-            if raw_target.strip() and is_ours and not is_open:
-                return self.content[place:end]
+        def is_done(target: str) -> bool:
+            is_ours = normalize_language(language) in ("", target)
+            return bool(raw_target.strip()) and is_ours and not is_open
+
+        def write(new: Sequence[str], _: Languages) -> str:
             if not new:
                 return self._write_target(unit, raw_source)
             before, after = _measure_space(raw_source)
@@ -176,7 +177,7 @@ class _Reader:
             return self._write_target(unit, before + inner + after)
 
         texts = (write_fragment(pieces).strip(_SPACE),) if has_text(pieces) else ()
-        yield Edit(place, end, texts, write, is_in_place=False)
+        yield Edit(place, end, texts, write, is_in_place=False, is_done=is_done)
 
     def _write_target(self, unit: _Unit, inner: str) -> str:
         if target := unit.contents.get("target"):

@@ -20,7 +20,7 @@ LIMITS = Limits(waiting=100, of_one=50)
 DAMAGED = b"\xff\n"
 
 
-def read_lines(source: Path) -> Iterator[str]:
+def read_lines(source: Path, _: str) -> Iterator[str]:
     with source.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line == DAMAGED:
@@ -31,7 +31,7 @@ def read_lines(source: Path) -> Iterator[str]:
 def write_lines(
     source: Path, translations: Iterator[str], target: Path, languages: Languages
 ) -> None:
-    count = sum(1 for _ in read_lines(source))
+    count = len(list(read_lines(source, languages.target)))
     with target.open("x") as file:
         file.write(f"{languages.source} {languages.target}\n")
         for _ in range(count):

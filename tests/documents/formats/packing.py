@@ -47,7 +47,7 @@ def translate(
 ) -> Path:
     """The file that is written with each text changed."""
     languages = languages or Languages("en", "en")
-    texts = list(form.read(source))
+    texts = list(form.read(source, "de"))
     number = len(list(source.parent.iterdir()))
     target = source.with_name(f"{number}-{source.name}")
     form.write(source, map(change, texts), target, languages)

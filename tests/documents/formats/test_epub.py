@@ -90,9 +90,9 @@ AROUND = ["The book", "Chapter one", "It"]
 @pytest.mark.parametrize(("body", "texts"), CASES.values(), ids=CASES)
 def test_texts_are_what_is_between_blocks(tmp_path: Path, body: str, texts: list[str]):
     source = pack_epub(tmp_path, body)
-    assert list(FORMAT.read(source)) == AROUND + texts
+    assert list(FORMAT.read(source, "de")) == AROUND + texts
     written = translate(FORMAT, source, mark)
-    assert list(FORMAT.read(written)) == [mark(text) for text in AROUND + texts]
+    assert list(FORMAT.read(written, "de")) == [mark(text) for text in AROUND + texts]
     assert unpack(translate(FORMAT, source, str)) == unpack(source)
 
 
@@ -134,7 +134,7 @@ HIDDEN = "META-INF/encryption.xml"
 
 def test_hidden_fonts_do_not_protect_a_book(tmp_path: Path):
     fonts = {HIDDEN: ENC.format("http://www.idpf.org/2008/embedding")}
-    assert list(FORMAT.read(pack_epub(tmp_path, "", **fonts))) == AROUND
+    assert list(FORMAT.read(pack_epub(tmp_path, "", **fonts), "de")) == AROUND
 
 
 @pytest.mark.parametrize(
@@ -168,4 +168,4 @@ def test_what_is_not_translated_is_told(
     tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
 ):
     with pytest.raises(error, match=said):
-        list(FORMAT.read(pack_epub(tmp_path, "", **more)))
+        list(FORMAT.read(pack_epub(tmp_path, "", **more), "de"))

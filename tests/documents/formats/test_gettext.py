@@ -59,6 +59,12 @@ def test_what_has_no_translation_gets_one(entry, new):
     assert translate("a.po", make(entry), shout) == make(new or entry)
 
 
+@pytest.mark.parametrize(("target", "texts"), [("de", []), ("fr", ["a"])])
+def test_what_is_translated_already_is_not_read(target, texts):
+    catalog = b'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr "b"\n'
+    assert read("a.po", catalog, target) == texts
+
+
 def test_a_catalog_in_another_language_is_translated_anew():
     entries = '\n#, fuzzy, c-format\nmsgid "a b"\nmsgstr "x"\n'
     entries += '\n#, fuzzy\nmsgid "c d"\nmsgstr "y"\n'

@@ -96,9 +96,9 @@ CASES = {
 @pytest.mark.parametrize(("inner", "texts"), CASES.values(), ids=CASES)
 def test_a_paragraph_is_one_text(tmp_path: Path, inner: str, texts: list[str]):
     source = pack_odf(tmp_path, f"<text:p>{inner}</text:p>")
-    assert list(ODT.read(source)) == texts
+    assert list(ODT.read(source, "de")) == texts
     written = translate(ODT, source, mark)
-    assert list(ODT.read(written)) == [mark(text) for text in texts]
+    assert list(ODT.read(written, "de")) == [mark(text) for text in texts]
     assert unpack(translate(ODT, source, str)) == unpack(source)
 
 
@@ -114,7 +114,7 @@ def test_words_change_places_and_keep_their_formats(tmp_path: Path):
 
 def test_deleted_texts_are_not_read(tmp_path: Path):
     body = "<text:tracked-changes><text:p>old</text:p></text:tracked-changes>"
-    assert list(ODT.read(pack_odf(tmp_path, body))) == []
+    assert list(ODT.read(pack_odf(tmp_path, body), "de")) == []
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_deleted_texts_are_not_read(tmp_path: Path):
 def test_cells_with_results_stay(tmp_path: Path, attributes: str, texts: list[str]):
     cell = f"<table:table-cell {attributes}><text:p>Hello</text:p></table:table-cell>"
     source = pack_odf(tmp_path, cell, "spreadsheet")
-    assert list(ODS.read(source)) == texts
+    assert list(ODS.read(source, "de")) == texts
 
 
 def test_headers_objects_and_the_title_are_read(tmp_path: Path):
@@ -144,7 +144,7 @@ def test_headers_objects_and_the_title_are_read(tmp_path: Path):
         "meta.xml": f'<title xmlns="{dc}">The title</title>',
     }
     source = pack_odf(tmp_path, "", "presentation", **more)
-    assert sorted(ODP.read(source)) == ["A chart", "A header", "The title"]
+    assert sorted(ODP.read(source, "de")) == ["A chart", "A header", "The title"]
 
 
 ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
@@ -172,7 +172,7 @@ def test_what_is_not_translated_is_told(
     tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
 ):
     with pytest.raises(error, match=said):
-        list(ODT.read(pack_odf(tmp_path, "", **more)))
+        list(ODT.read(pack_odf(tmp_path, "", **more), "de"))
 
 
 def test_the_library_reads_what_is_written(tmp_path: Path):
@@ -184,7 +184,7 @@ def test_the_library_reads_what_is_written(tmp_path: Path):
     document.body.append(table)
     source = tmp_path / "a.odt"
     document.save(str(source))
-    assert list(ODT.read(source))[:2] == ["A paragraph", "A cell"]
+    assert list(ODT.read(source, "de"))[:2] == ["A paragraph", "A cell"]
     written = Document(str(translate(ODT, source, mark)))
     assert [p.text for p in written.body.paragraphs][:1] == ["A PARAGRAPH"]
     assert written.body.tables[0].get_value("A1") == "A CELL"

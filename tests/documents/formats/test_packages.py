@@ -162,7 +162,7 @@ def test_hostile_and_damaged_files_are_told(
     source, target = tmp_path / "hostile", tmp_path / "target"
     source.write_bytes(content)
     with pytest.raises(error, match=said):
-        list(form.read(source))
+        list(form.read(source, "de"))
     with pytest.raises(error, match=said):
         form.write(source, iter(["a"]), target, Languages(None, "fr"))
     assert not target.exists()
@@ -180,13 +180,13 @@ def test_a_part_that_cannot_be_unpacked_is_named(
     source = tmp_path / "a.docx"
     source.write_bytes(damage(make_good(tmp_path)))
     with pytest.raises(DamagedDocument, match=r"word/document.xml cannot be unpacked"):
-        list(DOCX.read(source))
+        list(DOCX.read(source, "de"))
 
 
 def test_members_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(packages, "MAX_MEMBERS", 1)
     with pytest.raises(DocumentTooLarge, match="2 parts: expected 1"):
-        list(DOCX.read(pack_docx(tmp_path, run("Hello"))))
+        list(DOCX.read(pack_docx(tmp_path, run("Hello")), "de"))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_members_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 )
 def test_a_document_of_another_kind_is_told(tmp_path: Path, form: Format):
     with pytest.raises(DamagedDocument, match="Not what its name says"):
-        list(form.read(pack_docx(tmp_path, run("Hello"))))
+        list(form.read(pack_docx(tmp_path, run("Hello")), "de"))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_macros_are_refused(tmp_path: Path, kind: str, main: str):
         new += b"ms-office.vbaProject"
     members["[Content_Types].xml"] = members["[Content_Types].xml"].replace(old, new)
     with pytest.raises(RefusedContent, match="has macros"):
-        list(DOCX.read(pack(tmp_path / "b.docx", members)))
+        list(DOCX.read(pack(tmp_path / "b.docx", members), "de"))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 source, target = map(Path, sys.argv[1:])
 before = peak()
-texts = (text.upper() for text in FORMAT.read(source))
+texts = (text.upper() for text in FORMAT.read(source, "de"))
 FORMAT.write(source, texts, target, Languages("en", "fr"))
 print(peak() - before)
 """

@@ -51,9 +51,9 @@ CASES = {
 @pytest.mark.parametrize(("paragraph", "texts"), CASES.values(), ids=CASES)
 def test_a_paragraph_is_one_text(tmp_path: Path, paragraph: str, texts: list[str]):
     source = pack_pptx(tmp_path, f"<a:p>{paragraph}</a:p>")
-    assert list(FORMAT.read(source)) == texts
+    assert list(FORMAT.read(source, "de")) == texts
     written = translate(FORMAT, source, mark)
-    assert list(FORMAT.read(written)) == [mark(text) for text in texts]
+    assert list(FORMAT.read(written, "de")) == [mark(text) for text in texts]
     assert unpack(translate(FORMAT, source, str)) == unpack(source)
 
 
@@ -81,13 +81,13 @@ def test_a_layout_has_fixed_texts_and_prompts(tmp_path: Path):
         f"<p:sp><p:nvPr><p:ph/></p:nvPr><a:p>{run('Click to edit')}</a:p></p:sp>"
         f"<p:sp><p:nvPr/><a:p>{run('For internal use')}</a:p></p:sp>"
     )
-    assert list(FORMAT.read(pack_pptx(tmp_path, shapes, LAYOUT))) == [
+    assert list(FORMAT.read(pack_pptx(tmp_path, shapes, LAYOUT), "de")) == [
         "For internal use"
     ]
 
 
 def test_all_parts_of_a_presentation_are_read(tmp_path: Path):
-    assert sorted(FORMAT.read(make_pptx(tmp_path / "a.pptx"))) == [
+    assert sorted(FORMAT.read(make_pptx(tmp_path / "a.pptx"), "de")) == [
         *("A cell", "A chart", "A point", "A slide"),
         *("East", "Sales", "Say hello", "The title"),
     ]

@@ -231,7 +231,7 @@ def test_a_long_file_is_read_and_written_in_parts(name, tmp_path, monkeypatch):
     format = find_format(name)
     tracemalloc.start()
     try:
-        format.write(source, format.read(source), target, Languages("en", "de"))
+        format.write(source, format.read(source, "de"), target, Languages("en", "de"))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -57,7 +57,7 @@ def test_a_cell_is_one_text(
 ):
     name = "si" if place == "strings" else "is"
     source = pack_xlsx(tmp_path, **{place: f"<{name}>{inner}</{name}>"})
-    assert list(FORMAT.read(source)) == texts
+    assert list(FORMAT.read(source, "de")) == texts
     assert unpack(translate(FORMAT, source, str)) == unpack(source)
     after = unpack(translate(FORMAT, source, mark))[f"{place}.xml"].decode()
     assert f"<{name}>{inner if written is None else written}</{name}>" in after
@@ -65,14 +65,14 @@ def test_a_cell_is_one_text(
 
 def test_formulas_and_their_results_stay(tmp_path: Path):
     cells = '<c t="str"><f>IF(A1="Yes","a","b")</f><v>a text</v></c>'
-    assert list(FORMAT.read(pack_xlsx(tmp_path, sheet=cells))) == []
+    assert list(FORMAT.read(pack_xlsx(tmp_path, sheet=cells), "de")) == []
 
 
 def test_the_headings_of_tables_stay(tmp_path: Path):
     columns = '<tableColumn name="Net_x000a_price"/><tableColumn name="Name"/>'
     names = "<si><t>Name</t></si><si><t>Net\nprice</t></si><si><t>Names</t></si>"
     source = pack_xlsx(tmp_path, strings=names, table=columns)
-    assert list(FORMAT.read(source)) == ["Names"]
+    assert list(FORMAT.read(source, "de")) == ["Names"]
 
 
 TEXTS = [
@@ -82,7 +82,7 @@ TEXTS = [
 
 
 def test_all_parts_of_a_spreadsheet_are_read(tmp_path: Path):
-    assert sorted(FORMAT.read(make_xlsx(tmp_path / "a.xlsx"))) == TEXTS
+    assert sorted(FORMAT.read(make_xlsx(tmp_path / "a.xlsx"), "de")) == TEXTS
 
 
 def test_only_the_parts_with_texts_change(tmp_path: Path):

@@ -29,7 +29,7 @@ def pack_docx(folder: Path, paragraph: str, namespace: str = W) -> Path:
 
 @pytest.mark.parametrize(("paragraph", "texts"), CASES.values(), ids=CASES)
 def test_a_paragraph_is_one_text(tmp_path: Path, paragraph: str, texts: list[str]):
-    assert list(FORMAT.read(pack_docx(tmp_path, paragraph))) == texts
+    assert list(FORMAT.read(pack_docx(tmp_path, paragraph), "de")) == texts
 
 
 @pytest.mark.parametrize(("paragraph", "texts"), CASES.values(), ids=CASES)
@@ -37,7 +37,7 @@ def test_a_translation_is_where_its_text_was(
     tmp_path: Path, paragraph: str, texts: list[str]
 ):
     written = translate(FORMAT, pack_docx(tmp_path, paragraph), mark)
-    assert list(FORMAT.read(written)) == [mark(text) for text in texts]
+    assert list(FORMAT.read(written, "de")) == [mark(text) for text in texts]
 
 
 @pytest.mark.parametrize("paragraph", [c[0] for c in CASES.values()], ids=CASES)
@@ -117,7 +117,7 @@ def test_a_strict_document_is_read_and_stays_strict(tmp_path: Path):
 
 
 def test_all_parts_of_a_document_are_read(tmp_path: Path):
-    assert sorted(FORMAT.read(make_docx(tmp_path / "a.docx"))) == [
+    assert sorted(FORMAT.read(make_docx(tmp_path / "a.docx"), "de")) == [
         "A cell",
         "A heading",
         "A remark",

@@ -110,12 +110,14 @@ def test_segments_of_version_2(content, new):
         (f'<group translate="no">{UNIT.format(DONE)}</group>', []),
         (
             '<group translate="no"><trans-unit translate="yes">'
-            f"{DONE}</trans-unit></group>{UNIT.format('<source>c</source>')}",
+            "<source>a b</source></trans-unit></group>"
+            f"{UNIT.format('<source>c</source>')}",
             ["a b", "c"],
         ),
+        (UNIT.format(DONE), []),
         ('<trans-unit translate="no"><source>a</source></trans-unit>', []),
     ],
-    ids=["group", "unit inside", "unit"],
+    ids=["group", "unit inside", "done", "unit"],
 )
 def test_what_is_not_to_be_translated_is_not_read(content, texts):
     assert read("a.xlf", OLD.format("de", content).encode()) == texts

@@ -15,12 +15,12 @@ _TAGS = re.compile(r"(<[^>]*>|&\w+;)")
 Translate = Callable[[str], str]
 
 
-def read(name: str, content: bytes) -> list[str]:
+def read(name: str, content: bytes, target: str = "de") -> list[str]:
     """The texts of a document."""
     with TemporaryDirectory() as folder:
         source = Path(folder, name)
         source.write_bytes(content)
-        return list(find_format(name).read(source))
+        return list(find_format(name).read(source, target))
 
 
 def translate(
@@ -31,7 +31,7 @@ def translate(
     with TemporaryDirectory() as folder:
         source, written = Path(folder, name), Path(folder, f"new-{name}")
         source.write_bytes(content)
-        texts = list(format.read(source))
+        texts = list(format.read(source, target))
         new = (translate(text) for text in texts)
         format.write(source, new, written, Languages("en", target))
         return written.read_bytes()
