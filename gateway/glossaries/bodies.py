@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gateway.glossaries.entries import MOST_TERM_BYTES
+from gateway.glossaries.entries import CONTROLS, MOST_TERM_BYTES
 from gateway.schemas import Text
 
 _Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
@@ -18,6 +18,8 @@ def _check_name(given: Any) -> Any:
         size = len(given.encode("utf-8", "surrogatepass"))
         if not 0 < size <= MOST_TERM_BYTES or not given.strip():
             raise ValueError(f"expected 1 to {MOST_TERM_BYTES} bytes, found {size}")
+        if CONTROLS.search(given):
+            raise ValueError("expected no control characters")
     return given
 
 

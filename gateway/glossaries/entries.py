@@ -15,7 +15,8 @@ from contract.languages import normalize_language
 
 #: The most bytes of a term in UTF-8, and of a glossary's name.
 MOST_TERM_BYTES = 1024
-_CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
+#: Characters that neither may have.
+CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile(r"\r\n|\n|\r")
 #: Columns of CSV: the two terms, and perhaps the two languages.
@@ -137,7 +138,7 @@ def _check(placed: Iterable[Placed]) -> list[Entry]:
 def _check_term(term: str, name: str) -> None:
     if not term:
         raise EntriesError(f"{name} is empty")
-    if _CONTROLS.search(term):
+    if CONTROLS.search(term):
         raise EntriesError(f"{name} has a control character")
     if _SURROGATES.search(term):
         raise EntriesError(f"{name} has half of a surrogate pair")

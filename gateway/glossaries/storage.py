@@ -67,6 +67,7 @@ class GlossaryStorage(Database):
 
     def find(self, owner: str, wanted: str) -> list[Glossary]:
         """The glossaries of this id or name."""
+        wanted = _clean(wanted)
         is_wanted = (GLOSSARIES.c.id == wanted) | (GLOSSARIES.c.name == wanted)
         with self.look() as connection:
             return _list(connection, and_(GLOSSARIES.c.owner == owner, is_wanted))
@@ -123,8 +124,14 @@ class GlossaryStorage(Database):
             connection.execute(delete(GLOSSARIES).where(GLOSSARIES.c.id == found.id))
 
 
+def _clean(text: str) -> str:
+    """PostgreSQL refuses a question with a null character."""
+    return text.replace("\0", "\ufffd")
+
+
 def _find(connection: Connection, owner: str, glossary_id: str) -> Glossary:
-    is_wanted = and_(GLOSSARIES.c.owner == owner, GLOSSARIES.c.id == glossary_id)
+    is_id = GLOSSARIES.c.id == _clean(glossary_id)
+    is_wanted = and_(GLOSSARIES.c.owner == owner, is_id)
     found = _list(connection, is_wanted)
     if not found:
         raise UnknownGlossary("There is no such glossary.")

@@ -96,6 +96,7 @@ FAULTS = [
     (make("OurGlossary", b"\xff", FORM), "body", "", "not UTF-8: byte 0"),
     (make("OurGlossary", {}), "missing", "name", "missing, expected a string"),
     (make("OurGlossary", OURS | {"name": " "}), "wrong", "name", "expected 1 to 1024"),
+    (make("OurGlossary", OURS | {"name": "a\0"}), "wrong", "name", "no control"),
     (make("OurGlossary", OURS | {"entries": 1}), "wrong", "entries", "an object or"),
     (make("OurGlossary", OURS | {"entries": {}}), "entries", "entries", "no entries"),
     (

@@ -44,6 +44,9 @@ def test_a_glossary_is_there_after_a_restart(storage, database):
 def test_nobody_sees_another_owners(storage):
     made = storage.create("anna", "Ours", [GERMAN], LIMITS)
     assert storage.list_all("") == storage.find("ben", made.id) == []
+    assert storage.find("anna", "Ours\0") == []
+    with pytest.raises(UnknownGlossary):
+        storage.delete("ben", made.id + "\0")
     with pytest.raises(UnknownGlossary):
         storage.delete("ben", made.id)
     with pytest.raises(UnknownGlossary):
