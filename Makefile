@@ -47,7 +47,7 @@ check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	@$(PYTEST) -q tests/test_architecture.py
 
-bench: up  ## measure what docs/performance.md reports, about 100 minutes; stops the running stack
+bench: up  ## measure what docs/performance.md reports, about 90 minutes; stops the running stack
 	@mkdir -p $(FIGURES) && rm -f $(FAILED)
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg $(GO_ON)
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json $(GO_ON)
