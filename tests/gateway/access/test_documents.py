@@ -117,9 +117,9 @@ def test_what_documents_ask_for_is_bulk(client, add, monkeypatch):
     seen = []
     translate = Translator.translate
 
-    def note(self, wanted, caller):
+    def note(self, wanted, caller, *more):
         seen.append(caller.is_bulk)
-        return translate(self, wanted, caller)
+        return translate(self, wanted, caller, *more)
 
     monkeypatch.setattr(Translator, "translate", note)
     token = add()

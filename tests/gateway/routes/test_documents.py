@@ -231,7 +231,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", write)
         answer = upload(path, **fields)
-    assert answer.status_code == 507
+    assert answer.status_code == 507, answer.text
     assert list_files(folder) == []
 
 
