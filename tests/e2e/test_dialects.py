@@ -40,7 +40,7 @@ ANSWERS: list[tuple[str, str, Any]] = [
     ("deepl", "unknown language", "DeepLException: Bad request, message: Value for"),
     ("deepl", "formality", "DeepLException: Bad request, message: 'formality' is not"),
     ("deepl", "prefer formality", {"text": TOMORROW}),
-    ("deepl", "glossaries", "GlossaryNotFoundException: "),
+    ("deepl", "glossaries", []),
     ("deepl", "command line", [TOMORROW, "Guten Morgen"]),
     ("deepl-node", "text", {"text": TOMORROW, "billedCharacters": 16}),
     ("deepl-node", "auto", {"text": STATION, "detectedSourceLang": "en"}),

@@ -63,7 +63,7 @@ def _ask_about_deepl(client: Any) -> Mapping[str, Callable[[], Any]]:
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
         "usage": lambda: client.get_usage().character.count,
         "pairs": lambda: len(client.get_glossary_languages()),
-        "glossaries": client.list_glossaries,
+        "glossaries": lambda: [one.name for one in client.list_glossaries()],
     }
 
 
