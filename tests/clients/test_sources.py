@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clients.errors import InputError
-from clients.sources import VIDEOS, find_sources
+from clients.sources import DOCUMENTS, VIDEOS, find_sources
+from documents.formats import SUFFIXES
 
 
 @pytest.fixture
@@ -63,3 +64,7 @@ def test_a_video_knows_where_it_is_in_its_folder_and_when_it_changed():
 def test_an_argument_that_means_no_video_is_refused(argument, reason):
     with pytest.raises(InputError, match=reason.replace("*", ".")):
         find_sources(["clips/b.mp4", argument], VIDEOS)
+
+
+def test_a_folders_documents_are_those_that_the_stack_takes():
+    assert set(SUFFIXES) == DOCUMENTS.suffixes
