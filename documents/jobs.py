@@ -56,7 +56,7 @@ def open_jobs(settings: Settings) -> Iterator[Jobs]:
     name = f"documents-{read_name(folder)[:12]}"
     gateway = Gateway(settings.gateway, read_secret(), MOST_AT_ONCE * settings.at_once)
     DBOS(config=_configure(settings.database_url, name))
-    jobs = Jobs(Storage(folder), gateway, kept_s=settings.kept_s, queue=name)
+    jobs = Jobs(Storage(folder), gateway, kept_s=settings.kept_s, name=name)
     try:
         DBOS.launch()
         DBOS.register_queue(
@@ -91,21 +91,22 @@ def _configure(database_url: str, name: str) -> DBOSConfig:
 def _find_database(url: str) -> str:
     """PostgreSQL's URL, or that of a file of this machine."""
     scheme, _, rest = url.partition("://")
-    if scheme in ("postgres", "postgresql"):
+    if scheme.partition("+")[0] in ("postgres", "postgresql"):
         return f"postgresql+psycopg://{rest}"
     return f"sqlite:///{find_jobs() / 'jobs.db'}"
 
 
 class Jobs:
-    """The jobs of this machine. There is one in a process."""
+    """The jobs of this machine. There is one in a process. `name` is that of its queue and of
+    the application, so that stacks with other documents may use the same database."""
 
     def __init__(
-        self, storage: Storage, gateway: Gateway, *, kept_s: float, queue: str
+        self, storage: Storage, gateway: Gateway, *, kept_s: float, name: str
     ) -> None:
         self._storage = storage
         self._gateway = gateway
         self._kept_s = kept_s
-        self._queue = queue
+        self._name = name
         self._stopping = threading.Event()
         self._known: set[str] = set()
 
@@ -167,7 +168,7 @@ class Jobs:
 
     def _enqueue(self, job: Job) -> None:
         with SetWorkflowID(job.id), SetEnqueueOptions(queue_partition_key=job.caller):
-            DBOS.enqueue_workflow(self._queue, self._work, *job)
+            DBOS.enqueue_workflow(self._name, self._work, *job)
 
     def _mend(self) -> None:
         """Begins jobs again that have ended without finishing their documents, and those of
@@ -190,7 +191,7 @@ class Jobs:
                 pass
             if is_free:
                 log.warning("document %s: its machine is gone", job.id)
-                DBOS.resume_workflow(job.id, queue_name=self._queue)
+                DBOS.resume_workflow(job.id, queue_name=self._name)
 
     def _sweep(self) -> None:
         for document_id in self._storage.sweep(time.time()):
@@ -203,7 +204,7 @@ class Jobs:
     def _list_workflows(self, statuses: list[str]) -> list[WorkflowStatus]:
         return DBOS.list_workflows(
             status=statuses,
-            queue_name=self._queue,
+            application_name=self._name,
             load_input=False,
             load_output=False,
         )
