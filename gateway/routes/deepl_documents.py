@@ -22,6 +22,7 @@ from gateway.openapi.operations import (
     Operation,
     describe,
 )
+from gateway.openapi.refusals import USING_GLOSSARIES
 from gateway.routes.deepl import WORDING, list_targets
 from gateway.routes.documents import RECEIVING, send
 from gateway.routes.interpretation import (
@@ -102,13 +103,16 @@ def make_upload_blueprint(
         Operation(
             "Takes a document to translate",
             bodies=(Body(DocumentForm, (MULTIPART,)),),
-            refusals=(*RECEIVING, NotFound),
+            refusals=(*RECEIVING, NotFound, *USING_GLOSSARIES),
             task=TRANSLATION,
         )
     )
     def take() -> Handle:
         document = documents.receive(
-            access.find_owner, lambda fields: _read(fields, interpreter)
+            access.find_owner,
+            lambda fields, owner: interpreter.check_glossary(
+                _read(fields, interpreter), owner
+            ),
         )
         order = document.order
         return {"document_id": order.id, "document_key": order.password}

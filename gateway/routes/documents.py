@@ -30,6 +30,7 @@ from gateway.openapi.operations import (
     Operation,
     describe,
 )
+from gateway.openapi.refusals import USING_GLOSSARIES
 from gateway.routes.interpretation import Interpreter
 from gateway.schemas import DocumentBody, Text, parse_document
 from gateway.transport.bodies import DocumentBlueprint
@@ -82,7 +83,10 @@ def make_upload_blueprint(
     def take() -> DocumentStatus:
         targets = interpreter.limits.targets
         document = documents.receive(
-            access.find_owner, lambda fields: parse_document(fields, targets)
+            access.find_owner,
+            lambda fields, owner: interpreter.check_glossary(
+                parse_document(fields, targets), owner
+            ),
         )
         response = jsonify(_describe(document, State()))
         response.status_code = 202
@@ -192,7 +196,7 @@ def _describe_upload(interpreter: Interpreter) -> Operation:
                 bounds={"tgt_lang": {"enum": list(languages)}},
             ),
         ),
-        refusals=(*RECEIVING, UnknownLanguage),
+        refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
         task=TRANSLATION,
         status=202,
     )

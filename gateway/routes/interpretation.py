@@ -15,11 +15,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from contract.faults import list_faults
 from contract.languages import is_traditional_chinese, normalize_language
 from contract.tasks import TRANSLATION
+from documents.storage import NOBODY
 from gateway.access import find_owner
 from gateway.errors import MalformedRequest, TaskNotServed
 from gateway.glossaries.library import Glossaries
 from gateway.schemas import (
     AUTO,
+    DocumentRequest,
     TranslationLimits,
     TranslationRequest,
     write_schema,
@@ -127,6 +129,15 @@ class Interpreter:
         answers = self.translator.translate(wanted, caller, dictionaries)
         self.telemetry.count_texts(wanted.target, wanted.texts)
         return answers
+
+    def check_glossary(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:
+        """The same request if the owner has its glossary, with a dictionary that fits. Raises
+        what `Glossaries.choose` raises."""
+        if wanted.glossary:
+            key = "" if owner == NOBODY else owner
+            pair = wanted.source, wanted.target
+            self.glossaries.choose(key, (wanted.glossary,), *pair)
+        return wanted
 
     def identify(self, texts: Iterable[str]) -> list[list[Guess]]:
         """The likely languages of each text of the current request, best first."""

@@ -71,7 +71,7 @@ def make_upload_blueprint(
     def translate_file() -> TranslatedFile:
         caller = read_caller(request.environ, interpreter.settings.upload_timeout_s)
         document = documents.receive(
-            access.find_owner, lambda fields: _read(fields, interpreter)
+            access.find_owner, lambda fields, _: _read(fields, interpreter)
         )
         try:
             _wait(document, documents, caller)

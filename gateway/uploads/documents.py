@@ -85,18 +85,18 @@ class Documents:
     def receive(
         self,
         find_owner: Callable[[Fields], str],
-        read: Callable[[Fields], DocumentRequest],
+        read: Callable[[Fields, str], DocumentRequest],
     ) -> Document:
         """The document in the form of the current request, which from now on will be
-        translated. `find_owner` gets the fields before the file, `read` all of them and the
-        name. Both may raise a Problem, and so does this; whatever is raised, nothing is
-        left."""
+        translated. `find_owner` gets the fields before the file, `read` all of them with
+        the name, and the owner. Both may raise a Problem, and so does this; whatever is
+        raised, nothing is left."""
         caller = read_caller(request.environ, self._limit_s)
         with _explained():
             taken = self._take(self._read_form(caller), find_owner, caller)
             try:
                 name = _choose_name(taken)
-                wanted = read({**taken.fields, "filename": name})
+                wanted = read({**taken.fields, "filename": name}, taken.owner)
                 _check_format(name)
                 order = _write_order(taken, wanted, name, caller.address)
                 return run(taken.place.accept, order)

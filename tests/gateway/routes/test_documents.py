@@ -84,7 +84,31 @@ def list_files(folder: Path) -> list[str]:
     return [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()]
 
 
+def make_glossary(client) -> None:
+    entries = {"station": "역"}
+    given = {"name": "terms", "src_lang": "en", "tgt_lang": "ko", "entries": entries}
+    assert client.post("/glossaries", json=given).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status"),
+    [
+        ("/documents", {"tgt_lang": "ko", "glossary": "others"}, 404),
+        ("/documents", {"tgt_lang": "fr", "glossary": "terms"}, 422),
+        ("/v2/document", {"target_lang": "KO", "glossary_id": "others"}, 404),
+    ],
+    ids=["ours", "languages", "DeepL"],
+)
+def test_a_glossary_that_does_not_fit_is_refused_at_once(
+    upload, client, folder, path, fields, status
+):
+    make_glossary(client)
+    assert upload(path, **fields).status_code == status
+    assert list_files(folder) == []
+
+
 def test_a_document_is_taken_and_told_of(upload, client, find, storage):
+    make_glossary(client)
     answer = upload(**OURS, src_lang="en", name="/tmp/my report.TXT", glossary="terms")
     assert answer.status_code == 202
     document = find(answer)
