@@ -9,12 +9,11 @@ import io
 import os
 import re
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from documents.storage import NOBODY, Document, Job, Limits, State, Storage
+from documents.storage import NOBODY, Document, Job, Limits, State
 from gateway.transport.caller import Caller
 
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
@@ -23,61 +22,6 @@ DEEPL = {"target_lang": "KO"}
 LIBRE = {"source": "en", "target": "ko"}
 UPLOADS = [("/documents", OURS), ("/v2/document", DEEPL), ("/translate_file", LIBRE)]
 EVERYWHERE = pytest.mark.parametrize(("path", "fields"), UPLOADS, ids=lambda v: str(v))
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "documents"
-
-
-@pytest.fixture
-def storage(folder) -> Storage:
-    return Storage(folder)
-
-
-@pytest.fixture
-def upload(client):
-    """Uploads a file; what is None is left out."""
-
-    def upload(path="/documents", /, content=b"Hello\n", name="a.txt", **fields):
-        data = {key: value for key, value in fields.items() if value is not None}
-        data["file"] = (io.BytesIO(content), name)
-        return client.post(path, data=data, content_type="multipart/form-data")
-
-    return upload
-
-
-@pytest.fixture
-def find(storage):
-    """The document of an answer."""
-
-    def find(answer) -> Document:
-        assert answer.status_code in (200, 202), answer.text
-        body = answer.json
-        document_id = body.get("id") or body["document_id"]
-        document: Document = storage.find(NOBODY, document_id)
-        return document
-
-    return find
-
-
-@pytest.fixture
-def end(storage):
-    """Ends a document as the program that translates does."""
-
-    def end(document: Document, content: bytes = b"Bonjour\n", **changes) -> None:
-        document.result.write_bytes(content)
-        state = State(
-            status="done",
-            texts=2,
-            texts_done=2,
-            characters=5,
-            expires_at=2e9,
-            media_type="text/plain",
-        )
-        document.write_state(replace(state, **changes))
-
-    return end
 
 
 def list_files(folder: Path) -> list[str]:
