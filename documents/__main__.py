@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 
@@ -28,13 +29,17 @@ def main() -> None:
         for fault in error.errors(include_input=False):
             log.error("%s: %s", fault["loc"][0], fault["msg"])
         sys.exit(1)
+    status = 0
     try:
         _translate(settings)
+        log.info("ended")
     except Exception as error:  # the process's edge
         said = str(error).partition("\n")[0]
         log.error("the database or the folder cannot be used: %s", said)
-        sys.exit(1)
-    log.info("ended")
+        status = 1
+    logging.shutdown()
+    # A thread of DBOS that still asks a database for something must not keep the process.
+    os._exit(status)
 
 
 def _shorten(record: logging.LogRecord) -> bool:
