@@ -227,6 +227,9 @@ def test_a_client_with_many_texts_leaves_others_their_share(stack: Stack):
 
 def test_what_cannot_be_done_in_time_is_refused_before_it_is_begun(stack: Stack):
     ask_all(stack.url, 2 * AT_ONCE)  # now all of Gunicorn's processes know the pace
+    with ThreadPoolExecutor(AT_ONCE) as threads:  # and have their readers
+        long = "One sentence.\n" * SENTENCES
+        list(threads.map(lambda _: ask(stack.url, long), range(AT_ONCE)))
     wait_until(lambda: count_waiting(stack, "fr") == 0)
     rows = count_rows(stack, "fr")
     text = write_sentences(SENTENCES)
