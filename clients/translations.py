@@ -20,7 +20,7 @@ from clients.sources import Source
 from clients.tables.table import Cell, Result, Table
 from clients.translator import MAX_CHARACTERS, MAX_TEXTS, Reply, Translator
 
-#: Cells that need no translation come with others, up to so many.
+#: The most cells that need no translation and come with others.
 _MOST_CELLS = 4096
 #: Rows that are named where many have an error.
 _NAMED = 10

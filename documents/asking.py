@@ -31,7 +31,7 @@ _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.2, 5.0
 _LONGEST_RETRY_AFTER_S = 60
 #: How often a request may fail by a fault of the gateway's own.
 _FAULTS = 5
-#: After so many refusals for lack of time, a request is divided.
+#: How often a request is refused for lack of time before it is divided.
 _PATIENCE = 3
 
 _BUSY = frozenset(

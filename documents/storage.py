@@ -60,7 +60,7 @@ class Order:
 
     id: str
     owner: str
-    #: Who has a share of its own: the key, or an address in disguise.
+    #: The key, or an address in disguise: each has a share of its own.
     caller: str
     #: The client's address, which has its fair share of the models.
     address: str

@@ -28,7 +28,7 @@ from benchmarks.options import (
 from benchmarks.report import Content, Table
 from deploy.stack import StackError
 
-#: What is promised: a job is at least so many times as fast.
+#: What is promised: the least ratio of a job to lists.
 LIMIT = 0.9
 SOURCE, TARGET = "en", "fr"
 LISTS, JOB = "lists", "a document"

@@ -67,7 +67,7 @@ class _Sentences:
     page: str
     #: Each piece with its start and end in the page.
     pieces: list[tuple[int, int, Piece]] = field(default_factory=list)
-    #: Of each tag, by its start in the page.
+    #: Each tag's, by its start in the page.
     attributes: dict[int, list[_Attribute]] = field(default_factory=dict)
 
     def add_tag(self, start: int, piece: Piece, attributes: list[_Attribute]) -> None:

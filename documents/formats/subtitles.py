@@ -21,7 +21,7 @@ from documents.formats.inline import (
 )
 from documents.formats.text import join
 
-#: A sentence goes on in the next cue up to so many cues and characters.
+#: The most cues and characters of a sentence that goes on in the next cue.
 _MOST_CUES, _MOST_CHARACTERS = 3, 250
 _TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
@@ -127,7 +127,8 @@ class _Dialect:
 
 
 def divide(text: str, lengths: Sequence[int]) -> list[str]:
-    """A text as so many lines, in proportion to these lengths and cut between words."""
+    """A text in as many lines as there are lengths, in proportion to them and cut between
+    words."""
     words = _WORD.findall(text)
     total = sum(len(_TAG.sub("", word)) for word in words)
     scale = total / (sum(lengths) or 1)

@@ -21,7 +21,7 @@ class Automaton:
     def __init__(self, most: int) -> None:
         self._width = most + 1
         self._edges: dict[int, int] = {}
-        #: Of each node: its depth, the node and symbol before it, and its pattern or -1.
+        #: Each node's depth, the node and symbol before it, and its pattern or -1.
         self._depths, self._parents = array("i", [0]), array("i", [0])
         self._symbols, self._patterns = array("i", [0]), array("i", [-1])
         #: The nodes of each depth, from 1 on.
