@@ -72,6 +72,10 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         self, listener_name: Any, req: Any, sock: Connection, addr: Any
     ) -> None:
         """Serves a request, then refuses those behind it that need not be parsed."""
+        should_close = req.should_close
+        # Gunicorn closes after a body that failed, but does not say so: nginx would send the
+        # next request on that connection.
+        req.should_close = lambda: should_close() or req.body.failed
         super().handle_request(listener_name, req, sock, addr)
         if getattr(req.body.reader, "length", None) == 0:  # all of its body has come
             sock.put_back(req.unreader.take_buffered())
