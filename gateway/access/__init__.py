@@ -27,10 +27,10 @@ OPEN_ROUTES = frozenset(
 
 
 def find_owner() -> str:
-    """The id of the current request's key, empty where there are no keys: whose glossaries
-    it sees."""
+    """The id of the current request's key, NOBODY where there are no keys: whose glossaries
+    and documents it sees."""
     key = g.get("key")
-    return key.id if key else ""
+    return key.id if key else NOBODY
 
 
 class Access:
@@ -46,7 +46,7 @@ class Access:
     def find_owner(self, fields: Mapping[str, Any]) -> str:
         """The owner of what the current request makes or asks for; a form's fields may have
         the key."""
-        return NOBODY
+        return find_owner()
 
     def close(self) -> None:
         """Writes what was used."""

@@ -13,7 +13,7 @@ from flask import Flask, g, request
 
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from documents.places import read_secret
-from gateway.access import OPEN_ROUTES, Access
+from gateway.access import OPEN_ROUTES, Access, find_owner
 from gateway.access.finding import find_token, pick_token
 from gateway.access.keys import Key
 from gateway.access.limits import Limiter
@@ -76,7 +76,7 @@ class Guard(Access):
         """The key's id. Raises what `check` raises."""
         if "key" not in g:
             self.admit(pick_token(fields))
-        return str(g.key.id)
+        return find_owner()
 
     def check(self, token: str | None, route: str) -> Key:
         """The key of a token, and counts its request. Raises InvalidKey, KeyNotAllowed,

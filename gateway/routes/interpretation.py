@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from contract.faults import list_faults
 from contract.languages import is_traditional_chinese, normalize_language
 from contract.tasks import TRANSLATION
-from documents.storage import NOBODY
 from gateway.access import find_owner
 from gateway.errors import MalformedRequest, TaskNotServed
 from gateway.glossaries.library import Glossaries
@@ -134,9 +133,8 @@ class Interpreter:
         """The same request if the owner has its glossary, with a dictionary that fits. Raises
         what `Glossaries.choose` raises."""
         if wanted.glossary:
-            key = "" if owner == NOBODY else owner
             pair = wanted.source, wanted.target
-            self.glossaries.choose(key, (wanted.glossary,), *pair)
+            self.glossaries.choose(owner, (wanted.glossary,), *pair)
         return wanted
 
     def identify(self, texts: Iterable[str]) -> list[list[Guess]]:
