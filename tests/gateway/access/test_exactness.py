@@ -15,7 +15,7 @@ import requests
 from contract import variables
 from gateway.access.keys import Grant, make_token
 from gateway.access.storage import Storage
-from gateway.sharing import list_dead_places
+from gateway.sharing import Lock, list_dead_places
 from tests.e2e.real_stack import wait_until
 from tests.gateway.access.conftest import LIMITS
 from tests.gateway.access.servers import make_postgresql
@@ -97,9 +97,13 @@ def used(storage: Storage) -> int:
 
 
 def are_both_there(folder: Path) -> bool:
-    """Whether two processes count, however long they take to start."""
+    """Whether two processes count, however long they take to start. A process that starts
+    while a dead one's place is looked at would take it for a living one's: hence the lock."""
     places = folder / "run/access/usage"
-    return len([*places.glob("[0-9]*.lock")]) - len(list_dead_places(places)) == 2
+    if not places.exists():
+        return False
+    with closing(Lock(places / "lock")) as lock, lock.hold():
+        return len([*places.glob("[0-9]*.lock")]) - len(list_dead_places(places)) == 2
 
 
 def find_workers(master: psutil.Process) -> list[psutil.Process]:
