@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("contract", "gateway", "torchserve_backend", "handlers"),
-    *("models", "deploy", "benchmarks", "clients", "documents"),
+    *("models", "deploy", "benchmarks", "clients", "documents", "ray_backend"),
 )
 
 #: What each room may import of the others; a longer name wins over a shorter one.
@@ -25,16 +25,18 @@ ALLOWED = {
         "documents.storage",
     },
     "gateway.embedded": {
-        *("gateway", "handlers.base", "handlers.engine", "torchserve_backend")
+        *("gateway", "handlers.base", "handlers.engine", "handlers.microbatcher"),
+        "torchserve_backend",
     },
     "torchserve_backend": {"handlers.engine"},
+    "ray_backend": {"handlers", "torchserve_backend"},
     "handlers": {"handlers.engine"},
     "handlers.engine": set(),
     "models": {"handlers.engine"},
-    "deploy": {"torchserve_backend", "handlers.engine"},
+    "deploy": {"ray_backend", "torchserve_backend", "handlers.engine"},
     "benchmarks": {
         *("clients", "handlers.base", "handlers.engine", "models", "deploy"),
-        *("torchserve_backend", "gateway.embedded.microbatcher"),
+        *("handlers.microbatcher", "ray_backend", "torchserve_backend"),
     },
     "clients": set(),
     "documents": set(),
@@ -42,10 +44,11 @@ ALLOWED = {
 MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "sentencepiece"}
 #: Packages that a room must not need.
 FORBIDDEN = {
-    "gateway": {*MODEL_LIBRARIES, "ts"},
-    "gateway.embedded": {*MODEL_LIBRARIES, "ts"},
-    "handlers": {"flask", "gunicorn", "gevent", "requests"},
-    "handlers.engine": {"flask", "gunicorn", "gevent", "requests", "ts"},
+    "gateway": {*MODEL_LIBRARIES, "ray", "ts"},
+    "gateway.embedded": {*MODEL_LIBRARIES, "ray", "ts"},
+    "handlers": {"flask", "gunicorn", "gevent", "ray", "requests"},
+    "handlers.engine": {"flask", "gunicorn", "gevent", "ray", "requests", "ts"},
+    "ray_backend": {"flask", "gunicorn", "gevent", "ts"},
     "clients": {"flask", "torch", "transformers", "ctranslate2", "ts"},
     "documents": {"flask", "gunicorn", "gevent", "ts", *MODEL_LIBRARIES},
     "torchserve_backend.catalog": MODEL_LIBRARIES,

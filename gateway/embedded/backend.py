@@ -22,10 +22,10 @@ from prometheus_client import CollectorRegistry
 
 from gateway.backend import ModelState, Row
 from gateway.embedded.counting import BatchCounters
-from gateway.embedded.microbatcher import MicroBatcher, QueueFull, Refused
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
 from handlers.base import ModelConfig, Result, TaskError, TaskHandler, find_handler
+from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 from torchserve_backend import archiver, checkpoint
 from torchserve_backend.catalog import CPU, Catalog, Model
 

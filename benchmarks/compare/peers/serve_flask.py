@@ -11,8 +11,8 @@ from gunicorn.app.wsgiapp import run  # type: ignore[import-untyped]
 
 from benchmarks.compare.peers.options import read_options
 from benchmarks.compare.peers.translator import Refused, Translator
-from gateway.embedded.microbatcher import MicroBatcher, QueueFull
 from handlers.engine.translation.m2m100 import Sentence
+from handlers.microbatcher import MicroBatcher, QueueFull
 
 #: A thread per request that is answered at the same time, and no more of them than wait.
 _THREADS = _QUEUE_SIZE = 512

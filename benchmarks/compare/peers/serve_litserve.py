@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 import litserve  # type: ignore[import-not-found]
-from fastapi import HTTPException  # type: ignore[import-not-found]
+from fastapi import HTTPException
 
 from benchmarks.compare.peers.options import Options, read_options
 from benchmarks.compare.peers.translator import Refused, Translator

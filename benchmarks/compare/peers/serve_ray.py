@@ -9,10 +9,10 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
-import ray  # type: ignore[import-not-found]
+import ray
 from ray import serve
-from starlette.requests import Request  # type: ignore[import-not-found]
-from starlette.responses import JSONResponse  # type: ignore[import-not-found]
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from benchmarks.compare.peers.options import Options, read_options
 from benchmarks.compare.peers.translator import Translator

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.embedded import microbatcher
-from gateway.embedded.microbatcher import BatchFailed, Closed, MicroBatcher, QueueFull
+from handlers import microbatcher
+from handlers.microbatcher import BatchFailed, Closed, MicroBatcher, QueueFull
 
 LIMIT_S = 60
 #: Longer than any test may take: a batch that waits so long for others fails its test.
