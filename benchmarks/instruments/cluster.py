@@ -72,11 +72,18 @@ class Cluster:
     @property
     def urls(self) -> list[str]:
         """The ingress of every host."""
-        return [f"http://{host.address}:{PORTS.ingress}" for host in self.network.hosts]
+        return [name_ingress(host.address) for host in self.network.hosts]
 
     @property
     def dashboard_url(self) -> str:
         return f"http://{self.head.address}:{PORTS.dashboard}"
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The path of each model that has been deployed."""
+        return {
+            one["name"]: one["route_prefix"] for one in self.config["applications"]
+        }
 
     @property
     def key(self) -> str:
@@ -106,7 +113,7 @@ class Cluster:
         """Serves these models, and no other any more."""
         digest = hashlib.sha256(self.key.encode("ascii")).hexdigest()
         config = make_config(models, key_digest=digest, has_gpus=has_gpus)
-        listens = {"host": self.head.address, "port": PORTS.ingress}
+        listens = {"host": "0.0.0.0", "port": PORTS.ingress}
         self.put({**config, "http_options": listens})
 
     def put(self, config: dict[str, Any]) -> None:
@@ -167,26 +174,33 @@ class Cluster:
             f"{len(self.network.hosts)} nodes; see {self.folder}/*.log",
         )
 
-    def wait_until_served(self) -> None:
-        """Until every application runs with all its replicas, and every ingress answers for
-        it. Raises ClusterError."""
-        wait_until(self._is_running, "every application runs")
+    def wait_until_whole(self) -> None:
+        """Until every host is there, every model has all its replicas, and every ingress
+        leads to it. Raises ClusterError."""
+        self.wait_for_nodes()
+        wait_until(self._is_running, "every model has all its replicas")
         wait_until(self._is_reached, "every ingress leads to every model")
 
     def _is_running(self) -> bool:
+        """The head may take a dead replica for alive for a while."""
         found = self.describe()
-        wanted = {one["name"]: one["deployments"][0] for one in self.config["applications"]}
+        wanted = {
+            one["name"]: _count_wanted(one["deployments"][0])
+            for one in self.config["applications"]
+        }
         return found.keys() == wanted.keys() and all(
             found[name]["status"] == "RUNNING"
-            and len(self.list_replicas(name)) >= _count_wanted(deployment)
-            for name, deployment in wanted.items()
+            and sum(psutil.pid_exists(r.pid) for r in self.list_replicas(name)) >= count
+            for name, count in wanted.items()
         )
 
     def _is_reached(self) -> bool:
+        """Ray has an ingress on the head, and where there is a replica."""
+        replicas = [r for name in self.models for r in self.list_replicas(name)]
         return all(
-            self.ask_state(url, one["route_prefix"]).ok
-            for url in self.urls
-            for one in self.config["applications"]
+            self.ask_state(name_ingress(address), path).ok
+            for address in {self.head.address, *(r.address for r in replicas)}
+            for path in self.models.values()
         )
 
     def ask_state(self, url: str, path: str, key: str | None = None) -> requests.Response:
@@ -205,6 +219,11 @@ class Cluster:
             **_ENVIRONMENT,
             **self.environment,
         }
+
+
+def name_ingress(address: str) -> str:
+    """Where a host takes requests."""
+    return f"http://{address}:{PORTS.ingress}"
 
 
 @contextmanager
