@@ -120,9 +120,13 @@ def test_clients_of_one_request_each_are_together_no_more_than_the_model_can_do(
     assert given_up <= 0.02 * sum(outcome.refused for outcome in outcomes)
 
 
-def make_lane(**settings: int) -> Lane:
+def make_model(**settings: int) -> catalog.Model:
     section = catalog.TranslationSection(**settings)  # type: ignore[arg-type]
-    model = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), section)
+    return catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), section)
+
+
+def make_lane(**settings: int) -> Lane:
+    model = make_model(**settings)
     return Lane(model, Board().open("ko"), lambda: Room(model.workers))
 
 
@@ -150,6 +154,20 @@ def test_the_model_has_one_batch_and_the_next():
 def test_the_model_has_a_bounded_number_of_bytes():
     turns = join(make_lane(), 40, size=8 << 20)
     assert sent(turns) == 8
+
+
+def test_a_model_with_more_room_has_more_rows_and_bytes():
+    room = Room(1)
+    model = make_model(batch_size=8)
+    lane = Lane(model, Board().open("ko"), lambda: room)
+    turns = join(lane, 100, size=8 << 20)
+    assert sent(turns) == 8
+    room = Room(4, 4 * Room.most_bytes)
+    lane.finish(turns[0], 0.1, is_answered=True)
+    assert sent(turns) == 1 + 32
+    room = Room(4, 400 * Room.most_bytes)
+    lane.finish(turns[1], 0.1, is_answered=True)
+    assert sent(turns) == 2 + 64
 
 
 def test_a_row_that_is_larger_than_that_goes_alone():
