@@ -10,6 +10,7 @@ import hmac
 import logging
 import math
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -43,6 +44,8 @@ Send = Callable[[Message], Awaitable[None]]
 #: The largest row of the gateway with its escapes; as TorchServe's `max_request_size`.
 MOST_BYTES = 34 << 20
 _PATHS = ("", "/")
+#: How long `close` waits at most.
+_DRAIN_S = 30.0
 #: What goes with a refusal.
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED: (b"www-authenticate", b"Bearer"),
@@ -99,6 +102,8 @@ class Replica:
         self._key_digest = arguments.key_digest
         self._handler = handler
         self._count = count
+        #: By which gateways tell replicas apart.
+        self._name = uuid.uuid4().hex
         self._is_closed = False
         #: When the batch that runs began.
         self._began_at = math.inf
@@ -117,7 +122,7 @@ class Replica:
             case "lifespan":
                 await self._live(receive, send)
             case "http":
-                await _send_answer(send, await self._answer(scope, receive))
+                await _send_answer(send, await self._answer(scope, receive), self._name)
             case _:
                 await send({"type": "websocket.close"})
 
@@ -128,9 +133,10 @@ class Replica:
             raise Stuck(f"a batch has run for longer than {limit_s} s")
 
     def close(self) -> None:
-        """Takes no further row and waits for those that it has taken."""
+        """Takes no further row and waits for those that it has taken, unless the batch that
+        runs is stuck."""
         self._is_closed = True
-        self._batcher.close()
+        self._batcher.close(0 if self._is_stuck else _DRAIN_S)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -276,11 +282,12 @@ def _malformed(detail: str) -> TaskError:
     return TaskError(HTTPStatus.BAD_REQUEST, "malformed-request", detail)
 
 
-async def _send_answer(send: Send, result: Result) -> None:
+async def _send_answer(send: Send, result: Result, name: str) -> None:
     status, content_type, body = write_answer(result)
     headers = [
         (b"content-type", content_type.encode()),
         (b"content-length", b"%d" % len(body)),
+        (rows.REPLICA.lower().encode(), name.encode()),
     ]
     if status in _HEADERS:
         headers.append(_HEADERS[HTTPStatus(status)])
