@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,15 +17,13 @@ from ray_backend.replica import Replica, load_handler
 from torchserve_backend import checkpoint
 from torchserve_backend.catalog import ROOT
 
-log = logging.getLogger(__name__)
-
 _DECLARED = ROOT / "torchserve_backend" / "metrics.yaml"
 
 
 def build(args: dict[str, Any]) -> Application:
     """The application of the model that `args` describe, as Ray calls it. Raises
-    ValidationError."""
-    Arguments.model_validate(args)
+    ValidationError if they are of another version."""
+    _ = Arguments.model_validate(args).model
     deployment = serve.deployment(serve.ingress()(Server), name=DEPLOYMENT)
     return deployment.bind(args)
 

@@ -43,6 +43,8 @@ Send = Callable[[Message], Awaitable[None]]
 #: The largest row of the gateway with its escapes; as TorchServe's `max_request_size`.
 MOST_BYTES = 34 << 20
 _PATHS = ("", "/")
+#: How long `close` waits at most.
+_DRAIN_S = 30.0
 #: What goes with a refusal.
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED: (b"www-authenticate", b"Bearer"),
@@ -128,9 +130,10 @@ class Replica:
             raise Stuck(f"a batch has run for longer than {limit_s} s")
 
     def close(self) -> None:
-        """Takes no further row and waits for those that it has taken."""
+        """Takes no further row and waits for those that it has taken, unless the batch that
+        runs is stuck."""
         self._is_closed = True
-        self._batcher.close()
+        self._batcher.close(0 if self._is_stuck else _DRAIN_S)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
