@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import psutil
+
 from benchmarks.figures import percentile
 from benchmarks.instruments.asking import CLIENTS, keep_asking
 from benchmarks.instruments.cluster import Cluster, wait_until
@@ -17,6 +19,8 @@ from benchmarks.instruments.namespaces import Host, end
 LIMIT_MS = 10_000
 #: The load before a fault, and after its end.
 _BEFORE_S, _AFTER_S = 2.0, 3.0
+#: Each of its replicas first gives away what it has taken.
+_REDEPLOY_S = 240.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def suffer(cluster: Cluster, target: Target, fault: Fault) -> Outcome:
 def kill_replica(cluster: Cluster) -> None:
     """A replica ends as if it had run out of memory."""
     model = next(iter(cluster.models))
-    end([cluster.list_replicas(model)[0].process])
+    end([psutil.Process(cluster.list_replicas(model)[0].pid)])
     cluster.wait_until_whole()
 
 
@@ -104,13 +108,13 @@ def lose_head(cluster: Cluster, seconds: float) -> None:
 
 def redeploy(cluster: Cluster) -> None:
     """A model's settings change, so all its replicas are replaced, one after the other."""
+    model = next(iter(cluster.models))
+    old = cluster.list_pids()[model]
     config = copy.deepcopy(cluster.config)
-    settings = config["applications"][0]["args"]["settings"]
-    settings["max_batch_delay"] += 1
-    old = set(cluster.list_replicas(config["applications"][0]["name"]))
+    config["applications"][0]["args"]["settings"]["max_batch_delay"] += 1
     cluster.put(config)
     wait_until(
-        lambda: old.isdisjoint(cluster.list_replicas(next(iter(cluster.models)))),
+        lambda: old.isdisjoint(cluster.list_pids()[model]),
         "all replicas are new",
         _REDEPLOY_S,
     )
@@ -122,6 +126,3 @@ def _revive(cluster: Cluster, host: Host) -> None:
     host.kill()
     cluster.start(host)
     cluster.wait_until_whole()
-
-
-_REDEPLOY_S = 240.0
