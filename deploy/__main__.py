@@ -130,14 +130,23 @@ def unit(
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
     tls_files: Tls = "",
+    backend: BackendName = None,
+    address: Address = "",
+    head: Annotated[str, typer.Option(help="As for `join`.")] = "",
+    is_door: Annotated[bool, typer.Option("--gateway", help="As for `join`.")] = False,
     user: Annotated[
         str, typer.Option(help="For a system service: whom it runs as.")
     ] = "",
 ) -> None:
     """Print a systemd unit that starts and watches this clone's stack."""
     with _errors():
-        pair = tls.read_option(tls_files)
-    wanted = Stack(run_dir, map_path, model or None, port_offset, pair)
+        wanted = Stack(
+            *(run_dir, map_path, model or None, port_offset),
+            *(tls.read_option(tls_files), "ray" if head else backend),
+            address=cluster.read_address(address),
+            head=cluster.read_head(head) if head else None,
+            is_door=is_door or not head,
+        )
     typer.echo(systemd.render_unit(wanted, user), nl=False)
 
 
