@@ -45,19 +45,6 @@ def test_the_real_handler_answers(handler: TaskHandler[Any], counts: Counter[str
     assert (counts["BabelgateBatches"], counts["BabelgateRows"]) == (1, 1)
 
 
-def test_every_answer_tells_which_replica_it_is_from(handler: TaskHandler[Any]):
-    both = [Replica(make_arguments(), handler, lambda _: None) for _ in range(2)]
-    answers = [
-        run(Client(served).ask(body))
-        for served in both
-        for body in (json.dumps(ROW).encode(), b"{")
-    ]
-    for served in both:
-        served.close()
-    a, b, c, d = [answer.headers["x-replica"] for answer in answers]
-    assert a == b != c == d
-
-
 def test_a_rows_own_fault_is_its_own_problem(handler: TaskHandler[Any]):
     served = Replica(make_arguments(), handler, lambda counts: None)
 
