@@ -19,7 +19,7 @@ from gateway.routes import libretranslate
 from gateway.routes.interpretation import Interpreter
 from gateway.schemas import TranslationRequest, limit_translation, parse_translation
 from gateway.text import outline
-from gateway.text.translator import TranslatedText
+from gateway.text.composition import TranslatedText
 from gateway.transport.fields import read_fields, speaks_libretranslate
 
 
