@@ -1,10 +1,13 @@
 """The request headers of a row on its way from the gateway to a handler.
 
-Times are milliseconds of the machine's monotonic clock, which all its processes share.
+Points in time are milliseconds of the machine's monotonic clock, which all its processes
+share. A handler on another machine gets a span instead.
 """
 
 #: After which nobody waits for the answer.
 DEADLINE = "X-Deadline-Ms"
+#: How many milliseconds are left until then, for a handler on another machine.
+REMAINING = "X-Remaining-Ms"
 #: At which the gateway sent the row.
 SENT = "X-Sent-Ms"
 #: The row's number in the file that says which rows are still wanted.
