@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class Model(Protocol):
     """Whoever captions frames."""
 
-    #: Where it is.
-    url: str
+    @property
+    def url(self) -> str:
+        """Where it is; empty in this process."""
 
     def caption(
         self, body: Sequence[bytes | memoryview], frames: int, /
