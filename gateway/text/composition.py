@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gateway.errors import RowProblem
+from gateway.errors import InvalidRequest, RowProblem
 from gateway.glossaries.glossary import Choice
 from gateway.schemas import Tags, TranslationRequest
-from gateway.text import markup
+from gateway.text import markup, outline
 from gateway.text.capitals import to_capitals, to_sentence_case
 from gateway.text.documents import Document, Format, Segment, divide, take_apart
 from gateway.text.langid import UNDETERMINED, Guess, Identifier
@@ -66,6 +66,17 @@ class TranslatedText:
     renderings: tuple[Rendering, ...]
     warnings: tuple[str, ...] = ()
     guess: Guess | None = None
+
+
+def check_xml(wanted: TranslationRequest) -> None:
+    """Raises InvalidRequest for the first text that is not well-formed."""
+    for index, text in enumerate(wanted.texts):
+        try:
+            outline.check(text)
+        except outline.NotWellFormed as error:
+            field = f"src_text[{index}]" if wanted.is_list else "src_text"
+            expected = f"expected well-formed XML, found: {error}"
+            raise InvalidRequest([{"field": field, "expected": expected}]) from error
 
 
 def identify(identifier: Identifier, text: str, tags: Tags | None) -> Guess:

@@ -4,6 +4,7 @@ is a process with the model. What is not answered yet is bounded.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import tempfile
@@ -26,11 +27,12 @@ _READERS = 2
 #: While one chunk is in the model, another one is read or written.
 _CHUNKS_AT_ONCE = 2
 _SOURCES = TypeAdapter(tuple[Source, ...])
+#: What Ray writes on standard error, past its log files.
+_QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
 #: Without a cluster everything stays on the loopback interface, behind a token of its own.
 _ALONE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
-    "RAY_USAGE_STATS_ENABLED": "0",
 }
 
 
@@ -62,7 +64,7 @@ class RayMachines:
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=_READER_CPUS,
-            concurrency=min(len(groups), _READERS * self.pool.size),
+            compute=ray.data.TaskPoolStrategy(size=_READERS * self.pool.size),
         )
         reports = chunks.map_batches(
             _Worker,
@@ -96,8 +98,9 @@ class RayMachines:
 def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
     """The machines of the cluster at `address`, or this one. What was started here has
     ended afterwards, also if this process is killed."""
+    # Ray reads them when it is imported.
+    os.environ.update(_QUIET)
     if address is None:
-        # Ray reads them when it is imported.
         os.environ.update(_ALONE, RAY_AUTH_TOKEN=secrets.token_hex(32))
     import ray
 
@@ -125,6 +128,8 @@ def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
 def _configure() -> None:
     from ray.data import DataContext
 
+    # Its errors are raised as well.
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     context = DataContext.get_current()
     context.enable_progress_bars = False
     # A chunk is a block of its own: larger ones would wait until they are full.

@@ -62,13 +62,17 @@ class BatchTranslator:
 
     def _read(self, text: str) -> _Text:
         guess = None
+        request = replace(self.wanted, texts=(text,))
         try:
+            if request.tags and request.tags.is_xml:
+                composition.check_xml(request)
             if not self.wanted.source:
                 guess = composition.identify(self.identifier, text, self.wanted.tags)
             source = self.wanted.source or (guess.language if guess else UNDETERMINED)
-            request = replace(self.wanted, texts=(text,))
             _, job = composition.plan_reading(request, [source], sys.maxsize)
             document = next(collect(job, scan(job, Shelf())), None)
+        except Problem as problem:
+            return _Text(text, UNDETERMINED, guess, problem)
         except Exception:  # its message may quote the text
             return _Text(text, UNDETERMINED, guess, _UNREADABLE)
         return _Text(text, source, guess, document)
