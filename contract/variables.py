@@ -53,6 +53,26 @@ CACHE = Variable(
     "`XDG_CACHE_HOME`, else `~/.cache/babelgate`.",
 )
 STORE = Variable("BABELGATE_STORE", "TorchServe's model store.", "run/torchserve/store")
+RAY_URLS = Variable(
+    "BABELGATE_RAY_URLS",
+    "Where a Ray cluster takes requests: one address or several, separated by commas.",
+    "http://127.0.0.1:7810",
+)
+RAY_KEY_FILE = Variable(
+    "BABELGATE_RAY_KEY_FILE",
+    "The key that the gateway sends to replicas, which know only its hash.",
+    "run/ray/key",
+)
+RAY_DASHBOARD_URL = Variable(
+    "BABELGATE_RAY_DASHBOARD_URL",
+    "Ray's dashboard, where models are deployed.",
+    "http://127.0.0.1:7801",
+)
+RAY_TOKEN_FILE = Variable(
+    "BABELGATE_RAY_TOKEN_FILE",
+    "The token that Ray's own programs, and the dashboard, ask for.",
+    "run/ray/token",
+)
 RUN_DIR = Variable(
     "BABELGATE_RUN_DIR", "The run directory: logs, sockets, archives, keys.", "run"
 )
@@ -110,6 +130,7 @@ GATEWAY_BIND = Variable(
 #: Operators may set them.
 SETTINGS = (
     *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, KEY_FILE),
+    *(RAY_URLS, RAY_KEY_FILE, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
     *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,14 @@ class Admission:
         self.board = Board(folder)
         self._departures = Departures()
         self._refused_at = -math.inf
-        self._lanes = {m.name: Lane(m, self.board.open(m.name)) for m in models}
+        self._lanes = {
+            model.name: Lane(
+                model,
+                self.board.open(model.name),
+                partial(backend.find_room, model),
+            )
+            for model in models
+        }
 
     def count_waiting(self) -> dict[str, float]:
         """The rows that wait in all processes, by model."""
