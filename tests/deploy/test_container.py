@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from deploy import container, stack
 from deploy.container import app, read_start
 from deploy.stack import ROOT, Stack, StackError
-from torchserve_backend import catalog
+from torchserve_backend import catalog, preparation
 
 SUPERVISOR = RawConfigParser()
 SUPERVISOR.read(ROOT / "deploy/supervisord.conf")
@@ -62,9 +62,9 @@ def test_the_run_directory_is_prepared_once_and_again(prepared: Stack):
 def test_torchserve_gets_its_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     written = []
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
-    monkeypatch.setattr(container.preparation, "list_desired", lambda *_, **__: ["fr"])
+    monkeypatch.setattr(preparation, "list_desired", lambda *_, **__: ["fr"])
     monkeypatch.setattr(
-        container.preparation, "write_archives", lambda *given: written.append(given)
+        preparation, "write_archives", lambda *given: written.append(given)
     )
     assert CliRunner().invoke(app, ["prepare"]).exit_code == 0
     assert written == [(["fr"], tmp_path / "torchserve/store")]

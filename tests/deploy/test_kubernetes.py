@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
+import textwrap
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -15,10 +16,13 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from contract import variables
 from deploy import manifests
 from deploy.manifests import NO_DIGEST, OVERLAYS
 from deploy.stack import ROOT
+from gateway.settings import Settings, name_variable
 from tests.deploy.kuberay import PodMonitor, RayService, ServiceMonitor
+from tests.programs import run
 from torchserve_backend import catalog
 
 Resource = dict[str, Any]
@@ -33,20 +37,18 @@ OPERATORS = {
 BOTH = pytest.mark.parametrize("overlay", ["cpu", "gpu"])
 
 
-@cache
-def render(overlay: str) -> tuple[Resource, ...]:
-    """What `kubectl apply -k` would send. Skips the test where there is no kubectl."""
+def run_kubectl(overlay: Path) -> str:
+    """What `kubectl apply --kustomize` would send. Skips the test where there is none."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is missing: https://kubernetes.io/docs/tasks/tools/")
-    done = subprocess.run(
-        [kubectl, "kustomize", str(OVERLAYS / overlay)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return tuple(yaml.safe_load_all(done.stdout))
+    return run(kubectl, "kustomize", overlay)
+
+
+@cache
+def render(overlay: str) -> tuple[Resource, ...]:
+    """Every resource of an overlay."""
+    return tuple(yaml.safe_load_all(run_kubectl(OVERLAYS / overlay)))
 
 
 def find(overlay: str, kind: str, name: str | None = None) -> list[Resource]:
@@ -78,6 +80,16 @@ def list_pods(overlay: str) -> dict[str, Resource]:
 
 def list_containers(pod: Resource) -> list[Resource]:
     return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+
+
+def list_values(tree: Any, key: str) -> list[Any]:
+    """What stands under a key, anywhere."""
+    if isinstance(tree, list):
+        return [found for item in tree for found in list_values(item, key)]
+    if not isinstance(tree, dict):
+        return []
+    own = [tree[key]] if key in tree else []
+    return own + list_values(list(tree.values()), key)
 
 
 def list_labels(overlay: str, selector: dict[str, str]) -> list[Resource]:
@@ -209,24 +221,19 @@ def test_every_pod_has_a_network_policy(overlay):
 
 @BOTH
 def test_what_pods_refer_to_is_there_and_secrets_are_not(overlay):
-    volumes = [v for pod in list_pods(overlay).values() for v in pod["spec"]["volumes"]]
-    claims = {
-        v["persistentVolumeClaim"]["claimName"] for v in volumes if "persis" in str(v)
-    }
-    maps = {v["configMap"]["name"] for v in volumes if "configMap" in v}
-    names = {
+    pods = list(list_pods(overlay).values())
+    found = {
         kind: {resource["metadata"]["name"] for resource in find(overlay, kind)}
         for kind in ("PersistentVolumeClaim", "ConfigMap", "Secret")
     }
-    assert claims == names["PersistentVolumeClaim"]
-    assert maps == names["ConfigMap"]
-    assert not names["Secret"]
-    secrets = re.findall(
-        r"'(?:secretName|secretKeyRef)': (.*?)[,}]", str(render(overlay))
-    )
-    assert {re.sub(r".*?'(babelgate-\w+)'", r"\1", secret) for secret in secrets} <= {
-        *("babelgate-ray", "babelgate-database", "{'key': 'url'"),
-    }
+    assert set(list_values(pods, "claimName")) == found["PersistentVolumeClaim"]
+    maps = (source["name"] for source in list_values(pods, "configMap"))
+    assert set(maps) == found["ConfigMap"]
+    secrets = {reference["name"] for reference in list_values(pods, "secretKeyRef")}
+    assert secrets | set(list_values(find(overlay, "RayService"), "secretName")) | set(
+        list_values(pods, "secretName")
+    ) == {"babelgate-ray", "babelgate-database"}
+    assert not found["Secret"]
 
 
 @BOTH
@@ -289,3 +296,24 @@ def test_the_manifests_are_for_the_ray_that_is_pinned():
     (service,) = find("cpu", "RayService")
     pinned = (ROOT / "constraints.txt").read_text("utf-8")
     assert f"ray=={service['spec']['rayClusterConfig']['rayVersion']}\n" in pinned
+
+
+def test_a_copy_of_an_overlay_takes_the_image_from_a_registry(tmp_path: Path):
+    """The lines of docs/scaling.md, below a copy of the folder."""
+    page = (ROOT / "docs/scaling.md").read_text("utf-8")
+    (images,) = re.findall(r"   ```yaml\n(   images:\n.*?)   ```", page, re.DOTALL)
+    shutil.copytree(OVERLAYS.parent, tmp_path, dirs_exist_ok=True)
+    copy = tmp_path / "overlays/gpu/kustomization.yaml"
+    copy.write_text(copy.read_text("utf-8") + textwrap.dedent(images), "utf-8")
+    rendered = run_kubectl(tmp_path / "overlays/gpu")
+    found = re.findall(r"image: (\S+)", rendered)
+    assert set(found) == {"registry.example.org/babelgate:0.1.0", "redis:7.4"}
+
+
+def test_variables_are_those_that_programs_read():
+    known = {variable.name for variable in variables.SETTINGS}
+    known |= {name_variable(name) for name in Settings.model_fields}
+    known |= {"GATEWAY_BACKEND", "WEB_CONCURRENCY"}
+    containers = [c for pod in list_pods("cpu").values() for c in list_containers(pod)]
+    named = {entry["name"] for c in containers for entry in c.get("env", ())}
+    assert {name for name in named if not name.startswith("RAY_")} <= known
