@@ -17,6 +17,21 @@ from torchserve_backend.catalog import Model
 _STATES_S = 1.0
 
 
+class Call:
+    """A row with the backend, which whoever asked may give up."""
+
+    def __init__(self) -> None:
+        self.is_given_up = False
+        #: How the backend stops working at it.
+        self.stop: Callable[[], None] | None = None
+
+    def give_up(self) -> None:
+        """Says that nobody waits for the answer any more. May be called in the hub."""
+        self.is_given_up = True
+        if self.stop:
+            self.stop()
+
+
 @dataclass(frozen=True)
 class Row:
     """What a handler is asked: a body, and parameters beside it."""
@@ -26,6 +41,7 @@ class Row:
     parameters: Mapping[str, str] = field(default_factory=dict)
     #: Where the worker sees whether somebody still waits for the answer.
     number: int | None = None
+    call: Call = field(default_factory=Call, compare=False)
 
 
 def write_row(content: Mapping[str, Any]) -> Row:
@@ -63,7 +79,8 @@ class Backend(Protocol):
         """The handler's answer to `row`; `deadline` is in seconds of
         this machine's monotonic clock, which no correction of the time moves.
 
-        Raises Overloaded, NotReady, DeadlineExceeded or RowProblem.
+        Raises Overloaded, NotReady, DeadlineExceeded or RowProblem; ClientGone if the
+        backend has noticed that the row was given up.
         """
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:

@@ -5,10 +5,13 @@ one of three exceptions.
 from __future__ import annotations
 
 import errno
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
@@ -16,7 +19,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.util import SKIP_HEADER
 
 from contract import rows
-from gateway.backend import Row
+from gateway.backend import Call, Row
 from gateway.errors import DeadlineExceeded
 from gateway.transport.sending import is_readable
 
@@ -24,6 +27,9 @@ _CONNECT_S = 2.0
 _LEAST_S = 0.001
 #: Whoever answers rows reads the headers of each one by one.
 _NO_HEADERS = {"User-Agent": SKIP_HEADER, "Accept-Encoding": SKIP_HEADER}
+
+#: The call that the connection in use works for.
+_calls: ContextVar[Call | None] = ContextVar("_calls", default=None)
 
 #: A socket's level, option and value.
 Option = tuple[int, int, int]
@@ -75,10 +81,12 @@ class Channel:
         *,
         body: bytes | None = None,
         until: float,
+        call: Call | None = None,
     ) -> urllib3.BaseHTTPResponse:
-        """An answer of any status, before `until` by the monotonic clock. Raises Unreachable,
-        Broken and Silent."""
+        """An answer of any status, before `until` by the monotonic clock. The connection is
+        closed if the `call` is given up. Raises Unreachable, Broken and Silent."""
         limit_s = max(_LEAST_S, until - time.monotonic())
+        token = _calls.set(call)
         try:
             return self._pool.urlopen(
                 method,
@@ -94,6 +102,10 @@ class Channel:
             raise Unreachable("It refuses connections.") from error
         except urllib3.exceptions.HTTPError as error:
             raise _explain(error) from error
+        finally:
+            _calls.reset(token)
+            if call:
+                call.stop = None
 
 
 class Slots:
@@ -161,3 +173,17 @@ class _Connection(HTTPConnection):
         finally:
             self.timeout = whole
         self.sock.settimeout(whole)
+
+    def request(self, *args: Any, **options: Any) -> None:
+        """Sends a request, and from then on can be closed by the call."""
+        super().request(*args, **options)
+        if call := _calls.get():
+            call.stop = self._shut
+            if call.is_given_up:  # while it was being sent
+                self._shut()
+
+    def _shut(self) -> None:
+        """Whoever waits for the answer sees the connection end."""
+        if self.sock is not None:
+            with suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import urllib3
 
+from gateway.backend import Call
 from gateway.posting import Channel, Option, Unreachable
 
 log = logging.getLogger(__name__)
@@ -72,9 +73,9 @@ class Address:
         *,
         body: bytes | None = None,
         until: float,
+        call: Call | None = None,
     ) -> urllib3.BaseHTTPResponse:
-        """An answer of any status. A refused key is read again first. Raises Unreachable,
-        Broken and Silent."""
+        """As `Channel.call`. A refused key is read again first."""
         while True:
             key = str(self.key)
             try:
@@ -84,6 +85,7 @@ class Address:
                     {"Authorization": f"Bearer {key}", **headers},
                     body=body,
                     until=until,
+                    call=call,
                 )
             except Unreachable:
                 self._rest()

@@ -18,7 +18,14 @@ from gevent.pool import Pool
 from contract import rows
 from contract.problems import CONTENT_TYPE
 from gateway.backend import KeptStates, ModelState, Room, Row
-from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from gateway.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    NotReady,
+    Overloaded,
+    Problem,
+    RowProblem,
+)
 from gateway.posting import Broken, Silent, Slots, Unreachable, describe
 from gateway.ray.addresses import Address, Addresses, Key
 from gateway.ray.crowd import Crowd
@@ -67,7 +74,9 @@ class RayBackend:
         *,
         connections: int,
     ) -> None:
-        self._addresses = Addresses(urls, Key(key_file), connections=connections)
+        self._addresses = Addresses(
+            urls, Key(key_file), connections=connections + _LOOKS
+        )
         self._slots = Slots(connections)
         self._known = {
             model.name: _Known(model, Crowd(*_bound(model))) for model in models
@@ -82,7 +91,7 @@ class RayBackend:
             addresses = deque(self._addresses.arrange())
             left = _ATTEMPTS
             fault: Exception | None = None
-            while addresses and left and deadline > time.monotonic():
+            while addresses and left and _is_wanted(row, deadline):
                 address = addresses.popleft()
                 if fault:
                     address.channel.renew(_FRESH_S)
@@ -97,7 +106,7 @@ class RayBackend:
                     fault, left = error, left - 1
                     addresses.append(address)
                     _pause(left, deadline)
-        raise _give_up(model, fault)
+        raise _give_up(model, row, fault)
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """What a replica of each model says, at most a second old."""
@@ -126,7 +135,12 @@ def _ask(
     path = prediction_path(known.model.name)
     try:
         response = address.call(
-            "POST", path, headers, body=row.body, until=began + limit_s
+            "POST",
+            path,
+            headers,
+            body=row.body,
+            until=began + limit_s,
+            call=row.call,
         )
         answer = _read(known, response)
     except Silent:
@@ -175,8 +189,14 @@ def _pause(left: int, deadline: float) -> None:
         time.sleep(max(0.0, min(_PAUSE_S, deadline - time.monotonic())))
 
 
-def _give_up(model: str, fault: Exception | None) -> NotReady | DeadlineExceeded:
+def _is_wanted(row: Row, deadline: float) -> bool:
+    return deadline > time.monotonic() and not row.call.is_given_up
+
+
+def _give_up(model: str, row: Row, fault: Exception | None) -> Problem:
     """Why a row has no answer."""
+    if row.call.is_given_up:
+        return ClientGone("The client has closed the connection.")
     match fault:
         case None | Silent():
             return DeadlineExceeded("The deadline passed before the model answered.")

@@ -51,6 +51,8 @@ class FakeIngress:
     replica: str = ""
     #: Until then `hang` does.
     ending: threading.Event = field(default_factory=threading.Event)
+    #: Whether the client has closed the connection that `wait` waited for.
+    has_left: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self._script: list[str] = []
@@ -161,6 +163,12 @@ def _hang(handler: _Handler, _: Call) -> None:
     handler.close_connection = True
 
 
+def _wait(handler: _Handler, _: Call) -> None:
+    if not handler.rfile.read(1):
+        handler.fake.has_left.set()
+    handler.close_connection = True
+
+
 def _refuse(status: int, slug: str, **headers: str) -> Callable[..., None]:
     return lambda handler, _: handler.refuse(status, slug, **headers)
 
@@ -179,6 +187,7 @@ BEHAVIOURS: dict[str, Callable[..., None]] = {
     "close": _close,
     "cut": _cut,
     "hang": _hang,
+    "wait": _wait,
     "loading": _refuse(503, "not-ready"),
     "refuse-key": _refuse(401, "invalid-key"),
     "full": _refuse(429, "queue-full", **{"Retry-After": "7"}),

@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from gateway.backend import ModelState, Room, Row, write_row
-from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from gateway.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    NotReady,
+    Overloaded,
+    RowProblem,
+)
 from gateway.ray.backend import RayBackend
-from tests.gateway.ray.fake_cluster import write_key
+from tests.gateway.ray.fake_cluster import LIMIT_S, write_key
 from torchserve_backend import catalog
 
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -232,6 +238,36 @@ def test_silence_is_borne_once_and_never_beyond_the_deadline(backend, ingress):
 def test_a_replica_that_hangs_does_not_use_up_the_deadline(backend, ingress):
     ingress[0].will("hang")
     assert predict(backend, timeout_s=2) == TRANSLATED
+
+
+def test_a_row_that_is_given_up_is_taken_from_its_replica(backend, ingress):
+    row = write_row(ITEM)
+    ingress[0].will("wait")
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(backend.predict, "ko", row, deadline=time.monotonic() + 60)
+        ingress[0].wait_for_calls(1)
+        row.call.give_up()
+        with pytest.raises(ClientGone):
+            asked.result()
+    assert ingress[0].has_left.wait(LIMIT_S)
+    assert ingress[1].calls == []
+
+
+def test_a_row_that_was_given_up_before_is_not_sent(backend, ingress):
+    row = write_row(ITEM)
+    row.call.give_up()
+    with pytest.raises(ClientGone):
+        backend.predict("ko", row, deadline=time.monotonic() + 60)
+    assert ingress[0].calls == []
+
+
+def test_a_row_that_has_its_answer_closes_nobodys_connection(backend, ingress):
+    row = write_row(ITEM)
+    backend.predict("ko", row, deadline=time.monotonic() + 60)
+    row.call.give_up()
+    predict(backend)
+    first, second = ingress[0].calls
+    assert first.port == second.port
 
 
 def test_a_row_whose_time_is_up_is_not_sent(backend, ingress):

@@ -14,6 +14,7 @@ from flask.testing import FlaskClient
 
 from gateway.app import create_app
 from gateway.settings import Settings
+from tests.e2e.real_stack import wait_until
 from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient
 from tests.gateway.ray.fake_cluster import LIMIT_S, FakeIngress
 from tests.gateway.test_gunicorn import WANTED, post, serve
@@ -108,6 +109,15 @@ def test_no_client_waits_beyond_its_deadline_for_a_link_that_is_cut(url, ingress
         answers = list(pool.map(lambda _: post(url), range(64)))
     assert all(each.calls for each in ingress)
     assert {answer.status_code for answer in answers} == {200}
+
+
+@pytest.mark.slow
+def test_a_row_whose_client_has_gone_is_taken_from_its_replica(url, ingress):
+    for each in ingress:
+        each.will("wait")
+    with pytest.raises(requests.ReadTimeout):
+        requests.post(url, json=WANTED, timeout=0.5)
+    wait_until(lambda: any(each.has_left.is_set() for each in ingress))
 
 
 @pytest.mark.slow
