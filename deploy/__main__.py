@@ -11,8 +11,18 @@ from typing import Annotated
 import typer
 
 from contract import variables
-from deploy import cluster, lifecycle, programs, prometheus, stack, systemd, tls
-from deploy.programs import NGINX, PROMETHEUS, Program
+from deploy import (
+    cluster,
+    images,
+    lifecycle,
+    manifests,
+    programs,
+    prometheus,
+    stack,
+    systemd,
+    tls,
+)
+from deploy.programs import BUILDAH, MMDEBSTRAP, NGINX, PROMETHEUS, Program
 from deploy.stack import ROOT, Backend, Stack, StackError
 from deploy.supervision import Supervision, end
 from handlers.engine.directories import ModelError
@@ -130,14 +140,23 @@ def unit(
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
     tls_files: Tls = "",
+    backend: BackendName = None,
+    address: Address = "",
+    head: Annotated[str, typer.Option(help="As for `join`.")] = "",
+    is_door: Annotated[bool, typer.Option("--gateway", help="As for `join`.")] = False,
     user: Annotated[
         str, typer.Option(help="For a system service: whom it runs as.")
     ] = "",
 ) -> None:
     """Print a systemd unit that starts and watches this clone's stack."""
     with _errors():
-        pair = tls.read_option(tls_files)
-    wanted = Stack(run_dir, map_path, model or None, port_offset, pair)
+        wanted = Stack(
+            *(run_dir, map_path, model or None, port_offset),
+            *(tls.read_option(tls_files), "ray" if head else backend),
+            address=cluster.read_address(address),
+            head=cluster.read_head(head) if head else None,
+            is_door=is_door or not head,
+        )
     typer.echo(systemd.render_unit(wanted, user), nl=False)
 
 
@@ -196,6 +215,41 @@ def monitor(
     console.print(f"Prometheus is at http://127.0.0.1:{port}; Ctrl-C ends it.")
     # Prometheus takes this process over, so that no signal can leave it running.
     os.execv(command[0], command)
+
+
+@app.command()
+def image(
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Make everything anew, for Debian's updates."),
+    ] = False,
+) -> None:
+    """Build the container image with buildah."""
+    with _errors():
+        buildah, mmdebstrap = (
+            lifecycle.ensure(program, console) for program in (BUILDAH, MMDEBSTRAP)
+        )
+        name = images.build(buildah, mmdebstrap, console, is_fresh=fresh)
+        console.print(f"{name}: {images.measure(buildah)}")
+
+
+@app.command("manifests")
+def write_manifests(
+    overlay: Annotated[
+        Path, typer.Argument(help="The overlay's folder.", exists=True, file_okay=False)
+    ],
+    map_path: Map = catalog.MAP,
+    gpus: Annotated[
+        bool, typer.Option("--gpus", help="Models run on the GPUs that the map names.")
+    ] = False,
+    key_file: Annotated[
+        Path | None, typer.Option(help="The key that the gateway sends to replicas.")
+    ] = None,
+) -> None:
+    """Write the files of a Kubernetes overlay that follow from the map."""
+    with _errors():
+        manifests.write(overlay, map_path, key_file, has_gpus=gpus)
+    console.print(f"Wrote {manifests.MAP} and {manifests.SERVE} in {overlay}.")
 
 
 def _ensure_or_tell(program: Program) -> None:

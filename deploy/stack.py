@@ -201,6 +201,8 @@ class Stack:
             for name, file in zip(_TLS_FILES, self.tls.split(","), strict=True):
                 (folder / name).unlink(missing_ok=True)
                 (folder / name).symlink_to(file)
+        ours = f"server {self.node.address}:{GATEWAY} "
+        text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
         statefiles.write(main, move_ports(text, self.port_offset))
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main

@@ -1,4 +1,6 @@
-"""`python -m ray_backend`: check the map for a cluster, deploy its models, show their state."""
+"""`python -m ray_backend`: check the map for a cluster, deploy its models, show their state;
+work through whole folders.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ import typer
 from contract import variables
 from contract.variables import Variable
 from ray_backend import deployment, display
+from ray_backend.bulk import command as bulk
 from ray_backend.dashboard import Dashboard, DashboardError
 from ray_backend.deployment import DeploymentError
 from torchserve_backend import catalog
@@ -109,6 +112,9 @@ def status(
             models, Dashboard(dashboard_url, token_file), console
         )
     raise typer.Exit(0 if is_ready else 1)
+
+
+app.command("bulk")(bulk.command)
 
 
 @contextmanager
