@@ -74,6 +74,11 @@ class Cluster:
         return self.find_node(self.head).key_file
 
     @property
+    def headers(self) -> dict[str, str]:
+        """What opens a replica."""
+        return {"Authorization": f"Bearer {read_key(self.key_file)}"}
+
+    @property
     def dashboard_url(self) -> str:
         return f"http://{self.head.address}:{PORTS.dashboard}"
 
@@ -115,9 +120,18 @@ class Cluster:
 
     def deploy(self, models: Catalog, *, has_gpus: bool = False) -> None:
         """Serves these models, and no other any more. Raises DashboardError."""
+        self.put(self._write(models, has_gpus=has_gpus))
+
+    def add(self, models: Catalog, *, has_gpus: bool = False) -> None:
+        """Serves these models too. Raises DashboardError."""
+        found = self._write(models, has_gpus=has_gpus)["applications"]
+        all_of_them = [*self.config["applications"], *found]
+        self.put({**self.config, "applications": all_of_them})
+
+    def _write(self, models: Catalog, *, has_gpus: bool) -> dict[str, Any]:
         key = read_key(self.key_file)
         ingress = name_ingress(self.head.address)
-        self.put(write_config(models, key=key, has_gpus=has_gpus, ingress=ingress))
+        return write_config(models, key=key, has_gpus=has_gpus, ingress=ingress)
 
     def put(self, config: dict[str, Any]) -> None:
         """Gives Ray the whole configuration. Raises DashboardError."""
@@ -167,8 +181,14 @@ class Cluster:
 
     def ask_state(self, url: str, path: str) -> requests.Response:
         """What a model's replica says of itself through an ingress."""
-        headers = {"Authorization": f"Bearer {read_key(self.key_file)}"}
-        return requests.get(f"{url}{path}", headers=headers, timeout=_ANSWER_S)
+        return requests.get(f"{url}{path}", headers=self.headers, timeout=_ANSWER_S)
+
+    def ask(self, url: str, model: str, row: Mapping[str, Any]) -> requests.Response:
+        """What a model answers to a row through an ingress."""
+        path = self.models[model]
+        return requests.post(
+            f"{url}{path}", json=row, headers=self.headers, timeout=_ANSWER_S
+        )
 
 
 def name_ingress(address: str) -> str:

@@ -35,6 +35,10 @@ class Host:
         """The command line that runs `command` on the host."""
         return ["ip", "netns", "exec", self.name, *map(str, command)]
 
+    def run(self, *command: object) -> str:
+        """What a command says on the host. Raises NoNamespaces with its complaint."""
+        return _run(*self.enter(*command))
+
     def processes(self) -> list[psutil.Process]:
         """All that run on the host, orphans too."""
         numbers = map(int, _run("ip", "netns", "pids", self.name).split())
