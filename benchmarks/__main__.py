@@ -14,6 +14,7 @@ from benchmarks.measure import (
     engine,
     fairness,
     hostile,
+    ingress,
     keys,
     microbatching,
     overload,
@@ -48,6 +49,7 @@ for module in (
     captioning,
     microbatching,
     keys,
+    ingress,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]
     app.command(name)(module.command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -32,12 +32,6 @@ class Asked:
     def slowest_s(self) -> float:
         return max((one.latency_s - one.lag_s for one in self.replies), default=0.0)
 
-    @property
-    def longest_gap_s(self) -> float:
-        """The longest time without any good answer."""
-        ended = sorted(one.ended_s for one in self.replies if one.is_good)
-        return max(_subtract(ended), default=0.0)
-
 
 @contextmanager
 def keep_asking(
@@ -60,7 +54,3 @@ def keep_asking(
     finally:
         stop.set()
         thread.join(_JOIN_S)
-
-
-def _subtract(moments: Sequence[float]) -> list[float]:
-    return [b - a for a, b in zip(moments, moments[1:], strict=False)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,32 +10,15 @@ import pytest
 
 from benchmarks.instruments import running
 from benchmarks.instruments.cluster import Cluster, start_cluster
+from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.namespaces import find_obstacle
-from deploy.stack import ROOT
-from handlers.engine.directories import SETTINGS_FILE
 from torchserve_backend import catalog
 
 #: Every machine but the head has a GPU, which Ray counts and no model needs.
 _OPTIONS = ("--num-gpus=0", "--num-gpus=1", "--num-gpus=1")
 #: What a replica that leaves waits for its last rows; HAProxy knows sooner that it leaves.
 _ENVIRONMENT = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5"}
-
-
-def write_model(folder: Path, *, batch_ms: int) -> Path:
-    """A model that repeats each text, and takes this long for a batch."""
-    shutil.copytree(ROOT / "models" / "phrasebook", folder)
-    settings = json.loads((folder / SETTINGS_FILE).read_text("utf-8"))
-    echo = json.dumps({**settings, "echo": {"batch_ms": batch_ms}})
-    (folder / SETTINGS_FILE).write_text(echo, "utf-8")
-    return folder
-
-
-def write_map(path: Path, devices: dict[str, str], **settings: object) -> Path:
-    """A map of languages on devices that repeat texts."""
-    section = {"engine": "echo", "max_batch_delay": 5, **settings}
-    path.write_text(json.dumps({"cuda_id": devices, "translation": section}), "utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ import requests
 
 from benchmarks.instruments import faults
 from benchmarks.instruments.cluster import Cluster, wait_until
+from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.faults import Fault, suffer
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.namespaces import Host
 from deploy.stack import ROOT
 from ray_backend.deployment import explain_unplaced
-from tests.cluster.conftest import write_map, write_model
 from torchserve_backend import catalog
 
 #: Shorter than what the docs promise, so that tests do not take longer than they must.
