@@ -43,13 +43,20 @@ def test_hosts_reach_each_other_until_a_cable_is_out():
 
 
 def test_what_runs_on_a_host_ends_with_it_also_after_a_failure():
-    with pytest.raises(KeyError), lay_network(1) as network:
-        process = start_listening(network.hosts[0])
-        raise KeyError
-    assert process.wait(10) != 0
+    started = []
+
+    def fail() -> None:
+        with lay_network(1) as network:
+            started.append((network.hosts[0], start_listening(network.hosts[0])))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    ((host, process),) = started
+    process.wait(10)
     names = subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
     links = subprocess.run(["ip", "link"], capture_output=True, text=True).stdout
-    assert network.hosts[0].name not in names + links
+    assert host.name not in names + links
 
 
 def test_two_networks_do_not_share_addresses():
