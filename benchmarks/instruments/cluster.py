@@ -53,6 +53,7 @@ class Cluster:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: What was deployed last.
     config: dict[str, Any] = field(default_factory=dict)
+    _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def head(self) -> Host:
@@ -103,12 +104,13 @@ class Cluster:
         options = dict(zip_longest(self.network.hosts, self.options, fillvalue=""))
         command = nodes.write_command(node, f"{_OPTIONS} {options[host]}")
         with (self.folder / f"{host.name}.log").open("ab") as log:
-            subprocess.Popen(
+            started = subprocess.Popen(
                 host.enter(*command),
                 cwd=ROOT,
                 env={
                     **os.environ,
                     "PYTHONPATH": str(ROOT),
+                    "TMPDIR": str(node.link),
                     **nodes.make_environment(node),
                     **_ENVIRONMENT,
                     **self.environment,
@@ -117,6 +119,15 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._started.append(started)
+
+    def end(self) -> None:
+        """Kills all that runs on the hosts, and removes what is outside of the folder."""
+        for host in self.network.hosts:
+            host.kill()
+            self.find_node(host).link.unlink(missing_ok=True)
+        for process in self._started:
+            process.wait(_ANSWER_S)
 
     def deploy(self, models: Catalog, *, has_gpus: bool = False) -> None:
         """Serves these models, and no other any more. Raises DashboardError."""
@@ -215,9 +226,7 @@ def start_cluster(
                 wait_until(cluster.dashboard.list_machines, "the dashboard answers")
             yield cluster
         finally:
-            for host in network.hosts:
-                host.kill()
-                cluster.find_node(host).link.unlink(missing_ok=True)
+            cluster.end()
 
 
 def _prepare(cluster: Cluster) -> None:
