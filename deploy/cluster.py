@@ -62,7 +62,9 @@ class Cluster:
         )
 
     def show(self) -> bool:
-        models = self._load(self._stack.frozen_map)
+        stack = self._stack
+        # What has joined without a gateway knows no map.
+        models = self._load(stack.frozen_map) if stack.is_door else None
         return display.show_states(models, self._dashboard, self._console)
 
     def _load(self, path: Path) -> Catalog:
