@@ -95,7 +95,7 @@ def image(buildah: Path) -> str:
 def container(
     buildah: Path, image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Container]:
-    name = run(buildah, "from", image).strip()
+    name = run(buildah, "from", "--ulimit=nofile=65536:65536", image).strip()
     made = Container(
         buildah, name, tmp_path_factory.mktemp("image"), find_port_offset()
     )
