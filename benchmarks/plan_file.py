@@ -38,6 +38,8 @@ def read(path: Path, kind: type[Plan]) -> Plan:
 def _describe(path: Path, root: yaml.Node, fault: Any) -> str:
     place = fault["loc"]
     message = str(fault["msg"]).removeprefix("Value error, ")
+    if not place:
+        return f"{path}: {message}"
     message = message.removeprefix(f"{place[-1]}: ")
     name = ".".join(map(str, place))
     return f"{path}:{_find_line(root, place)}: {name}: {message}"
