@@ -29,7 +29,13 @@ from benchmarks.simulate.day import simulate_day
 from benchmarks.simulate.embedded import measure_embedded
 from benchmarks.simulate.outcome import Outcome, summarize
 from benchmarks.simulate.pool import Part
-from benchmarks.simulate.scenario import HOUR_S, GatewayEntry, Scenario, read_scenario
+from benchmarks.simulate.scenario import (
+    HOUR_S,
+    GatewayEntry,
+    Scenario,
+    change,
+    read_scenario,
+)
 
 BATCHER, EMBEDDED = "batcher", "embedded"
 #: A simulation is cheap: it lasts this much longer than what it is compared with.
@@ -46,6 +52,10 @@ def command(
         Path, typer.Argument(help="A file as in benchmarks/scenarios.")
     ],
     *,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="KEY.KEY=VALUE, instead of what the file says."),
+    ] = None,
     clients: Annotated[
         str, typer.Option(help="Instead of its traffic: clients that wait.")
     ] = "",
@@ -71,7 +81,7 @@ def command(
     mean batch differ by more than 15 %.
     """
     with explain_errors():
-        plan = read_scenario(scenario)
+        plan = change(read_scenario(scenario), setting or ())
         options = {"scenario": plan.model_dump(exclude_defaults=True), "seed": seed}
         if check and plan.day:
             raise ValueError("--check: expected a scenario without `day`")
@@ -174,15 +184,19 @@ def _compare(
 ) -> list[tuple[Measured, Outcome]]:
     """Each load as it was measured and as it is simulated, for longer."""
     if check not in (BATCHER, EMBEDDED):
-        loads = checking.read_measured(Path(check))
+        pairs = [(scenario, load) for load in checking.read_measured(Path(check))]
     elif not loads:
         raise ValueError(f"--check {check}: expected --clients or --rates")
-    elif check == BATCHER:
-        scenario = scenario.model_copy(update={"gateways": GatewayEntry()})
-        loads = [checking.measure_batcher(scenario, load) for load in loads]
+    elif check == EMBEDDED:
+        pairs = measure_embedded(scenario, loads, folder)
     else:
-        scenario, loads = measure_embedded(scenario, loads, folder)
+        scenario = scenario.model_copy(update={"gateways": GatewayEntry()})
+        pairs = [(scenario, checking.measure_batcher(scenario, load)) for load in loads]
+    return [(load, run(_prepare(scenario, load), 0)[0]) for scenario, load in pairs]
+
+
+def _prepare(scenario: Scenario, load: Measured) -> Scenario:
     stretch = scenario.stretch
     longer = stretch.model_copy(update={"seconds": stretch.seconds * _LONGER})
     scenario = scenario.model_copy(update={"stretch": longer})
-    return [(load, run(checking.apply(scenario, load), 0)[0]) for load in loads]
+    return checking.apply(scenario, load)

@@ -1,5 +1,5 @@
 """Measures a gateway with the phrasebook in its process: what loads make of it, and how
-long its batches take meanwhile.
+fast its machine is meanwhile.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _REQUESTS, _CONNECTIONS = 2000, 512
 
 def measure_embedded(
     scenario: Scenario, loads: Sequence[Measured], folder: Path
-) -> tuple[Scenario, list[Measured]]:
-    """What the loads made of it, and the scenario with the times that its batches took.
-    Raises StackError, and ValueError."""
+) -> list[tuple[Scenario, Measured]]:
+    """What the loads made of it, each with the scenario at the speed that the machine had
+    then. Raises StackError."""
     settings = {
         "batch_size": scenario.replica.batch_size,
         "max_batch_delay": int(scenario.replica.max_batch_delay),
@@ -36,25 +36,22 @@ def measure_embedded(
     path = running.write_map(folder / "map.json", settings, [LANGUAGE], device="cpu")
     with running.start_embedded(folder, path) as stack:
         measured = [_measure(scenario, stack, load) for load in loads]
-    entry = find_service([figures for _, figures in measured])
-    entry = entry.model_copy(update={"tokens": scenario.replica.service.tokens})
+    return [(adapt(scenario, figures), load) for load, figures in measured]
+
+
+def adapt(scenario: Scenario, figures: WorkerFigures) -> Scenario:
+    """The scenario with batches as much slower as those that were measured."""
+    if not (figures.batch_fill and figures.handler_ms):
+        return scenario
+    service = scenario.make_service()
+    ratio = figures.handler_ms / service.find_ms(figures.batch_fill)
+    sizes = range(1, scenario.batch_size + 1)
+    entry = ServiceEntry(
+        ms={size: service.find_ms(size) * ratio for size in sizes},
+        tokens=service.tokens,
+    )
     replica = scenario.replica.model_copy(update={"service": entry})
-    return (
-        scenario.model_copy(update={"replica": replica}),
-        [load for load, _ in measured],
-    )
-
-
-def find_service(figures: Sequence[WorkerFigures]) -> ServiceEntry:
-    """The mean batches and their times; of loads with alike batches, the last one counts.
-    Raises ValueError if there was none."""
-    return ServiceEntry(
-        ms={
-            max(1, round(f.batch_fill)): f.handler_ms
-            for f in figures
-            if f.batch_fill and f.handler_ms
-        }
-    )
+    return scenario.model_copy(update={"replica": replica})
 
 
 def _measure(

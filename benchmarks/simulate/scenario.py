@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from benchmarks import plan_file
 from benchmarks.simulate.service import Positive, Service, ServiceEntry
@@ -22,7 +30,7 @@ Count = Annotated[int, Field(ge=1)]
 
 def _make_bounds(value: Any) -> Any:
     """Makes `[3, 3]` of 3, as the map does."""
-    return tuple(value) if isinstance(value, list) else (value, value)
+    return tuple(value) if isinstance(value, list | tuple) else (value, value)
 
 
 class TrafficEntry(BaseModel):
@@ -192,6 +200,24 @@ class Scenario(BaseModel):
     def make_service(self) -> Service:
         """How long batches take. Raises ValueError if the file with them is no good."""
         return self.replica.service.make_service()
+
+
+def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
+    """The scenario with other values, such as `traffic.languages=100`. Raises ValueError."""
+    content = scenario.model_dump(exclude_unset=True)
+    for text in texts:
+        place, equals, value = text.partition("=")
+        *parents, key = place.split(".")
+        entry = content
+        for parent in parents:
+            entry = entry.setdefault(parent, {})
+        if not (equals and isinstance(entry, dict)):
+            raise ValueError(f"{text!r}: expected KEY.KEY=VALUE, as in the scenario")
+        entry[key] = yaml.safe_load(value)
+    try:
+        return Scenario.model_validate(content)
+    except ValidationError as error:
+        raise ValueError(f"{', '.join(texts)}: {error}") from error
 
 
 def read_scenario(path: Path) -> Scenario:

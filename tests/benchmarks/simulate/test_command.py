@@ -14,7 +14,7 @@ from benchmarks.figures import Latencies
 from benchmarks.instruments.counters import WorkerFigures
 from benchmarks.simulate import checking
 from benchmarks.simulate.checking import Measured
-from benchmarks.simulate.embedded import find_service
+from benchmarks.simulate.embedded import adapt
 from tests.benchmarks.simulate.conftest import Make
 
 SCENARIO = """\
@@ -149,12 +149,8 @@ def test_what_the_micro_batcher_refuses_is_no_answer(batches: Any):
     assert 0 < measured.requests_per_s <= 4000
 
 
-def test_the_time_of_batches_is_that_of_the_loads():
-    service = find_service(
-        [
-            WorkerFigures(batches=9, batch_fill=1.2, handler_ms=5.0),
-            WorkerFigures(),
-            WorkerFigures(batches=9, batch_fill=16.4, handler_ms=30.0),
-        ]
-    )
-    assert service.make_service().points == ((1, 5.0), (16, 30.0))
+def test_batches_are_as_slow_as_they_were_meanwhile(batches: Any):
+    figures = WorkerFigures(batches=9, batch_fill=2.5, handler_ms=30.0)
+    service = adapt(batches, figures).make_service()
+    assert service.find_ms(1) == service.find_ms(4) == pytest.approx(30)
+    assert adapt(batches, WorkerFigures()) is batches

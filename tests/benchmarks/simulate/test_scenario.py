@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.plan_file import PlanError
-from benchmarks.simulate.scenario import HOUR_S, TrafficEntry, read_scenario
+from benchmarks.simulate.scenario import HOUR_S, TrafficEntry, change, read_scenario
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = """\
@@ -128,3 +128,30 @@ def test_another_file_is_refused(tmp_path: Path, content: str, message: str):
     scenario = read_scenario(write(tmp_path, text))
     with pytest.raises(ValueError, match=message):
         scenario.make_service()
+
+
+def test_values_can_be_changed(tmp_path: Path):
+    scenario = read_scenario(write(tmp_path, SCENARIO))
+    texts = ["traffic.languages=3", "replicas=[2, 9]", "day.moments=2"]
+    changed = change(scenario, texts)
+    assert len(changed.traffic.find_shares()) == 3
+    assert changed.replicas == (2, 9)
+    assert changed.day
+    assert changed.day.moments == 2
+    assert changed.replica == scenario.replica
+    assert change(scenario, []) == scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("traffic.languages", r"expected KEY\.KEY=VALUE"),
+        ("traffic.requests_per_s.x=1", r"expected KEY\.KEY=VALUE"),
+        ("traffic.language=1", r"traffic\.language"),
+        ("replicas=0", r"greater than or equal to 1"),
+    ],
+)
+def test_a_change_is_checked_as_the_file_is(tmp_path: Path, text: str, message: str):
+    scenario = read_scenario(write(tmp_path, SCENARIO))
+    with pytest.raises(ValueError, match=message):
+        change(scenario, [text])
