@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 IN_PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
 .DEFAULT_GOAL := help
 
-.PHONY: help up down status reload restart monitor service quick test check bench
+.PHONY: help up down status reload restart monitor service image quick test check bench
 help:     ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -35,13 +35,17 @@ monitor: .venv/ready  ## run Prometheus beside the running stack, until Ctrl-C  
 service: .venv/ready  ## print a systemd unit for this clone  [MODEL=dir or hub name] [CONFIG=map]
 	@$(BIN)/python -m deploy unit $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
 
+image: .venv/ready  ## build the container image with buildah and get a translation from it  [FRESH=1]
+	@$(BIN)/python -m deploy image $(if $(FRESH),--fresh)
+	@$(PYTEST) -q -m image tests/e2e/test_image.py
+
 quick: .venv/ready  ## run the tests that need no stack, in a minute
 	@$(PYTEST) -q -m 'not (e2e or chaos or slow)' $(IN_PARALLEL)
 
 test: .venv/ready  ## run all tests, the real stack included
 	@$(BIN)/python -m deploy prepare --for-tests
 	@$(PYTEST) -m 'not (e2e or chaos)' $(IN_PARALLEL)
-	@$(PYTEST) -m 'e2e or chaos'
+	@$(PYTEST) -m '(e2e or chaos) and not image'
 
 check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from clients.batches import Batch, Prebatch, pack
 from clients.errors import ClientError, MemoryLimitError, VideoError
@@ -20,6 +20,19 @@ from clients.sources import VIDEOS, Source, find_sources
 
 if TYPE_CHECKING:
     from clients.decoding import FrameReader
+
+
+class Model(Protocol):
+    """Whoever captions frames."""
+
+    @property
+    def url(self) -> str:
+        """Where it is; empty in this process."""
+
+    def caption(
+        self, body: Sequence[bytes | memoryview], frames: int, /
+    ) -> Sequence[str]:
+        """The captions of an array of so many frames. Raises ServerError."""
 
 
 class Mode(StrEnum):
@@ -104,9 +117,9 @@ def check_decoder() -> None:
 
 @dataclass(frozen=True)
 class Captioner:
-    """Sends videos to a server."""
+    """Sends videos to a model, which is a server's unless it is in this process."""
 
-    server: Server
+    server: Model
     reading: Reading
     sending: Sending
 

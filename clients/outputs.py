@@ -66,7 +66,7 @@ def plan_captions(
             f"{output}: {len(videos)} videos need a folder, this is a file"
         )
     suffix = f".{kind}"
-    files = _name_files(videos, lambda v: (output / v.relative).with_suffix(suffix))
+    files = name_files(videos, lambda v: (output / v.relative).with_suffix(suffix))
     return CaptionPlan(files, journal, kind)
 
 
@@ -92,7 +92,7 @@ def plan_translations(
     wanted = [source for source in sources if source.path.resolve() not in written]
     if not wanted:
         raise OutputError(f"{sources[0].name}: each file is another one's translation")
-    files = _name_files(wanted, name_file)
+    files = name_files(wanted, name_file)
     return wanted, Plan(files, _name_journal(folder or next(iter(files))))
 
 
@@ -148,9 +148,10 @@ def _guess(output: Path) -> Format:
         ) from error
 
 
-def _name_files(
+def name_files(
     sources: Sequence[Source], name: Callable[[Source], Path]
 ) -> dict[Path, tuple[int, ...]]:
+    """A file for each source. Raises OutputError where two would have the same."""
     files: dict[Path, tuple[int, ...]] = {}
     for number, source in enumerate(sources):
         path = name(source)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from pydantic import TypeAdapter
 
@@ -62,21 +64,23 @@ class _Question:
 
 
 @dataclass
-class _Review:
+class Review:
     """What the answers of a file hold; the first notes of each kind, and how many."""
 
     has_results: bool = False
+    text_count: int = 0
     error_count: int = 0
     warning_count: int = 0
     errors: list[Note] = field(default_factory=list)
     warnings: list[Note] = field(default_factory=list)
 
     @classmethod
-    def of(cls, answers: Iterable[Translations]) -> _Review:
+    def of(cls, answers: Iterable[Translations]) -> Review:
         """Reads all answers of a file."""
         review = cls()
         for answer in answers:
             is_found = any(text is not None for text in answer.texts)
+            review.text_count += answer.size
             review.has_results |= is_found or bool(answer.errors)
             review.error_count += len(answer.errors)
             review.warning_count += len(answer.warnings)
@@ -127,10 +131,10 @@ class TranslationJob(Job):
         stopping = threading.Event()
 
         def read(number: int, _: Source) -> Iterator[tuple[_Question | End, float]]:
-            reader = _Reader(self.tables[number], stopping)
+            reader = Reader(self.tables[number], stopping)
             cells = islice(reader.read(), done.answered.get(number, 0), None)
-            for question in _pack(number, cells):
-                yield question, reader.table.share
+            for packed in pack(cells, MAX_TEXTS, MAX_CHARACTERS):
+                yield _Question(number, packed), reader.table.share
             yield End(number, reader.error), 1.0
 
         events = walk(self.sources, done, read)
@@ -138,45 +142,65 @@ class TranslationJob(Job):
         return pipeline.follow(report)
 
     def publish(self, journal: Journal, ended: int) -> Remarks:
-        table = self.tables[ended]
-        review = _Review.of(_list_answers(journal, ended))
-        said = review.tell(table)
-        is_broken = ended in journal.errors
-        if is_broken and not review.has_results:
-            return said
-        if table.source.has_changed():
-            return Remarks([f"{table.source.name} has changed meanwhile"])
-        answers = _list_answers(journal, ended)
-        results = chain.from_iterable(answer.list_results() for answer in answers)
-        with write_whole(self.plan.find_file(ended)) as file:
-            try:
-                table.write(file, results, has_errors=review.error_count > 0)
-            except InputError as error:
-                # Where a column was broken that holds no text, nobody knows yet.
-                errors = said.errors if is_broken else [str(error), *said.errors]
-                return replace(said, errors=errors)
+        _, said = write_translations(
+            self.tables[ended],
+            partial(_list_answers, journal, ended),
+            partial(write_whole, self.plan.find_file(ended)),
+            is_broken=ended in journal.errors,
+        )
         return said
 
     def _ask(self, question: _Question) -> Translations:
         wanted = [cell.text or "" for cell in question.cells if cell.is_wanted]
         replies = iter(self.translator.translate(wanted))
-        texts: list[str | None] = []
-        errors: list[Note] = []
-        warnings: list[Note] = []
-        for place, cell in enumerate(question.cells):
-            reply = next(replies) if cell.is_wanted else Reply(cell.text, cell.error)
-            texts.append(reply.text)
-            if reply.error:
-                errors.append(Note(place, cell.row, reply.error))
-            if reply.warning:
-                warnings.append(Note(place, cell.row, reply.warning))
-        return Translations(
-            question.source, tuple(texts), tuple(errors), tuple(warnings)
-        )
+        return answer_cells(question.source, question.cells, replies)
+
+
+def answer_cells(
+    source: int, cells: Sequence[Cell], replies: Iterator[Reply]
+) -> Translations:
+    """The results of cells, with a reply for each that is wanted."""
+    texts: list[str | None] = []
+    errors: list[Note] = []
+    warnings: list[Note] = []
+    for place, cell in enumerate(cells):
+        reply = next(replies) if cell.is_wanted else Reply(cell.text, cell.error)
+        texts.append(reply.text)
+        if reply.error:
+            errors.append(Note(place, cell.row, reply.error))
+        if reply.warning:
+            warnings.append(Note(place, cell.row, reply.warning))
+    return Translations(source, tuple(texts), tuple(errors), tuple(warnings))
+
+
+def write_translations(
+    table: Table,
+    list_answers: Callable[[], Iterator[Translations]],
+    open_file: Callable[[], AbstractContextManager[BinaryIO]],
+    *,
+    is_broken: bool,
+) -> tuple[Review, Remarks]:
+    """Writes a table with all its answers, which are read twice, and says what is in it. A
+    broken table without any is not written, and none that has changed meanwhile."""
+    review = Review.of(list_answers())
+    said = review.tell(table)
+    if is_broken and not review.has_results:
+        return review, said
+    if table.source.has_changed():
+        return review, Remarks([f"{table.source.name} has changed meanwhile"])
+    results = chain.from_iterable(answer.list_results() for answer in list_answers())
+    with open_file() as file:
+        try:
+            table.write(file, results, has_errors=review.error_count > 0)
+        except InputError as error:
+            # Where a column was broken that holds no text, nobody knows yet.
+            errors = said.errors if is_broken else [str(error), *said.errors]
+            return review, replace(said, errors=errors)
+    return review, said
 
 
 @dataclass
-class _Reader:
+class Reader:
     """Reads a table once, until that is stopped."""
 
     table: Table
@@ -197,21 +221,25 @@ class _Reader:
             self.error = f"{self.table.source.name}: {error.strerror}"
 
 
-def _pack(number: int, cells: Iterable[Cell]) -> Iterator[_Question]:
-    """The cells of each request."""
+def pack(
+    cells: Iterable[Cell], most_texts: int, most_characters: int
+) -> Iterator[tuple[Cell, ...]]:
+    """The cells of each request: no more texts and, unless it has one only, no more
+    characters."""
     waiting: list[Cell] = []
-    texts, left = 0, MAX_CHARACTERS
+    texts, left = 0, most_characters
+    most_cells = max(_MOST_CELLS, most_texts)
     for cell in cells:
         length = len(cell.text or "") if cell.is_wanted else 0
-        is_full = texts == MAX_TEXTS or len(waiting) == _MOST_CELLS
+        is_full = texts == most_texts or len(waiting) == most_cells
         if waiting and (is_full or length > left):
-            yield _Question(number, tuple(waiting))
-            waiting, texts, left = [], 0, MAX_CHARACTERS
+            yield tuple(waiting)
+            waiting, texts, left = [], 0, most_characters
         waiting.append(cell)
         texts += cell.is_wanted
         left -= length
     if waiting:
-        yield _Question(number, tuple(waiting))
+        yield tuple(waiting)
 
 
 def _list_answers(journal: Journal, source: int) -> Iterator[Translations]:

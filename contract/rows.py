@@ -1,13 +1,18 @@
-"""The request headers of a row on its way from the gateway to a handler.
+"""The headers of a row on its way from the gateway to a handler, and of its answer.
 
-Times are milliseconds of the machine's monotonic clock, which all its processes share.
+Points in time are milliseconds of the machine's monotonic clock, which all its processes
+share. A handler on another machine gets a span instead.
 """
 
 #: After which nobody waits for the answer.
 DEADLINE = "X-Deadline-Ms"
+#: How many milliseconds are left until then, for a handler on another machine.
+REMAINING = "X-Remaining-Ms"
 #: At which the gateway sent the row.
 SENT = "X-Sent-Ms"
 #: The row's number in the file that says which rows are still wanted.
 NUMBER = "X-Row"
 #: A query string with the request's parameters. TorchServe 0.12 does not pass on a URL's.
 PARAMETERS = "X-Parameters"
+#: On the way back from a cluster: which replica has answered.
+REPLICA = "X-Replica"

@@ -45,9 +45,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask import Response, g, jsonify
-
-from contract.dialects import Dialect
 from contract.problems import write_problem
 
 TOO_LARGE = "The body is larger than this server takes."
@@ -70,15 +67,6 @@ class Problem(Exception):
         return write_problem(
             self.slug, self.status, self.detail, **self.extra, request_id=request_id
         )
-
-    def to_response(self, dialect: Dialect) -> Response:
-        """The answer to the current request, in the words of an API."""
-        answer = dialect.answer(self.to_document(g.get("request_id", "")))
-        response = jsonify(answer.content)
-        response.status_code = answer.status
-        response.content_type = answer.content_type
-        response.headers.update(self.headers)
-        return response
 
 
 def write_retry(after_s: float) -> dict[str, str]:

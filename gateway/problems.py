@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flask import Flask, Request, Response, g, request
+from flask import Flask, Request, Response, g, jsonify, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
@@ -35,7 +35,7 @@ def register_error_handlers(
 
     @app.errorhandler(Problem)
     def answer_problem(problem: Problem) -> Response:
-        return problem.to_response(find_spoken(request))
+        return _write(problem, find_spoken(request))
 
     @app.errorhandler(HTTPException)
     def answer_http_exception(error: HTTPException) -> Response:
@@ -53,6 +53,16 @@ def register_error_handlers(
             "request %s failed: %s", g.get("request_id", ""), describe(error)
         )
         return answer_problem(InternalError("The gateway failed on this request."))
+
+
+def _write(problem: Problem, dialect: Dialect) -> Response:
+    """The answer to the current request, in the words of an API."""
+    answer = dialect.answer(problem.to_document(g.get("request_id", "")))
+    response = jsonify(answer.content)
+    response.status_code = answer.status
+    response.content_type = answer.content_type
+    response.headers.update(problem.headers)
+    return response
 
 
 def _translate(error: HTTPException) -> Problem:

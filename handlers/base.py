@@ -37,6 +37,7 @@ _RECENT_BATCHES = 16
 _LONGEST_WAIT_S = 3600
 #: TorchServe's names for a request's body, and for a form's.
 _BODY = ("body", "data")
+_JSON = "application/json; charset=utf-8"
 
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -266,6 +267,14 @@ def find_handler(task: str) -> type[TaskHandler[Any]]:
     return found
 
 
+def write_answer(result: Result) -> tuple[int, str, bytes]:
+    """A row's answer as HTTP has it: status, type and body."""
+    if isinstance(result, TaskError):
+        document = json.dumps(result.to_document(), ensure_ascii=False)
+        return int(result.status), CONTENT_TYPE, document.encode()
+    return HTTPStatus.OK, _JSON, json.dumps(result, ensure_ascii=False).encode()
+
+
 def invalid(detail: str) -> TaskError:
     """For a row that asks for something that the task cannot do."""
     return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
@@ -358,11 +367,8 @@ def _read_ms(header: str | None) -> float | None:
 
 
 def _encode(result: Result, context: Context, index: int) -> bytes:
-    content_type = "application/json; charset=utf-8"
+    status, content_type, body = write_answer(result)
     if isinstance(result, TaskError):
-        status = int(result.status)
         context.set_response_status(status, title(status), index)
-        content_type = CONTENT_TYPE
-        result = result.to_document()
     context.set_response_content_type(index, content_type)
-    return json.dumps(result, ensure_ascii=False).encode()
+    return body

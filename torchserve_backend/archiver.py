@@ -19,10 +19,11 @@ from torchserve_backend.catalog import Model
 _RETRY_S = 86_400
 _STARTUP_S = 600
 
-#: Keys for TorchServe or for the choice of models, which no handler needs.
+#: Keys for TorchServe, for Ray or for the choice of models, which no handler needs.
 _OURS = {
     *("model", "placement", "workers", "batch_size", "max_batch_delay"),
     *("queue_size", "response_timeout", "vocabulary"),
+    *("replicas", "gpus", "accelerator"),
 }
 
 _VERSION = re.compile("1[.]0-[0-9a-f]{8}")

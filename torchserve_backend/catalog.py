@@ -139,42 +139,55 @@ class Catalog:
 
 
 def load(
-    path: Path = MAP, *, gpus: int | None = 0, model: str | None = None
+    path: Path = MAP,
+    *,
+    gpus: int | None = 0,
+    model: str | None = None,
+    is_cluster: bool = False,
 ) -> Catalog:
     """Reads the map for a host with `gpus` GPUs, unless the map gives a number; with None
-    they are counted. `model` replaces the translation model.
+    they are counted. On a cluster every GPU that the map names exists somewhere, so this
+    host's do not matter. `model` replaces the translation model.
 
     Raises CatalogError if the map is malformed or names a GPU that the host lacks.
     """
     content = read_file(path)
     found = check(WHOLE_MAP, content, str(path))
+    if model:
+        translation = found.translation.model_copy(update={"model": model})
+        found = found.model_copy(update={"translation": translation})
+    if is_cluster:
+        return replace(make_catalog(found, has_gpus=True), frozen=_freeze(content))
     if "gpus" in found.model_fields_set:
         gpus = found.gpus
     elif gpus is None:
         gpus = count_gpus()
-    if model:
-        translation = found.translation.model_copy(update={"model": model})
-        found = found.model_copy(update={"translation": translation})
     for place, devices in found.asked.items():
         _check_devices(f"{path}: {place}", devices, gpus)
-    frozen = json.dumps(content | {"gpus": gpus}, ensure_ascii=False, indent=2)
-    return replace(make_catalog(found, gpus), frozen=frozen + "\n")
+    frozen = _freeze(content | {"gpus": gpus})
+    return replace(make_catalog(found, has_gpus=gpus > 0), frozen=frozen)
 
 
-def make_catalog(found: Map, gpus: int) -> Catalog:
-    """The models of a map on a host with `gpus` GPUs. Without GPUs all are on the CPU."""
+def make_catalog(found: Map, *, has_gpus: bool) -> Catalog:
+    """The models of a map. Without GPUs all are on the CPU."""
     placed = {
-        language: devices if gpus else (CPU,)
+        language: devices if has_gpus else (CPU,)
         for language, devices in found.cuda_id.items()
     }
     tasks = {
-        (task, ""): Model(task, task, (), section.devices if gpus else (CPU,), section)
+        (task, ""): Model(
+            task, task, (), section.devices if has_gpus else (CPU,), section
+        )
         for task, section in found.vision.items()
     }
     return Catalog(
         MappingProxyType(_make_routes(placed, found.translation) | tasks),
-        is_cpu_fallback=gpus == 0 and {*found.asked.values()} != {(CPU,)},
+        is_cpu_fallback=not has_gpus and {*found.asked.values()} != {(CPU,)},
     )
+
+
+def _freeze(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
 def _check_devices(where: str, devices: tuple[str, ...], gpus: int) -> None:

@@ -28,7 +28,7 @@ from gateway.routes.interpretation import (
 from gateway.routes.languages import name_language
 from gateway.schemas import Splitting, Tags, Text, Texts, TranslationRequest
 from gateway.text import markup, outline
-from gateway.text.translator import TranslatedText
+from gateway.text.composition import TranslatedText
 from gateway.transport.fields import Fields, read_fields
 
 #: How DeepL refuses a field.

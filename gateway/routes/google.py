@@ -24,8 +24,8 @@ from gateway.routes.interpretation import (
 )
 from gateway.routes.languages import name_language
 from gateway.schemas import HTML_TAGS, Text, Texts, TranslationRequest
+from gateway.text.composition import TranslatedText
 from gateway.text.langid import UNDETERMINED, Guess
-from gateway.text.translator import TranslatedText
 from gateway.transport.fields import Fields, read_fields
 
 PATH = "/language/translate/v2"

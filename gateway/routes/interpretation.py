@@ -27,8 +27,9 @@ from gateway.schemas import (
 )
 from gateway.settings import Settings
 from gateway.telemetry import NO_TARGET, Telemetry
+from gateway.text.composition import TranslatedText
 from gateway.text.langid import UNDETERMINED, Guess
-from gateway.text.translator import TranslatedText, Translator
+from gateway.text.translator import Translator
 from gateway.transport.caller import read_caller
 from gateway.transport.connection import take_turns
 

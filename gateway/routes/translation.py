@@ -18,8 +18,7 @@ from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.routes import libretranslate
 from gateway.routes.interpretation import Interpreter
 from gateway.schemas import TranslationRequest, limit_translation, parse_translation
-from gateway.text import outline
-from gateway.text.translator import TranslatedText
+from gateway.text.composition import TranslatedText, check_xml
 from gateway.transport.fields import read_fields, speaks_libretranslate
 
 
@@ -53,7 +52,7 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     def translate() -> Translated:
         wanted = parse_translation(request.get_data(), interpreter.limits)
         if wanted.tags and wanted.tags.is_xml:
-            _check_xml(wanted)
+            check_xml(wanted)
         return _join(wanted, interpreter.translate(wanted))
 
     @blueprint.post(PATHS[TRANSLATION])
@@ -111,17 +110,6 @@ def _describe_body(interpreter: Interpreter) -> Body:
 def _is_surely_ours(body: bytes) -> bool:
     """Spares most requests a second look at their fields."""
     return b'"src_text"' in body and b'"q"' not in body
-
-
-def _check_xml(wanted: TranslationRequest) -> None:
-    """Raises InvalidRequest for the first text that is not well-formed."""
-    for index, text in enumerate(wanted.texts):
-        try:
-            outline.check(text)
-        except outline.NotWellFormed as error:
-            field = f"src_text[{index}]" if wanted.is_list else "src_text"
-            expected = f"expected well-formed XML, found: {error}"
-            raise InvalidRequest([{"field": field, "expected": expected}]) from error
 
 
 def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Translated:

@@ -201,14 +201,17 @@ def is_reader(process: psutil.Process) -> bool:
 
 def test_a_text_that_takes_long_to_read_keeps_no_other_waiting(running, background):
     url, master, _ = running
-    text = "<b>" * 300_000
+    text = "<b>" * 100_000
     waiting = background.submit(
         requests.post, url, json=WANTED | {"src_text": text, "format": "html"}
     )
     wait_until(lambda: find_readers(master))
+    (reader,) = find_readers(master)
+    reader.suspend()
     assert is_alive(url)
     assert post(url, "b").json() == {"translated": "ko:b"}
     assert not waiting.done()
+    reader.resume()
     assert waiting.result().json() == {"translated": text}
 
 

@@ -49,6 +49,9 @@ def test_the_original_map_loads_unchanged(path: Path):
             "workers": 1,
             "queue_size": 4096,
             "response_timeout": 60,
+            "replicas": "auto",
+            "gpus": "auto",
+            "accelerator": "any",
             "max_batch_tokens": 4096,
             "vocabulary": "all",
             "max_beam_size": 8,
@@ -59,6 +62,14 @@ def test_the_original_map_loads_unchanged(path: Path):
 def test_the_repositorys_map_is_the_original_with_its_defaults_spelled_out(path: Path):
     original = write(path, {"cuda_id": ORIGINAL})
     assert catalog.load(gpus=3) == catalog.load(original, gpus=3)
+
+
+def test_a_cluster_has_every_gpu_that_the_map_names(path: Path):
+    content = {"cuda_id": {"ko": "0", "fr": "7"}, "gpus": 0, "detection": {}}
+    models = catalog.load(write(path, content), is_cluster=True)
+    assert [model.device for model in models.models] == ["0", "7", "0"]
+    assert not models.is_cpu_fallback
+    assert json.loads(models.frozen) == content
 
 
 def test_the_map_for_people_who_wait_differs_in_its_window_and_placement():

@@ -45,6 +45,9 @@ def test_every_setting_can_be_written():
         "workers": 2,
         "queue_size": 8,
         "response_timeout": 300,
+        "replicas": (1, 4),
+        "gpus": 0.25,
+        "accelerator": "H100",
         "max_batch_tokens": 0,
         "vocabulary": "all",
         "max_beam_size": 1,
@@ -201,6 +204,42 @@ def test_a_file_that_cannot_be_read_is_refused(
         catalog.load(path)
     assert str(refusal.value).startswith(f"{path}: ")
     assert says in str(refusal.value)
+
+
+REPLICAS = (
+    '"auto", a whole number of at least 1, or the fewest and the most such as [1, 4]'
+)
+SHARE = '"auto", or a number from 0.0001 to 1'
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        *(("replicas", value, REPLICAS) for value in (0, True, 1.0, "2", None)),
+        *(("replicas", value, REPLICAS) for value in ([], [2], [2, 1], [0, 1])),
+        *(("gpus", value, SHARE) for value in (0, 2, True, "1", None, float("nan"))),
+        ("accelerator", "", "a non-empty string"),
+    ],
+    ids=str,
+)
+def test_a_bad_placement_on_a_cluster_is_refused(key: str, value: Any, expected: str):
+    assert refuse({"detection": {key: value}}) == [
+        f"detection.{key}: expected {expected}, found {value!r}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ("replicas", 3, (3, 3)),
+        ("replicas", [1, 4], (1, 4)),
+        ("gpus", 1, 1.0),
+        ("gpus", 0.33339, 0.3333),
+    ],
+)
+def test_a_placement_on_a_cluster_is_read(key: str, value: Any, found: Any):
+    content = {"cuda_id": KO, "translation": {key: value}}
+    assert getattr(check(WHOLE_MAP, content).translation, key) == found
 
 
 def test_a_section_never_changes():

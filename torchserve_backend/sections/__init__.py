@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 CPU = "cpu"
+#: For a setting that follows from others.
+AUTO = "auto"
 
 
 def _read_devices(value: Any) -> tuple[str, ...]:
@@ -27,12 +30,38 @@ def _read_devices(value: Any) -> tuple[str, ...]:
     return tuple(map(str, gpus))
 
 
+def _read_replicas(value: Any) -> tuple[int, int] | str:
+    """The fewest and the most; a number alone is both."""
+    if value == AUTO:
+        return AUTO
+    span = list(value) if isinstance(value, list | tuple) else [value, value]
+    are_counts = all(type(number) is int and number >= 1 for number in span)
+    if not are_counts or len(span) != 2 or span[0] > span[1]:
+        raise ValueError(
+            '"auto", a whole number of at least 1, or the fewest and the most such as '
+            "[1, 4]"
+        )
+    return span[0], span[1]
+
+
+def _read_share(value: Any) -> float | str:
+    """Ray knows four digits of a share."""
+    if value == AUTO:
+        return AUTO
+    if type(value) not in (int, float) or not 0.0001 <= value <= 1:
+        raise ValueError('"auto", or a number from 0.0001 to 1')
+    share: float = math.floor(value * 10_000) / 10_000
+    return share
+
+
 Text = Annotated[
     str, Field(min_length=1, json_schema_extra={"format": "non-empty string"})
 ]
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]
 Devices = Annotated[tuple[str, ...], BeforeValidator(_read_devices)]
+Replicas = Annotated[tuple[int, int] | Literal["auto"], BeforeValidator(_read_replicas)]
+Share = Annotated[float | Literal["auto"], BeforeValidator(_read_share)]
 Precision = Literal["auto", "float32", "float16", "bfloat16"]
 
 
@@ -57,6 +86,14 @@ class Section(Shape):
     queue_size: Count = 4096
     #: Seconds a batch may take before TorchServe restarts the worker.
     response_timeout: Count = 60
+    #: Processes of a model on a cluster, the fewest and the most; `auto` is as many as its
+    #: workers on all its devices.
+    replicas: Replicas = "auto"
+    #: GPUs of one of them; `auto` is what a worker has where all workers of the map's GPU
+    #: share it equally.
+    gpus: Share = "auto"
+    #: The type of GPU that they need, as Ray names it.
+    accelerator: Text = "any"
 
 
 class VisionSection(Section):

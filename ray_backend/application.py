@@ -1,0 +1,69 @@
+"""What Ray Serve runs of an application of `config.py`: replicas of one model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from ray import serve
+from ray.serve import Application
+from ray.util.metrics import Counter
+
+from ray_backend.arguments import Arguments
+from ray_backend.config import DEPLOYMENT
+from ray_backend.replica import Replica, load_handler
+from torchserve_backend import checkpoint
+from torchserve_backend.catalog import ROOT
+
+_DECLARED = ROOT / "torchserve_backend" / "metrics.yaml"
+
+
+def build(args: dict[str, Any]) -> Application:
+    """The application of the model that `args` describe, as Ray calls it. Raises
+    ValidationError if they are of another version."""
+    _ = Arguments.model_validate(args).model
+    deployment = serve.deployment(serve.ingress()(Server), name=DEPLOYMENT)
+    return deployment.bind(args)
+
+
+class Server:
+    """A replica as Ray sees it. Ray sends it no request before it is loaded."""
+
+    def __init__(self, args: Mapping[str, Any]) -> None:
+        self._arguments = Arguments.model_validate(args)
+
+    async def __serve_build_asgi_app__(self) -> Replica:
+        """Called once. Raises LoadError, which Ray then shows as the application's state."""
+        handler = await asyncio.to_thread(
+            load_handler, self._arguments.model, checkpoint.default_cache()
+        )
+        counters = BatchCounters(self._arguments.name)
+        self._replica = Replica(self._arguments, handler, counters.add)
+        return self._replica
+
+    async def check_health(self) -> None:
+        """Raises Stuck, and Ray then replaces this replica."""
+        self._replica.check_health()
+
+
+class BatchCounters:
+    """The counters that `torchserve_backend/metrics.yaml` declares, on Ray's metrics page."""
+
+    def __init__(self, model: str) -> None:
+        declared = yaml.safe_load(_DECLARED.read_text("utf-8"))
+        self._counters = {
+            counter["name"]: Counter(
+                counter["name"], "See docs/operations.md.", ("ModelName",)
+            )
+            for counter in declared["model_metrics"]["counter"]
+        }
+        self._tags = {"ModelName": model}
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Adds what was counted in a batch; what is not declared is dropped, as TorchServe
+        does. Ray takes no zeros."""
+        for name in counts.keys() & self._counters.keys():
+            if counts[name] > 0:
+                self._counters[name].inc(counts[name], self._tags)

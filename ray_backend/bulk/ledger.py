@@ -1,0 +1,63 @@
+"""Finds the text that ends its worker: notes on disk what was begun and never ended, and
+divides that until the text at fault is alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+#: How often a range may be begun in vain before it is divided. Workers also end by chance.
+_MOST_DEATHS = 2
+
+Answer = TypeVar("Answer")
+Span = tuple[int, int]
+
+
+class Ledger:
+    """The attempts at a list of items, of this process and of those that ended in them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        #: By range: how often it was begun, without those that ended well.
+        self._open: Counter[Span] = Counter()
+        if path.exists():
+            for line in path.read_text("ascii").splitlines():
+                self._count(line.split())
+
+    def run(
+        self, count: int, work: Callable[[int, int], Sequence[Answer]]
+    ) -> list[Answer | None]:
+        """The answers of `work(start, stop)` to all items, None for an item at which its
+        process has ended each time."""
+        answers = self._run((0, count), work) if count else []
+        self._path.unlink(missing_ok=True)
+        return answers
+
+    def _run(
+        self, span: Span, work: Callable[[int, int], Sequence[Answer]]
+    ) -> list[Answer | None]:
+        start, stop = span
+        if self._open[span] < _MOST_DEATHS:
+            self._note("begin", span)
+            answers = list(work(start, stop))
+            self._note("end", span)
+            return [*answers]
+        if stop - start == 1:
+            return [None]
+        middle = (start + stop) // 2
+        return [*self._run((start, middle), work), *self._run((middle, stop), work)]
+
+    def _note(self, event: str, span: Span) -> None:
+        """What a process has written stays when it is killed."""
+        with self._path.open("a", encoding="ascii") as file:
+            file.write(f"{event} {span[0]} {span[1]}\n")
+
+    def _count(self, words: Sequence[str]) -> None:
+        match words:
+            case ["begin", start, stop]:
+                self._open[int(start), int(stop)] += 1
+            case ["end", start, stop]:
+                self._open[int(start), int(stop)] -= 1

@@ -1,0 +1,111 @@
+"""From the map to the configuration of Ray Serve: one application per model, whose replicas
+Ray places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ray_backend.arguments import write_arguments
+from torchserve_backend.catalog import CPU, Catalog, Model
+from torchserve_backend.management import prediction_path
+
+#: The name of the one deployment of each application.
+DEPLOYMENT = "model"
+_IMPORT_PATH = "ray_backend.application:build"
+#: 14 languages fit two cores, as they do with TorchServe.
+_REPLICA_CPUS = 0.1
+#: What Ray takes at least to end a replica behind HAProxy.
+_DRAIN_S = 35
+#: Ray knows no finer parts of a GPU.
+_SHARES = 10_000
+
+
+def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str, Any]:
+    """The body of `PUT /api/serve/applications/`, for a catalog that was loaded for a
+    cluster. `key_digest` is the SHA-256 of the gateway's key in hexadecimal digits. Without
+    GPUs all models are on CPUs, under the same names.
+
+    The addresses that Serve listens on are not in it: whoever deploys adds `http_options`.
+    """
+    placed = [
+        model if has_gpus else replace(model, devices=(CPU,)) for model in models.models
+    ]
+    loads = _count_workers(placed)
+    return {
+        "proxy_location": "EveryNode",
+        # A line per row would cost a tenth of a replica's own CPU time.
+        "logging_config": {"enable_access_log": False},
+        "applications": [
+            {
+                "name": model.name,
+                "route_prefix": prediction_path(model.name),
+                "import_path": _IMPORT_PATH,
+                "args": write_arguments(model, key_digest),
+                "deployments": [_describe_deployment(model, loads)],
+            }
+            for model in placed
+        ],
+    }
+
+
+def _describe_deployment(model: Model, loads: Mapping[str, int]) -> dict[str, Any]:
+    settings = model.settings
+    options: dict[str, Any] = {"num_cpus": _REPLICA_CPUS, "num_gpus": 0}
+    if model.is_on_gpu:
+        options["num_gpus"] = _find_share(model, loads)
+        if settings.accelerator != "any":
+            options["accelerator_type"] = settings.accelerator
+    return {
+        "name": DEPLOYMENT,
+        # More than a replica takes itself, so that the replica refuses and Ray does not.
+        "max_ongoing_requests": 2 * (settings.queue_size + settings.batch_size),
+        # A replica that ends answers what is sent to it for another half minute, and then
+        # what it has taken.
+        "graceful_shutdown_timeout_s": _DRAIN_S + settings.response_timeout,
+        # On CPUs there is room for one replica more, so the new one starts before an old one
+        # ends. GPUs may be full, and then the new one would wait for ever.
+        "max_surge_percent": 0 if model.is_on_gpu else 1,
+        "ray_actor_options": options,
+        **_describe_replicas(model),
+    }
+
+
+def _describe_replicas(model: Model) -> dict[str, Any]:
+    settings = model.settings
+    if settings.replicas == "auto":
+        return {"num_replicas": model.workers}
+    fewest, most = settings.replicas
+    if fewest == most:
+        return {"num_replicas": most}
+    return {
+        "autoscaling_config": {
+            "min_replicas": fewest,
+            "max_replicas": most,
+            # One batch runs; with more rows than that, some wait longer than for one.
+            "target_ongoing_requests": max(2, settings.batch_size),
+        }
+    }
+
+
+def _count_workers(models: list[Model]) -> Counter[str]:
+    """The workers that share each GPU of the map."""
+    shared: Counter[str] = Counter()
+    for model in models:
+        if model.settings.gpus == "auto":
+            shared.update(dict.fromkeys(model.devices, model.settings.workers))
+    return shared
+
+
+def _find_share(model: Model, loads: Mapping[str, int]) -> float:
+    """The GPUs of a replica. It does not depend on how many replicas other models have,
+    whose change would restart this one's."""
+    share = model.settings.gpus
+    if share != "auto":
+        return share
+    most = max(loads[device] for device in model.devices)
+    return math.floor(_SHARES / most) / _SHARES

@@ -1,0 +1,300 @@
+"""One model behind HTTP, as an ASGI application: it answers rows as a worker of TorchServe
+does, in batches. Knows nothing of Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import math
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
+
+from contract import rows
+from handlers.base import (
+    ModelConfig,
+    Result,
+    Row,
+    TaskError,
+    TaskHandler,
+    find_handler,
+    write_answer,
+)
+from handlers.microbatcher import MicroBatcher, QueueFull, Refused
+from ray_backend.arguments import Arguments
+from torchserve_backend import archiver, checkpoint
+from torchserve_backend.catalog import CPU, Model
+from torchserve_backend.sections import Section
+
+log = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+#: The largest row of the gateway with its escapes; as TorchServe's `max_request_size`.
+MOST_BYTES = 34 << 20
+_PATHS = ("", "/")
+_STOPPING = "This replica is being stopped."
+#: How long `close` waits at most.
+_DRAIN_S = 30.0
+#: What goes with a refusal.
+_HEADERS = {
+    HTTPStatus.UNAUTHORIZED: (b"www-authenticate", b"Bearer"),
+    HTTPStatus.METHOD_NOT_ALLOWED: (b"allow", b"GET, POST"),
+    HTTPStatus.TOO_MANY_REQUESTS: (b"retry-after", b"1"),
+}
+
+
+class LoadError(RuntimeError):
+    """A model cannot be loaded; the message says why."""
+
+
+class Stuck(RuntimeError):
+    """A batch takes longer than the map allows: this process must be replaced."""
+
+
+def load_handler(model: Model, cache: Path) -> TaskHandler[Any]:
+    """Prepares a model on this machine, one at a time, and loads it. Raises LoadError."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        # The lock of a process that has ended is free.
+        with WeakFileLock(cache / "preparing.lock"):
+            directory = checkpoint.prepare(model, cache)
+        handler = find_handler(model.task)()
+        handler.start(
+            ModelConfig(
+                directory,
+                # Whoever started this process shows it the one GPU that is its own.
+                device="cuda" if model.is_on_gpu else CPU,
+                device_index=0,
+                options=archiver.describe_handler(model, directory),
+            )
+        )
+    except Exception as error:
+        log.critical("the model %s cannot be loaded", model.name, exc_info=error)
+        reason = f"{type(error).__name__}: {error}"
+        raise LoadError(f"{model.name} cannot be loaded: {reason}") from error
+    return handler
+
+
+class Replica:
+    """The ASGI application: POST answers a row, GET tells the state. Both want the key.
+
+    `count` gets the counts of every batch, in the thread that ran it.
+    """
+
+    def __init__(
+        self,
+        arguments: Arguments,
+        handler: TaskHandler[Any],
+        count: Callable[[Mapping[str, int]], None],
+    ) -> None:
+        self._settings: Section = arguments.model.settings
+        self._key_digest = arguments.key_digest
+        self._handler = handler
+        self._count = count
+        self._id = secrets.token_hex(8)
+        self._is_closed = False
+        #: When the batch that runs began.
+        self._began_at = math.inf
+        self._batcher: MicroBatcher[Row, Result] = MicroBatcher(
+            self._run,
+            batch_size=self._settings.batch_size,
+            wait_s=self._settings.max_batch_delay / 1000,
+            queue_size=self._settings.queue_size,
+        )
+
+    async def __call__(
+        self, scope: Mapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """An ASGI call."""
+        match scope["type"]:
+            case "lifespan":
+                await self._live(receive, send)
+            case "http":
+                await self._send(send, await self._answer(scope, receive))
+            case _:
+                await send({"type": "websocket.close"})
+
+    def check_health(self) -> None:
+        """Raises Stuck if a batch takes longer than the map's `response_timeout`."""
+        if self._is_stuck:
+            limit_s = self._settings.response_timeout
+            raise Stuck(f"A batch has run for longer than {limit_s} s.")
+
+    def close(self) -> None:
+        """Takes no further row and waits for those that it has taken, unless the batch that
+        runs is stuck."""
+        self._is_closed = True
+        self._batcher.close(0 if self._is_stuck else _DRAIN_S)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await asyncio.to_thread(self.close)
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Mapping[str, Any], receive: Receive) -> Result:
+        """Whatever goes wrong is the row's result; no text of its user is logged."""
+        try:
+            headers = _read_headers(scope)
+            self._check_key(headers)
+            # The application is mounted at the model's path.
+            if scope["path"].removeprefix(scope.get("root_path", "")) not in _PATHS:
+                raise TaskError(HTTPStatus.NOT_FOUND, "not-found", "No such path.")
+            if scope["method"] == "GET":
+                return self._describe()
+            if scope["method"] == "POST":
+                return await self._predict(headers, receive)
+            detail = f"expected GET or POST, found {scope['method']}"
+            raise TaskError(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail)
+        except TaskError as refusal:
+            return refusal
+        except Exception as error:
+            log.error("answering a row failed with %s", type(error).__name__)
+            return TaskError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The row failed."
+            )
+
+    def _check_key(self, headers: Mapping[str, str]) -> None:
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        digest = hashlib.sha256(key.encode("latin-1")).hexdigest()
+        is_known = hmac.compare_digest(digest, self._key_digest)
+        if scheme.lower() != "bearer" or not is_known:
+            raise TaskError(
+                HTTPStatus.UNAUTHORIZED,
+                "invalid-key",
+                "expected the cluster's key as Authorization: Bearer KEY",
+            )
+
+    @property
+    def _is_stuck(self) -> bool:
+        return time.monotonic() - self._began_at > self._settings.response_timeout
+
+    def _describe(self) -> dict[str, Any]:
+        detail = _STOPPING if self._is_closed else ""
+        try:
+            self.check_health()
+        except Stuck as error:
+            detail = str(error)
+        return {
+            "is_ready": not detail,
+            "batch_size": self._settings.batch_size,
+            "queued_rows": self._batcher.waiting,
+            "detail": detail,
+        }
+
+    async def _predict(self, headers: Mapping[str, str], receive: Receive) -> Result:
+        came_at = time.monotonic()
+        limit_s = _read_limit(headers, self._settings.response_timeout)
+        parameters = dict(parse_qsl(headers.get(rows.PARAMETERS.lower(), "")))
+        try:
+            async with asyncio.timeout(limit_s):
+                body = await _read_body(headers, receive)
+                row = Row(body, parameters, came_at + limit_s, came_at)
+                # Whoever cancels this call, as Ray does when the client has gone, cancels
+                # the row.
+                return await asyncio.wrap_future(self._batcher.submit(row))
+        except TimeoutError as error:
+            raise TaskError(
+                HTTPStatus.GATEWAY_TIMEOUT,
+                "deadline",
+                "The deadline passed before the model answered.",
+            ) from error
+        except QueueFull as error:
+            detail = f"{self._settings.queue_size} rows wait already"
+            raise TaskError(
+                HTTPStatus.TOO_MANY_REQUESTS, "queue-full", detail
+            ) from error
+        except Refused as error:
+            raise TaskError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", _STOPPING
+            ) from error
+
+    def _run(self, batch: Sequence[Row]) -> list[Result]:
+        self._began_at = time.monotonic()
+        try:
+            outcome = self._handler.answer(batch)
+        finally:
+            self._began_at = math.inf
+        self._count(outcome.counts)
+        return outcome.results
+
+    async def _send(self, send: Send, result: Result) -> None:
+        status, content_type, body = write_answer(result)
+        headers = [
+            (b"content-type", content_type.encode()),
+            (b"content-length", b"%d" % len(body)),
+            (rows.REPLICA.lower().encode(), self._id.encode()),
+        ]
+        if status in _HEADERS:
+            headers.append(_HEADERS[HTTPStatus(status)])
+        start = {"type": "http.response.start", "status": status, "headers": headers}
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
+
+
+def _read_headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    """By their names in small letters, as ASGI gives them."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope["headers"]
+    }
+
+
+def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
+    """How many seconds are left for a row. Without the header nobody is known to wait
+    longer than a batch may take."""
+    header = headers.get(rows.REMAINING.lower())
+    if header is None:
+        return default_s
+    try:
+        left_ms = float(header)
+    except ValueError:
+        left_ms = math.nan
+    if not math.isfinite(left_ms):
+        raise _malformed(f"{rows.REMAINING}: expected a number of milliseconds")
+    return left_ms / 1000
+
+
+async def _read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
+    """All of it, or TaskError if it is too large or its client has gone."""
+    length = headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > MOST_BYTES:
+        raise _too_large()
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _malformed("the connection was closed before the end of the body")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > MOST_BYTES:
+            raise _too_large()
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _too_large() -> TaskError:
+    return TaskError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "body-too-large",
+        f"expected a row of at most {MOST_BYTES:,} bytes",
+        limit=MOST_BYTES,
+    )
+
+
+def _malformed(detail: str) -> TaskError:
+    return TaskError(HTTPStatus.BAD_REQUEST, "malformed-request", detail)

@@ -1,0 +1,132 @@
+"""What is in the results of every format, whatever is in the sources."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from clients.errors import ClientError
+from clients.sources import find_sources
+from tests.ray_backend.bulk.conftest import Bench
+
+#: Each of these ends a line for some readers, and none in JSON lines.
+SEPARATORS = "\u2028 \u2029 \x85 \x0b \x0c \x1c"
+
+
+def test_every_format_keeps_its_rows(bench):
+    bench.write("a.txt", "one\n\ntwo\r\nthree")
+    bench.write("b.jsonl", '{"text": "one", "n": 1e400}\n\n{"text": null}\n')
+    bench.write("c.csv", 'id,text\n1,"one\ntwo"\n')
+    bench.write("d.tsv", "text\nthree\n")
+    table = pa.table({"id": list(range(9)), "text": [f"x {n}" for n in range(9)]})
+    out = io.BytesIO()
+    pq.write_table(table, out, row_group_size=3)
+    bench.write("e.parquet", out.getvalue())
+    assert bench.run()[0].failed == 0
+    assert bench.read("a.fr.txt") == "ONE\n\nTWO\nTHREE".replace(
+        "TWO\n", "TWO\r\n"
+    ) or ((bench.results / "a.fr.txt").read_bytes() == b"ONE\n\nTWO\r\nTHREE")
+    assert bench.read("b.fr.jsonl").splitlines() == [
+        '{"text": "one", "n": 1e400, "text_fr": "ONE"}',
+        "",
+        '{"text": null, "text_fr": null}',
+    ]
+    assert bench.read("c.fr.csv") == 'id,text,text_fr\n1,"one\ntwo","ONE\nTWO"\n'
+    assert bench.read("d.fr.tsv") == "text\ttext_fr\nthree\tTHREE\n"
+    written = pq.ParquetFile(bench.results / "e.fr.parquet")
+    assert written.num_row_groups == 3
+    assert written.read().column("text_fr").to_pylist() == [f"X {n}" for n in range(9)]
+
+
+def test_unicode_line_separators_do_not_end_a_row(bench):
+    texts = [f"{n} {SEPARATORS} {n}" for n in range(9)]
+    records = bench.write_records("a.jsonl", texts)
+    bench.run()
+    found = bench.read_records("a.fr.jsonl")
+    assert [record["id"] for record in found] == [record["id"] for record in records]
+    assert [record["text"] for record in found] == texts
+
+
+def test_equal_rows_and_equal_ids_stay(bench):
+    bench.write("a.jsonl", '{"id": 1, "text": "same"}\n' * 10)
+    bench.run()
+    line = '{"id": 1, "text": "same", "text_fr": "SAME"}\n'
+    assert bench.read("a.fr.jsonl") == line * 10
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
+def test_files_without_rows_have_results_without_rows(bench, name):
+    out = io.BytesIO()
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), out)
+    bench.write(name, out.getvalue() if name == "a.parquet" else "")
+    ended, _ = bench.run()
+    assert (ended.count, ended.failed) == (0, 0)
+    result = bench.results / name.replace("a.", "a.fr.")
+    if name == "a.parquet":
+        assert pq.read_table(result).num_rows == 0
+    else:
+        assert result.read_bytes() == b""
+
+
+def test_rows_that_cannot_be_translated_hurt_no_other(bench):
+    lines = ['{"text": "one"}', "no JSON", '{"text": 5}', '{"text": "bad"}', "[]"]
+    bench.write("a.jsonl", "\n".join([*lines, '{"text": "two"}\n']))
+    assert bench.run()[0].failed == 4
+    one, broken, five, bad, array, two = bench.read("a.fr.jsonl").splitlines()
+    assert json.loads(one)["text_fr"] == "ONE"
+    assert json.loads(two)["text_fr"] == "TWO"
+    assert (broken, array) == ("no JSON", "[]")
+    assert json.loads(five)["text_fr_error"] == "found a number, expected a string"
+    assert json.loads(bad) == {"text": "bad", "text_fr": None, "text_fr_error": "No."}
+
+
+def test_a_broken_file_is_written_up_to_the_broken_place(bench):
+    rows = "".join(f"{n},x {n}\n" for n in range(9))
+    bench.write("a.csv", f'id,text\n{rows}9,"open\n')
+    assert bench.run()[0].failed == 1
+    assert bench.read("a.fr.csv").splitlines()[-1] == "8,x 8,X 8"
+    assert "a quote is not closed" in bench.errors[0]
+
+
+def test_a_file_that_cannot_be_read_at_all_has_no_result(bench):
+    bench.write("a.parquet", b"no Parquet")
+    bench.write("b.txt", "one\n")
+    assert bench.run()[0].failed == 1
+    assert not (bench.results / "a.fr.parquet").exists()
+    assert bench.read("b.fr.txt") == "ONE\n"
+
+
+def test_a_long_text_is_neither_cut_nor_lost(bench):
+    sentences = [f"This is sentence number {n}." for n in range(2000)]
+    bench.write_records("a.jsonl", [" ".join(sentences)])
+    bench.run()
+    (found,) = bench.read_records("a.fr.jsonl")
+    assert found["text_fr"].count("SENTENCE NUMBER") == len(sentences)
+
+
+def test_small_files_go_to_the_model_together(bench):
+    bench.most_texts = 100
+    for n in range(50):
+        bench.write(f"{n:02}.txt", f"file {n}\n")
+    bench.run()
+    assert [len(batch) for batch in bench.handler.batches] == [50]
+    assert [bench.read(f"{n:02}.fr.txt") for n in range(50)] == [
+        f"FILE {n}\n" for n in range(50)
+    ]
+
+
+def test_two_columns_are_translated_beside_each_other(bench):
+    bench.write("a.csv", "a,b\none,two\n")
+    bench.run(task=bench.make_task(["a", "b"]))
+    assert bench.read("a.fr.csv") == "a,b,a_fr,b_fr\none,two,ONE,TWO\n"
+
+
+def test_a_table_needs_a_column(bench: Bench):
+    bench.write("a.csv", "a\n")
+    found = find_sources([str(bench.sources)], bench.make_task().sources)
+    with pytest.raises(ClientError, match="name its column of texts with --column"):
+        bench.make_task([]).check(found)

@@ -1,0 +1,155 @@
+"""A row of a file gets what `POST /translate` answers, from the same model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clients.translator import Reply
+from contract.tasks import TRANSLATION
+from gateway.app import GLOSSARIES, create_app
+from gateway.backend import ModelState, Row
+from gateway.errors import RowProblem
+from gateway.settings import Settings
+from gateway.text.langid import Identifier
+from gateway.text.readers import Readers
+from handlers import base
+from handlers.base import TaskError
+from handlers.translation import TranslationHandler
+from ray_backend.bulk.command import read_wanted
+from ray_backend.bulk.translation import BatchTranslator
+from ray_backend.replica import load_handler
+from torchserve_backend import catalog, checkpoint
+from torchserve_backend.catalog import ROOT, Catalog
+
+PLAIN = [
+    *("Good morning", "See you tomorrow!", "", "  ", "\n", "123", "?!"),
+    "Thank you, my friend. See you tomorrow.\n\n- Good morning\n\t- Good night",
+    "GOOD MORNING, MY FRIEND.",
+    "Write to {name} at mail@example.org or https://example.org/a?b=c.",
+    "Run `make up` and wait for {0} of {1}.",
+    "Bonjour, mon ami.",
+    "Guten Morgen, mein Freund. Bis morgen.",
+    "zzz qqq xxx",
+    "Good morning\u2028See you tomorrow\u2029Thank you\x85Good night",
+    "Good morning " * 400,
+    "x" * 3000,
+    " ".join(f"Sentence {n} is here." for n in range(100)),
+    "{a}" * 150 + " Good morning",
+]
+TAGGED = [
+    "<p>Good <b>morning</b>, my friend.</p>",
+    "<ul><li>Good morning</li><li>See you tomorrow</li></ul>",
+    "Good &amp; bad <br> <code>x = 1</code>",
+    "<p>Unclosed <i>tag",
+    "1 < 2 and 3 > 2",
+]
+
+
+class Backend:
+    """The model as the gateway sees it."""
+
+    def __init__(self, handler: TranslationHandler) -> None:
+        self._handler = handler
+
+    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+        (result,) = self._handler.answer([base.Row(row.body)]).results
+        if isinstance(result, TaskError):
+            raise RowProblem(result.to_document())
+        return result
+
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        return {name: ModelState(True, 64, 0) for name in models}
+
+
+@pytest.fixture(scope="module")
+def models() -> Catalog:
+    return catalog.load(model=str(ROOT / "models/phrasebook"))
+
+
+@pytest.fixture(scope="module")
+def handler(models: Catalog) -> TranslationHandler:
+    model = models.route(TRANSLATION, "fr")
+    handler = load_handler(model, checkpoint.default_cache())
+    assert isinstance(handler, TranslationHandler)
+    return handler
+
+
+@pytest.fixture(scope="module")
+def client(
+    models: Catalog,
+    handler: TranslationHandler,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[FlaskClient]:
+    folder = tmp_path_factory.mktemp("gateway")
+    values = {"database_url": f"sqlite:///{folder}/db", "documents": folder}
+    made: list[Readers] = []
+
+    def make_readers(number: int) -> Readers:
+        made.append(Readers(number))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gateway.app.Readers", make_readers)
+        app = create_app(
+            Settings.model_validate(values), models=models, backend=Backend(handler)
+        )
+    yield app.test_client()
+    app.extensions[GLOSSARIES].close()
+    made[0].close()
+
+
+def ask(client: FlaskClient, text: str, **options: str) -> Reply:
+    """What the API says of a text."""
+    body = {"src_text": text, "tgt_lang": "fr", **options}
+    response = client.post("/translate", json=body)
+    answer = response.get_json()
+    if response.status_code != 200:
+        return Reply(None, error=answer["detail"])
+    warnings = answer.get("warnings", [])
+    return Reply(answer["translated"], warning=warnings[0] if warnings else None)
+
+
+def translate(
+    models: Catalog,
+    handler: TranslationHandler,
+    texts: Sequence[str],
+    source: str | None,
+    kind: str = "text",
+) -> list[Reply]:
+    wanted = read_wanted(models, "fr", source, kind)
+    translator = BatchTranslator(handler, Identifier(handler.sources), wanted)
+    return translator.translate(texts)
+
+
+@pytest.mark.parametrize("source", ["en", None], ids=["named", "identified"])
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [("text", PLAIN), ("html", TAGGED), ("xml", TAGGED)],
+    ids=["text", "html", "xml"],
+)
+def test_a_row_gets_what_the_api_answers(models, handler, client, source, kind, texts):
+    options = {"format": kind} | ({"src_lang": source} if source else {})
+    expected = [ask(client, text, **options) for text in texts]
+    assert translate(models, handler, texts, source, kind) == expected
+
+
+@given(st.lists(st.sampled_from([*PLAIN[:12], *TAGGED, "{", "}", "😀", "。"])))
+@settings(max_examples=20, deadline=None)
+def test_whatever_is_joined_gets_what_the_api_answers(models, handler, client, parts):
+    text = "".join(parts)
+    assert translate(models, handler, [text], "en") == [
+        ask(client, text, src_lang="en")
+    ]
+
+
+def test_a_language_that_the_model_cannot_read_is_the_rows_own_error(models, handler):
+    (reply,) = translate(models, handler, ["Kio estas tio?"], "eo")
+    assert reply.text is None
+    assert reply.error is not None
+    assert "src_lang: 'eo' is not served" in reply.error
