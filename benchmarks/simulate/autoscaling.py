@@ -32,13 +32,13 @@ def decide(
     last: Decision,
     *,
     now_s: float,
-    ongoing: float,
+    wanted: float,
     bounds: tuple[int, int],
 ) -> Decision:
-    """The next decision, where replicas have had `ongoing` requests on average. A wish
-    becomes the target after its delay; Serve never removes the last replica."""
+    """The next decision, where the requests are those of `wanted` replicas. A wish becomes
+    the target after its delay."""
     least, most = bounds
-    desired = math.ceil(ongoing / entry.target_ongoing_requests)
+    desired = math.ceil(wanted)
     desired = min(most, max(least, desired))
     if desired == last.target:
         return Decision(last.target)

@@ -213,7 +213,7 @@ class _Cluster:
                     entry,
                     pool.decision,
                     now_s=self._now,
-                    ongoing=ongoing,
+                    wanted=ongoing / self._scenario.target_ongoing_requests,
                     bounds=pool.part.bounds,
                 )
                 self._change_replicas(pool, pool.decision.target - before)

@@ -116,7 +116,7 @@ def find_rate(scenario: Scenario, replicas: int) -> float:
         # Little's law: requests there are arrivals times the time that each stays.
         ongoing = sum(tally.latencies_s) / seconds / replicas
         is_too_much = tally.refused or tally.late
-        if is_too_much or ongoing > scenario.autoscaling.target_ongoing_requests:
+        if is_too_much or ongoing > scenario.target_ongoing_requests:
             high = middle
         else:
             low = middle

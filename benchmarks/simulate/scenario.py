@@ -114,14 +114,15 @@ class ReplicaEntry(BaseModel):
 
 
 class AutoscalingEntry(BaseModel):
-    """When replicas come and go; the names and defaults are Serve's."""
+    """When replicas come and go, in the words and with the defaults of Serve."""
 
     model_config = _ALIKE
 
     #: Replicas at the beginning; the fewest where it is missing.
     initial_replicas: Count | None = None
-    #: Requests that a replica should have, those included that wait for it.
-    target_ongoing_requests: Positive = 2.0
+    #: Requests that a replica should have, those included that wait for it; a batch where
+    #: it is missing, as `ray_backend.config` says it to Serve.
+    target_ongoing_requests: Positive | None = None
     upscale_delay_s: Natural = 30.0
     downscale_delay_s: Natural = 600.0
     look_back_period_s: Positive = 30.0
@@ -196,6 +197,11 @@ class Scenario(BaseModel):
     def batch_size(self) -> int:
         """A batch is never larger than the queue, as in MicroBatcher."""
         return min(self.replica.batch_size, self.replica.queue_size)
+
+    @property
+    def target_ongoing_requests(self) -> float:
+        """Requests that a replica should have."""
+        return self.autoscaling.target_ongoing_requests or max(2, self.batch_size)
 
     def make_service(self) -> Service:
         """How long batches take. Raises ValueError if the file with them is no good."""

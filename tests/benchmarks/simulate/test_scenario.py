@@ -155,3 +155,10 @@ def test_a_change_is_checked_as_the_file_is(tmp_path: Path, text: str, message: 
     scenario = read_scenario(write(tmp_path, SCENARIO))
     with pytest.raises(ValueError, match=message):
         change(scenario, [text])
+
+
+def test_a_replica_should_have_a_batch_as_the_room_of_ray_says_it(tmp_path: Path):
+    scenario = read_scenario(write(tmp_path, SCENARIO))
+    assert scenario.target_ongoing_requests == 64
+    changed = change(scenario, ["autoscaling.target_ongoing_requests=5"])
+    assert changed.target_ongoing_requests == 5
