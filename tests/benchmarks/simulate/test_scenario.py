@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.plan_file import PlanError
-from benchmarks.simulate.scenario import HOUR_S, TrafficEntry, change, read_scenario
+from benchmarks.simulate.scenario import (
+    HOUR_S,
+    Scenario,
+    TrafficEntry,
+    change,
+    read_scenario,
+)
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = """\
@@ -162,3 +168,26 @@ def test_a_replica_should_have_a_batch_as_the_room_of_ray_says_it(tmp_path: Path
     assert scenario.target_ongoing_requests == 64
     changed = change(scenario, ["autoscaling.target_ongoing_requests=5"])
     assert changed.target_ongoing_requests == 5
+
+
+def list_keys() -> list[str]:
+    """Every key of a scenario, as docs/scaling.md writes it."""
+    content = Scenario.model_json_schema()
+    names = {
+        name: (field.get("$ref") or field.get("anyOf", [{}])[0].get("$ref") or "")
+        for name, field in content["properties"].items()
+    }
+    return [
+        f"{name}.{key}" if reference else name
+        for name, reference in names.items()
+        for key in content["$defs"]
+        .get(reference.rpartition("/")[2], {})
+        .get("properties", [name])
+    ]
+
+
+def test_keys_of_a_scenario_are_documented():
+    page = (ROOT / "docs/scaling.md").read_text("utf-8")
+    keys = list_keys()
+    assert {"replicas", "traffic.zipf", "day.moments"} <= set(keys)
+    assert [key for key in keys if f"`{key}`" not in page] == []
