@@ -21,6 +21,7 @@ from supervisor.datatypes import dict_of_key_value_pairs
 from contract import variables
 from deploy import programs, stack
 from deploy.stack import ROOT, Stack, StackError
+from deploy.supervision import SUPERVISORD
 from torchserve_backend import catalog, display, preparation
 from torchserve_backend.catalog import Catalog
 
@@ -55,9 +56,12 @@ def prepare(
     ] = 0,
 ) -> None:
     """Fill the run directory: configuration, the map's copy, and models for TorchServe."""
-    wanted = Stack(_find_run(), ROOT / map_path, model or None, port_offset)
-    wanted.check_writable()
     is_cluster = os.environ.get("GATEWAY_BACKEND") == "ray"
+    wanted = Stack(
+        *(_find_run(), ROOT / map_path, model or None, port_offset),
+        backend="ray" if is_cluster else None,
+    )
+    wanted.check_writable()
     models = _load(wanted, is_cluster=is_cluster)
     wanted.write(models.frozen)
     with wanted.writing(), suppress(FileExistsError):
@@ -86,13 +90,13 @@ def run(name: str) -> None:
 
 
 def read_start(name: str, environment: Mapping[str, str]) -> Start:
-    """A program of supervisord.conf, with the environment's values in their places. Raises
+    """A program of supervisord's files, with the environment's values in their places. Raises
     KeyError if there is no such program."""
     escaped = {
         f"ENV_{key}": value.replace("%", "%%") for key, value in environment.items()
     }
     parser = ConfigParser(escaped)
-    parser.read(ROOT / "deploy" / "supervisord.conf", "utf-8")
+    parser.read((SUPERVISORD, *SUPERVISORD.parent.glob("supervisor/*.conf")), "utf-8")
     section = parser[f"program:{name}"]
     command = shlex.split(section["command"])
     return Start(

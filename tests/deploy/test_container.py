@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 from deploy import container, stack
 from deploy.container import app, read_start
 from deploy.stack import ROOT, Stack, StackError
+from deploy.supervision import SUPERVISORD
 from torchserve_backend import catalog, preparation
 
 SUPERVISOR = RawConfigParser()
-SUPERVISOR.read(ROOT / "deploy/supervisord.conf")
+SUPERVISOR.read((SUPERVISORD, *ROOT.glob("deploy/supervisor/[dt]*.conf")))
 PROGRAMS = [
     section.removeprefix("program:")
     for section in SUPERVISOR.sections()

@@ -14,7 +14,8 @@ import requests
 
 from deploy import launch
 from deploy import stack as stacks
-from deploy.stack import ROOT, Stack, StackError
+from deploy.stack import ROOT, Backend, Stack, StackError
+from ray_backend.nodes import LOOPBACK
 
 START_S = 300
 
@@ -31,11 +32,12 @@ def run_deploy(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]
     )
 
 
-def find_port_offset() -> int:
+def find_port_offset(backend: Backend = "torchserve", address: str = LOOPBACK) -> int:
     """An offset at which every port of a stack is free."""
     for offset in range(1000, 20_000, 500):
+        wanted = Stack(Path(), Path(), None, offset, backend=backend, address=address)
         try:
-            Stack(Path(), Path(), None, offset).check_ports()
+            wanted.check_ports()
         except StackError:
             continue
         return offset
@@ -66,8 +68,13 @@ def start_stack(
     run: Path, cache: Path, *arguments: str
 ) -> Generator[Stack, None, None]:
     """Brings a stack up and takes it down; no process or socket may be left."""
-    offset = ("--port-offset", str(find_port_offset()))
-    done = run_deploy("up", "--run-dir", str(run), *offset, *arguments, cache=cache)
+    offset = str(find_port_offset())
+    yield from hold_stack(run, cache, "up", "--port-offset", offset, *arguments)
+
+
+def hold_stack(run: Path, cache: Path, *arguments: str) -> Generator[Stack, None, None]:
+    """As `start_stack`, with all of the command and its options."""
+    done = run_deploy(*arguments, "--run-dir", str(run), cache=cache)
     try:
         assert done.returncode == 0, done.stdout + done.stderr
         started = stacks.read(run)
