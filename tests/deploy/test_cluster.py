@@ -180,9 +180,12 @@ def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(
 
 def test_a_stack_on_ray_asks_for_rays_ports(tmp_path: Path, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        "deploy.stack.is_taken", lambda *place: bool(asked.append(place))
-    )
+
+    def is_taken(port: int, address: str) -> bool:
+        asked.append((port, address))
+        return False
+
+    monkeypatch.setattr("deploy.stack.is_taken", is_taken)
     stack = Stack(
         *(tmp_path, tmp_path / "map.json", None, 1000),
         backend="ray",

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import psutil
 import requests
@@ -32,12 +34,13 @@ def run_deploy(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]
     )
 
 
-def find_port_offset(backend: Backend = "torchserve", address: str = LOOPBACK) -> int:
-    """An offset at which every port of a stack is free."""
+def find_port_offset(address: str = LOOPBACK) -> int:
+    """An offset at which every port of a stack is free, whatever its models run on."""
     for offset in range(1000, 20_000, 500):
-        wanted = Stack(Path(), Path(), None, offset, backend=backend, address=address)
+        wanted = Stack(Path(), Path(), None, offset, address=address)
         try:
-            wanted.check_ports()
+            for backend in get_args(Backend):
+                replace(wanted, backend=backend).check_ports()
         except StackError:
             continue
         return offset

@@ -47,14 +47,14 @@ def machines(
 
 def start(runs: list[Path], map_path: Path, cache: Path) -> Iterator[Machines]:
     options = ("--map", str(map_path), "--port-offset")
-    offset = find_port_offset("ray", HEAD)
+    offset = find_port_offset(HEAD)
     heads = ("up", "--backend", "ray", "--address", HEAD, *options, str(offset))
     with contextmanager(hold_stack)(runs[0], cache, *heads) as head:
         (runs[1] / "ray").mkdir()
         for name in ("token", "key"):
             shutil.copy(head.node.folder / name, runs[1] / "ray")
         place = head.node.find(PORTS.gcs)
-        offset = find_port_offset("ray", OTHER)
+        offset = find_port_offset(OTHER)
         joins = ("join", "--head", place, "--address", OTHER, "--gateway")
         arguments = (*joins, *options, str(offset))
         with contextmanager(hold_stack)(runs[1], cache, *arguments) as other:
