@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -37,8 +37,7 @@ _HEADERS = (
 
 
 class Measured(BaseModel):
-    """A load and what it made, as `python -m benchmarks stack` writes it; `mean_batch` and
-    `replicas` may be added."""
+    """A load and what it made."""
 
     loop: Literal["open", "closed"]
     #: Clients of a closed loop, requests/s of an open one.
@@ -59,22 +58,41 @@ class Measured(BaseModel):
         return f"{self.level:g} {unit}{among}"
 
 
-class _Results(BaseModel):
+class _Entry(BaseModel):
+    """A load as `python -m benchmarks ingress` writes it."""
+
+    load: Measured
+    batch_fill: float | None = None
+    #: Each has a replica.
+    machines: int | None = None
+
+
+class _Loads(BaseModel):
+    """Loads as `python -m benchmarks stack` writes them."""
+
     loads: list[Measured] = Field(min_length=1)
 
 
 class _Content(BaseModel):
-    results: _Results
+    results: _Loads | Annotated[list[_Entry], Field(min_length=1)]
 
 
 def read_measured(path: Path) -> list[Measured]:
     """The loads of a benchmark's file. Raises ValueError."""
     try:
-        return _Content.model_validate_json(path.read_bytes()).results.loads
+        results = _Content.model_validate_json(path.read_bytes()).results
     except (OSError, ValidationError) as error:
         raise ValueError(
-            f"{path}: expected what a benchmark writes: {error}"
+            f"{path}: expected what `benchmarks stack` or `ingress` writes: {error}"
         ) from error
+    if isinstance(results, _Loads):
+        return results.loads
+    return [
+        entry.load.model_copy(
+            update={"mean_batch": entry.batch_fill, "replicas": entry.machines}
+        )
+        for entry in results
+    ]
 
 
 def apply(scenario: Scenario, load: Measured) -> Scenario:

@@ -65,9 +65,9 @@ def command(
     check: Annotated[
         str,
         typer.Option(
-            help="The JSON of `benchmarks stack`, whose loads are simulated and compared; "
-            f"or `{BATCHER}`: our micro-batcher with a work that sleeps is measured; or "
-            f"`{EMBEDDED}`: a gateway with the model in its process is."
+            help="The JSON of `benchmarks stack` or `ingress`: its loads are simulated "
+            f"and compared; or `{BATCHER}`: our micro-batcher with a work that sleeps is "
+            f"measured; or `{EMBEDDED}`: a gateway with the model in its process is."
         ),
     ] = "",
     seed: Annotated[int, typer.Option(help="The same seed, the same figures.")] = 0,

@@ -77,6 +77,20 @@ def test_what_agrees_with_a_measurement_passes(tmp_path: Path):
     assert "| 8 clients, 2 replicas | 8,000 | 8,000 | 1.00 |" in table
 
 
+def test_loads_of_a_cluster_say_their_machines_and_batches(tmp_path: Path):
+    load = {**FULL, "latencies": TIMES}
+    entries = [
+        {"name": "HAProxy", "load": load, "batch_fill": 3.9},
+        {"load": load, "machines": 2},
+    ]
+    path = tmp_path / "ingress.json"
+    path.write_text(json.dumps({"results": entries}), "utf-8")
+    one, two = checking.read_measured(path)
+    assert (one.mean_batch, one.replicas) == (3.9, None)
+    assert (two.mean_batch, two.replicas) == (None, 2)
+    assert one.requests_per_s == two.requests_per_s == 4000
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -95,7 +109,11 @@ def test_what_differs_by_more_fails(tmp_path: Path, other: Any, message: str):
 @pytest.mark.parametrize(
     ("options", "text", "message"),
     [
-        (["--check", "none.json"], SCENARIO, "expected what a benchmark writes"),
+        (
+            ["--check", "none.json"],
+            SCENARIO,
+            "expected what `benchmarks stack` or",
+        ),
         (["--check", "batcher"], SCENARIO, "expected --clients or --rates"),
         (["--check", "x"], SCENARIO + "day: {}\n", "a scenario without `day`"),
         (["--clients", "0"], SCENARIO, "expected whole numbers from 1"),
