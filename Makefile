@@ -19,8 +19,8 @@ ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(AD
 up: .venv/ready  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [TLS=cert.pem,key.pem] [BACKEND=ray] [ADDRESS=ip]
 	@$(BIN)/python -m deploy up $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(TLS),--tls "$(TLS)") $(ON_RAY)
 
-join: .venv/ready  ## add this machine to a Ray cluster  HEAD=ip [ADDRESS=ip] [GATEWAY=yes]
-	@$(BIN)/python -m deploy join --head "$(HEAD)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(GATEWAY),--gateway)
+join: .venv/ready  ## add this machine to a Ray cluster  HEAD=ip [ADDRESS=ip] [GATEWAY=yes, with MODEL= and CONFIG= of the head]
+	@$(BIN)/python -m deploy join --head "$(HEAD)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(GATEWAY),--gateway) $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
 
 down: .venv/ready  ## stop the stack
 	@$(BIN)/python -m deploy down

@@ -183,6 +183,9 @@ class Enough(Exception):
     ("looks", "times"),
     [
         pytest.param([{"fr": find(FR)}] * 3, 0, id="all is there"),
+        pytest.param(
+            [{"fr": find(describe("fr", batch_size=8))}] * 3, 0, id="another's"
+        ),
         pytest.param([{}, {}, {"fr": find(FR)}], 1, id="a head that came back empty"),
         pytest.param([{}, {"fr": find(FR)}] * 2, 0, id="a head that was reading"),
         pytest.param([DashboardError("away"), DashboardError("away")], 0, id="no head"),
@@ -202,7 +205,7 @@ def test_what_gets_lost_is_deployed_again(
     with pytest.raises(Enough):
         deployment.keep_deployed(dashboard, lambda: CONFIG, said.append)
     assert dashboard.deployed == [CONFIG] * times
-    assert said == ["new fr"] * times
+    assert said == ["deployed anew: the cluster had lost all models"] * times
 
 
 @pytest.mark.parametrize(
