@@ -179,7 +179,7 @@ def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(
 
 
 def test_a_stack_on_ray_asks_for_rays_ports(tmp_path: Path, monkeypatch):
-    asked = []
+    asked: list[tuple[object, ...]] = []
 
     def is_taken(port: int, address: str) -> bool:
         asked.append((port, address))

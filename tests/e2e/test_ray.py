@@ -15,7 +15,7 @@ from deploy.stack import Stack
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from tests.e2e.conftest import ALL_TASKS
-from tests.e2e.real_stack import start_stack
+from tests.e2e.real_stack import find_port_offset, hold_stack
 from tests.e2e.test_documents import (
     test_a_long_document_keeps_its_form,
     test_a_sentence_that_is_too_long_is_divided_and_says_where,
@@ -58,14 +58,20 @@ __all__ = [
     "test_what_must_survive_survives_in_every_language",
 ]
 
-start = contextmanager(start_stack)
+
+@contextmanager
+def start(run: Path, cache: Path, *options: str) -> Iterator[Stack]:
+    """A stack on a cluster of its own."""
+    offset = str(find_port_offset("ray"))
+    command = ("up", "--backend", "ray", "--port-offset", offset)
+    yield from hold_stack(run, cache, *command, *options)
 
 
 @pytest.fixture(scope="module")
 def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """All tasks, and one model for all languages."""
-    options = ("--backend", "ray", "--map", str(ALL_TASKS))
-    with start(tmp_path_factory.mktemp("ray"), cache, *options) as running:
+    run = tmp_path_factory.mktemp("ray")
+    with start(run, cache, "--map", str(ALL_TASKS)) as running:
         yield running
 
 
@@ -80,7 +86,7 @@ def test_both_placements_translate_as_torchserve_does(
     pairs = Corpus(phrasebook.load()).held_out(300)
     expected = translate_pairs(stack.url, pairs)
     assert translate_pairs(vision.url, pairs) == expected
-    with start(tmp_path / "run", cache, "--backend", "ray") as by_language:
+    with start(tmp_path / "run", cache) as by_language:
         languages = requests.get(f"{by_language.url}/languages", timeout=60).json()
         assert [language["ready"] for language in languages] == [True] * 14
         assert translate_pairs(by_language.url, pairs) == expected
