@@ -215,7 +215,7 @@ def start_cluster(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    """So many hosts with Ray while the block lasts, each with its own of the `options`.
+    """Hosts with Ray, `count` of them, while the block lasts, each with its own of the `options`.
     Raises NoNamespaces and ClusterError."""
     with lay_network(count) as network:
         cluster = Cluster(network, folder, options, environment or {})
