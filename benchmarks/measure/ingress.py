@@ -194,8 +194,8 @@ class _Bench:
             )
 
     def measure_faults(self, absent_s: float) -> Iterator[Outcome]:
-        """One after the other on one cluster, whose model has two replicas."""
-        map_path = self._write("faults", batch_ms=_BATCH_MS, replicas=2)
+        """One after the other on one cluster, whose model has three replicas."""
+        map_path = self._write("faults", batch_ms=_BATCH_MS, replicas=3)
         with (
             self._start("faults", _MACHINES, map_path) as cluster,
             _stand_before(cluster, self.folder / "asked", map_path) as gateway,
@@ -267,17 +267,17 @@ class _Bench:
 
 
 def list_faults(absent_s: float) -> list[Fault]:
-    """All of them, those that take long last."""
+    """All of them. What Ray places anew, it may place on the head, which is lost first."""
     return [
+        Fault(
+            f"the head is gone for {absent_s:g} s",
+            partial(faults.lose_head, seconds=absent_s),
+        ),
         Fault("a replica is killed", faults.kill_replica),
         Fault("Ray is killed on a machine", faults.kill_raylet),
         Fault("a machine is gone", faults.kill_node),
         Fault("a link is cut for 30 s", partial(faults.cut_link, seconds=30)),
         Fault("the model is deployed anew", faults.redeploy),
-        Fault(
-            f"the head is gone for {absent_s:g} s",
-            partial(faults.lose_head, seconds=absent_s),
-        ),
     ]
 
 
