@@ -67,6 +67,17 @@ class Application(_Found):
         return self.status == _RUNNING
 
     @property
+    def has_failed(self) -> bool:
+        """Whether Serve tries it no more."""
+        return self.status == "DEPLOY_FAILED"
+
+    @property
+    def reason(self) -> str:
+        """Why it does not run: the last line of what Ray says, which a replica has raised."""
+        said = (self.message, *(each.message for each in self.deployments.values()))
+        return "\n".join(said).strip().rpartition("\n")[2]
+
+    @property
     def replicas(self) -> tuple[Replica, ...]:
         """Those of all deployments."""
         return tuple(r for each in self.deployments.values() for r in each.replicas)
