@@ -151,12 +151,13 @@ def command(
         pool = _choose_pool(task.model, workers, cpus, gpus)
         if address is None:
             checkpoint.prepare(task.model, task.cache)
-        with _stopping(), show_progress(console, task.unit) as tell:
+        with (
+            _stopping(),
+            connect(pool, address) as machines,
+            show_progress(console, task.unit) as tell,
+        ):
             listeners = Listeners(tell, _say("red"), _say("yellow"))
-            with connect(pool, address) as machines:
-                outcome = run(
-                    task, sources, machines, listeners, is_overwrite=overwrite
-                )
+            outcome = run(task, sources, machines, listeners, is_overwrite=overwrite)
         _conclude(outcome, task.unit)
 
 
