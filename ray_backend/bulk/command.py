@@ -148,7 +148,7 @@ def command(
             task = replace(task, has_quotes=not no_quotes)
         sources = find_sources([source], task.sources)
         task.check(sources)
-        pool = _choose_pool(task.model, workers, cpus, gpus)
+        pool = choose_pool(task.model, workers, cpus, gpus)
         if address is None:
             checkpoint.prepare(task.model, task.cache)
         with (
@@ -220,9 +220,10 @@ def _make_video_task(
     )
 
 
-def _choose_pool(
+def choose_pool(
     model: Model, workers: int | None, cpus: int | None, gpus: float | None
 ) -> Pool:
+    """The workers of a model, and what each takes unless the command says so."""
     size = workers or model.workers
     if not model.is_on_gpu:
         return Pool(size, cpus or max(1, (os.cpu_count() or 1) // size), 0)
