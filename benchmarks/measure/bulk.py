@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count as count_up
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -16,14 +19,13 @@ import typer
 
 from benchmarks.figures import Spread, show, spread
 from benchmarks.instruments import bare
-from benchmarks.instruments.sentences import draw
+from benchmarks.instruments.sentences import write_document
 from benchmarks.options import (
     Model,
     Out,
     console,
     explain_errors,
     publish,
-    read_range,
     show_progress,
 )
 from benchmarks.report import Content, Table
@@ -40,8 +42,8 @@ from ray_backend.bulk.workspace import Workspace
 from torchserve_backend import catalog, checkpoint
 
 _SOURCE, _TARGET = "en", "fr"
-#: Sentences are drawn in all directions, of which these are a part.
-_DRAWN = 20
+_DRAWN_BYTES = 200_000
+_PLAIN = re.compile("[A-Za-z' -]+")
 _HEADERS = ("", "sentences/s", "of the bare engine's")
 
 
@@ -59,9 +61,7 @@ def command(
     model: Model = "models/phrasebook",
     chunks: Annotated[int, typer.Option(help="Chunks of a pass.", min=3)] = 6,
     chunk: Annotated[int, typer.Option(help="Sentences of a chunk.", min=1)] = 4096,
-    tokens: Annotated[
-        str, typer.Option(help="Texts of so many tokens, as in 20-20; phrases without.")
-    ] = "",
+    phrases: Annotated[int, typer.Option(help="Phrases of a text.", min=1)] = 3,
     rounds: Annotated[int, typer.Option(help="Turns of each.", min=1)] = 3,
     out: Out = Path("run/benchmark-bulk.json"),
 ) -> None:
@@ -75,7 +75,7 @@ def command(
         show_progress(2 * rounds) as bar,
     ):
         directory = bare.find_model(model)
-        sentences = _draw(chunks * chunk, read_range(tokens))
+        sentences = draw(chunks * chunk, phrases)
         bench = _Bench(Path(folder), directory, sentences, chunk)
         bench.write()
         turns = []
@@ -84,7 +84,7 @@ def command(
                 bar.say(f"{label}, round {number + 1}")
                 turns.append(Turn(label, number, measure()))
                 bar.tick()
-        options = {"model": model, "chunks": chunks, "chunk": chunk, "tokens": tokens}
+        options = {"model": model, "chunks": chunks, "chunk": chunk, "phrases": phrases}
         console.print(f"ratio: {compare(turns)}")
         publish(out, tabulate(turns), Content("bulk", options, {"turns": turns}))
 
@@ -167,14 +167,18 @@ class _Bench:
         return (len(self.sentences) - self.chunk) / (ends[-1] - ends[0])
 
 
-def _draw(count: int, tokens: tuple[int, int] | None) -> list[Sentence]:
-    found: dict[str, Sentence] = {}
-    seed = 0
+def draw(count: int, phrases: int) -> list[Sentence]:
+    """Different texts of some phrases each, of which each is a sentence to a gateway too: none
+    has marks or digits inside."""
+    found: dict[str, None] = {}
+    seeds = count_up()
     while len(found) < count:
-        drawn = draw(_DRAWN * count, (_TARGET,), tokens=tokens, seed=seed)
-        found |= {s.text: s for s in drawn if s.source == _SOURCE}
-        seed += 1
-    return list(found.values())[:count]
+        lines = write_document(_SOURCE, _DRAWN_BYTES, seed=next(seeds)).splitlines()
+        plain = [line.rstrip(".!?") for line in lines]
+        plain = [line for line in plain if _PLAIN.fullmatch(line)]
+        grouped = zip(*[iter(plain)] * phrases, strict=False)
+        found |= dict.fromkeys(map(", ".join, grouped))
+    return [Sentence(text, _SOURCE, _TARGET) for text in islice(found, count)]
 
 
 def _ignore(_: str) -> None:

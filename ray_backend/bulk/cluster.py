@@ -60,6 +60,7 @@ class RayMachines:
         """As `Machines.run`."""
         import pyarrow as pa
         import ray.data
+        from ray.data.exceptions import UserCodeException
         from ray.exceptions import RayError
 
         _configure()
@@ -89,7 +90,7 @@ class RayMachines:
         try:
             for row in reports.iter_rows():
                 yield from REPORTS.validate_json(row["reports"])
-        except RayError as error:
+        except (RayError, UserCodeException) as error:
             raise ClientError(_explain(error)) from error
 
     def assemble(self, task: Task, source: Source, parts: int) -> Future[Finished]:
