@@ -22,6 +22,7 @@ from benchmarks.measure import (
     stack,
     study,
 )
+from benchmarks.simulate import command as simulate
 from benchmarks.tune import command as tune
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -46,6 +47,7 @@ for module in (
     documents,
     compare,
     tune,
+    simulate,
     captioning,
     microbatching,
     keys,

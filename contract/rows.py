@@ -1,4 +1,4 @@
-"""The request headers of a row on its way from the gateway to a handler.
+"""The headers of a row on its way from the gateway to a handler, and of its answer.
 
 Points in time are milliseconds of the machine's monotonic clock, which all its processes
 share. A handler on another machine gets a span instead.
@@ -14,3 +14,5 @@ SENT = "X-Sent-Ms"
 NUMBER = "X-Row"
 #: A query string with the request's parameters. TorchServe 0.12 does not pass on a URL's.
 PARAMETERS = "X-Parameters"
+#: On the way back from a cluster: which replica has answered.
+REPLICA = "X-Replica"

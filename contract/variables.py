@@ -18,9 +18,14 @@ class Variable:
     #: Relative paths start at the repository.
     default: str = ""
 
+    @property
+    def given(self) -> str:
+        """What it is set to; empty if it is not."""
+        return os.environ.get(self.name, "")
+
     def read(self) -> str:
         """What it is set to, else its default."""
-        return os.environ.get(self.name) or self.default
+        return self.given or self.default
 
 
 MAP = Variable(
@@ -53,6 +58,26 @@ CACHE = Variable(
     "`XDG_CACHE_HOME`, else `~/.cache/babelgate`.",
 )
 STORE = Variable("BABELGATE_STORE", "TorchServe's model store.", "run/torchserve/store")
+RAY_URLS = Variable(
+    "BABELGATE_RAY_URLS",
+    "Where a Ray cluster takes requests: one address or several, separated by commas.",
+    "http://127.0.0.1:7810",
+)
+RAY_KEY_FILE = Variable(
+    "BABELGATE_RAY_KEY_FILE",
+    "The key that the gateway sends to replicas, which know only its hash.",
+    "run/ray/key",
+)
+RAY_DASHBOARD_URL = Variable(
+    "BABELGATE_RAY_DASHBOARD_URL",
+    "Ray's dashboard, where models are deployed.",
+    "http://127.0.0.1:7801",
+)
+RAY_TOKEN_FILE = Variable(
+    "BABELGATE_RAY_TOKEN_FILE",
+    "The token that Ray's own programs, and the dashboard, ask for.",
+    "run/ray/token",
+)
 RUN_DIR = Variable(
     "BABELGATE_RUN_DIR", "The run directory: logs, sockets, archives, keys.", "run"
 )
@@ -97,6 +122,10 @@ DOCUMENTS_AT_ONCE = Variable(
     "and at least one.",
     "4",
 )
+RAY_OPTIONS = Variable(
+    "BABELGATE_RAY_OPTIONS",
+    "More options of `ray start` for this machine, such as `--num-gpus=2 --labels=zone=a`.",
+)
 ROOT = Variable("BABELGATE_ROOT", "The repository.")
 PYTHON = Variable("BABELGATE_PYTHON", "The Python of `.venv`.")
 BIN = Variable("BABELGATE_BIN", "The folder of the programs of `.venv`.")
@@ -106,16 +135,29 @@ GATEWAY_BIND = Variable(
     "The address that Gunicorn listens on.",
     "127.0.0.1:8888",
 )
+PROGRAMS = Variable(
+    "BABELGATE_PROGRAMS", "The files of the programs that supervisor runs."
+)
+PROGRAM = Variable(
+    "BABELGATE_PROGRAM", "Which of them a process belongs to, and its children."
+)
+RAY_ADDRESS = Variable("BABELGATE_RAY_ADDRESS", "This machine's address in a cluster.")
+HAPROXY = Variable("BABELGATE_HAPROXY", "HAProxy's program file.")
 
 #: Operators may set them.
 SETTINGS = (
     *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, KEY_FILE),
+    *(RAY_URLS, RAY_KEY_FILE, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
     *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),
+    RAY_OPTIONS,
 )
 #: `make up` alone sets them.
-INTERNAL = (ROOT, PYTHON, BIN, NGINX, GATEWAY_BIND)
+INTERNAL = (
+    *(ROOT, PYTHON, BIN, PROGRAMS, PROGRAM, NGINX, GATEWAY_BIND),
+    *(RAY_ADDRESS, HAPROXY),
+)
 #: What a stack of an earlier version has given its programs; the gateway warns of it.
 OLD_RUN = "BABELGATE_RUN"
 #: The names of the run directory, the one that counts first.

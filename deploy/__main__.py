@@ -11,14 +11,26 @@ from typing import Annotated
 import typer
 
 from contract import variables
-from deploy import lifecycle, programs, prometheus, stack, systemd, tls
-from deploy.programs import NGINX, PROMETHEUS, Program
-from deploy.stack import ROOT, Stack, StackError
-from deploy.supervision import PROGRAMS, Supervision, end
+from deploy import (
+    cluster,
+    images,
+    lifecycle,
+    manifests,
+    programs,
+    prometheus,
+    stack,
+    systemd,
+    tls,
+)
+from deploy.programs import BUILDAH, MMDEBSTRAP, NGINX, PROMETHEUS, Program
+from deploy.stack import ROOT, Backend, Stack, StackError
+from deploy.supervision import Supervision, end
 from handlers.engine.directories import ModelError
+from ray_backend.dashboard import DashboardError
+from ray_backend.deployment import DeploymentError
 from torchserve_backend import catalog, display
 from torchserve_backend.catalog import CatalogError
-from torchserve_backend.management import Management, ManagementError
+from torchserve_backend.management import ManagementError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = display.make_console()
@@ -44,6 +56,14 @@ PortOffset = Annotated[
 Tls = Annotated[
     str, typer.Option("--tls", help="certificate.pem,key.pem: TLS on port 7777.")
 ]
+BackendName = Annotated[
+    Backend | None,
+    typer.Option("--backend", help="What the models run on; TorchServe if not said."),
+]
+Address = Annotated[
+    str,
+    typer.Option(help="With Ray: this machine's address, where others may join it."),
+]
 
 RUN = ROOT / variables.RUN_DIR.default
 
@@ -55,14 +75,49 @@ def up(
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
     tls_files: Tls = "",
+    backend: BackendName = None,
+    address: Address = "",
     timeout_s: Annotated[
         float, typer.Option(help="Longest wait for the models to be ready.")
     ] = 600,
 ) -> None:
     """Start what is not running yet, wait until every model is ready, show a translation."""
-    with _errors(show_log=Stack(run_dir, map_path).log("torchserve")):
+    with _errors(show_log=run_dir):
         pair = tls.read_option(tls_files)
-        wanted = Stack(run_dir, map_path, model or None, port_offset, pair)
+        wanted = Stack(
+            *(run_dir, map_path, model or None, port_offset, pair, backend),
+            address=cluster.read_address(address),
+        )
+        lifecycle.up(wanted, console, timeout_s=timeout_s)
+
+
+@app.command()
+def join(
+    head: Annotated[
+        str, typer.Option(help="The address of the cluster's head, such as 10.0.0.1.")
+    ],
+    address: Address = "",
+    model: Model = "",
+    map_path: Map = catalog.MAP,
+    run_dir: RunDir = RUN,
+    port_offset: PortOffset = 0,
+    is_door: Annotated[
+        bool, typer.Option("--gateway", help="Start nginx and a gateway here as well.")
+    ] = False,
+    timeout_s: Annotated[
+        float, typer.Option(help="Longest wait for the cluster.")
+    ] = 600,
+) -> None:
+    """Add this machine to a cluster that `up --backend ray` has started on another one. A
+    gateway needs the head's map and model."""
+    with _errors(show_log=run_dir):
+        head = cluster.read_head(head)
+        wanted = Stack(
+            *(run_dir, map_path, model or None, port_offset, None, "ray"),
+            address=cluster.read_address(address) or cluster.find_address(head),
+            head=head,
+            is_door=is_door,
+        )
         lifecycle.up(wanted, console, timeout_s=timeout_s)
 
 
@@ -87,14 +142,23 @@ def unit(
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
     tls_files: Tls = "",
+    backend: BackendName = None,
+    address: Address = "",
+    head: Annotated[str, typer.Option(help="As for `join`.")] = "",
+    is_door: Annotated[bool, typer.Option("--gateway", help="As for `join`.")] = False,
     user: Annotated[
         str, typer.Option(help="For a system service: whom it runs as.")
     ] = "",
 ) -> None:
     """Print a systemd unit that starts and watches this clone's stack."""
     with _errors():
-        pair = tls.read_option(tls_files)
-    wanted = Stack(run_dir, map_path, model or None, port_offset, pair)
+        wanted = Stack(
+            *(run_dir, map_path, model or None, port_offset),
+            *(tls.read_option(tls_files), "ray" if head else backend),
+            address=cluster.read_address(address),
+            head=cluster.read_head(head) if head else None,
+            is_door=is_door or not head,
+        )
     typer.echo(systemd.render_unit(wanted, user), nl=False)
 
 
@@ -112,10 +176,9 @@ def status(run_dir: RunDir = RUN) -> None:
     with _errors():
         running = lifecycle.find(run_dir)
         states = Supervision(running).states()
-        console.print("  ".join(f"{name} {states[name]}" for name in PROGRAMS))
-        models = display.load_catalog(running.frozen_map, running.model, console)
-        management = Management(running.management_url, running.key_file)
-        is_ready = display.show_states(models, management, console)
+        shown = (f"{name} {states[name]}" for name in running.programs)
+        console.print("  ".join(shown))
+        is_ready = lifecycle.choose_serving(running, console).show()
     are_up = set(states.values()) <= {"RUNNING", "STARTING"}
     raise typer.Exit(0 if is_ready and are_up else 1)
 
@@ -131,10 +194,11 @@ def reload(run_dir: RunDir = RUN) -> None:
 
 @app.command()
 def restart(run_dir: RunDir = RUN) -> None:
-    """Start TorchServe anew, with its edited configuration; requests wait or get a 503."""
+    """Start TorchServe anew, with its edited configuration; requests wait or get a 503. With
+    Ray: this machine's part of the cluster."""
     with _errors():
         lifecycle.restart(lifecycle.find(run_dir))
-    console.print("TorchServe is starting; `make status` shows its models.")
+    console.print("The models are starting; `make status` shows them.")
 
 
 @app.command()
@@ -155,6 +219,41 @@ def monitor(
     os.execv(command[0], command)
 
 
+@app.command()
+def image(
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Make everything anew, for Debian's updates."),
+    ] = False,
+) -> None:
+    """Build the container image with buildah."""
+    with _errors():
+        buildah, mmdebstrap = (
+            lifecycle.ensure(program, console) for program in (BUILDAH, MMDEBSTRAP)
+        )
+        name = images.build(buildah, mmdebstrap, console, is_fresh=fresh)
+        console.print(f"{name}: {images.measure(buildah)}")
+
+
+@app.command("manifests")
+def write_manifests(
+    overlay: Annotated[
+        Path, typer.Argument(help="The overlay's folder.", exists=True, file_okay=False)
+    ],
+    map_path: Map = catalog.MAP,
+    gpus: Annotated[
+        bool, typer.Option("--gpus", help="Models run on the GPUs that the map names.")
+    ] = False,
+    key_file: Annotated[
+        Path | None, typer.Option(help="The key that the gateway sends to replicas.")
+    ] = None,
+) -> None:
+    """Write the files of a Kubernetes overlay that follow from the map."""
+    with _errors():
+        manifests.write(overlay, map_path, key_file, has_gpus=gpus)
+    console.print(f"Wrote {manifests.MAP} and {manifests.SERVE} in {overlay}.")
+
+
 def _ensure_or_tell(program: Program) -> None:
     """What only some tests need does not keep the others from running."""
     try:
@@ -165,7 +264,8 @@ def _ensure_or_tell(program: Program) -> None:
 
 @contextmanager
 def _errors(show_log: Path | None = None) -> Iterator[None]:
-    """Shows what went wrong and, where a program did not start, the last lines of its log."""
+    """Shows what went wrong and, where the models' program did not start in the run directory
+    `show_log`, the last lines of its log."""
     try:
         yield
     except KeyboardInterrupt:
@@ -174,15 +274,23 @@ def _errors(show_log: Path | None = None) -> Iterator[None]:
         CatalogError,
         ModelError,
         ManagementError,
+        DashboardError,
+        DeploymentError,
         StackError,
         TimeoutError,
     ) as error:
         console.print(str(error), style="red")
-        is_late = isinstance(error, ManagementError | TimeoutError)
-        if show_log and is_late and show_log.exists():
-            lines = show_log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
-            console.print(f"\nThe last lines of {show_log}:", *lines, sep="\n")
+        is_late = isinstance(error, ManagementError | DashboardError | TimeoutError)
+        started = stack.read(show_log) if show_log else None
+        if started and is_late:
+            _show_log(started.log(started.server))
         raise typer.Exit(1) from error
+
+
+def _show_log(log: Path) -> None:
+    if log.exists():
+        lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
+        console.print(f"\nThe last lines of {log}:", *lines, sep="\n")
 
 
 if __name__ == "__main__":

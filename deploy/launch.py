@@ -36,6 +36,7 @@ def main(name: str, command: list[str]) -> None:
         statefiles.write(record, json.dumps(describe_self()))
     with suppress(OSError):
         _write_own_log(run / "logs" / f"{name}.log")
+    os.environ[variables.PROGRAM.name] = name
     os.execv(command[0], command)
 
 
@@ -50,8 +51,9 @@ def describe_self() -> dict[str, str | float]:
 
 
 def end_recorded(record: Path) -> None:
-    """Kills what is left of the process group in `record`, and nothing else: after a reboot,
-    or after its number was reused, the group is somebody else's."""
+    """Kills what is left of the process group in `record`, and the processes that have left the
+    group but still bear the program's name. Nothing else: after a reboot, or after its number
+    was reused, the group is somebody else's."""
     match statefiles.read(record):
         case {"boot": str(boot), "group": int(group), "start": int(start)}:
             pass
@@ -62,7 +64,11 @@ def end_recorded(record: Path) -> None:
     members = [
         process
         for process in psutil.process_iter()
-        if _is_member(process.pid, group, start) and is_ours(process.pid, record.parent)
+        if is_ours(process.pid, record.parent)
+        and (
+            _is_member(process.pid, group, start)
+            or find_program(process.pid) == record.stem
+        )
     ]
     for process in members:
         with suppress(psutil.NoSuchProcess):
@@ -83,6 +89,16 @@ def is_ours(pid: int, run: Path) -> bool:
         return not marks.isdisjoint(environment.split(b"\0"))
     except OSError:
         return False
+
+
+def find_program(pid: int) -> str | None:
+    """The program that a process belongs to, by its environment; None if that does not say."""
+    mark = f"{variables.PROGRAM.name}=".encode()
+    with suppress(OSError):
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if entry.startswith(mark):
+                return entry.removeprefix(mark).decode()
+    return None
 
 
 def _is_member(pid: int, group: int, start: int) -> bool:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+from typing import Protocol
 
 import urllib3
 from rich.console import Console
 
 from deploy import configuration, programs, stack, tls
+from deploy.cluster import Cluster
+from deploy.polling import attempts
 from deploy.programs import NGINX, Program
 from deploy.stack import DOOR, Stack, StackError
 from deploy.supervision import Supervision, end
-from torchserve_backend import catalog, display, preparation, registrar
+from deploy.torchserve import TorchServe
+from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
-from torchserve_backend.management import Management, ManagementError
-from torchserve_backend.registrar import Desired
 
-_START_S = 90
 #: The other tasks would take nearly as much memory again as translation.
 _MORE_TASKS = (
     "Captions for videos, labels and boxes for images as well: "
@@ -35,34 +35,58 @@ _OPEN = (
 _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
 
 
+class Serving(Protocol):
+    """The models' part of a stack. Each step raises what `up` says."""
+
+    def load(self) -> Catalog:
+        """The models that the map asks for."""
+
+    def prepare(self, models: Catalog) -> None:
+        """Fetches and converts the weights, before anything is changed."""
+
+    def write(self) -> None:
+        """Writes what the programs read."""
+
+    def bring_up(self, *, timeout_s: float) -> None:
+        """Has what has been started run what the map says, and waits until it does."""
+
+    def show(self) -> bool:
+        """Shows how the models are; whether all are ready."""
+
+
 def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     """Starts what is not running yet, waits for every model, shows a translation. After a
     KeyboardInterrupt nothing that it started is left. Raises StackError, CatalogError,
     ModelError, ManagementError or TimeoutError."""
-    nginx = ensure(NGINX, console)
     wanted.check_writable()
     supervision = Supervision(wanted)
     running = find_running(wanted, supervision)
     wanted = complete(wanted, running)
-    models = display.load_catalog(wanted.map, wanted.model, console)
+    nginx = ensure(NGINX, console) if wanted.is_door else Path()
+    serving = choose_serving(wanted, console)
+    models = serving.load()
     with console.status("Preparing the models …"):
-        desired = preparation.list_desired(models, are_read=True)
+        serving.prepare(models)
     is_new = make_way(wanted, running, console)
-    if not is_new:
+    if not is_new and wanted.is_door:
         configuration.check_edited(wanted, nginx, wanted.map)
     with _undone_by_interrupt(wanted, console) if is_new else nullcontext():
         wanted.write(models.frozen)
         with wanted.writing():
-            preparation.write_archives(desired, wanted.store)
+            serving.write()
         start(wanted, supervision, nginx, console)
-        management = Management(wanted.management_url, wanted.key_file)
-        with console.status("Waiting for TorchServe …"):
-            wait_for_torchserve(supervision, management)
-        mend(desired, management, console)
-        display.show_progress(desired, management, console, timeout_s=timeout_s)
-        show_translation(wanted, models, console)
-    if not models.tasks:
+        serving.bring_up(timeout_s=timeout_s)
+        if wanted.is_door:
+            show_translation(wanted, models, console)
+    if wanted.is_door and not models.tasks:
         console.print(_MORE_TASKS)
+
+
+def choose_serving(stack: Stack, console: Console) -> Serving:
+    """What the models of a stack run on."""
+    if stack.server == "ray":
+        return Cluster(stack, console)
+    return TorchServe(stack, console)
 
 
 def ensure(program: Program, console: Console) -> Path:
@@ -102,6 +126,10 @@ def complete(wanted: Stack, running: Stack | None) -> Stack:
         model=wanted.model or running.model,
         port_offset=running.port_offset,
         tls=wanted.tls or running.tls,
+        backend=wanted.backend or running.backend,
+        address=wanted.address or running.address,
+        head=wanted.head or running.head,
+        is_door=wanted.is_door if wanted.head else running.is_door,
     )
 
 
@@ -112,9 +140,7 @@ def make_way(wanted: Stack, running: Stack | None, console: Console) -> bool:
         console.print("The stack is running already.")
         return False
     if running:
-        console.print(
-            "The stack is running with another map, model or certificate: starting it anew."
-        )
+        console.print("The stack is running with other options: starting it anew.")
     end(wanted)
     wanted.check_ports()
     return True
@@ -128,36 +154,15 @@ def start(
         with wanted.writing():
             wanted.key_file.unlink(missing_ok=True)
         supervision.start(wanted.environment(programs.find_java_home(), nginx))
-        console.print("Started TorchServe, Gunicorn and nginx.")
+        console.print(f"Started {', '.join(wanted.programs)}.")
         return
     started = supervision.start_stopped()
     if started:
         console.print(f"Started what was not running: {', '.join(started)}.")
     if "registrar" not in started:
         supervision.restart("registrar")
-    if "gateway" not in started:
+    if wanted.is_door and "gateway" not in started:
         supervision.signal("gateway", "HUP")
-
-
-def wait_for_torchserve(supervision: Supervision, management: Management) -> None:
-    """Returns when TorchServe answers. Raises TimeoutError if it does not start."""
-    for _ in _attempts():
-        with suppress(ManagementError):
-            management.names()
-            return
-        if supervision.states()["torchserve"] == "FATAL":
-            break
-    raise TimeoutError("TorchServe did not start.")
-
-
-def mend(desired: Sequence[Desired], management: Management, console: Console) -> None:
-    """Brings TorchServe to what the map says; names the models that go."""
-    actions = registrar.plan_change(desired, management)
-    gone = [action for action in actions if action.desired is None]
-    kept = len(desired) + len(gone) - len(actions)
-    said = f"{kept} of {len(desired)} models already registered"
-    console.print(said, *map(str, gone), sep="\n")
-    registrar.apply(actions, management)
 
 
 def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
@@ -181,7 +186,7 @@ def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
 
 def _list_answers(wanted: Stack, body: bytes) -> Iterator[urllib3.BaseHTTPResponse]:
     """What the door answers, each time that it does."""
-    for _ in _attempts():
+    for _ in attempts():
         with suppress(urllib3.exceptions.HTTPError):
             yield tls.post(wanted, body)
 
@@ -195,7 +200,10 @@ def choose_sample(languages: Sequence[str]) -> dict[str, str]:
 
 
 def reload(running: Stack, nginx: Path) -> None:
-    """Takes over edited files of nginx and the gateway. Raises StackError if they are wrong."""
+    """Takes over edited files of nginx and the gateway. Raises StackError if they are wrong, or
+    if the stack has neither."""
+    if not running.is_door:
+        raise StackError("This machine has no nginx and no gateway of its own.")
     configuration.check_edited(running, nginx, running.frozen_map)
     running.write_configuration()
     supervision = Supervision(running)
@@ -204,9 +212,9 @@ def reload(running: Stack, nginx: Path) -> None:
 
 
 def restart(running: Stack) -> None:
-    """Starts TorchServe anew, with its edited files. Raises StackError."""
+    """Starts TorchServe anew, with its edited files, or Ray. Raises StackError."""
     running.write_configuration()
-    Supervision(running).restart("torchserve")
+    Supervision(running).restart(running.server)
 
 
 @contextmanager
@@ -217,10 +225,3 @@ def _undone_by_interrupt(started: Stack, console: Console) -> Iterator[None]:
         console.print("\nInterrupted: stopping what has been started …")
         end(started)
         raise
-
-
-def _attempts() -> Iterator[None]:
-    give_up_at = time.monotonic() + _START_S
-    while time.monotonic() < give_up_at:
-        yield
-        time.sleep(0.3)

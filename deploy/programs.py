@@ -37,6 +37,8 @@ SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd", "make test")
 NODE, NPM = Program("node", "nodejs", "make test"), Program("npm", "npm", "make test")
 POSTGRESQL = Program("postgres", "postgresql", "make test", "postgresql")
 REDIS = Program("redis-server", "redis-server", "make test")
+BUILDAH = Program("buildah", "buildah", "make image")
+MMDEBSTRAP = Program("mmdebstrap", "mmdebstrap", "make image")
 #: LibreOffice, which opens what `documents/` writes. Each part comes with `soffice`.
 OFFICE = tuple(
     Program(name, f"libreoffice-{part}", "make test")

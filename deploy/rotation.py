@@ -26,6 +26,7 @@ BOUNDS = {
     "torchserve": Bound(20 * _MB, 3),
     "registrar": Bound(5 * _MB, 1),
     "documents": Bound(5 * _MB, 1),
+    "ray": Bound(5 * _MB, 1),
 }
 
 

@@ -14,23 +14,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import psutil
+from pydantic import TypeAdapter, ValidationError
 
 from contract import variables
 from contract.variables import Variable
 from deploy import statefiles
+from ray_backend import nodes
+from ray_backend.nodes import LOOPBACK, Node
 
 ROOT = Path(__file__).parents[1]
 
 DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS = 7777, 8888, 9999, 8081, 8082
 EXPORTER = 8083
-_PORTS = (DOOR, GATEWAY, INFERENCE, MANAGEMENT, METRICS, EXPORTER, 7070, 7071)
+_TORCHSERVE = (INFERENCE, MANAGEMENT, METRICS, 7070, 7071)
+_PORTS = (DOOR, GATEWAY, EXPORTER, *_TORCHSERVE, *nodes.PORTS.fixed)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
+Backend = Literal["torchserve", "ray"]
+#: What serves clients, by the files in `deploy/supervisor`.
+_DOOR = ("nginx", "gateway", "documents")
 
 
 class StackError(Exception):
@@ -39,7 +47,7 @@ class StackError(Exception):
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack: its run directory, map, model, and port offset."""
+    """One stack: its run directory, map, model, port offset, and where the models run."""
 
     run: Path
     map: Path
@@ -47,6 +55,52 @@ class Stack:
     port_offset: int = 0
     #: The files of a certificate and its key, separated by a comma.
     tls: str | None = None
+    #: What the models run on, if that was said.
+    backend: Backend | None = None
+    #: This machine's address in a cluster, if that was said.
+    address: str | None = None
+    #: The address and port of the cluster's head; None where this machine is it.
+    head: str | None = None
+    #: Whether it has a door; what has only joined a cluster has none.
+    is_door: bool = True
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What supervisor runs."""
+        return (*(_DOOR if self.is_door else ()), "registrar", self.server)
+
+    @property
+    def server(self) -> Backend:
+        """The program that the models run in."""
+        return self.backend or "torchserve"
+
+    @property
+    def node(self) -> Node:
+        """This machine in a cluster."""
+        address = self.address or LOOPBACK
+        return Node(address, self.run / "ray", self.head or "", self.port_offset)
+
+    @property
+    def deployed(self) -> Path:
+        """What the registrar keeps deployed on the cluster."""
+        return self.node.folder / "deployed.json"
+
+    @property
+    def dashboard_url(self) -> str:
+        return f"http://{self.node.find_on_head(nodes.PORTS.dashboard)}"
+
+    @property
+    def ray_key_file(self) -> Path:
+        """The key that the gateway sends to replicas."""
+        return Path(variables.RAY_KEY_FILE.given or self.node.key_file)
+
+    @property
+    def ingress_urls(self) -> str:
+        """Where a cluster takes requests: here, and on the head."""
+        port = nodes.PORTS.ingress
+        places = dict.fromkeys((self.node.find(port), self.node.find_on_head(port)))
+        found = ",".join(f"http://{place}" for place in places)
+        return variables.RAY_URLS.given or found
 
     @property
     def url(self) -> str:
@@ -98,22 +152,23 @@ class Stack:
     def check_writable(self) -> None:
         """Raises StackError if nothing can be written in the run directory."""
         with self.writing():
-            tempfile.TemporaryFile(dir=self._make_folder("logs")).close()
+            tempfile.TemporaryFile(dir=self.make_folder("logs")).close()
 
     def write(self, frozen_map: str) -> None:
         """Fills the run directory with configuration and the map's copy. Raises StackError."""
         with self.writing():
             for folder in (
                 *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
-                "logs",
+                *("logs", "ray"),
             ):
-                self._make_folder(folder)
+                self.make_folder(folder)
             self.write_configuration()
             statefiles.write(self.frozen_map, frozen_map)
             state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
             statefiles.write(self.run / _STATE, json.dumps(state))
 
-    def _make_folder(self, name: str) -> Path:
+    def make_folder(self, name: str) -> Path:
+        """A folder in the run directory. Raises OSError."""
         folder = self.run / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -151,13 +206,15 @@ class Stack:
             for name, file in zip(_TLS_FILES, self.tls.split(","), strict=True):
                 (folder / name).unlink(missing_ok=True)
                 (folder / name).symlink_to(file)
+        ours = f"server {self.node.address}:{GATEWAY} "
+        text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
         statefiles.write(main, move_ports(text, self.port_offset))
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
 
     def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
         python = Path(sys.executable)
-        bind = move_ports(variables.GATEWAY_BIND.default, self.port_offset)
+        bind = f"{self.node.address}:{GATEWAY + self.port_offset}"
         ours: dict[Variable, object] = {
             variables.ROOT: ROOT,
             variables.RUN_DIR: self.run,
@@ -169,15 +226,28 @@ class Stack:
             variables.INFERENCE_URL: self.inference_url,
             variables.MANAGEMENT_URL: self.management_url,
             variables.GATEWAY_BIND: bind,
+            variables.PROGRAMS: self._list_program_files(),
         }
+        if self.server == "ray":
+            ours |= {
+                variables.RAY_URLS: self.ingress_urls,
+                variables.RAY_DASHBOARD_URL: self.dashboard_url,
+                variables.RAY_KEY_FILE: self.ray_key_file,
+                variables.RAY_TOKEN_FILE: self.node.token_file,
+            }
         if self.model:
             ours[variables.MODEL] = self.model
         return dict(os.environ) | {
             **{variable.name: str(value) for variable, value in ours.items()},
+            "GATEWAY_BACKEND": self.server,
             "PROMETHEUS_MULTIPROC_DIR": str(self.metrics),
             "JAVA_HOME": str(java_home),
             "PYTHONUNBUFFERED": "1",
         }
+
+    def _list_program_files(self) -> str:
+        names = (*(("door",) if self.is_door else ()), self.server)
+        return " ".join(f"supervisor/{name}.conf" for name in names)
 
     def find_leader(self, program: str) -> psutil.Process:
         """A running program's main process, as `deploy.launch` has recorded it."""
@@ -186,8 +256,10 @@ class Stack:
 
     def check_ports(self) -> None:
         """Raises StackError if another program listens on one of ours."""
-        for port in _PORTS:
-            if is_taken(port + self.port_offset):
+        theirs = nodes.PORTS.fixed if self.server == "ray" else _TORCHSERVE
+        for port in (*((DOOR, GATEWAY) if self.is_door else ()), EXPORTER, *theirs):
+            places = {LOOPBACK, self.node.address}
+            if any(is_taken(port + self.port_offset, place) for place in places):
                 raise StackError(
                     f"Port {port + self.port_offset} is taken by another program. Stop it, "
                     "or move all ports with --port-offset."
@@ -199,20 +271,16 @@ def move_ports(text: str, offset: int) -> str:
     return _PORT.sub(lambda match: str(int(match[1]) + offset), text)
 
 
-def is_taken(port: int) -> bool:
+def is_taken(port: int, address: str = LOOPBACK) -> bool:
     """Whether a program listens on this port."""
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((address, port)) == 0
 
 
 def read(run: Path) -> Stack | None:
     """The stack last started in this run directory; None if its state is unreadable."""
-    match statefiles.read(run / _STATE):
-        case {
-            "map": str(map_path),
-            "model": str() | None as model,
-            "port_offset": int(port_offset),
-            "tls": str() | None as tls,
-        }:
-            return Stack(run, Path(map_path), model, port_offset, tls)
-    return None
+    state = statefiles.read(run / _STATE) | {"run": run}
+    try:
+        return TypeAdapter(Stack).validate_python(state)
+    except ValidationError:
+        return None

@@ -15,10 +15,10 @@ from xmlrpc.client import Fault, ServerProxy
 import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
-from deploy import launch
+from deploy import launch, node
 from deploy.stack import ROOT, Stack, StackError
 
-PROGRAMS = ("nginx", "gateway", "documents", "registrar", "torchserve")
+SUPERVISORD = ROOT / "deploy/supervisord.conf"
 
 _STOP_S = 150
 #: Seconds for an answer. A program that is being stopped may take its time.
@@ -52,7 +52,7 @@ class Supervision:
             "-m",
             "supervisor.supervisord",
             "-c",
-            str(ROOT / "deploy/supervisord.conf"),
+            str(SUPERVISORD),
         ]
         done = subprocess.run(
             command, env=environment, cwd=ROOT, capture_output=True, text=True
@@ -68,7 +68,9 @@ class Supervision:
         supervisord = psutil.Process(pid)
         family = [supervisord, *supervisord.children(recursive=True)]
         self._call("shutdown")
-        _, alive = psutil.wait_procs(family, timeout=_STOP_S)
+        psutil.wait_procs([supervisord], timeout=_STOP_S)
+        end_left(self._stack)
+        _, alive = psutil.wait_procs(family, timeout=_ALIVE_S)
         if alive:
             raise StackError(
                 f"still running: {', '.join(str(process.pid) for process in alive)}"
@@ -126,13 +128,19 @@ def end(stack: Stack) -> bool:
     if was_running:
         supervision.stop()
     with stack.writing():
-        for record in stack.run.glob("*.group"):
-            launch.end_recorded(record)
-            record.unlink()
+        end_left(stack)
         for folder in (stack.run / "torchserve" / "tmp", stack.metrics):
             shutil.rmtree(folder, ignore_errors=True)
         stack.socket.unlink(missing_ok=True)
+        node.clear(stack.node)
     return was_running
+
+
+def end_left(stack: Stack) -> None:
+    """Ends what programs have left. Ray's workers and HAProxy outlive it."""
+    for record in stack.run.glob("*.group"):
+        launch.end_recorded(record)
+        record.unlink()
 
 
 class _Connection(HTTPConnection):

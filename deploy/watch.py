@@ -7,8 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from contract import variables
-from deploy import exporter, stack
+from deploy import exporter, stack, statefiles
 from deploy.rotation import rotate_forever
+from deploy.stack import Stack
+from ray_backend import deployment
+from ray_backend.dashboard import Dashboard
 from torchserve_backend import catalog, display, preparation, registrar
 from torchserve_backend.management import Management
 
@@ -22,6 +25,13 @@ def main() -> None:
     if running:
         with suppress(OSError):  # models are healed even where the port is taken
             exporter.serve(run, stack.EXPORTER + running.port_offset)
+    if running and running.server == "ray":
+        _keep_cluster(running)
+    else:
+        _heal_torchserve()
+
+
+def _heal_torchserve() -> None:
     models = catalog.load(
         Path(variables.MAP.read()), gpus=None, model=variables.MODEL.read()
     )
@@ -29,6 +39,17 @@ def main() -> None:
     management = Management(variables.MANAGEMENT_URL.read(), key_file)
     desired = preparation.list_desired(models)
     registrar.heal_forever(desired, management, display.make_console().print)
+
+
+def _keep_cluster(running: Stack) -> None:
+    """Keeps deployed what `up` has deployed on the cluster; a machine that has only joined
+    leaves that to the head."""
+    dashboard = Dashboard(running.dashboard_url, running.node.token_file)
+    deployment.keep_deployed(
+        dashboard,
+        lambda: {} if running.head else statefiles.read(running.deployed),
+        display.make_console().print,
+    )
 
 
 if __name__ == "__main__":

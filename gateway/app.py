@@ -13,11 +13,12 @@ from contract import variables
 from contract.tasks import UPLOADS
 from gateway.access import OPEN_ROUTES, Access, register_access
 from gateway.admission import Admission
-from gateway.backend import Backend, TorchServeBackend
+from gateway.backend import Backend
 from gateway.glossaries.library import Glossaries
 from gateway.observation import States
 from gateway.openapi.security import Keys
 from gateway.problems import register_error_handlers
+from gateway.ray.backend import RayBackend
 from gateway.refusal import Refusal
 from gateway.routes import (
     deepl,
@@ -42,6 +43,7 @@ from gateway.telemetry import Telemetry, register_telemetry
 from gateway.text.langid import Identifier
 from gateway.text.readers import Readers
 from gateway.text.translator import Translator
+from gateway.torchserve import TorchServeBackend
 from gateway.transport.bodies import register_bodies
 from gateway.transport.caller import read_request_id
 from gateway.transport.connection import register_reading
@@ -69,11 +71,11 @@ def create_app(
 ) -> Flask:
     """The application that Gunicorn serves; tests pass parts of their own."""
     settings = settings or read_settings()
-    models = models or catalog.load(settings.map, gpus=None, model=settings.model)
+    models = models or _load(settings)
     telemetry = Telemetry(models.languages, models.tasks)
     if backend is None and settings.backend == "embedded":
         models, backend = _embed(models, telemetry)
-    backend = backend or _connect(settings)
+    backend = backend or _connect(settings, models)
     admission = Admission(backend, models.models, _place_board(settings))
     app = _make_flask(settings)
     register_paths(app)
@@ -130,7 +132,14 @@ def _register_texts(app: Flask, interpreter: Interpreter, access: Access) -> Non
         app.register_blueprint(blueprint)
 
 
-def _connect(settings: Settings) -> Backend:
+def _connect(settings: Settings, models: Catalog) -> Backend:
+    if settings.backend == "ray":
+        return RayBackend(
+            settings.ray_addresses,
+            settings.ray_key_file,
+            models.models,
+            connections=settings.connections,
+        )
     return TorchServeBackend(
         settings.inference_url,
         Management(settings.management_url, settings.key_file),
@@ -139,10 +148,20 @@ def _connect(settings: Settings) -> Backend:
     )
 
 
+def _load(settings: Settings) -> Catalog:
+    """The map; on a cluster, whatever GPUs this machine has."""
+    return catalog.load(
+        settings.map,
+        gpus=None,
+        model=settings.model,
+        is_cluster=settings.backend == "ray",
+    )
+
+
 def _place_board(settings: Settings) -> Path | None:
-    """Where the gateway's processes and TorchServe's workers share figures; None without a
+    """Where the gateway's processes, and TorchServe's workers, share figures; None without a
     stack."""
-    run = variables.find_run() if settings.backend == "torchserve" else None
+    run = variables.find_run() if settings.backend != "embedded" else None
     return run / "admission" if run else None
 
 

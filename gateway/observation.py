@@ -37,6 +37,17 @@ def find_ready_tasks(catalog: Catalog, backend: Backend) -> dict[str, bool]:
     }
 
 
+def find_reasons(catalog: Catalog, backend: Backend) -> dict[str, str]:
+    """Why languages and tasks are not ready, where that is known."""
+    states = backend.states([model.name for model in catalog.models])
+    return {
+        served: state.reason
+        for model in catalog.models
+        if (state := states[model.name]) and state.reason
+        for served in model.serves
+    }
+
+
 class States(Collector):
     """The state of all models, as the backend and the gateway's own queue tell it."""
 

@@ -9,6 +9,7 @@ import difflib
 import importlib.util
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 PREFIX = "BABELGATE_"
 
+#: A program's address, without a path.
+_ADDRESS = r"http://[^/,\s]+"
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -49,7 +52,7 @@ def _share(variable: Variable, default: Any, **bounds: Any) -> Any:
 
 
 def _url(variable: Variable) -> Any:
-    return _share(variable, variable.default, pattern=r"^http://[^/\s]+$")
+    return _share(variable, variable.default, pattern=f"^{_ADDRESS}$")
 
 
 class Settings(BaseSettings):
@@ -59,17 +62,25 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, frozen=True, populate_by_name=True, loc_by_alias=False
     )
 
-    backend: Literal["torchserve", "embedded"] = Field(
+    backend: Literal["torchserve", "embedded", "ray"] = Field(
         "torchserve",
         validation_alias="GATEWAY_BACKEND",
         description="Where the models run. `embedded`: in the gateway's own process, "
-        "[without TorchServe](embedded.md).",
+        "[without TorchServe](embedded.md). `ray`: on a [Ray cluster](scaling.md).",
     )
     map: Path = _share(variables.MAP, catalog.MAP)
     model: str | None = _share(variables.MODEL, None)
     inference_url: str = _url(variables.INFERENCE_URL)
     management_url: str = _url(variables.MANAGEMENT_URL)
     key_file: Path = _share(variables.KEY_FILE, Path(variables.KEY_FILE.default))
+    ray_urls: str = _share(
+        variables.RAY_URLS,
+        variables.RAY_URLS.default,
+        pattern=rf"^{_ADDRESS}(,\s*{_ADDRESS})*$",
+    )
+    ray_key_file: Path = _share(
+        variables.RAY_KEY_FILE, Path(variables.RAY_KEY_FILE.default)
+    )
     timeout_s: _Positive = Field(
         30,
         description="Longest time for a request, in seconds. `X-Timeout-Ms` lowers it.",
@@ -160,8 +171,8 @@ class Settings(BaseSettings):
     )
     connections: PositiveInt = Field(
         1024,
-        description="Connections to TorchServe per gateway process; further requests "
-        "wait.",
+        description="Connections to TorchServe or to the Ray cluster per gateway process; "
+        "further requests wait.",
     )
 
     documents: Path | None = _share(variables.DOCUMENTS, None)
@@ -174,6 +185,11 @@ class Settings(BaseSettings):
     documents_of_one: PositiveInt = _share(
         variables.DOCUMENTS_OF_ONE, int(variables.DOCUMENTS_OF_ONE.default)
     )
+
+    @property
+    def ray_addresses(self) -> list[str]:
+        """The addresses in `ray_urls`, each once."""
+        return list(dict.fromkeys(re.split(r",\s*", self.ray_urls)))
 
     @field_validator("upload_buffer_bytes")
     @classmethod

@@ -1,20 +1,130 @@
-"""`python -m ray_backend`: the map's models on Ray."""
+"""`python -m ray_backend`: check the map for a cluster, deploy its models, show their state;
+work through whole folders.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
 
+from contract import variables
+from contract.variables import Variable
+from ray_backend import deployment, display
 from ray_backend.bulk import command as bulk
+from ray_backend.dashboard import Dashboard, DashboardError
+from ray_backend.deployment import DeploymentError
+from torchserve_backend import catalog
+from torchserve_backend.catalog import CatalogError
+from torchserve_backend.display import make_console
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+console = make_console()
 
 
-@app.callback()
-def main() -> None:
-    """The map's models on Ray."""
+def _option(name: str, variable: Variable) -> Any:
+    return typer.Option(name, envvar=variable.name, help=variable.meaning)
+
+
+Map = Annotated[Path, _option("--map", variables.MAP)]
+ModelName = Annotated[str | None, _option("--model", variables.MODEL)]
+Urls = Annotated[str, _option("--urls", variables.RAY_URLS)]
+KeyFile = Annotated[Path, _option("--key-file", variables.RAY_KEY_FILE)]
+Url = Annotated[str, _option("--dashboard-url", variables.RAY_DASHBOARD_URL)]
+TokenFile = Annotated[Path, _option("--token-file", variables.RAY_TOKEN_FILE)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would change and do nothing.")
+]
+
+URLS = variables.RAY_URLS.default
+KEY_FILE = Path(variables.RAY_KEY_FILE.default)
+URL = variables.RAY_DASHBOARD_URL.default
+TOKEN_FILE = Path(variables.RAY_TOKEN_FILE.default)
+
+
+@app.command()
+def check(
+    map_path: Map = catalog.MAP,
+    model: ModelName = None,
+    has_gpus: Annotated[
+        bool, typer.Option("--gpus/--no-gpus", help="Whether the cluster has GPUs.")
+    ] = True,
+) -> None:
+    """Read the map and show what Ray would be told; exit 1 where it is wrong."""
+    with _errors():
+        models = catalog.load(map_path, model=model, is_cluster=True)
+    config = deployment.write_config(models, key="", has_gpus=has_gpus, ingress=URLS)
+    display.show_models(config, models, console)
+
+
+@app.command()
+def deploy(
+    map_path: Map = catalog.MAP,
+    model: ModelName = None,
+    urls: Urls = URLS,
+    key_file: KeyFile = KEY_FILE,
+    dashboard_url: Url = URL,
+    token_file: TokenFile = TOKEN_FILE,
+    dry_run: DryRun = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Stay, and deploy again what gets lost.")
+    ] = False,
+    timeout_s: Annotated[
+        float, typer.Option(help="Longest wait for the models to run, in seconds.")
+    ] = 600,
+    place_s: Annotated[
+        float, typer.Option(help="Longest search for a machine for a replica.")
+    ] = deployment.PLACE_S,
+) -> None:
+    """Make the cluster run what the map says. Safe to run twice."""
+    with _errors():
+        models = catalog.load(map_path, model=model, is_cluster=True)
+        dashboard = Dashboard(dashboard_url, token_file)
+        config = display.plan(
+            *(dashboard, models, console),
+            key=deployment.read_key(key_file),
+            ingress=urls.partition(",")[0],
+        )
+        if dry_run:
+            return
+        dashboard.deploy(config)
+        display.show_progress(
+            dashboard, config, console, timeout_s=timeout_s, place_s=place_s
+        )
+        if watch:
+            deployment.keep_deployed(dashboard, lambda: config, console.print)
+
+
+@app.command()
+def status(
+    map_path: Map = catalog.MAP,
+    model: ModelName = None,
+    dashboard_url: Url = URL,
+    token_file: TokenFile = TOKEN_FILE,
+) -> None:
+    """Show every model: its state, replicas and machines; exit 1 if some do not run."""
+    with _errors():
+        models = catalog.load(map_path, model=model, is_cluster=True)
+        is_ready = display.show_states(
+            models, Dashboard(dashboard_url, token_file), console
+        )
+    raise typer.Exit(0 if is_ready else 1)
 
 
 app.command("bulk")(bulk.command)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (CatalogError, DashboardError, DeploymentError) as error:
+        console.print(str(error), style="red")
+        raise typer.Exit(1) from error
+
 
 if __name__ == "__main__":
     app()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,15 +18,15 @@ from ray_backend.replica import Replica, load_handler
 from torchserve_backend import checkpoint
 from torchserve_backend.catalog import ROOT
 
-log = logging.getLogger(__name__)
-
+#: How many threads libraries compute with.
+_THREADS = "OMP_NUM_THREADS"
 _DECLARED = ROOT / "torchserve_backend" / "metrics.yaml"
 
 
 def build(args: dict[str, Any]) -> Application:
     """The application of the model that `args` describe, as Ray calls it. Raises
-    ValidationError."""
-    Arguments.model_validate(args)
+    ValidationError if they are of another version."""
+    _ = Arguments.model_validate(args).model
     deployment = serve.deployment(serve.ingress()(Server), name=DEPLOYMENT)
     return deployment.bind(args)
 
@@ -36,6 +36,9 @@ class Server:
 
     def __init__(self, args: Mapping[str, Any]) -> None:
         self._arguments = Arguments.model_validate(args)
+        # Ray sets it for what has a part of a core; the map's `threads` decides instead.
+        if os.environ.get(_THREADS) == "1":
+            del os.environ[_THREADS]
 
     async def __serve_build_asgi_app__(self) -> Replica:
         """Called once. Raises LoadError, which Ray then shows as the application's state."""

@@ -19,6 +19,8 @@ DEPLOYMENT = "model"
 _IMPORT_PATH = "ray_backend.application:build"
 #: 14 languages fit two cores, as they do with TorchServe.
 _REPLICA_CPUS = 0.1
+#: What Ray takes at least to end a replica behind HAProxy.
+_DRAIN_S = 35
 #: Ray knows no finer parts of a GPU.
 _SHARES = 10_000
 
@@ -36,6 +38,8 @@ def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str
     loads = _count_workers(placed)
     return {
         "proxy_location": "EveryNode",
+        # A line per row would cost a tenth of a replica's own CPU time.
+        "logging_config": {"enable_access_log": False},
         "applications": [
             {
                 "name": model.name,
@@ -60,6 +64,12 @@ def _describe_deployment(model: Model, loads: Mapping[str, int]) -> dict[str, An
         "name": DEPLOYMENT,
         # More than a replica takes itself, so that the replica refuses and Ray does not.
         "max_ongoing_requests": 2 * (settings.queue_size + settings.batch_size),
+        # A replica that ends answers what is sent to it for another half minute, and then
+        # what it has taken.
+        "graceful_shutdown_timeout_s": _DRAIN_S + settings.response_timeout,
+        # On CPUs there is room for one replica more, so the new one starts before an old one
+        # ends. GPUs may be full, and then the new one would wait for ever.
+        "max_surge_percent": 0 if model.is_on_gpu else 1,
         "ray_actor_options": options,
         **_describe_replicas(model),
     }

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import logging
 import math
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
@@ -43,6 +44,9 @@ Send = Callable[[Message], Awaitable[None]]
 #: The largest row of the gateway with its escapes; as TorchServe's `max_request_size`.
 MOST_BYTES = 34 << 20
 _PATHS = ("", "/")
+_STOPPING = "This replica is being stopped."
+#: How long `close` waits at most.
+_DRAIN_S = 30.0
 #: What goes with a refusal.
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED: (b"www-authenticate", b"Bearer"),
@@ -99,6 +103,7 @@ class Replica:
         self._key_digest = arguments.key_digest
         self._handler = handler
         self._count = count
+        self._id = secrets.token_hex(8)
         self._is_closed = False
         #: When the batch that runs began.
         self._began_at = math.inf
@@ -117,7 +122,7 @@ class Replica:
             case "lifespan":
                 await self._live(receive, send)
             case "http":
-                await _send_answer(send, await self._answer(scope, receive))
+                await self._send(send, await self._answer(scope, receive))
             case _:
                 await send({"type": "websocket.close"})
 
@@ -125,12 +130,13 @@ class Replica:
         """Raises Stuck if a batch takes longer than the map's `response_timeout`."""
         if self._is_stuck:
             limit_s = self._settings.response_timeout
-            raise Stuck(f"a batch has run for longer than {limit_s} s")
+            raise Stuck(f"A batch has run for longer than {limit_s} s.")
 
     def close(self) -> None:
-        """Takes no further row and waits for those that it has taken."""
+        """Takes no further row and waits for those that it has taken, unless the batch that
+        runs is stuck."""
         self._is_closed = True
-        self._batcher.close()
+        self._batcher.close(0 if self._is_stuck else _DRAIN_S)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -177,10 +183,16 @@ class Replica:
         return time.monotonic() - self._began_at > self._settings.response_timeout
 
     def _describe(self) -> dict[str, Any]:
+        detail = _STOPPING if self._is_closed else ""
+        try:
+            self.check_health()
+        except Stuck as error:
+            detail = str(error)
         return {
-            "is_ready": not (self._is_closed or self._is_stuck),
+            "is_ready": not detail,
             "batch_size": self._settings.batch_size,
             "queued_rows": self._batcher.waiting,
+            "detail": detail,
         }
 
     async def _predict(self, headers: Mapping[str, str], receive: Receive) -> Result:
@@ -206,9 +218,8 @@ class Replica:
                 HTTPStatus.TOO_MANY_REQUESTS, "queue-full", detail
             ) from error
         except Refused as error:
-            detail = "This replica is being stopped."
             raise TaskError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", detail
+                HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", _STOPPING
             ) from error
 
     def _run(self, batch: Sequence[Row]) -> list[Result]:
@@ -219,6 +230,19 @@ class Replica:
             self._began_at = math.inf
         self._count(outcome.counts)
         return outcome.results
+
+    async def _send(self, send: Send, result: Result) -> None:
+        status, content_type, body = write_answer(result)
+        headers = [
+            (b"content-type", content_type.encode()),
+            (b"content-length", b"%d" % len(body)),
+            (rows.REPLICA.lower().encode(), self._id.encode()),
+        ]
+        if status in _HEADERS:
+            headers.append(_HEADERS[HTTPStatus(status)])
+        start = {"type": "http.response.start", "status": status, "headers": headers}
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
 
 
 def _read_headers(scope: Mapping[str, Any]) -> dict[str, str]:
@@ -274,15 +298,3 @@ def _too_large() -> TaskError:
 
 def _malformed(detail: str) -> TaskError:
     return TaskError(HTTPStatus.BAD_REQUEST, "malformed-request", detail)
-
-
-async def _send_answer(send: Send, result: Result) -> None:
-    status, content_type, body = write_answer(result)
-    headers = [
-        (b"content-type", content_type.encode()),
-        (b"content-length", b"%d" % len(body)),
-    ]
-    if status in _HEADERS:
-        headers.append(_HEADERS[HTTPStatus(status)])
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

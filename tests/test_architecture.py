@@ -68,7 +68,8 @@ GATEWAY = (
     ),
     *("gateway.settings", "gateway.telemetry", "gateway.transport", "gateway.sharing"),
     *("gateway.database", "gateway.access", "gateway.glossaries"),
-    *("gateway.backend", "gateway.admission", "gateway.observation", "gateway.text"),
+    *("gateway.backend", "gateway.posting", "gateway.torchserve", "gateway.ray"),
+    *("gateway.admission", "gateway.observation", "gateway.text"),
     *("gateway.uploads", "gateway.embedded", "gateway.refusal", "gateway.routes"),
     *("gateway.app", "gateway.gunicorn"),
 )

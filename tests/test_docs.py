@@ -37,7 +37,10 @@ OPERATIONS = (ROOT / "docs/operations.md").read_text("utf-8")
 DOCS = "\n".join(page.read_text("utf-8") for page in ROOT.glob("docs/**/*.md"))
 
 NGINX = (ROOT / "nginx/nginx.conf").read_text("utf-8")
-SUPERVISOR = (ROOT / "deploy/supervisord.conf").read_text("utf-8")
+SUPERVISOR = "\n".join(
+    path.read_text("utf-8")
+    for path in (ROOT / "deploy/supervisord.conf", *ROOT.glob("deploy/supervisor/*"))
+)
 TORCHSERVE = (ROOT / "torchserve_backend/config.properties").read_text("utf-8")
 
 COMMAND_LINES = {
@@ -45,21 +48,19 @@ COMMAND_LINES = {
         (ROOT / module.split()[0].replace(".", "/") / "__main__.py").read_text("utf-8")
     )
     for module in (
-        *("clients", "deploy", "gateway keys", "torchserve_backend"),
+        *("clients", "deploy", "gateway keys", "ray_backend", "torchserve_backend"),
         *("models.phrasebook_recipe", "models.shapes_recipe"),
     )
 }
 
 
 def list_commands() -> list[tuple[str, str]]:
-    """Module and name of every command of our command lines."""
+    """Module and name of every command of our command lines, marked or registered."""
+    pattern = r"(?m)^@?\w+\.command\((?:'(\w+)')?\)(?:\ndef (\w+)|\()"
     return [
-        (module, found[1] or node.name)
+        (module, given or function)
         for module, tree in COMMAND_LINES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        for mark in node.decorator_list
-        if (found := re.match(r"\w+\.command\((?:'(\w+)')?\)", ast.unparse(mark)))
+        for given, function in re.findall(pattern, ast.unparse(tree))
     ]
 
 

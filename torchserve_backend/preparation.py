@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from handlers.engine.sealing import Digests
@@ -17,6 +17,12 @@ def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
 
     Raises ModelError if there is no such model.
     """
+    paths = prepare_weights(models, are_read=are_read)
+    return [_describe(model, paths[model.name]) for model in models.models]
+
+
+def prepare_weights(models: Catalog, *, are_read: bool = False) -> Mapping[str, Path]:
+    """The directory that each model's engine loads, by the model's name; as `list_desired`."""
     cache = checkpoint.default_cache()
     digests = Digests() if are_read else None
     paths: dict[tuple[str, ...], Path] = {}
@@ -24,7 +30,7 @@ def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
         if _name_weights(model) not in paths:
             path = checkpoint.prepare(model, cache, digests)
             paths[_name_weights(model)] = path
-    return [_describe(model, paths[_name_weights(model)]) for model in models.models]
+    return {model.name: paths[_name_weights(model)] for model in models.models}
 
 
 def write_archives(desired: Iterable[Desired], store: Path) -> None:

@@ -11,7 +11,6 @@ from typing import TypeVar
 import psutil
 
 from deploy.stack import Stack
-from deploy.supervision import PROGRAMS
 
 #: Each program's main process, from which all others descend.
 Leaders = Mapping[str, psutil.Process]
@@ -39,7 +38,7 @@ CLIENT = "client"
 
 def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
     """The main processes of a stack that `python -m deploy` has started."""
-    return {program: stack.find_leader(program) for program in PROGRAMS}
+    return {program: stack.find_leader(program) for program in stack.programs}
 
 
 def measure_cpu(

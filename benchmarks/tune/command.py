@@ -18,9 +18,10 @@ from benchmarks.options import (
     say_written,
     show_progress,
 )
+from benchmarks.plan_file import PlanError
 from benchmarks.tune import report as tuning_report
 from benchmarks.tune import search
-from benchmarks.tune.plan import Combination, Plan, PlanError, read_plan
+from benchmarks.tune.plan import Combination, Plan, read_plan
 from benchmarks.tune.report import Outcome
 from benchmarks.tune.trials import Trial, run_trial, write_map
 

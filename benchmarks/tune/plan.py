@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from benchmarks import plan_file
 from benchmarks.instruments.workload import Task
 from contract.tasks import TRANSLATION
 from torchserve_backend.map import SECTIONS, check
@@ -32,10 +31,6 @@ KNOBS = (
     "threads",
 )
 _ALIKE = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class PlanError(ValueError):
-    """A plan that cannot be followed; the message names the line and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -211,63 +206,4 @@ class Plan(BaseModel):
 
 def read_plan(path: Path) -> Plan:
     """Reads a plan from a file. Raises PlanError."""
-    try:
-        text = path.read_text("utf-8")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PlanError(f"{path}: {error}") from error
-    if not isinstance(root, yaml.MappingNode):
-        raise PlanError(f"{path}: expected a mapping with models, load and sla")
-    _refuse_duplicates(path, root)
-    try:
-        return Plan.model_validate(content)
-    except ValidationError as error:
-        faults = (_describe(path, root, fault) for fault in error.errors())
-        raise PlanError("\n".join(faults)) from error
-
-
-def _describe(path: Path, root: yaml.Node, fault: Any) -> str:
-    place = fault["loc"]
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    message = message.removeprefix(f"{place[-1]}: ")
-    name = ".".join(map(str, place))
-    return f"{path}:{_find_line(root, place)}: {name}: {message}"
-
-
-def _find_line(node: yaml.Node, place: Sequence[str | int]) -> int:
-    """The line of the value at `place`, or of its nearest existing parent."""
-    line = node.start_mark.line + 1
-    for part in place:
-        found = _find_child(node, part)
-        if found is None:
-            break
-        key, node = found
-        line = key.start_mark.line + 1
-    return line
-
-
-def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    if isinstance(node, yaml.MappingNode):
-        pairs = ((key, value) for key, value in node.value if key.value == str(part))
-        return next(pairs, None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-        child = node.value[part]
-        return child, child
-    return None
-
-
-def _refuse_duplicates(path: Path, node: yaml.Node) -> None:
-    """Raises PlanError for a key that is there twice: YAML's reader keeps the last one."""
-    if isinstance(node, yaml.SequenceNode):
-        for child in node.value:
-            _refuse_duplicates(path, child)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: set[str] = set()
-    for key, value in node.value:
-        if key.value in seen:
-            line = key.start_mark.line + 1
-            raise PlanError(f"{path}:{line}: {key.value}: is there twice")
-        seen.add(key.value)
-        _refuse_duplicates(path, value)
+    return plan_file.read(path, Plan)

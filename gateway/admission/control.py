@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gateway.admission.board import Board
 from gateway.admission.departures import Departures
 from gateway.admission.lane import Lane, Turn, late
 from gateway.admission.queue import Flow
-from gateway.backend import Backend, Row
+from gateway.backend import Backend, Call, Row
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.transport.caller import Caller
 from torchserve_backend.catalog import Model
@@ -36,7 +37,14 @@ class Admission:
         self.board = Board(folder)
         self._departures = Departures()
         self._refused_at = -math.inf
-        self._lanes = {m.name: Lane(m, self.board.open(m.name)) for m in models}
+        self._lanes = {
+            model.name: Lane(
+                model,
+                self.board.open(model.name),
+                partial(backend.find_room, model),
+            )
+            for model in models
+        }
 
     def count_waiting(self) -> dict[str, float]:
         """The rows that wait in all processes, by model."""
@@ -84,7 +92,7 @@ class Admission:
 
 @dataclass(eq=False)
 class Ticket:
-    """One request's rows. If its client goes, waiting rows are not sent, and the worker is
+    """One request's rows. If its client goes, waiting rows are not sent, and the backend is
     told not to compute those that were."""
 
     _admission: Admission
@@ -97,6 +105,7 @@ class Ticket:
     _rows: int
     _waiting: set[Turn] = field(default_factory=set)
     _numbers: set[int] = field(default_factory=set)
+    _calls: set[Call] = field(default_factory=set)
     _is_gone: bool = False
 
     def predict(self, row: Row, cost: float) -> dict[str, Any]:
@@ -123,6 +132,8 @@ class Ticket:
             turn.end(_gone())
         for number in self._numbers:
             self._admission.board.revoke(number)
+        for call in self._calls:
+            call.give_up()
         self.close()
 
     def close(self) -> None:
@@ -132,12 +143,14 @@ class Ticket:
     def _ask(self, row: Row, turn: Turn) -> dict[str, Any]:
         board = self._admission.board
         number = board.take_number()
+        row = replace(row, number=number)
         if number is not None:
             self._numbers.add(number)
+        self._calls.add(row.call)
         began, is_answered = time.monotonic(), False
         try:
             answer = self._admission.backend.predict(
-                self._model, replace(row, number=number), deadline=turn.deadline
+                self._model, row, deadline=turn.deadline
             )
             is_answered = True
             return answer
@@ -148,6 +161,7 @@ class Ticket:
         finally:
             seconds = time.monotonic() - began
             self._lane.finish(turn, seconds, is_answered=is_answered)
+            self._calls.discard(row.call)
             if number is not None:
                 self._numbers.discard(number)
                 board.give_back(number)

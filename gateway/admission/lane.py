@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gevent.event import Event
@@ -13,25 +14,23 @@ from gevent.event import Event
 from gateway.admission.board import Load, ModelBoard
 from gateway.admission.pace import Pace
 from gateway.admission.queue import FairQueue, Flow
+from gateway.backend import Room
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.transport.caller import Caller
 from torchserve_backend.catalog import Model
 
-#: The batch that is being computed and the next one. More would wait in TorchServe, which does
-#: not look at deadlines and clients.
+#: The batch that each worker computes and the next one. More would wait behind the gateway,
+#: where all clients are alike.
 _BATCHES = 2
 #: A few rows hide the way to the model and back, however small the batches are.
 _FEWEST_ROWS = 4
-#: TorchServe holds a row several times, on a heap of 1 GB.
-_MOST_BYTES = 64 << 20
 #: The share of a request's time that a forecast may use up.
 _MARGIN = 0.8
 #: Seconds during which the shortest recent time limit decides how much work the model gets at
 #: once. It gets at least the work of half a second.
 _REMEMBERED_S = 10.0
 _LEAST_WINDOW_S = 0.5
-#: The share of `response_timeout`, TorchServe's limit for a batch, that the work in hand may
-#: take.
+#: The share of `response_timeout`, the limit for a batch, that the work in hand may take.
 _TIMEOUT_SHARE = 0.25
 _LONGEST_RETRY_S = 60
 #: Seconds between two tries by requests that would be late even if they were alone.
@@ -72,7 +71,9 @@ class _Share:
 class Lane:
     """The way to one model. It sends no more rows and bytes at once than the model can use."""
 
-    def __init__(self, model: Model, board: ModelBoard) -> None:
+    def __init__(
+        self, model: Model, board: ModelBoard, find_room: Callable[[], Room]
+    ) -> None:
         settings = model.settings
         self.pace = Pace()
         self._board = board
@@ -82,9 +83,8 @@ class Lane:
         self._shares: dict[Flow, _Share] = {}
         #: The sums over all shares, of which there may be thousands.
         self._waiting_rows, self._waiting, self._weights = 0, 0.0, 0
-        self._most_rows = max(
-            _FEWEST_ROWS, _BATCHES * settings.batch_size * model.workers
-        )
+        self._batch_size = settings.batch_size
+        self._find_room = find_room
         self._most_waiting = settings.queue_size
         self._timeout_s = settings.response_timeout * _TIMEOUT_SHARE
         self._shortest_s, self._shortest_until = math.inf, 0.0
@@ -92,6 +92,12 @@ class Lane:
         #: When the model last showed that it is alive.
         self._heard_at = 0.0
         self._tried_at = -math.inf
+
+    @property
+    def _most_rows(self) -> int:
+        """The rows that the model gets at once."""
+        wanted = _BATCHES * self._batch_size * self._find_room().workers
+        return max(_FEWEST_ROWS, wanted)
 
     def count_waiting(self) -> float:
         """Rows that wait for this model in all processes."""
@@ -228,7 +234,7 @@ class Lane:
         part; its own rows call the next ones as they come back."""
         if not self._sent_rows:
             return True
-        if load.sent_bytes + turn.size > _MOST_BYTES:
+        if load.sent_bytes + turn.size > self._find_room().most_bytes:
             return False
         most = self._most_cost()
         is_own_part = (

@@ -20,7 +20,7 @@ from gevent import get_hub
 from gevent.event import Event
 from prometheus_client import CollectorRegistry
 
-from gateway.backend import ModelState, Row
+from gateway.backend import ModelState, Room, Row
 from gateway.embedded.counting import BatchCounters
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
@@ -88,6 +88,10 @@ class EmbeddedBackend:
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """As `Backend.states`."""
         return {name: self._served[name].describe() for name in models}
+
+    def find_room(self, model: Model) -> Room:
+        """As the map has it."""
+        return Room(model.workers)
 
     def close(self, limit_s: float = _CLOSE_S) -> None:
         """Takes no further row and waits for those that it has taken."""

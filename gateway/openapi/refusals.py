@@ -81,6 +81,7 @@ class ProblemDocument(TypedDict):
     field: NotRequired[str]
     served: NotRequired[list[str]]
     missing: NotRequired[list[str]]
+    reasons: NotRequired[dict[str, str]]
     limit: NotRequired[int]
     tokens: NotRequired[int]
     allowed: NotRequired[list[str]]

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from gateway.backend import Backend
 from gateway.errors import NotReady
-from gateway.observation import find_ready, find_ready_tasks
+from gateway.observation import find_ready, find_ready_tasks, find_reasons
 from gateway.openapi.operations import Operation, describe
 from torchserve_backend.catalog import Catalog
 
@@ -44,8 +44,11 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
         ready = find_ready(catalog, backend) | {t: tasks[t] for t in catalog.tasks}
         missing = [name for name, is_ready in ready.items() if not is_ready]
         if missing:
+            reasons = find_reasons(catalog, backend)
             raise NotReady(
-                f"No worker is READY for {', '.join(missing)}.", missing=missing
+                f"No worker is READY for {', '.join(missing)}.",
+                missing=missing,
+                **({"reasons": reasons} if reasons else {}),
             )
         languages = list(catalog.languages)
         return {"status": "ready", "languages": languages, "tasks": list(tasks)}

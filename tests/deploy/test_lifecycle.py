@@ -1,4 +1,4 @@
-"""What `up` decides: what is kept, ended, started, mended and shown."""
+"""What `up` decides: what is kept, ended, started and shown."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from deploy import lifecycle
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from tests.e2e.real_stack import find_port_offset
-from tests.torchserve_backend.fakes import FakeManagement
 from torchserve_backend.catalog import Catalog, Model, TranslationSection
-from torchserve_backend.management import ManagementError, Registered
-from torchserve_backend.registrar import Desired
 
 NGINX = Path("/usr/sbin/nginx")
 
@@ -28,19 +25,13 @@ NGINX = Path("/usr/sbin/nginx")
 class FakeSupervision(Supervision):
     """Writes calls down; `stopped` are the programs that do not run."""
 
-    def __init__(
-        self, *, is_up: bool, stopped: Sequence[str] = (), torchserve: str = "RUNNING"
-    ) -> None:
+    def __init__(self, *, is_up: bool, stopped: Sequence[str] = ()) -> None:
         self.is_up = is_up
         self.stopped = list(stopped)
-        self.torchserve = torchserve
         self.calls: list[str] = []
 
     def is_running(self) -> bool:
         return self.is_up
-
-    def states(self) -> dict[str, str]:
-        return {"torchserve": self.torchserve}
 
     def start(self, environment: dict[str, str]) -> None:
         self.calls.append(f"start with {environment['BABELGATE_NGINX']}")
@@ -105,7 +96,15 @@ def test_a_stack_that_does_not_run_is_not_found(tmp_path: Path):
         lifecycle.find(tmp_path)
 
 
-RUNS = {"model": "a", "port_offset": 1, "tls": "b,c"}
+RUNS = {
+    "model": "a",
+    "port_offset": 1,
+    "tls": "b,c",
+    "backend": "ray",
+    "address": "10.0.0.2",
+    "head": "10.0.0.1:7800",
+    "is_door": False,
+}
 
 
 @pytest.mark.parametrize(
@@ -115,12 +114,18 @@ RUNS = {"model": "a", "port_offset": 1, "tls": "b,c"}
         ({}, RUNS, RUNS),
         # Ports stay.
         (
-            {"model": "x", "port_offset": 2, "tls": "y,z"},
+            {"model": "x", "port_offset": 2, "tls": "y,z", "backend": "torchserve"},
             RUNS,
-            {"model": "x", "port_offset": 1, "tls": "y,z"},
+            {**RUNS, "model": "x", "tls": "y,z", "backend": "torchserve"},
+        ),
+        # A machine that joins says whether it gets a gateway.
+        (
+            {"head": "10.0.0.9:7800"},
+            RUNS,
+            {**RUNS, "head": "10.0.0.9:7800", "is_door": True},
         ),
     ],
-    ids=["nothing runs", "nothing said", "everything said"],
+    ids=["nothing runs", "nothing said", "much said", "another head"],
 )
 def test_what_was_not_said_stays_as_it_runs(
     said: dict[str, Any], runs: dict[str, Any] | None, completed: dict[str, Any]
@@ -131,7 +136,7 @@ def test_what_was_not_said_stays_as_it_runs(
     assert lifecycle.complete(wanted, running) == expected
 
 
-ANEW = "The stack is running with another map, model or certificate: starting it anew."
+ANEW = "The stack is running with other options: starting it anew."
 
 
 @pytest.mark.parametrize(
@@ -157,7 +162,7 @@ def test_way_is_made_for_another_stack(
     assert told.lines == says
 
 
-STARTED = "Started TorchServe, Gunicorn and nginx."
+STARTED = "Started nginx, gateway, documents, registrar, torchserve."
 STOPPED = ["gateway", "registrar"]
 
 
@@ -188,50 +193,8 @@ def test_only_what_does_not_run_is_started(
     assert wanted.key_file.exists() is supervision.is_up
 
 
-class SlowManagement(FakeManagement):
-    """Answers from the third time."""
-
-    def names(self) -> list[str]:
-        self.calls.append("names")
-        if len(self.calls) < 3:
-            raise ManagementError("not yet")
-        return []
-
-
-@pytest.mark.usefixtures("_hurried")
-def test_torchserve_is_waited_for_until_it_answers():
-    management = SlowManagement()
-    supervision = FakeSupervision(is_up=True, torchserve="STARTING")
-    lifecycle.wait_for_torchserve(supervision, management)
-    assert len(management.calls) == 3
-
-
-def test_a_torchserve_that_was_given_up_is_not_waited_for():
-    supervision = FakeSupervision(is_up=True, torchserve="FATAL")
-    with pytest.raises(TimeoutError, match="TorchServe did not start"):
-        lifecycle.wait_for_torchserve(supervision, SlowManagement())
-
-
 def make_model(name: str) -> Model:
     return Model(name, "translation", (name,), ("cpu",), TranslationSection())
-
-
-def test_the_difference_is_mended_and_what_goes_is_named(told: Told):
-    version = "1.0-7f411872"
-    desired = [
-        Desired(make_model(name), f"{name}.mar", version) for name in ("ko", "fr")
-    ]
-    found = {name: Registered(name, version, 64, 100, 1, 1, 0) for name in ("fr", "de")}
-    management = FakeManagement(found)
-    lifecycle.mend(desired, management, told.console)
-    assert told.lines == [
-        "1 of 2 models already registered",
-        "remove de: the map does not name it",
-    ]
-    assert management.calls == [
-        f"unregister de {version}",
-        "register ko.mar ko 64 100 1",
-    ]
 
 
 @pytest.mark.usefixtures("_hurried")
@@ -294,7 +257,7 @@ def test_it_is_told_who_may_use_the_stack(
 def test_a_door_that_never_translates_is_told(
     wanted: Stack, told: Told, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lifecycle, "_START_S", 0)
+    monkeypatch.setattr("deploy.polling._START_S", 0)
     models = Catalog({("translation", "fr"): make_model("fr")}, is_cpu_fallback=False)
     with pytest.raises(StackError, match="does not translate"):
         lifecycle.show_translation(wanted, models, told.console)

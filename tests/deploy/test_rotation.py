@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from deploy.rotation import BOUNDS, Bound, rotate
-from deploy.supervision import PROGRAMS
+from deploy.stack import Backend, Stack
 
 #: Appends numbered lines until its input ends.
 WRITER = """
@@ -26,7 +27,8 @@ print(number)
 
 
 def test_every_program_has_a_bound():
-    assert set(BOUNDS) == set(PROGRAMS)
+    stacks = [Stack(Path(), Path(), backend=name) for name in get_args(Backend)]
+    assert set(BOUNDS) == {name for stack in stacks for name in stack.programs}
 
 
 def test_the_oldest_is_dropped(tmp_path: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.stack import ROOT, Stack, StackError
-from deploy.supervision import PROGRAMS, Supervision, end
+from deploy.stack import Stack, StackError
+from deploy.supervision import Supervision, end
 from tests.e2e.real_stack import wait_until
 
 pytestmark = pytest.mark.slow
@@ -21,10 +20,11 @@ pytestmark = pytest.mark.slow
 PROGRAM = """#!/bin/sh
 exec /bin/sh "$BABELGATE_RUN_DIR/{name}.does"
 """
-#: Python, but for the registrar and what translates documents.
+#: Python, but for the registrar, Ray and what translates documents.
 PYTHON = """#!/bin/sh
 case "$*" in
 "-m deploy.watch") exec /bin/sh "$BABELGATE_RUN_DIR/registrar.does";;
+"-m deploy.node") exec /bin/sh "$BABELGATE_RUN_DIR/ray.does";;
 "-m documents") exec /bin/sh "$BABELGATE_RUN_DIR/documents.does";;
 esac
 exec {python} "$@"
@@ -36,8 +36,16 @@ SIZE = 1 << 20  # a pipe takes a sixteenth of it
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Stack]:
     stack = Stack(tmp_path, tmp_path / "map.json")
+    lay_out(stack)
+    yield stack
+    end(stack)
+
+
+def lay_out(stack: Stack) -> None:
+    """A run directory with small programs that only sleep."""
     stack.write("{}")
-    (tmp_path / "bin").mkdir()
+    folder = stack.run / "bin"
+    folder.mkdir()
     scripts = {
         "nginx": PROGRAM.format(name="nginx"),
         "gunicorn": PROGRAM.format(name="gateway"),
@@ -45,34 +53,32 @@ def small(tmp_path: Path) -> Iterator[Stack]:
         "python": PYTHON.format(python=sys.executable),
     }
     for name, script in scripts.items():
-        (tmp_path / "bin" / name).write_text(script)
-        (tmp_path / "bin" / name).chmod(0o755)
-    for program in PROGRAMS:
+        (folder / name).write_text(script)
+        (folder / name).chmod(0o755)
+    for program in stack.programs:
         do(stack, program, LAST)
-    yield stack
-    end(stack)
 
 
 def start(stack: Stack) -> Supervision:
     """supervisord with the small programs."""
     places = {
-        "BABELGATE_ROOT": ROOT,
-        "BABELGATE_RUN_DIR": stack.run,
         "BABELGATE_BIN": stack.run / "bin",
         "BABELGATE_PYTHON": stack.run / "bin/python",
-        "BABELGATE_NGINX": stack.run / "bin/nginx",
     }
     supervision = Supervision(stack)
-    supervision.start(dict(os.environ) | {k: str(v) for k, v in places.items()})
+    supervision.start(
+        stack.environment(Path(), stack.run / "bin/nginx")
+        | {k: str(v) for k, v in places.items()}
+    )
     # A signal that comes sooner would be lost on supervisord's way to the program.
-    wait_until(lambda: all((stack.run / f"{p}.group").exists() for p in PROGRAMS))
+    wait_until(lambda: all((stack.run / f"{p}.group").exists() for p in stack.programs))
     return supervision
 
 
 def start_all(stack: Stack) -> list[psutil.Process]:
     """As `start`; returns the programs' main processes."""
     start(stack)
-    return [stack.find_leader(program) for program in PROGRAMS]
+    return [stack.find_leader(program) for program in stack.programs]
 
 
 def do(stack: Stack, program: str, script: str) -> None:
@@ -117,7 +123,7 @@ def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
 
 def test_programs_write_their_logs_while_supervisord_is_stopped(small: Stack):
     wait, write = "while ! [ -e go ]; do sleep 0.1; done", f"head -c {SIZE} /dev/zero"
-    for program in PROGRAMS:
+    for program in small.programs:
         done = f"touch {program}.done"
         do(small, program, f"cd {small.run}; {wait}; {write}; {done}; {LAST}")
     start(small)
@@ -125,10 +131,12 @@ def test_programs_write_their_logs_while_supervisord_is_stopped(small: Stack):
     stopped.suspend()
     try:
         (small.run / "go").touch()
-        wait_until(lambda: all((small.run / f"{p}.done").exists() for p in PROGRAMS))
+        wait_until(
+            lambda: all((small.run / f"{p}.done").exists() for p in small.programs)
+        )
     finally:
         stopped.resume()
-    for program in PROGRAMS:
+    for program in small.programs:
         assert small.log(program).stat().st_size >= SIZE
 
 
@@ -176,8 +184,23 @@ def test_what_a_killed_supervisord_has_left_is_ended(small: Stack):
 
 
 def test_programs_run_where_their_logs_are_on_a_full_disk(small: Stack):
-    for program in PROGRAMS:
+    for program in small.programs:
         small.log(program).symlink_to("/dev/full")
     do(small, "gateway", f"echo lost; touch {small.run}/gateway.done; {LAST}")
     start(small)
     wait_until((small.run / "gateway.done").exists)
+
+
+def test_what_has_left_its_group_is_ended_with_its_program(tmp_path: Path):
+    stack = Stack(tmp_path, tmp_path / "map.json", backend="ray", is_door=False)
+    lay_out(stack)
+    worker = "setsid sleep 600 & echo $! >$BABELGATE_RUN_DIR/worker"
+    do(stack, "ray", f"{worker}; {LAST}")
+    try:
+        start(stack)
+        wait_until(lambda: (tmp_path / "worker").exists())
+        left = psutil.Process(int((tmp_path / "worker").read_text()))
+        stack.find_leader("ray").kill()
+        wait_until(lambda: not left.is_running() or left.status() == "zombie")
+    finally:
+        end(stack)

@@ -19,7 +19,6 @@ import yaml
 
 from deploy.prometheus import MONITORING
 from deploy.stack import ROOT, Stack
-from deploy.supervision import PROGRAMS
 from tests.e2e.real_stack import is_ready, run_deploy, wait_until
 from torchserve_backend.management import Management
 
@@ -156,10 +155,10 @@ def test_both_sides_call_a_model_by_the_same_name(scraped: Prometheus):
         assert models >= set(TARGETS), name
 
 
-def test_the_memory_of_every_program_is_known(scraped: Prometheus):
+def test_the_memory_of_every_program_is_known(stack: Stack, scraped: Prometheus):
     memory = scraped.query("babelgate_memory_bytes")
     sizes = {dict(labels)["program"]: size for labels, size in memory.items()}
-    assert set(sizes) == {*PROGRAMS, "workers"}
+    assert set(sizes) == {*stack.programs, "workers"}
     assert min(sizes.values()) > 1 << 20
 
 

@@ -11,7 +11,8 @@ import gevent
 from flask import Flask
 
 from gateway.app import create_app as create
-from gateway.backend import ModelState, Row
+from gateway.backend import ModelState, Room, Row
+from torchserve_backend.catalog import Model
 
 
 class FailingBackend:
@@ -26,6 +27,9 @@ class FailingBackend:
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return dict.fromkeys(models)
+
+    def find_room(self, model: Model) -> Room:
+        return Room(model.workers)
 
 
 class _Unraisable:

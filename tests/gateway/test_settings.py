@@ -11,7 +11,10 @@ from gateway.app import create_app
 from gateway.settings import Settings, SettingsError, name_variable, read_settings
 
 ROOT = Path(__file__).parents[2]
-ROOMS = "benchmarks clients contract deploy gateway handlers models nginx torchserve_backend"
+ROOMS = (
+    *("benchmarks", "clients", "contract", "deploy", "gateway", "handlers", "models"),
+    *("nginx", "ray_backend", "torchserve_backend"),
+)
 
 
 def test_nothing_needs_to_be_set():
@@ -35,6 +38,8 @@ def test_the_original_limits_are_the_defaults():
         ("INFERENCE_URL", "http://[::1]:19999", "http://[::1]:19999"),
         ("MANAGEMENT_URL", "http://localhost:18081", "http://localhost:18081"),
         ("KEY_FILE", "/run/keys.json", Path("/run/keys.json")),
+        ("RAY_URLS", "http://a:1, http://[::1]:2", "http://a:1, http://[::1]:2"),
+        ("RAY_KEY_FILE", "/run/ray/key", Path("/run/ray/key")),
         ("TIMEOUT_S", "2.5", 2.5),
         ("MAX_BODY_BYTES", "10", 10),
         ("MAX_UPLOAD_BYTES", "20", 20),
@@ -102,6 +107,11 @@ def test_the_table_above_has_every_setting():
         ("INFERENCE_URL", "http://127.0.0.1:9999/"),
         ("INFERENCE_URL", "https://127.0.0.1:9999"),
         ("MANAGEMENT_URL", ""),
+        ("RAY_URLS", ""),
+        ("RAY_URLS", "a:7810"),
+        ("RAY_URLS", "http://a:7810,"),
+        ("RAY_URLS", "http://a:7810/predictions"),
+        ("RAY_URLS", "http://a:7810 http://b:7810"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_fatal_and_named(monkeypatch, name, text):
@@ -178,12 +188,17 @@ def test_every_variable_that_a_room_names_is_known():
     known |= {variables.OLD_RUN, *map(name_variable, Settings.model_fields)}
     named = {
         name
-        for room in ROOMS.split()
+        for room in ROOMS
         for path in (ROOT / room).rglob("*")
         if path.suffix in (".py", ".conf", ".properties")
         for name in re.findall(r"\bBABELGATE_[A-Z_]+\b", path.read_text("utf-8"))
     }
     assert named - known == set()
+
+
+def test_the_addresses_of_a_cluster_are_a_list_without_repetitions():
+    urls = "http://b:7810,http://a:7810,  http://b:7810"
+    assert Settings(ray_urls=urls).ray_addresses == ["http://b:7810", "http://a:7810"]
 
 
 def test_the_old_name_of_the_run_directory_works_with_a_warning(monkeypatch, caplog):

@@ -117,6 +117,20 @@ def test_ray_takes_more_rows_than_a_replicas_queue_and_batch(load: Any, task: st
     assert find_deployments(models)[model.name]["max_ongoing_requests"] > 9 + 4
 
 
+@pytest.mark.parametrize(("device", "surge"), [("0", 0), ("cpu", 1)])
+def test_a_new_replica_starts_first_where_there_is_room(
+    load: Any, device: str, surge: int
+):
+    models = load({"detection": {"devices": device}})
+    assert find_deployments(models)["detection"]["max_surge_percent"] == surge
+
+
+def test_a_replica_that_ends_may_finish_its_batch(load: Any):
+    models = load({"detection": {"response_timeout": 200}})
+    deployment = find_deployments(models)["detection"]
+    assert deployment["graceful_shutdown_timeout_s"] > 200
+
+
 REPLICAS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "the workers": ("0", {"workers": 2}, {"num_replicas": 2}),
     "the workers of all devices": (["0", "1"], {"workers": 2}, {"num_replicas": 4}),

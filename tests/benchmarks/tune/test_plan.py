@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tune.plan import KNOBS, Plan, PlanError, read_plan
+from benchmarks.plan_file import PlanError
+from benchmarks.tune.plan import KNOBS, Plan, read_plan
 from benchmarks.tune.trials import write_map
 from torchserve_backend import catalog
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 import pytest
@@ -16,6 +17,7 @@ from contract.tasks import TRANSLATION
 from gateway.admission.board import Board
 from gateway.admission.lane import Lane, Turn
 from gateway.admission.queue import Flow
+from gateway.backend import Room
 from gateway.errors import Overloaded
 from gateway.transport.caller import Caller
 from torchserve_backend import catalog
@@ -48,11 +50,27 @@ class Outcome:
     given_up: int = 0
 
 
+#: A row, its client, and when it was sent.
+Sent = tuple[Turn, str, float]
+
+
+@dataclass
+class Replica:
+    """Computes one batch at a time."""
+
+    queued: deque[Sent] = field(default_factory=deque)
+    #: Those that are queued or being computed.
+    rows: int = 0
+    is_busy: bool = False
+
+
 @dataclass
 class Simulation:
-    """Requests of one row each, to one model through one process."""
+    """Requests of one row each, to one model through one process. The replica with the
+    fewest rows gets the next one, as an ingress chooses."""
 
     speed: Speed
+    replicas: int = 1
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     batches: Counter[int] = field(default_factory=Counter)
     now: float = 1000.0
@@ -62,12 +80,11 @@ class Simulation:
         self._numbers = count()
         self._random = random.Random(1)
         self._waiting: dict[Turn, tuple[str, Flow]] = {}
-        self._queued: deque[tuple[Turn, str, float]] = deque()
-        self._is_busy = False
+        self._all = [Replica() for _ in range(self.replicas)]
         model = catalog.Model(
             "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
         )
-        self.lane = Lane(model, Board().open("ko"))
+        self.lane = Lane(model, Board().open("ko"), lambda: Room(self.replicas))
 
     def offer(
         self, rate: float, seconds: float, limit_s: float, client: str = "a"
@@ -117,27 +134,31 @@ class Simulation:
             if turn.problem:
                 self.outcomes[client].given_up += 1
                 continue
-            self._queued.append((turn, client, self.now))
-            if not self._is_busy:
-                self._is_busy = True
-                self._at(self.now + self.speed.delay_s, self._begin)
+            replica = min(self._all, key=lambda each: each.rows)
+            replica.queued.append((turn, client, self.now))
+            replica.rows += 1
+            if not replica.is_busy:
+                replica.is_busy = True
+                self._at(self.now + self.speed.delay_s, partial(self._begin, replica))
 
-    def _begin(self) -> None:
+    def _begin(self, replica: Replica) -> None:
         """A batch with what is there, less what is too late."""
-        taken = [self._queued.popleft() for _ in range(min(64, len(self._queued)))]
+        queued = replica.queued
+        taken = [queued.popleft() for _ in range(min(64, len(queued)))]
         good = [entry for entry in taken if entry[0].deadline > self.now]
         self.batches[len(good)] += 1
         work_s = self.speed.batch_s + self.speed.row_s * len(good) if good else 0.0
-        self._at(self.now + work_s, lambda: self._end(taken))
+        self._at(self.now + work_s, lambda: self._end(replica, taken))
 
-    def _end(self, rows: list[tuple[Turn, str, float]]) -> None:
+    def _end(self, replica: Replica, rows: list[Sent]) -> None:
+        replica.rows -= len(rows)
         for turn, client, sent_at in rows:
             is_late = turn.deadline < self.now
             self.outcomes[client].late += is_late
             self.outcomes[client].answered += not is_late
             self.lane.finish(turn, self.now - sent_at, is_answered=not is_late)
         self._send()
-        self._is_busy = bool(self._queued)
-        if self._is_busy:
-            is_full = len(self._queued) >= 64
-            self._at(self.now + (0 if is_full else self.speed.delay_s), self._begin)
+        replica.is_busy = bool(replica.queued)
+        if replica.is_busy:
+            delay_s = 0 if len(replica.queued) >= 64 else self.speed.delay_s
+            self._at(self.now + delay_s, partial(self._begin, replica))

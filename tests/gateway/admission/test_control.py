@@ -11,7 +11,7 @@ from gevent.event import Event
 
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
-from gateway.backend import ModelState, Row, write_row
+from gateway.backend import ModelState, Room, Row, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.callers import make_caller
 from torchserve_backend import catalog
@@ -37,6 +37,9 @@ class Slow:
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return {}
+
+    def find_room(self, model: catalog.Model) -> Room:
+        return Room(model.workers)
 
 
 def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way():

@@ -15,6 +15,7 @@ from contract.tasks import TRANSLATION
 from gateway.admission.board import Board, Load
 from gateway.admission.lane import Lane, Turn
 from gateway.admission.queue import Flow
+from gateway.backend import Room
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.admission.simulation import Simulation, Speed
 from tests.gateway.callers import make_caller
@@ -49,6 +50,30 @@ def test_no_load_keeps_the_model_from_answering_in_time(
         simulation.run(monkeypatch)
         expected = min(1.0, least / 0.9) * 0.9 if times < 1 else least
         assert outcome.answered / seconds >= expected * 0.95 * speed.capacity
+        assert outcome.late <= 0.05 * (outcome.answered + outcome.late)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("speed", "limit_s", "least"),
+    [
+        pytest.param(PHRASEBOOK, 30, 0.95, id="phrasebook, 30 s"),
+        pytest.param(LARGE, 30, 0.9, id="large, 30 s"),
+    ],
+)
+def test_eight_replicas_do_eight_times_the_work_of_one(
+    speed: Speed,
+    limit_s: float,
+    least: float,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    simulation = Simulation(speed, replicas=8)
+    capacity, seconds = 8 * speed.capacity, 8
+    for times in (0.9, 3):
+        outcome = simulation.offer(times * capacity, seconds, limit_s)
+        simulation.run(monkeypatch)
+        expected = least * min(1.0, times)
+        assert outcome.answered / seconds >= expected * 0.95 * capacity
         assert outcome.late <= 0.05 * (outcome.answered + outcome.late)
 
 
@@ -92,10 +117,14 @@ def test_clients_of_one_request_each_are_together_no_more_than_the_model_can_do(
     assert given_up <= 0.02 * sum(outcome.refused for outcome in outcomes)
 
 
-def make_lane(**settings: int) -> Lane:
+def make_model(**settings: int) -> catalog.Model:
     section = catalog.TranslationSection(**settings)  # type: ignore[arg-type]
-    model = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), section)
-    return Lane(model, Board().open("ko"))
+    return catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), section)
+
+
+def make_lane(**settings: int) -> Lane:
+    model = make_model(**settings)
+    return Lane(model, Board().open("ko"), lambda: Room(model.workers))
 
 
 def join(lane: Lane, count: int, *, size: int = 1, client: str = "a") -> list[Turn]:
@@ -122,6 +151,20 @@ def test_the_model_has_one_batch_and_the_next():
 def test_the_model_has_a_bounded_number_of_bytes():
     turns = join(make_lane(), 40, size=8 << 20)
     assert sent(turns) == 8
+
+
+def test_a_model_with_more_room_has_more_rows_and_bytes():
+    room = Room(1)
+    model = make_model(batch_size=8)
+    lane = Lane(model, Board().open("ko"), lambda: room)
+    turns = join(lane, 100, size=8 << 20)
+    assert sent(turns) == 8
+    room = Room(4, 4 * Room.most_bytes)
+    lane.finish(turns[0], 0.1, is_answered=True)
+    assert sent(turns) == 1 + 32
+    room = Room(4, 400 * Room.most_bytes)
+    lane.finish(turns[1], 0.1, is_answered=True)
+    assert sent(turns) == 2 + 64
 
 
 def test_a_row_that_is_larger_than_that_goes_alone():
@@ -212,7 +255,9 @@ def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(
         "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
     )
     other = Board(tmp_path / "board").open("ko")
-    lane = Lane(model, Board(tmp_path / "board").open("ko"))
+    lane = Lane(
+        model, Board(tmp_path / "board").open("ko"), lambda: Room(model.workers)
+    )
     other.tell(Load(sent_rows=1, sent=1.0, heard_at=time.monotonic()))
     join(lane, 1)
     other.tell(Load())

@@ -17,11 +17,12 @@ ROOT = Path(__file__).parents[3]
 
 
 PYTHON = (sys.executable, "-W", "error", "-c")
-HEAVY = "torch transformers ctranslate2 ts handlers.base"
+HEAVY = "torch transformers ctranslate2 ts ray handlers.base"
 
 
 @pytest.mark.parametrize(
-    ("backend", "loaded"), [("torchserve", "none"), ("embedded", "handlers.base")]
+    ("backend", "loaded"),
+    [("torchserve", "none"), ("ray", "none"), ("embedded", "handlers.base")],
 )
 def test_the_models_libraries_are_imported_only_where_they_are_needed(backend, loaded):
     code = (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
-from gateway.backend import Row
+from gateway.backend import Room, Row
 from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
 from gateway.schemas import HTML_TAGS, TranslationRequest
 from gateway.settings import Settings
@@ -47,6 +47,9 @@ class Model:
     ) -> None:
         self.rows: list[Mapping[str, Any]] = []
         self._answer, self._limit, self._others = answer, limit, others
+
+    def find_room(self, model: catalog.Model) -> Room:
+        return Room(model.workers)
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
         item = json.loads(row.body)

@@ -12,7 +12,7 @@ import pytest
 from gevent.event import Event
 
 from gateway.admission import Admission
-from gateway.backend import Row
+from gateway.backend import Room, Row
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
@@ -55,6 +55,9 @@ class FakeBackend:
 
     def states(self, models):
         raise AssertionError
+
+    def find_room(self, model: catalog.Model) -> Room:
+        return Room(model.workers)
 
 
 class Body:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backend import Row, TorchServeBackend, write_row
+from gateway.backend import Row, write_row
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from gateway.torchserve import TorchServeBackend
 from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend.management import Management
 
@@ -144,7 +145,7 @@ def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypa
 def test_a_model_that_does_not_answer_is_waited_for_until_the_deadline(
     backend, torchserve, monkeypatch
 ):
-    monkeypatch.setattr("gateway.backend._CONNECT_S", 0.01)  # is no limit of an answer
+    monkeypatch.setattr("gateway.posting._CONNECT_S", 0.01)  # is no limit of an answer
     torchserve.will("hang")
     began = time.monotonic()
     with pytest.raises(DeadlineExceeded):

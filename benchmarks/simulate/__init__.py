@@ -1,0 +1,1 @@
+"""Simulates gateways and replicas, event by event, before anybody rents them."""

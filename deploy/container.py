@@ -1,0 +1,128 @@
+"""`python -m deploy.container`: one program of the stack in a container of its own. The
+containers of a stack share the run directory, which `prepare` fills before they start.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from configparser import ConfigParser
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from supervisor.datatypes import dict_of_key_value_pairs
+
+from contract import variables
+from deploy import lifecycle, programs, stack
+from deploy.stack import ROOT, Stack, StackError
+from torchserve_backend import catalog, display
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+console = display.make_console()
+
+#: What supervisord starts a program through: it ends the program's earlier life and opens its
+#: log file. A container has neither.
+_LAUNCHER = "deploy.launch"
+_OUTPUT = "/dev/stdout"
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a program is started."""
+
+    command: list[str]
+    directory: Path
+    environment: dict[str, str]
+
+
+@app.command()
+def prepare(
+    map_path: Annotated[
+        Path, typer.Option("--map", envvar=variables.MAP.name, help="The map to use.")
+    ] = catalog.MAP,
+    model: Annotated[
+        str, typer.Option(help="A model directory or hub name, instead of the map's.")
+    ] = "",
+    port_offset: Annotated[
+        int, typer.Option(help="Added to every port, for a second stack.")
+    ] = 0,
+) -> None:
+    """Fill the run directory: configuration, the map's copy, and models for TorchServe."""
+    is_cluster = os.environ.get("GATEWAY_BACKEND") == "ray"
+    wanted = Stack(
+        *(_find_run(), ROOT / map_path, model or None, port_offset),
+        backend="ray" if is_cluster else None,
+    )
+    wanted.check_writable()
+    serving = lifecycle.choose_serving(wanted, console)
+    models = serving.load()
+    wanted.write(models.frozen)
+    with wanted.writing(), suppress(FileExistsError):
+        wanted.log("nginx").symlink_to(_OUTPUT)
+    # A cluster's replicas prepare their own models, and its secrets come from elsewhere.
+    if not is_cluster:
+        serving.prepare(models)
+        with wanted.writing():
+            serving.write()
+    console.print(f"Prepared {wanted.run} for {len(models.models)} models.")
+
+
+@app.command()
+def run(name: str) -> None:
+    """Become a program, in the foreground, as supervisord would start it."""
+    prepared = stack.read(_find_run())
+    nginx = programs.find(programs.NGINX)
+    if prepared is None or nginx is None:
+        raise StackError(f"{_find_run()} is not prepared: run `prepare` before {name}.")
+    environment = prepared.environment(programs.find_java_home(), nginx)
+    start = read_start(name, environment)
+    if name == programs.NGINX.name:
+        _make_output_openable()
+    os.chdir(start.directory)
+    os.execvpe(start.command[0], start.command, environment | start.environment)
+
+
+def read_start(name: str, environment: Mapping[str, str]) -> Start:
+    """A program of supervisord.conf or of a file that it includes, with the environment's
+    values in their places. Raises KeyError if there is no such program."""
+    escaped = {
+        f"ENV_{key}": value.replace("%", "%%") for key, value in environment.items()
+    }
+    parser = ConfigParser(escaped)
+    files = ["supervisord.conf", *environment[variables.PROGRAMS.name].split()]
+    parser.read((ROOT / "deploy" / file for file in files), "utf-8")
+    section = parser[f"program:{name}"]
+    command = shlex.split(section["command"])
+    return Start(
+        command[command.index(_LAUNCHER) + 2 :],
+        Path(section["directory"]),
+        dict_of_key_value_pairs(section.get("environment", "")),
+    )
+
+
+def _make_output_openable() -> None:
+    """nginx opens its log by name, which is that of standard output. Some runtimes give a user
+    no right to it; a pipe of the user's own can be opened."""
+    try:
+        os.close(os.open(_OUTPUT, os.O_WRONLY | os.O_APPEND))
+    except OSError:
+        copy = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+        assert copy.stdin
+        os.dup2(copy.stdin.fileno(), sys.stdout.fileno())
+
+
+def _find_run() -> Path:
+    run = variables.find_run()
+    if run is None:
+        raise StackError(f"{variables.RUN_DIR.name} is not set.")
+    return run
+
+
+if __name__ == "__main__":
+    app()

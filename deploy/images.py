@@ -1,0 +1,130 @@
+"""Builds the container image with buildah, on a base that mmdebstrap makes of Debian's own
+packages. No daemon is needed, and no registry.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from deploy.stack import ROOT, StackError
+
+CONTAINERFILE = ROOT / "deploy" / "image" / "Containerfile"
+IMAGE = "localhost/babelgate"
+#: Without namespaces of its own, which a machine may refuse.
+ISOLATION = "--isolation=chroot"
+
+_BASE = "localhost/babelgate-base"
+#: The release of Debian with Python 3.11, which python:3.11-slim has as well.
+_SUITE = "bookworm"
+_PACKAGES = "ca-certificates,python3,python3-venv"
+#: Files of this machine that mmdebstrap copies.
+_FORGET = """--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname\""""
+_URL = "file://"
+
+
+def build(
+    buildah: Path, mmdebstrap: Path, console: Console, *, is_fresh: bool = False
+) -> str:
+    """Builds the image, or what has changed of it, and returns its name. With `is_fresh`
+    everything is made anew, with what Debian has now. Raises StackError."""
+    if is_fresh or not _list_sizes(buildah, _BASE):
+        console.print("Making the base of Debian's packages …")
+        _make_base(buildah, mmdebstrap)
+    command: list[str | Path] = [
+        *(buildah, "bud", "--layers", "--format=docker", ISOLATION),
+        *(f"--build-arg=BASE={_BASE}", f"--file={CONTAINERFILE}"),
+    ]
+    console.print("Installing the Python packages …")
+    _install_packages([*command, *(["--no-cache"] if is_fresh else [])])
+    console.print("Building the image …")
+    _run([*command, f"--tag={IMAGE}", ROOT])
+    return IMAGE
+
+
+def measure(buildah: Path) -> str:
+    """The image's size, unpacked, such as "2.31 GB". Raises StackError if it is not built."""
+    sizes = _list_sizes(buildah, IMAGE)
+    if not sizes:
+        raise StackError("The image is not built; `make image` builds it.")
+    return sizes[0]
+
+
+def write_pip_configuration(options: Sequence[tuple[str, str]]) -> str:
+    """A pip.conf of this machine's options: a build may need its indexes and certificates."""
+    return "\n".join(
+        ["[global]", *(f"{name} = {value}" for name, value in options), ""]
+    )
+
+
+def list_places(options: Iterable[tuple[str, str]]) -> list[str]:
+    """The files and folders of this machine that pip's options name."""
+    words = (word.removeprefix(_URL) for _, value in options for word in value.split())
+    paths = (Path(word) for word in words if word.startswith("/"))
+    # An index is the folder below the one with its files.
+    found = (path.parent if path.name == "simple" else path for path in paths)
+    return sorted({str(path) for path in found if path.exists()})
+
+
+def parse_pip_options(listed: str) -> list[tuple[str, str]]:
+    """Name and value of each line of `pip config list`; the last of a name counts."""
+    found = re.findall(r"(?m)^(?:global|install|:env:)\.([\w-]+)='(.*)'$", listed)
+    return list(dict(found).items())
+
+
+def _install_packages(command: Sequence[str | Path]) -> None:
+    """Builds the stage that holds them, the only one that sees pip's files: each mount would
+    leave an empty folder of its name in the image."""
+    options = _read_pip_options()
+    with tempfile.TemporaryDirectory() as folder:
+        secret = Path(folder, "pip.conf")
+        secret.write_text(write_pip_configuration(options), "utf-8")
+        mounts = (f"--volume={place}:{place}:ro" for place in list_places(options))
+        _run(
+            [
+                *command,
+                "--target=packages",
+                f"--secret=id=pip,src={secret}",
+                *mounts,
+                ROOT,
+            ]
+        )
+
+
+def _list_sizes(buildah: Path, image: str) -> list[str]:
+    wanted = ["--format={{.Size}}", "--filter", f"reference={image}"]
+    return _run([buildah, "images", *wanted]).splitlines()
+
+
+def _read_pip_options() -> list[tuple[str, str]]:
+    # The environment counts more than files; pip lists it first.
+    listed = _run([Path(sys.executable), "-m", "pip", "config", "list"])
+    return parse_pip_options("\n".join(reversed(listed.splitlines())))
+
+
+def _make_base(buildah: Path, mmdebstrap: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder, "base.tar")
+        options = ["--variant=minbase", f"--include={_PACKAGES}", _FORGET]
+        _run([mmdebstrap, *options, _SUITE, archive])
+        container = _run([buildah, "from", "scratch"])
+        try:
+            _run([buildah, "add", "--quiet", container, archive, "/"])
+            _run([buildah, "commit", "--quiet", container, _BASE])
+        finally:
+            _run([buildah, "rm", container])
+
+
+def _run(command: Sequence[str | Path]) -> str:
+    """What a program prints. Raises StackError with its last words."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = "\n".join(done.stderr.splitlines()[-20:])
+        raise StackError(f"{command[0]} {command[1]} failed:\n{said}")
+    return done.stdout.strip()

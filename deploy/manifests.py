@@ -1,0 +1,77 @@
+"""Writes the two files of a Kubernetes overlay that follow from the map: the map itself for the
+gateway, and what Ray is to serve.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deploy.stack import ROOT, StackError
+from ray_backend.config import make_config
+from ray_backend.nodes import PORTS
+from torchserve_backend import catalog
+
+OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
+MAP, SERVE = "map.json", "serve.yaml"
+#: Where requests come in on each of Ray's pods. A pod has its own address for it.
+_INGRESS = {"host": "0.0.0.0", "port": PORTS.ingress}
+#: What no key has, for the overlays of the repository, which holds no secret.
+NO_DIGEST = "0" * 64
+_HEAD = """\
+# Written by `python -m deploy manifests`, {key}.
+apiVersion: ray.io/v1
+kind: RayService
+metadata:
+  name: babelgate
+spec:
+  serveConfigV2: |
+"""
+
+
+def write(
+    overlay: Path, map_path: Path, key_file: Path | None, *, has_gpus: bool
+) -> None:
+    """Writes both files. Raises CatalogError if the map cannot be used, and StackError if a
+    file cannot."""
+    try:
+        digest = NO_DIGEST if key_file is None else _digest(key_file)
+        made = make(map_path, digest, has_gpus=has_gpus)
+        for name, text in made.items():
+            (overlay / name).write_text(text, "utf-8")
+    except OSError as error:
+        raise StackError(f"{error.filename}: {error.strerror}") from error
+
+
+def make(map_path: Path, key_digest: str, *, has_gpus: bool) -> dict[str, str]:
+    """Both files' names and contents. `key_digest` is the SHA-256 of the gateway's key."""
+    models = catalog.load(map_path, is_cluster=True)
+    config = make_config(models, key_digest=key_digest, has_gpus=has_gpus)
+    key = (
+        "without a key: it lets no gateway in"
+        if key_digest == NO_DIGEST
+        else "with a key"
+    )
+    head = _HEAD.format(key=key)
+    return {
+        MAP: models.frozen,
+        SERVE: head + _indent(config | {"http_options": _INGRESS}),
+    }
+
+
+def _digest(key_file: Path) -> str:
+    key = key_file.read_text("utf-8").strip()
+    if not key:
+        raise StackError(
+            f"{key_file}: expected the gateway's key, found an empty file."
+        )
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def _indent(config: dict[str, Any]) -> str:
+    """A configuration as the block of text that a RayService holds."""
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    return "".join(f"    {line}\n" for line in text.splitlines())

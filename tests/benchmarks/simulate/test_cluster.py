@@ -1,0 +1,233 @@
+"""The simulation agrees with what queueing theory knows, and loses nothing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchmarks.simulate.command import run
+from benchmarks.simulate.outcome import Outcome
+from benchmarks.simulate.scenario import Scenario
+from tests.benchmarks.simulate.conftest import Make
+
+LONG = {"seconds": 1000, "settle_s": 20}
+#: A batch takes 10 ms, and 1 ms for each row.
+BATCHES = {"service": {"fixed_ms": 10, "row_ms": 1}, "batch_size": 32}
+
+
+def simulate(scenario: Scenario) -> Outcome:
+    return run(scenario, 1)[0]
+
+
+def wait_ms(outcome: Outcome, service_ms: float) -> float:
+    assert outcome.latencies.mean_ms
+    return outcome.latencies.mean_ms - service_ms
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_one_row_at_a_time_waits_as_in_an_m_d_1_queue(make: Make, load: float):
+    outcome = simulate(make(traffic={"requests_per_s": 100 * load}, stretch=LONG))
+    assert wait_ms(outcome, 10) == pytest.approx(10 * load / (2 - 2 * load), rel=0.05)
+    assert outcome.utilisation == pytest.approx(load, rel=0.02)
+
+
+def test_lengths_that_differ_wait_as_pollaczek_and_khinchine_found(make: Make):
+    traffic = {"requests_per_s": 60, "tokens_spread": 1.0}
+    outcome = simulate(make(traffic=traffic, stretch=LONG))
+    assert wait_ms(outcome, 10) == pytest.approx(10 * 0.6 / 0.8 * 2, rel=0.1)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_several_works_wait_as_in_an_m_g_c_queue(make: Make, workers: int):
+    # Half of the M/M/c queue's wait, where each row takes the same time.
+    load = 0.8
+    offered = workers * load
+    terms = [offered**n / math.factorial(n) for n in range(workers + 1)]
+    last = terms[-1] / (1 - load)
+    all_busy = last / (sum(terms[:-1]) + last)
+    expected = all_busy * 10 / (workers * (1 - load)) / 2
+    traffic = {"requests_per_s": 100 * offered}
+    replica = {"workers": workers}
+    outcome = simulate(make(traffic=traffic, replica=replica, stretch=LONG))
+    assert wait_ms(outcome, 10) == pytest.approx(expected, rel=0.1)
+
+
+def test_a_gateway_process_is_an_m_d_1_queue_too(make: Make):
+    outcome = simulate(
+        make(
+            traffic={"requests_per_s": 400},
+            gateways={"request_ms": 2},
+            replica={"workers": 1000},
+            stretch={"seconds": 150},
+        )
+    )
+    assert wait_ms(outcome, 12) == pytest.approx(2 * 0.8 / 0.4, rel=0.05)
+
+
+def test_a_lone_client_waits_for_the_window_and_its_row(make: Make):
+    replica = {**BATCHES, "max_batch_delay": 5}
+    outcome = simulate(make(traffic={"clients": 1}, replica=replica))
+    assert outcome.mean_batch == 1
+    assert outcome.latencies.p99_ms == pytest.approx(16)
+    assert outcome.requests_per_s == pytest.approx(1000 / 16, rel=0.001)
+
+
+def test_enough_clients_fill_every_batch(make: Make):
+    replica = {**BATCHES, "max_batch_delay": 5}
+    outcome = simulate(make(traffic={"clients": 64}, replica=replica))
+    assert outcome.mean_batch == 32
+    assert outcome.requests_per_s == pytest.approx(32 / 0.042, rel=0.001)
+    assert outcome.utilisation == pytest.approx(1)
+
+
+def test_a_batch_has_what_comes_in_its_window(make: Make):
+    # One row opens the window, and further ones come at random.
+    replica = {
+        "service": {"ms": {1: 0.001}},
+        "batch_size": 100_000,
+        "max_batch_delay": 100,
+    }
+    outcome = simulate(
+        make(traffic={"requests_per_s": 50}, replica=replica, stretch=LONG)
+    )
+    assert outcome.mean_batch == pytest.approx(1 + 50 * 0.1, rel=0.02)
+
+
+def test_a_batch_is_never_larger_than_the_queue(make: Make):
+    replica = {**BATCHES, "queue_size": 8}
+    outcome = simulate(make(traffic={"clients": 16}, replica=replica))
+    assert outcome.mean_batch == 8
+
+
+@pytest.mark.parametrize("routing", ["leastconn", "two_choices"])
+def test_replicas_share_their_load(make: Make, routing: str):
+    def wait(routing: str, replicas: int) -> float:
+        return wait_ms(
+            simulate(
+                make(
+                    traffic={"requests_per_s": 80 * replicas},
+                    gateways={"routing": routing},
+                    replicas=replicas,
+                    stretch={"seconds": 100},
+                )
+            ),
+            10,
+        )
+
+    assert wait(routing, 8) < 0.6 * wait(routing, 1)
+    assert wait("leastconn", 8) < wait("two_choices", 8)
+
+
+def test_ingresses_that_see_only_their_own_requests_choose_worse(make: Make):
+    def wait(ingresses: int) -> float:
+        gateways = {"ingresses": ingresses}
+        traffic = {"requests_per_s": 640}
+        return wait_ms(
+            simulate(make(traffic=traffic, gateways=gateways, replicas=8)), 10
+        )
+
+    assert wait(1) < wait(8) < wait(64)
+
+
+@pytest.mark.parametrize(
+    "replica",
+    [
+        pytest.param({"queue_size": 5}, id="full queue"),
+        pytest.param({"queue_size": 10_000}, id="no time"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(make: Make, replica):
+    traffic = {"requests_per_s": 200, "timeout_s": 1}
+    outcome = simulate(make(traffic=traffic, replica=replica))
+    assert outcome.requests_per_s == pytest.approx(100, rel=0.01)
+    assert outcome.refused == pytest.approx(0.5, abs=0.02)
+    assert outcome.late == 0
+    assert (outcome.latencies.p99_ms or 0) <= 1000
+
+
+def test_a_client_that_was_refused_asks_again_later(make: Make):
+    traffic, replica = {"clients": 20}, {"queue_size": 5}
+    outcome = simulate(make(traffic=traffic, replica=replica))
+    assert 0 < outcome.refused < 1
+    assert outcome.requests_per_s <= 100
+
+
+def test_rows_that_come_too_late_are_counted(make: Make):
+    # The forecast knows nothing of the lengths, which are ten times the measured ones.
+    traffic = {"requests_per_s": 12, "tokens": 80, "timeout_s": 0.5}
+    outcome = simulate(make(traffic=traffic))
+    assert outcome.late > 0.1
+    assert (outcome.latencies.p99_ms or 0) <= 500
+
+
+def test_languages_get_their_shares(make: Make):
+    traffic = {"requests_per_s": 100, "languages": {"ja": 1, "fr": 3}}
+    whole, french, japanese = run(make(traffic=traffic, replicas=2), 1)
+    assert (whole.language, french.language, japanese.language) == ("all", "fr", "ja")
+    assert french.requests_per_s == pytest.approx(75, rel=0.05)
+    assert whole.requests_per_s == pytest.approx(
+        french.requests_per_s + japanese.requests_per_s
+    )
+    assert whole.replicas == french.replicas + japanese.replicas == 4
+
+
+def test_clients_ask_the_languages_by_their_shares(make: Make):
+    traffic = {"clients": 40, "languages": 2, "zipf": 0}
+    whole, one, other = run(make(traffic=traffic, replicas=4), 1)
+    assert one.requests_per_s == pytest.approx(other.requests_per_s, rel=0.05)
+    assert whole.simulated == one.simulated + other.simulated
+
+
+def test_the_seed_decides_alone(make: Make):
+    scenario = make(traffic={"requests_per_s": 80, "tokens_spread": 0.5})
+    assert run(scenario, 1) == run(scenario, 1)
+    assert run(scenario, 1) != run(scenario, 2)
+
+
+SCALING = {"upscale_delay_s": 30, "downscale_delay_s": 60}
+
+
+def test_replicas_come_after_their_delay_and_their_start(make: Make):
+    outcome = simulate(
+        make(
+            traffic={"requests_per_s": 350, "timeout_s": 1},
+            replica={"start_s": 20, "queue_size": 50},
+            replicas=[1, 8],
+            autoscaling=SCALING,
+            stretch={"seconds": 80, "settle_s": 0},
+        )
+    )
+    # The wish is 10 s old when the first figures are, and counts at 40 s.
+    assert outcome.most_replicas == 8
+    assert outcome.replicas == pytest.approx((1 * 40 + 8 * 40) / 80)
+    # The one replica answers 100 a second until 60 s.
+    assert outcome.refused == pytest.approx(1 - (6000 + 7000) / 28_000, abs=0.02)
+
+
+def test_replicas_that_are_not_needed_end_and_answer_what_they_have(make: Make):
+    outcome = simulate(
+        make(
+            traffic={"requests_per_s": 50},
+            replicas=[1, 8],
+            autoscaling={**SCALING, "initial_replicas": 8},
+            stretch={"seconds": 600, "settle_s": 0},
+        )
+    )
+    assert outcome.refused == outcome.late == 0
+    # Serve's 60 s, the look back and 35 s of draining.
+    assert outcome.replicas < 3
+
+
+def test_replicas_that_still_start_are_given_up(make: Make):
+    outcome = simulate(
+        make(
+            traffic={"requests_per_s": 90},
+            replica={"start_s": 100_000},
+            replicas=[1, 8],
+            autoscaling={"upscale_delay_s": 0, "downscale_delay_s": 0},
+            stretch={"seconds": 600, "settle_s": 0},
+        )
+    )
+    assert 1 < outcome.replicas < outcome.most_replicas
+    assert outcome.requests_per_s == pytest.approx(90, rel=0.02)

@@ -1,0 +1,174 @@
+"""The command writes what it simulated, and compares it with what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from benchmarks.__main__ import app
+from benchmarks.figures import Latencies
+from benchmarks.instruments.counters import WorkerFigures
+from benchmarks.simulate import checking
+from benchmarks.simulate.checking import Measured
+from benchmarks.simulate.embedded import adapt
+from tests.benchmarks.simulate.conftest import Make
+
+SCENARIO = """\
+traffic: {requests_per_s: 50, languages: 2}
+replica:
+  service: {fixed_ms: 1, row_ms: 0}
+  batch_size: 4
+  max_batch_delay: 1000
+stretch: {seconds: 2, settle_s: 0.5}
+"""
+#: Four clients fill a batch as soon as it is answered.
+FULL = {"loop": "closed", "level": 4, "requests_per_s": 4000.0, "mean_batch": 4.0}
+TIMES = {"p50_ms": 1.0, "p95_ms": 1.0, "p99_ms": 2.0}
+
+
+def invoke(folder: Path, *options: str, text: str = SCENARIO) -> tuple[Result, Any]:
+    path, out = folder / "scenario.yaml", folder / "out.json"
+    path.write_text(text, "utf-8")
+    result = CliRunner().invoke(
+        app, ["simulate", str(path), "--out", str(out), *options]
+    )
+    return result, json.loads(out.read_text("utf-8")) if out.exists() else None
+
+
+def write_loads(folder: Path, *loads: dict[str, Any]) -> str:
+    path = folder / "measured.json"
+    content = {"results": {"loads": [{**load, "latencies": TIMES} for load in loads]}}
+    path.write_text(json.dumps(content), "utf-8")
+    return str(path)
+
+
+def test_a_scenario_gives_all_languages_and_each(tmp_path: Path):
+    result, content = invoke(tmp_path)
+    assert result.exit_code == 0, result.output
+    ((load, outcomes),) = content["results"]
+    assert load == ""
+    assert [o["language"] for o in outcomes] == ["all", "language-1", "language-2"]
+    assert content["options"]["scenario"]["replica"]["batch_size"] == 4
+    assert "language-2" in (tmp_path / "out.md").read_text("utf-8")
+
+
+def test_other_loads_replace_the_traffic(tmp_path: Path):
+    result, content = invoke(tmp_path, "--clients", "1,8", "--rates", "0.5")
+    assert result.exit_code == 0, result.output
+    names = [name for name, _ in content["results"]]
+    assert names == ["1 clients", "8 clients", "0.5 requests/s"]
+
+
+def test_what_agrees_with_a_measurement_passes(tmp_path: Path):
+    one = SCENARIO.replace(", languages: 2", "")
+    two = FULL | {"requests_per_s": 8000.0, "level": 8, "replicas": 2}
+    path = write_loads(tmp_path, FULL, two)
+    result, content = invoke(tmp_path, "--check", path, text=one)
+    assert result.exit_code == 0, result.output
+    assert "within 15 %" in result.output
+    first, second = content["results"]
+    assert first["measured"]["mean_batch"] == first["simulated"]["mean_batch"] == 4
+    assert second["simulated"]["replicas"] == 2
+    table = (tmp_path / "out.md").read_text("utf-8")
+    assert "| 8 clients, 2 replicas | 8,000 | 8,000 | 1.00 |" in table
+
+
+def test_loads_of_a_cluster_say_their_machines_and_batches(tmp_path: Path):
+    load = {**FULL, "latencies": TIMES}
+    entries = [
+        {"name": "HAProxy", "load": load, "batch_fill": 3.9},
+        {"load": load, "machines": 2},
+    ]
+    path = tmp_path / "ingress.json"
+    path.write_text(json.dumps({"results": entries}), "utf-8")
+    one, two = checking.read_measured(path)
+    assert (one.mean_batch, one.replicas) == (3.9, None)
+    assert (two.mean_batch, two.replicas) == (None, 2)
+    assert one.requests_per_s == two.requests_per_s == 4000
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"requests_per_s": 3000.0}, "4 clients: requests/s 4,000 instead of 3,000"),
+        ({"mean_batch": 3.0}, "4 clients: mean batch 4.00 instead of 3.00"),
+    ],
+)
+def test_what_differs_by_more_fails(tmp_path: Path, other: Any, message: str):
+    one = SCENARIO.replace(", languages: 2", "")
+    path = write_loads(tmp_path, FULL | other)
+    result, _ = invoke(tmp_path, "--check", path, text=one)
+    assert result.exit_code == 1
+    assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "message"),
+    [
+        (
+            ["--check", "none.json"],
+            SCENARIO,
+            "expected what `benchmarks stack` or",
+        ),
+        (["--check", "batcher"], SCENARIO, "expected --clients or --rates"),
+        (["--check", "x"], SCENARIO + "day: {}\n", "a scenario without `day`"),
+        (["--clients", "0"], SCENARIO, "expected whole numbers from 1"),
+        ([], SCENARIO.replace("4", "0"), "replica.batch_size"),
+        (
+            ["--check", "batcher", "--clients", "1"],
+            SCENARIO + "replicas: 2\n",
+            "a MicroBatcher is one replica",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    tmp_path: Path, options: list[str], text: str, message: str
+):
+    result, content = invoke(tmp_path, *options, text=text)
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+    assert content is None
+
+
+def measure(scenario: Any, **load: Any) -> Measured:
+    nothing = Latencies(None, None, None)
+    asked = Measured(**load, requests_per_s=0, latencies=nothing)
+    return checking.measure_batcher(scenario, asked)
+
+
+@pytest.fixture
+def batches(make: Make) -> Any:
+    return make(
+        traffic={"clients": 1},
+        replica={
+            "service": {"fixed_ms": 1, "row_ms": 0},
+            "batch_size": 4,
+            "max_batch_delay": 1000,
+            "queue_size": 4,
+        },
+        stretch={"seconds": 0.3, "settle_s": 0.1},
+    )
+
+
+def test_the_micro_batcher_itself_makes_the_batches_of_the_simulation(batches: Any):
+    measured = measure(batches, loop="closed", level=4)
+    assert measured.mean_batch == 4
+    assert measured.latencies.p99_ms
+    assert measured.requests_per_s > 0
+
+
+def test_what_the_micro_batcher_refuses_is_no_answer(batches: Any):
+    measured = measure(batches, loop="open", level=20_000)
+    assert measured.mean_batch == 4
+    assert 0 < measured.requests_per_s <= 4000
+
+
+def test_batches_are_as_slow_as_they_were_meanwhile(batches: Any):
+    figures = WorkerFigures(batches=9, batch_fill=2.5, handler_ms=30.0)
+    service = adapt(batches, figures).make_service()
+    assert service.find_ms(1) == service.find_ms(4) == pytest.approx(30)
+    assert adapt(batches, WorkerFigures()) is batches

@@ -1,0 +1,153 @@
+"""A day is made of moments, each with a part of the replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.simulate.command import count_ticks, run
+from benchmarks.simulate.day import Planner, find_rate
+from benchmarks.simulate.outcome import summarize
+from benchmarks.simulate.pool import Tally
+from benchmarks.simulate.scenario import HOUR_S, DayEntry, Scenario
+from tests.benchmarks.simulate.conftest import Make
+
+#: A batch takes 10 ms, and 1 ms for each row.
+REPLICA = {
+    "service": {"fixed_ms": 10, "row_ms": 1},
+    "batch_size": 16,
+    "max_batch_delay": 5,
+}
+DAY = {"moments": 4, "seconds": 10, "settle_s": 2}
+PRICE = {"gpu_hour": 3, "replica_hour": 1, "gateway_hour": 2}
+
+
+def plan(scenario: Scenario) -> Planner:
+    assert scenario.day
+    return Planner(scenario, scenario.day)
+
+
+def test_a_replica_gets_the_rate_at_which_it_has_its_requests(make: Make):
+    few, many = (
+        find_rate(
+            make(
+                traffic={"requests_per_s": 1},
+                replica=REPLICA,
+                autoscaling={"target_ongoing_requests": target},
+            ),
+            2,
+        )
+        for target in (5, 20)
+    )
+    assert 0 < few < many < 16 / 0.026
+
+
+def test_alike_traffic_needs_the_same_replicas_all_day(make: Make):
+    scenario = make(
+        traffic={"requests_per_s": 4000},
+        replica={**REPLICA, "gpus": 0.5},
+        replicas=[1, 100],
+        autoscaling={"target_ongoing_requests": 15},
+        gateways={"processes": 3},
+        day=DAY,
+        price=PRICE,
+    )
+    (outcome,) = run(scenario, 1)
+    assert outcome.replicas == pytest.approx(outcome.most_replicas)
+    assert outcome.gpu_hours == pytest.approx(outcome.most_replicas * 24 * 0.5)
+    assert outcome.requests_per_s == pytest.approx(4000, rel=0.03)
+    hours = outcome.most_replicas * (0.5 * 3 + 1) + 3 * 2
+    expected = hours / (outcome.requests_per_s * HOUR_S) * 1e6
+    assert outcome.cost_per_million == pytest.approx(expected)
+
+
+def test_a_part_of_the_replicas_is_like_all_of_them(make: Make):
+    def simulate(most: int) -> float:
+        scenario = make(
+            traffic={"requests_per_s": 4000},
+            replica=REPLICA,
+            replicas=10,
+            day={**DAY, "most_replicas": most},
+        )
+        (outcome,) = run(scenario, 1)
+        assert outcome.replicas == 10
+        assert outcome.mean_batch
+        return outcome.mean_batch
+
+    assert simulate(4) == pytest.approx(simulate(10), rel=0.05)
+
+
+def test_replicas_follow_the_wave_with_serves_delays(make: Make):
+    scenario = make(
+        traffic={"requests_per_s": 20_000, "wave": 0.8, "peak_hour": 12.5},
+        replica={**REPLICA, "start_s": HOUR_S},
+        replicas=[1, 1000],
+        autoscaling={
+            "target_ongoing_requests": 15,
+            "upscale_delay_s": HOUR_S,
+            "downscale_delay_s": 6 * HOUR_S,
+        },
+        day={**DAY, "moments": 24},
+    )
+    planner = plan(scenario)
+    moments = [planner.plan(hour) for hour in range(24)]
+    ready = [m.factors["language-1"] * m.parts[0].replicas for m in moments]
+    held = [m.held["language-1"] for m in moments]
+    most = max(ready)
+    # Those of 12:30 have started at 14:30, and are kept until 18:30.
+    assert [hour for hour in range(24) if ready[hour] == most] == list(range(14, 19))
+    # They are paid for from the moment when they are wanted.
+    assert [hour for hour in range(24) if held[hour] == most] == list(range(13, 19))
+    assert all(paid >= some for paid, some in zip(held, ready, strict=True))
+
+
+def test_gateways_shrink_with_the_traffic_that_is_simulated(make: Make):
+    scenario = make(
+        traffic={"requests_per_s": 100},
+        gateways={"processes": 40},
+        replicas=40,
+        day={**DAY, "most_replicas": 4},
+    )
+    moment = plan(scenario).plan(0)
+    assert moment.gateways.processes == 4
+    assert moment.parts[0].replicas == 4
+    assert moment.factors == {"language-1": 10}
+    assert moment.parts[0].most_per_s == pytest.approx(10)
+
+
+def test_a_day_has_no_more_replicas_than_it_may(make: Make):
+    scenario = make(traffic={"requests_per_s": 10_000}, replicas=[1, 5], day=DAY)
+    (outcome,) = run(scenario, 1)
+    assert outcome.most_replicas == 5
+    assert outcome.refused > 0.5
+
+
+def test_the_bar_counts_simulated_seconds(make: Make):
+    traffic = {"requests_per_s": 1}
+    assert count_ticks(make(traffic=traffic, day=DAY)) == 4 * 12
+    assert count_ticks(make(traffic=traffic)) == 65
+
+
+def make_tally(language: str, times: list[float], weight: float) -> Tally:
+    tally = Tally(language, seconds=10, weight=weight)
+    tally.latencies_s.extend(times)
+    return tally
+
+
+def test_a_requests_weight_is_what_it_stands_for(make: Make):
+    scenario = make(traffic={"requests_per_s": 1}, day=DayEntry(moments=1))
+    tallies = [make_tally("fr", [1, 1], 1), make_tally("ja", [3], 8)]
+    whole, french, japanese = summarize(scenario, tallies)
+    assert whole.requests_per_s == pytest.approx(1)
+    assert whole.latencies.mean_ms == pytest.approx(2600)
+    assert whole.latencies.p50_ms == 3000
+    assert french.requests_per_s == pytest.approx(0.2)
+    assert japanese.simulated == 1
+
+
+def test_nothing_has_no_figures(make: Make):
+    (outcome,) = summarize(
+        make(traffic={"requests_per_s": 1}), [make_tally("fr", [], 1)]
+    )
+    assert outcome.latencies.p50_ms is None
+    assert outcome.mean_batch is outcome.utilisation is outcome.cost_per_million is None
+    assert outcome.requests_per_s == outcome.refused == outcome.late == 0

@@ -1,0 +1,193 @@
+"""Scenarios are checked, with the line of what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.plan_file import PlanError
+from benchmarks.simulate.scenario import (
+    HOUR_S,
+    Scenario,
+    TrafficEntry,
+    change,
+    read_scenario,
+)
+
+ROOT = Path(__file__).parents[3]
+SCENARIO = """\
+traffic:
+  requests_per_s: 10
+replica:
+  service: {ms: {1: 10, 8: 24}}
+replicas: [1, 4]
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "scenario.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/scenarios/*.yaml")))
+def test_a_scenario_that_ships_is_a_scenario(path: Path):
+    scenario = read_scenario(path)
+    assert scenario.make_service().find_capacity(scenario.batch_size) > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("requests_per_s: 10", "wave: 1", r":1: traffic: expected either requests_per"),
+        ("requests_per_s: 10", "clients: 2\n  wave: 1", r"make no wave"),
+        ("requests_per_s: 10", "requests_per_s: 0", r":2: .*greater than 0"),
+        ("requests_per_s: 10", "requests: 10", r":2: traffic\.requests: "),
+        ("{ms: {1: 10, 8: 24}}", "{}", r":4: .*expected one of ms, file, or fixed_ms"),
+        ("{ms: {1: 10, 8: 24}}", "{ms: {0: 1}}", r":4: .*greater than or equal to 1"),
+        ("{ms: {1: 10, 8: 24}}", "{row_ms: 1}", r":4: .*both fixed_ms and row_ms"),
+        (
+            "{ms: {1: 10, 8: 24}}",
+            "{row_ms: 0, fixed_ms: 0}",
+            r":4: .*and one above 0",
+        ),
+        ("[1, 4]", "[4, 1]", r"replicas: 4 are more than 1"),
+        ("[1, 4]", "0", r":5: replicas\.0: .*greater than or equal to 1"),
+        (
+            "[1, 4]",
+            "[1, 4]\nautoscaling: {initial_replicas: 5}",
+            r"initial_replicas: expected 1 to 4",
+        ),
+        ("  requests_per_s: 10", "  clients: 10\nday: {}", r"a day needs requests_per"),
+        (SCENARIO, "[]", r"expected a mapping with traffic, replica"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+):
+    assert old in SCENARIO
+    with pytest.raises(PlanError, match=message):
+        read_scenario(write(tmp_path, SCENARIO.replace(old, new)))
+
+
+def test_a_number_of_languages_has_zipfs_shares():
+    shares = TrafficEntry(requests_per_s=1, languages=3).find_shares()
+    assert list(shares.values()) == pytest.approx([6 / 11, 3 / 11, 2 / 11])
+
+
+def test_named_shares_add_up_to_one_the_largest_first():
+    traffic = TrafficEntry(requests_per_s=1, languages={"ja": 1, "fr": 3})
+    assert list(traffic.find_shares().items()) == [("fr", 0.75), ("ja", 0.25)]
+
+
+@pytest.mark.parametrize(("hour", "rate"), [(14, 150), (2, 50), (20, 100), (38, 150)])
+def test_traffic_makes_a_wave_in_a_day(hour: float, rate: float):
+    traffic = TrafficEntry(requests_per_s=100, wave=0.5, peak_hour=14)
+    assert traffic.find_rate(hour * HOUR_S) == pytest.approx(rate)
+
+
+def test_a_table_has_straight_lines_between_its_sizes(tmp_path: Path):
+    service = read_scenario(write(tmp_path, SCENARIO)).make_service()
+    found = [service.find_ms(rows) for rows in (1, 4.5, 8, 12)]
+    assert found == pytest.approx([10, 17, 24, 32])
+    assert service.tabulate(2) == pytest.approx([0, 0.01, 0.012])
+    assert service.find_capacity(8) == pytest.approx(8 / 0.024)
+
+
+def test_a_line_is_a_table_too(tmp_path: Path):
+    text = SCENARIO.replace("{ms: {1: 10, 8: 24}}", "{fixed_ms: 5, row_ms: 2}")
+    service = read_scenario(write(tmp_path, text)).make_service()
+    assert [service.find_ms(rows) for rows in (1, 10)] == pytest.approx([7, 25])
+
+
+def test_a_single_size_takes_its_time_always(tmp_path: Path):
+    text = SCENARIO.replace("{1: 10, 8: 24}", "{4: 10}")
+    service = read_scenario(write(tmp_path, text)).make_service()
+    assert [service.find_ms(rows) for rows in (1, 4, 64)] == [10, 10, 10]
+
+
+def test_the_table_may_be_what_study_wrote_beside_the_scenario(tmp_path: Path):
+    measured = [
+        {"batch": batch, "ms_per_batch": {"median": ms}}
+        for batch, ms in ((8, 24.0), (1, 10.0))
+    ]
+    content = {"results": {"measured": measured}}
+    (tmp_path / "study.json").write_text(json.dumps(content), "utf-8")
+    text = SCENARIO.replace("{ms: {1: 10, 8: 24}}", "{file: study.json}")
+    service = read_scenario(write(tmp_path, text)).make_service()
+    assert service.points == ((1, 10.0), (8, 24.0))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", r"study\.json: expected what `python -m benchmarks study` writes"),
+        ('{"results": {"measured": [{}]}}', r"expected what .* writes"),
+        ('{"results": {"measured": []}}', r"expected one device"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, content: str, message: str):
+    (tmp_path / "study.json").write_text(content, "utf-8")
+    text = SCENARIO.replace("{ms: {1: 10, 8: 24}}", "{file: study.json}")
+    scenario = read_scenario(write(tmp_path, text))
+    with pytest.raises(ValueError, match=message):
+        scenario.make_service()
+
+
+def test_values_can_be_changed(tmp_path: Path):
+    scenario = read_scenario(write(tmp_path, SCENARIO))
+    texts = ["traffic.languages=3", "replicas=[2, 9]", "day.moments=2"]
+    changed = change(scenario, texts)
+    assert len(changed.traffic.find_shares()) == 3
+    assert changed.replicas == (2, 9)
+    assert changed.day
+    assert changed.day.moments == 2
+    assert changed.replica == scenario.replica
+    assert change(scenario, []) == scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("traffic.languages", r"expected KEY\.KEY=VALUE"),
+        ("traffic.requests_per_s.x=1", r"expected KEY\.KEY=VALUE"),
+        ("traffic.language=1", r"traffic\.language"),
+        ("replicas=0", r"greater than or equal to 1"),
+    ],
+)
+def test_a_change_is_checked_as_the_file_is(tmp_path: Path, text: str, message: str):
+    scenario = read_scenario(write(tmp_path, SCENARIO))
+    with pytest.raises(ValueError, match=message):
+        change(scenario, [text])
+
+
+def test_a_replica_should_have_a_batch_as_the_room_of_ray_says_it(tmp_path: Path):
+    scenario = read_scenario(write(tmp_path, SCENARIO))
+    assert scenario.target_ongoing_requests == 64
+    changed = change(scenario, ["autoscaling.target_ongoing_requests=5"])
+    assert changed.target_ongoing_requests == 5
+
+
+def list_keys() -> list[str]:
+    """Every key of a scenario, as docs/scaling.md writes it."""
+    content = Scenario.model_json_schema()
+    names = {
+        name: (field.get("$ref") or field.get("anyOf", [{}])[0].get("$ref") or "")
+        for name, field in content["properties"].items()
+    }
+    return [
+        f"{name}.{key}" if reference else name
+        for name, reference in names.items()
+        for key in content["$defs"]
+        .get(reference.rpartition("/")[2], {})
+        .get("properties", [name])
+    ]
+
+
+def test_keys_of_a_scenario_are_documented():
+    page = (ROOT / "docs/scaling.md").read_text("utf-8")
+    keys = list_keys()
+    assert {"replicas", "traffic.zipf", "day.moments"} <= set(keys)
+    assert [key for key in keys if f"`{key}`" not in page] == []

@@ -1,0 +1,115 @@
+"""One program of the stack in a container: what it becomes is what supervisord would start."""
+
+from __future__ import annotations
+
+import re
+from configparser import RawConfigParser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy import container, stack
+from deploy.container import app, read_start
+from deploy.stack import ROOT, Stack, StackError
+from torchserve_backend import catalog, preparation
+
+SUPERVISOR = RawConfigParser()
+SUPERVISOR.read(
+    ROOT / "deploy" / name
+    for name in (
+        "supervisord.conf",
+        "supervisor/door.conf",
+        "supervisor/torchserve.conf",
+    )
+)
+PROGRAMS = [
+    section.removeprefix("program:")
+    for section in SUPERVISOR.sections()
+    if section.startswith("program:")
+]
+
+
+@pytest.fixture
+def archived(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What archives are written of, without converting a model."""
+    written: list[object] = []
+    monkeypatch.setattr(preparation, "list_desired", lambda *_, **__: ["fr"])
+    monkeypatch.setattr(
+        preparation, "write_archives", lambda *given: written.append(given)
+    )
+    return written
+
+
+@pytest.fixture
+def prepared(
+    tmp_path: Path, archived: list[object], monkeypatch: pytest.MonkeyPatch
+) -> Stack:
+    """A run directory that the programs of a stack share."""
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
+    done = CliRunner().invoke(app, ["prepare", "--port-offset", "2000"])
+    assert done.exit_code == 0, done.output
+    found = stack.read(tmp_path)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_starts_as_supervisord_starts_it(prepared: Stack, name: str):
+    environment = prepared.environment(Path("/opt/java"), Path("/usr/sbin/nginx"))
+    start = read_start(name, environment)
+    assert "deploy.launch" not in start.command
+    assert start.command[0].startswith("/")
+    assert start.directory.is_absolute()
+    assert not [part for part in start.command if "ENV_" in part]
+    assert all("%" not in value for value in start.environment.values())
+
+
+def test_percent_signs_in_the_environment_stay(prepared: Stack):
+    environment = prepared.environment(Path("/opt/java"), Path("/opt/100%/nginx"))
+    assert read_start("nginx", environment).command[0] == "/opt/100%/nginx"
+
+
+def test_the_run_directory_is_prepared_once_and_again(prepared: Stack):
+    assert prepared.port_offset == 2000
+    assert prepared.frozen_map.read_text("utf-8")
+    assert prepared.log("nginx").readlink() == Path("/dev/stdout")
+    assert "listen 9777" in (prepared.run / "nginx/nginx.conf").read_text("utf-8")
+    assert CliRunner().invoke(app, ["prepare"]).exit_code == 0
+
+
+def test_torchserve_gets_its_archives(prepared: Stack, archived: list[object]):
+    assert archived == [(["fr"], prepared.store)]
+
+
+def test_before_a_cluster_nothing_is_converted_and_no_secret_is_made(
+    tmp_path: Path, archived: list[object], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("GATEWAY_BACKEND", "ray")
+    assert CliRunner().invoke(app, ["prepare"]).exit_code == 0
+    assert not archived
+    assert list((tmp_path / "ray").iterdir()) == []
+    found = stack.read(tmp_path)
+    assert found
+    assert found.server == "ray"
+
+
+def test_a_program_that_starts_too_early_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
+    with pytest.raises(StackError, match="run `prepare` before gateway"):
+        container.run("gateway")
+
+
+def test_the_entrypoint_knows_every_program():
+    text = (ROOT / "deploy/image/entrypoint").read_text("utf-8")
+    (names,) = re.findall(
+        r"^    (.+)\)\n        exec python3 -m deploy.container run", text, re.M
+    )
+    assert sorted(names.split(" | ")) == sorted(PROGRAMS)
+
+
+def test_a_gateway_in_a_container_reads_the_map_of_the_image(prepared: Stack):
+    assert prepared.map == catalog.MAP

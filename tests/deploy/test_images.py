@@ -1,0 +1,97 @@
+"""The Containerfile against the repository, and what a build gets of pip's configuration."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from deploy.images import (
+    CONTAINERFILE,
+    list_places,
+    parse_pip_options,
+    write_pip_configuration,
+)
+from deploy.stack import ROOT
+
+TEXT = CONTAINERFILE.read_text("utf-8")
+#: Rooms that no program in a container needs: they are run elsewhere, or by hand.
+LEFT_OUT = {"benchmarks", "clients", "models"}
+
+LISTED = """\
+:env:.cert='/etc/ssl/certs/ca.crt'
+:env:.index-url='https://one.example.org/simple'
+global.index-url='https://two.example.org/simple'
+global.extra-index-url='file:///srv/pypi/simple file:///srv/more/simple'
+freeze.timeout='10'
+"""
+
+
+def list_copied() -> list[str]:
+    """What the final stage copies from the repository."""
+    final = TEXT.rpartition("FROM ")[2]
+    return re.findall(r"^COPY (?!--from)(\S+) ", final, re.MULTILINE)
+
+
+def test_what_is_copied_exists_and_no_room_is_missing():
+    copied = list_copied()
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    packages = project["tool"]["setuptools"]["packages"]
+    rooms = {package.partition(".")[0] for package in packages}
+    assert rooms - LEFT_OUT <= set(copied)
+
+
+def test_the_models_that_ship_are_in_the_image_without_their_recipes():
+    models = {name for name in list_copied() if name.startswith("models/")}
+    shipped = {
+        f"models/{path.parent.name}" for path in ROOT.glob("models/*/config.json")
+    }
+    shipped |= {
+        f"models/{path.parts[-3]}" for path in ROOT.glob("models/*/*/config.json")
+    }
+    assert models == shipped
+
+
+def test_the_containerfile_names_no_registry_and_no_root():
+    assert set(re.findall(r"https?://[^/\"\s]+", TEXT)) == {"http://127.0.0.1:8888"}
+    assert re.findall(r"^USER (.*)$", TEXT, re.MULTILINE) == ["10001:10001"]
+    assert re.findall(r"^ARG (.*)$", TEXT, re.MULTILINE) == ["BASE=python:3.11-slim"]
+
+
+def test_options_of_pip_are_read_once_and_the_last_counts():
+    assert parse_pip_options(LISTED) == [
+        ("cert", "/etc/ssl/certs/ca.crt"),
+        ("index-url", "https://two.example.org/simple"),
+        ("extra-index-url", "file:///srv/pypi/simple file:///srv/more/simple"),
+    ]
+
+
+def test_pip_in_the_build_gets_this_machines_options():
+    text = write_pip_configuration([("timeout", "30"), ("no-index", "true")])
+    assert text == "[global]\ntimeout = 30\nno-index = true\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param("{0}/wheels", ["{0}/wheels"], id="a folder"),
+        pytest.param(
+            "file://{0}/index/simple", ["{0}/index"], id="an index with its files"
+        ),
+        pytest.param("{0}/ca.crt {0}/wheels", ["{0}/ca.crt", "{0}/wheels"], id="two"),
+        pytest.param("https://example.org/simple", [], id="of another machine"),
+        pytest.param("{0}/gone", [], id="a folder that is not there"),
+        pytest.param("30", [], id="no path"),
+    ],
+)
+def test_a_build_sees_the_folders_that_pip_names(
+    tmp_path: Path, value: str, expected: list[str]
+):
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "index/simple").mkdir(parents=True)
+    (tmp_path / "ca.crt").touch()
+    found = list_places([("option", value.format(tmp_path))])
+    assert found == [path.format(tmp_path) for path in expected]

@@ -1,0 +1,318 @@
+"""The Kubernetes manifests, rendered by kubectl and judged by the schemas of Kubernetes, by a
+model of KubeRay's fields, and against each other.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from contract import variables
+from deploy import manifests
+from deploy.manifests import NO_DIGEST, OVERLAYS
+from deploy.stack import ROOT, Stack
+from gateway.settings import Settings, name_variable
+from tests.deploy.kuberay import PodMonitor, RayService, ServiceMonitor
+from tests.programs import run
+from torchserve_backend import catalog
+
+Resource = dict[str, Any]
+
+KUBERNETES = "1.37.0"
+#: Resources of operators, which Kubernetes' own schemas do not know.
+OPERATORS = {
+    "RayService": RayService,
+    "ServiceMonitor": ServiceMonitor,
+    "PodMonitor": PodMonitor,
+}
+BOTH = pytest.mark.parametrize("overlay", ["cpu", "gpu"])
+
+
+def run_kubectl(overlay: Path) -> str:
+    """What `kubectl apply --kustomize` would send. Skips the test where there is none."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is missing: https://kubernetes.io/docs/tasks/tools/")
+    return run(kubectl, "kustomize", overlay)
+
+
+@cache
+def render(overlay: str) -> tuple[Resource, ...]:
+    """Every resource of an overlay."""
+    return tuple(yaml.safe_load_all(run_kubectl(OVERLAYS / overlay)))
+
+
+def find(overlay: str, kind: str, name: str | None = None) -> list[Resource]:
+    return [
+        resource
+        for resource in render(overlay)
+        if resource["kind"] == kind and name in (None, resource["metadata"]["name"])
+    ]
+
+
+def list_pods(overlay: str) -> dict[str, Resource]:
+    """The template of each kind of pod, by the pod's name."""
+    owners = [
+        resource
+        for resource in render(overlay)
+        if resource["kind"] in ("Deployment", "StatefulSet")
+    ]
+    templates = [owner["spec"]["template"] for owner in owners]
+    (service,) = find(overlay, "RayService")
+    cluster = service["spec"]["rayClusterConfig"]
+    groups = {"head": cluster["headGroupSpec"]} | {
+        group["groupName"]: group for group in cluster["workerGroupSpecs"]
+    }
+    return {
+        template["metadata"]["labels"]["app.kubernetes.io/name"]: template
+        for template in templates
+    } | {name: group["template"] for name, group in groups.items()}
+
+
+def list_containers(pod: Resource) -> list[Resource]:
+    return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+
+
+def list_values(tree: Any, key: str) -> list[Any]:
+    """What stands under a key, anywhere."""
+    if isinstance(tree, list):
+        return [found for item in tree for found in list_values(item, key)]
+    if not isinstance(tree, dict):
+        return []
+    own = [tree[key]] if key in tree else []
+    return own + list_values(list(tree.values()), key)
+
+
+def list_labels(overlay: str, selector: dict[str, str]) -> list[Resource]:
+    """The pods that a selector finds."""
+    return [
+        pod
+        for pod in list_pods(overlay).values()
+        if selector.items() <= pod["metadata"]["labels"].items()
+    ]
+
+
+def list_ports(pods: list[Resource]) -> set[str | int]:
+    """Names and numbers of the pods' ports."""
+    ports = [
+        port
+        for pod in pods
+        for container in list_containers(pod)
+        for port in container.get("ports", ())
+    ]
+    return {port["name"] for port in ports} | {port["containerPort"] for port in ports}
+
+
+def read_serve(overlay: str) -> dict[str, Any]:
+    (service,) = find(overlay, "RayService")
+    config: dict[str, Any] = yaml.safe_load(service["spec"]["serveConfigV2"])
+    return config
+
+
+@BOTH
+def test_kubernetes_accepts_every_resource(overlay):
+    for resource in render(overlay):
+        if resource["kind"] not in OPERATORS:
+            kubernetes_validate.validate(resource, KUBERNETES, strict=True)
+
+
+@BOTH
+def test_operators_accept_their_resources(overlay):
+    found = [r for r in render(overlay) if r["kind"] in OPERATORS]
+    assert {resource["kind"] for resource in found} == OPERATORS.keys()
+    for resource in found:
+        OPERATORS[resource["kind"]].model_validate(resource)
+
+
+@BOTH
+def test_kubernetes_accepts_rays_pods(overlay):
+    for name, template in list_pods(overlay).items():
+        pod = {"apiVersion": "v1", "kind": "Pod", **template}
+        pod["metadata"] = {**template["metadata"], "name": name}
+        kubernetes_validate.validate(pod, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"serveConfigV2": ""}, id="nothing to serve"),
+        pytest.param({"rayClusterSpec": {}}, id="a field that there is not"),
+        pytest.param({"rayClusterConfig": {}}, id="no head"),
+    ],
+)
+def test_the_model_of_a_rayservice_refuses(change):
+    (service,) = find("cpu", "RayService")
+    with pytest.raises(ValidationError):
+        RayService.model_validate({**service, "spec": service["spec"] | change})
+
+
+@BOTH
+def test_the_overlays_hold_what_the_map_says(overlay):
+    made = manifests.make(catalog.MAP, NO_DIGEST, has_gpus=overlay == "gpu")
+    written = {name: (OVERLAYS / overlay / name).read_text("utf-8") for name in made}
+    advice = f"python -m deploy manifests deploy/kubernetes/overlays/{overlay}"
+    assert written == made, f"{advice} {'--gpus' if overlay == 'gpu' else ''}"
+
+
+@BOTH
+def test_ray_accepts_what_it_is_to_serve(overlay):
+    from ray.serve.schema import ServeDeploySchema
+
+    config = ServeDeploySchema.model_validate(read_serve(overlay))
+    models = catalog.load(is_cluster=True).models
+    assert [app.name for app in config.applications] == [m.name for m in models]
+
+
+def test_gpus_are_asked_for_where_models_run_on_them():
+    asked, served = {}, {}
+    for overlay in ("cpu", "gpu"):
+        resources = list_pods(overlay)["workers"]["spec"]["containers"][0]["resources"]
+        (service,) = find(overlay, "RayService")
+        group = service["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
+        asked[overlay] = group["replicas"] * resources["limits"].get(
+            "nvidia.com/gpu", 0
+        )
+        served[overlay] = sum(
+            deployment["ray_actor_options"]["num_gpus"] * deployment["num_replicas"]
+            for application in read_serve(overlay)["applications"]
+            for deployment in application["deployments"]
+        )
+    assert asked == {"cpu": 0, "gpu": 3}
+    assert served == {"cpu": 0, "gpu": pytest.approx(3)}
+
+
+@BOTH
+def test_selectors_find_pods_that_have_the_ports(overlay):
+    for service in find(overlay, "Service"):
+        pods = list_labels(overlay, service["spec"]["selector"])
+        assert pods, service["metadata"]["name"]
+        targets = {port["targetPort"] for port in service["spec"]["ports"]}
+        assert targets <= list_ports(pods), service["metadata"]["name"]
+    for policy in find(overlay, "NetworkPolicy"):
+        pods = list_labels(overlay, policy["spec"]["podSelector"]["matchLabels"])
+        rules = policy["spec"]["ingress"]
+        opened = {port["port"] for rule in rules for port in rule.get("ports", ())}
+        assert pods, policy["metadata"]["name"]
+        assert opened <= list_ports(pods), policy["metadata"]["name"]
+    for kind in ("PodDisruptionBudget", "PodMonitor"):
+        for resource in find(overlay, kind):
+            assert list_labels(overlay, resource["spec"]["selector"]["matchLabels"])
+
+
+@BOTH
+def test_every_pod_has_a_network_policy(overlay):
+    guarded = [
+        policy["spec"]["podSelector"]["matchLabels"]
+        for policy in find(overlay, "NetworkPolicy")
+    ]
+    for name, pod in list_pods(overlay).items():
+        labels = pod["metadata"]["labels"].items()
+        assert [s for s in guarded if s.items() <= labels], name
+
+
+@BOTH
+def test_what_pods_refer_to_is_there_and_secrets_are_not(overlay):
+    pods = list(list_pods(overlay).values())
+    found = {
+        kind: {resource["metadata"]["name"] for resource in find(overlay, kind)}
+        for kind in ("PersistentVolumeClaim", "ConfigMap", "Secret")
+    }
+    assert set(list_values(pods, "claimName")) == found["PersistentVolumeClaim"]
+    maps = (source["name"] for source in list_values(pods, "configMap"))
+    assert set(maps) == found["ConfigMap"]
+    secrets = {reference["name"] for reference in list_values(pods, "secretKeyRef")}
+    assert secrets | set(list_values(find(overlay, "RayService"), "secretName")) | set(
+        list_values(pods, "secretName")
+    ) == {"babelgate-ray", "babelgate-database"}
+    assert not found["Secret"]
+
+
+@BOTH
+def test_pods_have_no_rights(overlay):
+    for name, pod in list_pods(overlay).items():
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True, name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert spec["automountServiceAccountToken"] is False, name
+        for container in list_containers(pod):
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"] is True, container["name"]
+            assert context["allowPrivilegeEscalation"] is False, container["name"]
+            assert context["capabilities"] == {"drop": ["ALL"]}, container["name"]
+            assert container["resources"]["limits"]["memory"], container["name"]
+
+
+@BOTH
+def test_the_gateway_asks_where_ray_answers(overlay):
+    (gateway,) = (
+        container
+        for container in list_pods(overlay)["babelgate-gateway"]["spec"]["containers"]
+        if container["name"] == "gateway"
+    )
+    environment = {entry["name"]: entry.get("value") for entry in gateway["env"]}
+    options = read_serve(overlay)["http_options"]
+    (serve,) = (
+        port
+        for port in list_pods(overlay)["workers"]["spec"]["containers"][0]["ports"]
+        if port["name"] == "serve"
+    )
+    # KubeRay's Service for requests has the RayService's name with an ending.
+    assert environment["BABELGATE_RAY_URLS"] == (
+        f"http://babelgate-serve-svc:{options['port']}"
+    )
+    assert serve["containerPort"] == options["port"]
+    (key,) = (
+        volume["secret"]
+        for volume in list_pods(overlay)["babelgate-gateway"]["spec"]["volumes"]
+        if "secret" in volume
+    )
+    (place,) = (m["mountPath"] for m in gateway["volumeMounts"] if m["name"] == "key")
+    node = Stack(Path("/run/babelgate"), Path(), backend="ray").node
+    assert Path(place, key["items"][0]["path"]) == node.key_file
+
+
+def test_head_and_workers_have_the_same_variables():
+    pods = list_pods("cpu")
+    head, workers = (
+        pods[name]["spec"]["containers"][0] for name in ("head", "workers")
+    )
+    assert head["env"] == workers["env"]
+    assert {volume["name"] for volume in pods["head"]["spec"]["volumes"]} == {
+        volume["name"] for volume in pods["workers"]["spec"]["volumes"]
+    }
+
+
+def test_the_manifests_are_for_the_ray_that_is_pinned():
+    (service,) = find("cpu", "RayService")
+    pinned = (ROOT / "constraints.txt").read_text("utf-8")
+    assert f"ray=={service['spec']['rayClusterConfig']['rayVersion']}\n" in pinned
+
+
+def test_a_copy_of_an_overlay_takes_the_image_from_a_registry(tmp_path: Path):
+    """The lines of docs/scaling.md, below a copy of the folder."""
+    page = (ROOT / "docs/scaling.md").read_text("utf-8")
+    (images,) = re.findall(r"   ```yaml\n(   images:\n.*?)   ```", page, re.DOTALL)
+    shutil.copytree(OVERLAYS.parent, tmp_path, dirs_exist_ok=True)
+    copy = tmp_path / "overlays/gpu/kustomization.yaml"
+    copy.write_text(copy.read_text("utf-8") + textwrap.dedent(images), "utf-8")
+    rendered = run_kubectl(tmp_path / "overlays/gpu")
+    found = re.findall(r"image: (\S+)", rendered)
+    assert set(found) == {"registry.example.org/babelgate:0.1.0", "redis:7.4"}
+
+
+def test_variables_are_those_that_programs_read():
+    known = {variable.name for variable in variables.SETTINGS}
+    known |= {name_variable(name) for name in Settings.model_fields}
+    known |= {"GATEWAY_BACKEND", "WEB_CONCURRENCY"}
+    containers = [c for pod in list_pods("cpu").values() for c in list_containers(pod)]
+    named = {entry["name"] for c in containers for entry in c.get("env", ())}
+    assert {name for name in named if not name.startswith("RAY_")} <= known

@@ -1,0 +1,219 @@
+"""Ingress addresses of a cluster on loopback that do what a test tells them, as HAProxy and
+the replicas behind it would.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from contract.problems import CONTENT_TYPE, write_problem
+from tests.closing_server import ClosingServer, QuietHandler
+
+#: No test waits longer for a fake than this.
+LIMIT_S = 60
+_ATTACH_FILTER, _DETACH_FILTER = 26, 27
+_LISTENS = 0x0A
+#: A socket filter that takes no byte of any segment.
+_DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A row that has come."""
+
+    path: str
+    body: bytes
+    headers: dict[str, str]
+    #: The client's port: calls with the same one came over the same connection.
+    port: int
+
+
+@dataclass
+class FakeIngress:
+    """Answers each row with an echo, unless `will` has told it something else."""
+
+    key: str = "first"
+    calls: list[Call] = field(default_factory=list)
+    #: How the state of a model is answered.
+    state: str = "ready"
+    looks: int = 0
+    #: The name of the replica that answers, if it says one.
+    replica: str = ""
+    #: Until then `hang` does.
+    ending: threading.Event = field(default_factory=threading.Event)
+    #: Whether the client has closed the connection that `wait` waited for.
+    has_left: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._script: list[str] = []
+        self._arrival = threading.Condition()
+        self._sockets: list[socket.socket] = []
+        self._server = ClosingServer(("127.0.0.1", 0), partial(_Handler, self))
+        self._server.start()
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    def will(self, *behaviours: str) -> None:
+        """Answers the next rows so, one each; those after them get an echo."""
+        self._script = list(behaviours)
+
+    def take(self, call: Call) -> str:
+        with self._arrival:
+            self.calls.append(call)
+            self._arrival.notify_all()
+            return self._script.pop(0) if self._script else "echo"
+
+    def wait_for_calls(self, count: int) -> None:
+        with self._arrival:
+            assert self._arrival.wait_for(lambda: len(self.calls) >= count, LIMIT_S)
+
+    def stop(self) -> None:
+        """As a machine that is switched off in order: its connections are closed."""
+        self.ending.set()
+        self._server.stop()
+
+    def begin(self, sock: socket.socket) -> None:
+        """Notes a connection."""
+        self._sockets.append(sock)
+
+    @contextmanager
+    def cut(self) -> Iterator[None]:
+        """A cut link: no segment gets through on any connection, and nobody says so."""
+        program = struct.pack("HL", 1, ctypes.addressof(_DROP_ALL))
+        listener = self._server.socket
+        for sock in (listener, *self._sockets):
+            with suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
+        try:
+            yield
+        finally:
+            for sock in (listener, *self._sockets):
+                with suppress(OSError):
+                    sock.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
+
+
+class _Handler(QuietHandler):
+    def __init__(self, fake: FakeIngress, *args: Any) -> None:
+        self.fake = fake
+        with suppress(ConnectionError):
+            super().__init__(*args)
+
+    def setup(self) -> None:
+        super().setup()
+        self.fake.begin(self.connection)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = dict(self.headers.items())
+        call = Call(self.path, body, headers, self.client_address[1])
+        behaviour = self.fake.take(call)
+        if not self._has_key():
+            return self.refuse(401, "invalid-key")
+        return BEHAVIOURS[behaviour](self, call)
+
+    def do_GET(self) -> None:
+        self.fake.looks += 1
+        if not self._has_key():
+            return self.refuse(401, "invalid-key")
+        return STATES[self.fake.state](self)
+
+    def _has_key(self) -> bool:
+        return self.headers["Authorization"] == f"Bearer {self.fake.key}"
+
+    def refuse(self, status: int, slug: str, **headers: str) -> None:
+        """A replica's problem document."""
+        problem = write_problem(slug, status, f"The replica says {slug}.")
+        headers = {"Content-Type": CONTENT_TYPE, "X-Replica": "r", **headers}
+        self.reply(status, json.dumps(problem).encode(), headers)
+
+    def fail(self, status: int, text: bytes) -> None:
+        """What is not from a replica."""
+        self.reply(status, text, {"Content-Type": "text/plain"})
+
+    def echo(self, call: Call) -> None:
+        row = json.loads(call.body)
+        content = {"translated": f"{row['tgt_lang']}:{row['src_text']}"}
+        named = {"X-Replica": self.fake.replica} if self.fake.replica else {}
+        self.reply(200, json.dumps(content).encode(), named)
+
+
+def _close(handler: _Handler, _: Call) -> None:
+    handler.close_connection = True
+
+
+def _cut(handler: _Handler, _: Call) -> None:
+    handler.reply(200, b'{"translated": "ha', {"Content-Length": "1000"})
+    handler.close_connection = True
+
+
+def _hang(handler: _Handler, _: Call) -> None:
+    handler.fake.ending.wait(LIMIT_S)
+    handler.close_connection = True
+
+
+def _wait(handler: _Handler, _: Call) -> None:
+    with suppress(ConnectionError):
+        assert not handler.rfile.read(1)
+    handler.fake.has_left.set()
+    handler.close_connection = True
+
+
+def _refuse(status: int, slug: str, **headers: str) -> Callable[..., None]:
+    return lambda handler, _: handler.refuse(status, slug, **headers)
+
+
+def _fail(status: int, text: bytes) -> Callable[..., None]:
+    return lambda handler, *_: handler.fail(status, text)
+
+
+_UNSERVED = _fail(404, b"Path '/predictions/ko' not found.")
+
+BEHAVIOURS: dict[str, Callable[..., None]] = {
+    "echo": _Handler.echo,
+    "crash": _fail(500, b"Internal Server Error"),
+    "busy": _fail(503, b"Request dropped due to backpressure"),
+    "unserved": _UNSERVED,
+    "close": _close,
+    "cut": _cut,
+    "hang": _hang,
+    "wait": _wait,
+    "loading": _refuse(503, "not-ready"),
+    "refuse-key": _refuse(401, "invalid-key"),
+    "full": _refuse(429, "queue-full", **{"Retry-After": "7"}),
+    "late": _refuse(504, "deadline"),
+    "row-too-long": _refuse(422, "text-too-long"),
+    "row-broken": _refuse(500, "internal"),
+    "row-out-of-memory": _refuse(503, "out-of-memory"),
+}
+
+
+def _tell(content: object) -> Callable[[_Handler], None]:
+    return lambda handler: handler.reply(200, json.dumps(content).encode())
+
+
+STATES: dict[str, Callable[[_Handler], None]] = {
+    "ready": _tell({"is_ready": True, "batch_size": 8, "queued_rows": 3, "more": 1}),
+    "not-ready": _tell({"is_ready": False, "batch_size": 8, "queued_rows": 0}),
+    "loading": lambda handler: handler.refuse(503, "not-ready"),
+    "crash": _fail(500, b"Internal Server Error"),
+    "unserved": _UNSERVED,
+    "other": _tell({"is_ready": "perhaps"}),
+    "hang": lambda handler: _hang(handler, Call("", b"", {}, 0)),
+}
+
+
+def write_key(path: Path, key: str) -> Path:
+    path.write_text(key + "\n", "utf-8")
+    return path

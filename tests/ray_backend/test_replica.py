@@ -1,0 +1,335 @@
+"""A replica: who may ask, what is refused, what a batch is, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handlers.base import TaskHandler
+from ray_backend import replica
+from ray_backend.replica import MOST_BYTES, LoadError, Replica, Stuck, load_handler
+from tests.ray_backend.conftest import KEY, PATH, Client, Held, make_arguments, run
+
+ROOT = Path(__file__).parents[2]
+Serve = Callable[..., Client]
+
+ROW = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}
+
+
+async def wait_until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        await asyncio.sleep(0.001)
+
+
+@pytest.fixture(scope="module")
+def handler(tmp_path_factory: pytest.TempPathFactory) -> TaskHandler[Any]:
+    """The real one, with the engine that returns the text."""
+    return load_handler(make_arguments().model, tmp_path_factory.mktemp("cache"))
+
+
+def test_the_real_handler_answers(handler: TaskHandler[Any], counts: Counter[str]):
+    served = Replica(make_arguments(), handler, counts.update)
+    answer = run(Client(served).ask(json.dumps(ROW).encode()))
+    served.close()
+    assert (answer.status, answer.content["translated"]) == (200, ROW["src_text"])
+    assert answer.headers["content-type"] == "application/json; charset=utf-8"
+    assert answer.headers["content-length"] == str(len(answer.body))
+    assert (counts["BabelgateBatches"], counts["BabelgateRows"]) == (1, 1)
+
+
+def test_a_rows_own_fault_is_its_own_problem(handler: TaskHandler[Any]):
+    served = Replica(make_arguments(), handler, lambda counts: None)
+
+    async def ask() -> list[Any]:
+        bodies = (b"{", json.dumps(ROW | {"tgt_lang": "fr"}).encode())
+        return [await Client(served).ask(body) for body in bodies]
+
+    malformed, unserved = run(ask())
+    served.close()
+    assert (malformed.status, malformed.slug) == (400, "malformed-json")
+    assert (unserved.status, unserved.slug) == (422, "invalid-request")
+    assert malformed.headers["content-type"] == "application/problem+json"
+
+
+REFUSALS: dict[str, tuple[dict[str, Any], int, str]] = {
+    "no key": ({"authorization": ""}, 401, "invalid-key"),
+    "another key": ({"authorization": "Bearer open"}, 401, "invalid-key"),
+    "no bearer": ({"authorization": f"Basic {KEY}"}, 401, "invalid-key"),
+    "a key in Latin-1": ({"authorization": "Bearer s\xe9same"}, 401, "invalid-key"),
+    "a state without a key": (
+        {"method": "GET", "authorization": ""},
+        401,
+        "invalid-key",
+    ),
+    "a longer path": ({"path": f"{PATH}/x"}, 404, "not-found"),
+    "another model's path": ({"path": f"{PATH}k"}, 404, "not-found"),
+    "a method": ({"method": "DELETE"}, 405, "method-not-allowed"),
+    "a limit that is no number": ({"x_remaining_ms": "soon"}, 400, "malformed-request"),
+    "a limit without end": ({"x_remaining_ms": "inf"}, 400, "malformed-request"),
+    "a limit that is past": ({"x_remaining_ms": "-1"}, 504, "deadline"),
+    "a length": ({"content_length": str(MOST_BYTES + 1)}, 413, "body-too-large"),
+    "half a body": ({"is_cut": True}, 400, "malformed-request"),
+}
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "slug"), REFUSALS.values(), ids=REFUSALS.keys()
+)
+def test_what_is_refused_reaches_no_batch(
+    serve: Serve, held: Held, request_: dict[str, Any], status: int, slug: str
+):
+    held.open.set()
+    answer = run(serve().ask(b"a", **request_))
+    assert (answer.status, answer.slug) == (status, slug)
+    assert answer.content["status"] == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert held.batches == []
+
+
+def test_every_answer_names_its_replica(serve: Serve, held: Held):
+    held.open.set()
+    one, other = serve(), serve()
+
+    async def ask(client: Client) -> set[str]:
+        answers = [
+            await client.ask(b"a"),
+            await client.ask(method="GET"),
+            await client.ask(authorization=""),
+        ]
+        return {answer.headers["x-replica"] for answer in answers}
+
+    (name,), (others,) = run(ask(one)), run(ask(other))
+    assert name != others
+
+
+def test_refusals_say_what_helps(serve: Serve):
+    client = serve()
+    unknown = run(client.ask(authorization=""))
+    assert unknown.headers["www-authenticate"] == "Bearer"
+    assert run(client.ask(method="PUT")).headers["allow"] == "GET, POST"
+
+
+def test_a_body_of_unknown_length_is_bounded(
+    serve: Serve, held: Held, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(replica, "MOST_BYTES", 5)
+    held.open.set()
+    client = serve()
+    assert run(client.ask(b"abc", b"de")).content == {"echo": "abcde"}
+    assert run(client.ask(b"abc", b"def", content_length="x")).slug == "body-too-large"
+
+
+def test_a_replica_takes_the_rows_that_torchserve_takes():
+    properties = (ROOT / "torchserve_backend/config.properties").read_text("utf-8")
+    (most,) = re.findall(r"(?m)^max_request_size=(\d+)$", properties)
+    assert int(most) == MOST_BYTES
+
+
+def test_parameters_come_beside_the_body(serve: Serve, held: Held):
+    held.open.set()
+    run(serve().ask(b"a", x_parameters="top_k=2&name=a%20b"))
+    ((row,),) = held.batches
+    assert row.parameters == {"top_k": "2", "name": "a b"}
+
+
+def test_the_limit_begins_when_the_row_comes(serve: Serve, held: Held):
+    held.open.set()
+    client = serve(response_timeout=90)
+    run(client.ask(b"a", x_remaining_ms="1500"))
+    run(client.ask(b"b"))
+    (short,), (default,) = held.batches
+    for row, expected_s in ((short, 1.5), (default, 90)):
+        assert row.sent_at is not None
+        assert row.deadline - row.sent_at == pytest.approx(expected_s)
+
+
+def test_rows_that_come_together_are_one_batch(serve: Serve, held: Held):
+    async def ask() -> list[Any]:
+        client = serve(batch_size=4)
+        first = asyncio.create_task(client.ask(b"first"))
+        await held.wait_for_batch()
+        others = [asyncio.create_task(client.ask(b"%d" % i)) for i in range(4)]
+        await wait_until(lambda: client.replica._batcher.waiting == 4)
+        state = await client.ask(method="GET")
+        held.open.set()
+        return [state, *await asyncio.gather(first, *others)]
+
+    state, *answers = run(ask())
+    assert state.content == {
+        "is_ready": True,
+        "batch_size": 4,
+        "queued_rows": 4,
+        "detail": "",
+    }
+    echoes = ["first", *"0123"]
+    assert [answer.content for answer in answers] == [{"echo": each} for each in echoes]
+    assert [len(batch) for batch in held.batches] == [1, 4]
+
+
+def test_a_full_queue_says_when_to_come_again(serve: Serve, held: Held):
+    async def ask() -> Any:
+        client = serve(queue_size=1)
+        running = asyncio.create_task(client.ask(b"running"))
+        await held.wait_for_batch()
+        waiting = asyncio.create_task(client.ask(b"waiting"))
+        await wait_until(lambda: client.replica._batcher.waiting == 1)
+        refused = await client.ask(b"refused")
+        held.open.set()
+        return refused, await running, await waiting
+
+    refused, running, waiting = run(ask())
+    assert (refused.status, refused.slug) == (429, "queue-full")
+    assert refused.headers["retry-after"] == "1"
+    assert (running.status, waiting.status) == (200, 200)
+
+
+def test_a_row_whose_time_passes_in_the_queue_is_not_run(serve: Serve, held: Held):
+    async def ask() -> Any:
+        client = serve()
+        running = asyncio.create_task(client.ask(b"running"))
+        await held.wait_for_batch()
+        late = await client.ask(b"late", x_remaining_ms="20")
+        held.open.set()
+        return late, await running, await client.ask(b"next")
+
+    late, *others = run(ask())
+    assert (late.status, late.slug) == (504, "deadline")
+    assert [answer.status for answer in others] == [200, 200]
+    bodies = [bytes(row.body) for batch in held.batches for row in batch]
+    assert bodies == [b"running", b"next"]
+
+
+def test_a_row_whose_client_has_gone_is_not_run(serve: Serve, held: Held):
+    async def ask() -> None:
+        client = serve()
+        running = asyncio.create_task(client.ask(b"running"))
+        await held.wait_for_batch()
+        gone = asyncio.create_task(client.ask(b"gone"))
+        await wait_until(lambda: client.replica._batcher.waiting == 1)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        held.open.set()
+        await running
+        await client.ask(b"next")
+
+    run(ask())
+    bodies = [bytes(row.body) for batch in held.batches for row in batch]
+    assert bodies == [b"running", b"next"]
+
+
+def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held: Held):
+    async def ask() -> Any:
+        client = serve(response_timeout=1)
+        client.replica.check_health()
+        hanging = asyncio.create_task(client.ask(b"a"))
+        await held.wait_for_batch()
+        await wait_until(lambda: client.replica._is_stuck)
+        state = await client.ask(method="GET")
+        with pytest.raises(Stuck, match=state.content["detail"]):
+            client.replica.check_health()
+        client.replica.close()  # waits for nobody
+        held.open.set()
+        return state, await hanging
+
+    state, hanging = run(ask())
+    assert state.content["is_ready"] is False
+    assert state.content["detail"] == "A batch has run for longer than 1 s."
+    assert hanging.status == 504
+
+
+def test_an_error_of_the_handler_costs_its_batch_only(
+    serve: Serve,
+    held: Held,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    client = serve()
+    held.open.set()
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr(held, "answer", lambda rows: 1 / len(rows[0].parameters))
+        failed = run(client.ask(b"secret"))
+    assert (failed.status, failed.slug) == (500, "internal")
+    assert "ZeroDivisionError" in caplog.text
+    assert "secret" not in caplog.text
+    assert run(client.ask(b"a")).status == 200
+    client.replica.check_health()
+
+
+def test_what_was_taken_is_answered_before_the_end(serve: Serve, held: Held):
+    """As uvicorn's lifespan starts and ends an application."""
+
+    async def live() -> Any:
+        client = serve(batch_size=1)
+        messages: asyncio.Queue[Any] = asyncio.Queue()
+        sent: list[str] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message["type"])
+
+        life = asyncio.create_task(
+            client.replica({"type": "lifespan"}, messages.get, send)
+        )
+        messages.put_nowait({"type": "lifespan.startup"})
+        asked = [asyncio.create_task(client.ask(b"%d" % i)) for i in range(3)]
+        await wait_until(lambda: client.replica._batcher.waiting == 2)
+        messages.put_nowait({"type": "lifespan.shutdown"})
+        await wait_until(lambda: client.replica._is_closed)
+        state = await client.ask(method="GET")
+        held.open.set()
+        await life
+        return sent, state, await asyncio.gather(*asked), await client.ask(b"late")
+
+    sent, state, answers, late = run(live())
+    late_detail = late.content["detail"]
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert (state.content["is_ready"], state.content["detail"]) == (False, late_detail)
+    assert [answer.status for answer in answers] == [200, 200, 200]
+    assert (late.status, late.slug) == (503, "not-ready")
+
+
+def test_a_websocket_is_closed(serve: Serve):
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    run(serve().replica({"type": "websocket"}, receive, send))
+    assert sent == [{"type": "websocket.close"}]
+
+
+def test_why_a_model_cannot_be_loaded_is_said_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    model = make_arguments(model=str(tmp_path / "missing")).model
+    with pytest.raises(LoadError) as refusal:
+        load_handler(model, tmp_path / "cache")
+    assert str(refusal.value).startswith("ko cannot be loaded: ModelError: ")
+    assert str(tmp_path / "missing") in str(refusal.value)
+    assert "the model ko cannot be loaded" in caplog.text
+
+
+def test_a_model_is_loaded_onto_the_gpu_that_ray_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(replica, "find_handler", lambda task: Started)
+    arguments = make_arguments().model_copy(update={"devices": ("3", "4")})
+    handler = load_handler(arguments.model, tmp_path)
+    assert isinstance(handler, Started)
+    assert (handler.config.device, handler.config.device_index) == ("cuda", 0)
+
+
+class Started(Held):
+    def load_model(self, config: Any) -> None:
+        self.config = config
