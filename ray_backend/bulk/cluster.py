@@ -20,7 +20,9 @@ from pydantic import TypeAdapter
 
 from clients.errors import ClientError
 from clients.sources import Source
+from contract import variables
 from ray_backend.bulk.pieces import CHUNKS, REPORTS, Finished, Report, Task
+from torchserve_backend.catalog import ROOT
 
 #: Chunks are far smaller. Ray takes no less than 75 MiB.
 _OBJECT_STORE_BYTES = 256 << 20
@@ -107,9 +109,12 @@ def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
     """The machines of the cluster at `address`, or this one. What was started here has
     ended afterwards, also if this process is killed."""
     _check_temporary()
+    # Ray reads them when it is imported.
     if address is None:
-        # Ray reads them when it is imported.
         os.environ.update(_ALONE, RAY_AUTH_TOKEN=secrets.token_hex(32))
+    else:
+        token = ROOT / variables.RAY_TOKEN_FILE.read()
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
     import ray
 
     with tempfile.TemporaryDirectory(
