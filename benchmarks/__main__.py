@@ -8,6 +8,7 @@ import typer
 
 from benchmarks.compare import command as compare
 from benchmarks.measure import (
+    bulk,
     captioning,
     dialects,
     documents,
@@ -50,6 +51,7 @@ for module in (
     captioning,
     microbatching,
     keys,
+    bulk,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]
     app.command(name)(module.command)
