@@ -10,12 +10,17 @@ PYTEST := $(BIN)/python -m pytest
 IN_PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
 .DEFAULT_GOAL := help
 
-.PHONY: help up down status reload restart monitor service image quick test check bench
+.PHONY: help up join down status reload restart monitor service image quick test check bench
 help:     ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-up: .venv/ready  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [TLS=cert.pem,key.pem]
-	@$(BIN)/python -m deploy up $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(TLS),--tls "$(TLS)")
+ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(ADDRESS)")
+
+up: .venv/ready  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [TLS=cert.pem,key.pem] [BACKEND=ray] [ADDRESS=ip]
+	@$(BIN)/python -m deploy up $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(TLS),--tls "$(TLS)") $(ON_RAY)
+
+join: .venv/ready  ## add this machine to a Ray cluster  HEAD=ip [ADDRESS=ip] [GATEWAY=yes, with MODEL= and CONFIG= of the head]
+	@$(BIN)/python -m deploy join --head "$(HEAD)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(GATEWAY),--gateway) $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
 
 down: .venv/ready  ## stop the stack
 	@$(BIN)/python -m deploy down
@@ -26,14 +31,14 @@ status: .venv/ready  ## show processes and languages
 reload: .venv/ready  ## take over edited nginx and gateway configuration, dropping nothing
 	@$(BIN)/python -m deploy reload
 
-restart: .venv/ready  ## start TorchServe anew with its edited configuration
+restart: .venv/ready  ## start TorchServe anew with its edited configuration, or this machine's Ray
 	@$(BIN)/python -m deploy restart
 
 monitor: .venv/ready  ## run Prometheus beside the running stack, until Ctrl-C  [PORT=9090]
 	@$(BIN)/python -m deploy monitor $(if $(PORT),--port "$(PORT)")
 
-service: .venv/ready  ## print a systemd unit for this clone  [MODEL=dir or hub name] [CONFIG=map]
-	@$(BIN)/python -m deploy unit $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
+service: .venv/ready  ## print a systemd unit for this clone  [options of up or join]
+	@$(BIN)/python -m deploy unit $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(ON_RAY) $(if $(HEAD),--head "$(HEAD)") $(if $(GATEWAY),--gateway)
 
 image: .venv/ready  ## build the container image with buildah and get a translation from it  [FRESH=1]
 	@$(BIN)/python -m deploy image $(if $(FRESH),--fresh)

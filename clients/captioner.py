@@ -32,7 +32,7 @@ class Model(Protocol):
     def caption(
         self, body: Sequence[bytes | memoryview], frames: int, /
     ) -> Sequence[str]:
-        """The captions of an array of so many frames. Raises ServerError."""
+        """The caption of each frame of an array. Raises ServerError."""
 
 
 class Mode(StrEnum):

@@ -97,6 +97,7 @@ def join(
         str, typer.Option(help="The address of the cluster's head, such as 10.0.0.1.")
     ],
     address: Address = "",
+    model: Model = "",
     map_path: Map = catalog.MAP,
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
@@ -107,11 +108,12 @@ def join(
         float, typer.Option(help="Longest wait for the cluster.")
     ] = 600,
 ) -> None:
-    """Add this machine to a cluster that `up --backend ray` has started on another one."""
+    """Add this machine to a cluster that `up --backend ray` has started on another one. A
+    gateway needs the head's map and model."""
     with _errors(show_log=run_dir):
         head = cluster.read_head(head)
         wanted = Stack(
-            *(run_dir, map_path, None, port_offset, None, "ray"),
+            *(run_dir, map_path, model or None, port_offset, None, "ray"),
             address=cluster.read_address(address) or cluster.find_address(head),
             head=head,
             is_door=is_door,
@@ -140,14 +142,23 @@ def unit(
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
     tls_files: Tls = "",
+    backend: BackendName = None,
+    address: Address = "",
+    head: Annotated[str, typer.Option(help="As for `join`.")] = "",
+    is_door: Annotated[bool, typer.Option("--gateway", help="As for `join`.")] = False,
     user: Annotated[
         str, typer.Option(help="For a system service: whom it runs as.")
     ] = "",
 ) -> None:
     """Print a systemd unit that starts and watches this clone's stack."""
     with _errors():
-        pair = tls.read_option(tls_files)
-    wanted = Stack(run_dir, map_path, model or None, port_offset, pair)
+        wanted = Stack(
+            *(run_dir, map_path, model or None, port_offset),
+            *(tls.read_option(tls_files), "ray" if head else backend),
+            address=cluster.read_address(address),
+            head=cluster.read_head(head) if head else None,
+            is_door=is_door or not head,
+        )
     typer.echo(systemd.render_unit(wanted, user), nl=False)
 
 

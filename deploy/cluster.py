@@ -42,7 +42,7 @@ class Cluster:
             self._check_copied()
             return
         nodes.make_secret(node.token_file)
-        nodes.make_secret(node.key_file)
+        nodes.make_secret(self._stack.ray_key_file)
 
     def bring_up(self, *, timeout_s: float) -> None:
         node = self._stack.node
@@ -52,7 +52,7 @@ class Cluster:
             return
         config = display.plan(
             *(self._dashboard, self._load(self._stack.frozen_map), self._console),
-            key=deployment.read_key(node.key_file),
+            key=deployment.read_key(self._stack.ray_key_file),
             ingress=self._stack.ingress_urls.partition(",")[0],
         )
         statefiles.write(self._stack.deployed, json.dumps(config))
@@ -62,7 +62,9 @@ class Cluster:
         )
 
     def show(self) -> bool:
-        models = self._load(self._stack.frozen_map)
+        stack = self._stack
+        # What has joined without a gateway knows no map.
+        models = self._load(stack.frozen_map) if stack.is_door else None
         return display.show_states(models, self._dashboard, self._console)
 
     def _load(self, path: Path) -> Catalog:
@@ -71,7 +73,10 @@ class Cluster:
     def _check_copied(self) -> None:
         """A machine that joins has the head's secrets, which nobody sends."""
         node = self._stack.node
-        needed = [node.token_file, *([node.key_file] if self._stack.is_door else [])]
+        needed = [
+            node.token_file,
+            *([self._stack.ray_key_file] if self._stack.is_door else []),
+        ]
         missing = [file for file in needed if not file.exists()]
         if missing:
             raise StackError(

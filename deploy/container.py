@@ -19,10 +19,9 @@ import typer
 from supervisor.datatypes import dict_of_key_value_pairs
 
 from contract import variables
-from deploy import programs, stack
+from deploy import lifecycle, programs, stack
 from deploy.stack import ROOT, Stack, StackError
-from torchserve_backend import catalog, display, preparation
-from torchserve_backend.catalog import Catalog
+from torchserve_backend import catalog, display
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = display.make_console()
@@ -55,18 +54,22 @@ def prepare(
     ] = 0,
 ) -> None:
     """Fill the run directory: configuration, the map's copy, and models for TorchServe."""
-    wanted = Stack(_find_run(), ROOT / map_path, model or None, port_offset)
-    wanted.check_writable()
     is_cluster = os.environ.get("GATEWAY_BACKEND") == "ray"
-    models = _load(wanted, is_cluster=is_cluster)
+    wanted = Stack(
+        *(_find_run(), ROOT / map_path, model or None, port_offset),
+        backend="ray" if is_cluster else None,
+    )
+    wanted.check_writable()
+    serving = lifecycle.choose_serving(wanted, console)
+    models = serving.load()
     wanted.write(models.frozen)
     with wanted.writing(), suppress(FileExistsError):
         wanted.log("nginx").symlink_to(_OUTPUT)
-    # On a cluster each replica prepares its own model.
+    # A cluster's replicas prepare their own models, and its secrets come from elsewhere.
     if not is_cluster:
-        desired = preparation.list_desired(models, are_read=True)
+        serving.prepare(models)
         with wanted.writing():
-            preparation.write_archives(desired, wanted.store)
+            serving.write()
     console.print(f"Prepared {wanted.run} for {len(models.models)} models.")
 
 
@@ -86,13 +89,14 @@ def run(name: str) -> None:
 
 
 def read_start(name: str, environment: Mapping[str, str]) -> Start:
-    """A program of supervisord.conf, with the environment's values in their places. Raises
-    KeyError if there is no such program."""
+    """A program of supervisord.conf or of a file that it includes, with the environment's
+    values in their places. Raises KeyError if there is no such program."""
     escaped = {
         f"ENV_{key}": value.replace("%", "%%") for key, value in environment.items()
     }
     parser = ConfigParser(escaped)
-    parser.read(ROOT / "deploy" / "supervisord.conf", "utf-8")
+    files = ["supervisord.conf", *environment[variables.PROGRAMS.name].split()]
+    parser.read((ROOT / "deploy" / file for file in files), "utf-8")
     section = parser[f"program:{name}"]
     command = shlex.split(section["command"])
     return Start(
@@ -111,12 +115,6 @@ def _make_output_openable() -> None:
         copy = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
         assert copy.stdin
         os.dup2(copy.stdin.fileno(), sys.stdout.fileno())
-
-
-def _load(wanted: Stack, *, is_cluster: bool) -> Catalog:
-    if is_cluster:
-        return catalog.load(wanted.map, model=wanted.model, is_cluster=True)
-    return display.load_catalog(wanted.map, wanted.model, console)
 
 
 def _find_run() -> Path:

@@ -13,11 +13,12 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from deploy import statefiles
+from deploy import launch, statefiles
 from torchserve_backend.devices import measure_gpu_memory
 
-#: TorchServe's workers, which hold the models, are shown apart from it.
+#: The processes that hold the models, TorchServe's workers and Ray's replicas, are shown apart.
 _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
+_REPLICA = "ray::ServeRepli"
 
 
 def serve(run: Path, port: int) -> WSGIServer:
@@ -51,7 +52,7 @@ class _Collector(Collector):
                 case {"group": int(group), "since": float(since)}:
                     programs[group] = record.stem
                     started.add_metric([record.stem], since)
-        for program, size in _measure_memory(programs).items():
+        for program, size in _measure_memory(programs, self._run).items():
             memory.add_metric([program], size)
         used = GaugeMetricFamily(
             "babelgate_gpu_memory_used_bytes",
@@ -67,19 +68,24 @@ class _Collector(Collector):
         yield from (memory, started, used, total)
 
 
-def _measure_memory(programs: Mapping[int, str]) -> dict[str, int]:
+def _measure_memory(programs: Mapping[int, str], run: Path) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for process in psutil.process_iter():
         with suppress(ProcessLookupError, psutil.Error):
             group = os.getpgid(process.pid)
-            if group not in programs:
+            program = programs.get(group) or _find_stray(process.pid, run)
+            if program is None:
                 continue
-            is_worker = (
-                programs[group] == _TORCHSERVE
+            is_worker = process.name() == _REPLICA or (
+                program == _TORCHSERVE
                 and process.pid != group
                 and process.name() != _JAVA
             )
-            program = _WORKERS if is_worker else programs[group]
-            size = process.memory_info().rss
-            sizes[program] = sizes.get(program, 0) + size
+            shown = _WORKERS if is_worker else program
+            sizes[shown] = sizes.get(shown, 0) + process.memory_info().rss
     return sizes
+
+
+def _find_stray(pid: int, run: Path) -> str | None:
+    """The program of a process that has left the program's group, as Ray's workers do."""
+    return launch.find_program(pid) if launch.is_ours(pid, run) else None

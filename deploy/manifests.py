@@ -12,12 +12,13 @@ import yaml
 
 from deploy.stack import ROOT, StackError
 from ray_backend.config import make_config
+from ray_backend.nodes import PORTS
 from torchserve_backend import catalog
 
 OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
 MAP, SERVE = "map.json", "serve.yaml"
 #: Where requests come in on each of Ray's pods. A pod has its own address for it.
-_INGRESS = {"host": "0.0.0.0", "port": 7810}
+_INGRESS = {"host": "0.0.0.0", "port": PORTS.ingress}
 #: What no key has, for the overlays of the repository, which holds no secret.
 NO_DIGEST = "0" * 64
 _HEAD = """\

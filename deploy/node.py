@@ -26,15 +26,17 @@ def main() -> None:
 
 def lay_out(node: Node) -> None:
     """Makes the folders of a machine's Ray, which no other user may enter, and their short
-    name. What an earlier HAProxy has left is removed. Raises OSError."""
+    name. What an earlier life has left in those for temporary files is removed. Raises
+    OSError."""
     for folder in (node.folder, node.sessions, node.state):
         folder.mkdir(parents=True, exist_ok=True)
     node.folder.chmod(0o700)  # Ray opens its own folders to everybody
     # A link of another user's cannot be removed, and is not followed.
     _unlink(node.link)
     node.link.symlink_to(node.sessions)
-    shutil.rmtree(node.sessions / "ha", ignore_errors=True)
-    (node.sessions / "ha").mkdir()
+    for name in nodes.TEMPORARY:
+        shutil.rmtree(node.sessions / name, ignore_errors=True)
+        (node.sessions / name).mkdir()
     _remove_logs(node)
     _find_logs(node).symlink_to(node.sessions / "session_latest" / "logs")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -18,6 +19,9 @@ def write_configuration(stack: Stack) -> Path:
     folder.mkdir(exist_ok=True)
     configuration = folder / "prometheus.yml"
     text = (MONITORING / "prometheus.yml").read_text("utf-8")
+    other = "torchserve" if stack.server == "ray" else "ray"
+    text = re.sub(rf"(?m)^  - job_name: {other}\n(    .*\n|\n)*", "", text)
+    text = text.replace("../../run/", "../")
     if stack.tls:
         text = text.replace("job_name: gateway\n", f"job_name: gateway\n{_HTTPS}")
     configuration.write_text(move_ports(text, stack.port_offset), "utf-8")

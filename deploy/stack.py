@@ -90,6 +90,11 @@ class Stack:
         return f"http://{self.node.find_on_head(nodes.PORTS.dashboard)}"
 
     @property
+    def ray_key_file(self) -> Path:
+        """The key that the gateway sends to replicas."""
+        return Path(variables.RAY_KEY_FILE.given or self.node.key_file)
+
+    @property
     def ingress_urls(self) -> str:
         """Where a cluster takes requests: here, and on the head."""
         port = nodes.PORTS.ingress
@@ -201,6 +206,8 @@ class Stack:
             for name, file in zip(_TLS_FILES, self.tls.split(","), strict=True):
                 (folder / name).unlink(missing_ok=True)
                 (folder / name).symlink_to(file)
+        ours = f"server {self.node.address}:{GATEWAY} "
+        text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
         statefiles.write(main, move_ports(text, self.port_offset))
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
@@ -225,7 +232,7 @@ class Stack:
             ours |= {
                 variables.RAY_URLS: self.ingress_urls,
                 variables.RAY_DASHBOARD_URL: self.dashboard_url,
-                variables.RAY_KEY_FILE: self.node.key_file,
+                variables.RAY_KEY_FILE: self.ray_key_file,
                 variables.RAY_TOKEN_FILE: self.node.token_file,
             }
         if self.model:
@@ -251,7 +258,8 @@ class Stack:
         """Raises StackError if another program listens on one of ours."""
         theirs = nodes.PORTS.fixed if self.server == "ray" else _TORCHSERVE
         for port in (*((DOOR, GATEWAY) if self.is_door else ()), EXPORTER, *theirs):
-            if is_taken(port + self.port_offset, self.node.address):
+            places = {LOOPBACK, self.node.address}
+            if any(is_taken(port + self.port_offset, place) for place in places):
                 raise StackError(
                     f"Port {port + self.port_offset} is taken by another program. Stop it, "
                     "or move all ports with --port-offset."

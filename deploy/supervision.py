@@ -18,6 +18,8 @@ from supervisor.xmlrpc import SupervisorTransport
 from deploy import launch, node
 from deploy.stack import ROOT, Stack, StackError
 
+SUPERVISORD = ROOT / "deploy/supervisord.conf"
+
 _STOP_S = 150
 #: Seconds for an answer. A program that is being stopped may take its time.
 _ANSWER_S = 140
@@ -50,7 +52,7 @@ class Supervision:
             "-m",
             "supervisor.supervisord",
             "-c",
-            str(ROOT / "deploy/supervisord.conf"),
+            str(SUPERVISORD),
         ]
         done = subprocess.run(
             command, env=environment, cwd=ROOT, capture_output=True, text=True

@@ -9,7 +9,7 @@ from pathlib import Path
 from deploy.stack import ROOT, Stack
 
 UNIT = ROOT / "deploy" / "systemd" / "babelgate.service"
-_UP = "-m deploy up"
+_UP, _JOIN = "-m deploy up", "-m deploy join"
 
 
 def render_unit(stack: Stack, user: str = "") -> str:
@@ -20,9 +20,14 @@ def render_unit(stack: Stack, user: str = "") -> str:
         "--model": stack.model,
         "--port-offset": stack.port_offset,
         "--tls": stack.tls,
+        "--backend": None if stack.head else stack.backend,
+        "--address": stack.address,
+        "--head": stack.head,
     }
-    given = (part for pair in options.items() if pair[1] for part in pair)
-    up = " ".join([_UP, *(f'"{_escape(part)}"' for part in given)])
+    given = [part for pair in options.items() if pair[1] for part in pair]
+    given += ["--gateway"] if stack.head and stack.is_door else []
+    verb = _JOIN if stack.head else _UP
+    up = " ".join([verb, *(f'"{_escape(part)}"' for part in given)])
     paths = {
         "/srv/babelgate/run": stack.run,
         "/srv/babelgate/.venv/bin/python": Path(sys.executable),

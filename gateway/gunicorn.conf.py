@@ -28,7 +28,7 @@ workers = int(
 _WORKER = "EmbeddedWorker" if _IS_EMBEDDED else "ProblemWorker"
 worker_class = f"gateway.transport.worker.{_WORKER}"
 
-# Greenlets are cheap and mostly wait for TorchServe. All 4096 requests that nginx lets in
+# Greenlets are cheap and mostly wait for models. All 4096 requests that nginx lets in
 # may come to one process, and each of nginx's workers keeps 1024 idle connections besides;
 # these were requests once, so that there are not many more of them either.
 worker_connections = 4096 + min(4096, 1024 * (os.cpu_count() or 1))

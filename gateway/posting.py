@@ -25,6 +25,9 @@ from gateway.transport.sending import is_readable
 
 _CONNECT_S = 2.0
 _LEAST_S = 0.001
+#: What the system calls a cut link; the latter two on the same network, where it also finds
+#: no machine of that address any more.
+_CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
 #: Whoever answers rows reads the headers of each one by one.
 _NO_HEADERS = {"User-Agent": SKIP_HEADER, "Accept-Encoding": SKIP_HEADER}
 
@@ -96,10 +99,8 @@ class Channel:
                 retries=False,
                 timeout=urllib3.Timeout(connect=limit_s, read=limit_s),
             )
-        except urllib3.exceptions.ConnectTimeoutError as error:
+        except urllib3.exceptions.ConnectTimeoutError as error:  # or a refusal
             raise Unreachable("It does not accept connections.") from error
-        except urllib3.exceptions.NewConnectionError as error:
-            raise Unreachable("It refuses connections.") from error
         except urllib3.exceptions.HTTPError as error:
             raise _explain(error) from error
         finally:
@@ -147,11 +148,11 @@ def _explain(error: Exception) -> Exception:
     """Tells our own limit from the system's, which gives up a connection whose other end
     acknowledges nothing, and both from a connection that was closed."""
     origin = error.__cause__ or error.__context__
-    if not isinstance(origin, TimeoutError):
-        return Broken("It closed the connection.")
-    if origin.errno == errno.ETIMEDOUT:
+    if isinstance(origin, OSError) and origin.errno in _CUT:
         return Unreachable("It does not acknowledge what is sent.")
-    return Silent("It does not answer.")
+    if isinstance(origin, TimeoutError):
+        return Silent("It does not answer.")
+    return Broken("It closed the connection.")
 
 
 class _Connection(HTTPConnection):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from ray_backend.replica import Replica, load_handler
 from torchserve_backend import checkpoint
 from torchserve_backend.catalog import ROOT
 
+#: How many threads libraries compute with.
+_THREADS = "OMP_NUM_THREADS"
 _DECLARED = ROOT / "torchserve_backend" / "metrics.yaml"
 
 
@@ -33,6 +36,9 @@ class Server:
 
     def __init__(self, args: Mapping[str, Any]) -> None:
         self._arguments = Arguments.model_validate(args)
+        # Ray sets it for what has a part of a core; the map's `threads` decides instead.
+        if os.environ.get(_THREADS) == "1":
+            del os.environ[_THREADS]
 
     async def __serve_build_asgi_app__(self) -> Replica:
         """Called once. Raises LoadError, which Ray then shows as the application's state."""

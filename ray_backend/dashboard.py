@@ -17,6 +17,7 @@ _DEPLOY_S = 90
 #: How much of an answer that is not understood is quoted.
 _QUOTED = 500
 _RUNNING = "RUNNING"
+_REFUSED = (requests.codes.unauthorized, requests.codes.forbidden)
 
 
 class DashboardError(Exception):
@@ -154,7 +155,7 @@ class Dashboard:
             raise DashboardError(
                 f"Ray's dashboard at {self._url} does not answer: {type(error).__name__}"
             ) from error
-        if response.status_code in (401, 403):
+        if response.status_code in _REFUSED:
             raise DashboardError(
                 f"Ray's dashboard at {self._url} does not know the token in "
                 f"{self._token_file}: copy the file from the head."

@@ -209,16 +209,17 @@ def keep_deployed(
     read_config: Callable[[], Mapping[str, Any]],
     say: Callable[[str], object],
 ) -> NoReturn:
-    """Deploys whenever the cluster does not have the configuration: after the head came back
-    without it. A difference counts from the second look, so that a head that is reading its
-    own state is left alone. Nothing is done while there is no configuration."""
-    seen: list[Change] = []
+    """Deploys whenever the cluster has nothing of the configuration: after the head came back
+    without its state. That counts from the second look, so that a head that is reading its
+    state is left alone. It does not undo what somebody else has deployed."""
+    was_lost = False
     while True:
         config = read_config()
+        names = {entry["name"] for entry in config.get("applications", ())}
         with suppress(DashboardError):  # the head is away; it shows in `status`
-            changes = compare(config, dashboard.list_applications()) if config else []
-            if changes and changes == seen:
-                say("\n".join(map(str, changes)))
+            is_lost = names.isdisjoint(dashboard.list_applications()) and bool(names)
+            if is_lost and was_lost:
+                say("deployed anew: the cluster had lost all models")
                 dashboard.deploy(config)
-            seen = changes
+            was_lost = is_lost
         time.sleep(EVERY_S)

@@ -17,19 +17,19 @@ from rich.progress import (
 from rich.table import Table
 
 from ray_backend import deployment
-from ray_backend.dashboard import Dashboard
+from ray_backend.dashboard import Application, Dashboard
 from torchserve_backend.catalog import Catalog
 
 
 def show_models(config: Mapping[str, Any], models: Catalog, console: Console) -> None:
     """What the map says of each model, as Ray is told."""
-    table = Table("serves", "model", "replicas", "CPUs", "GPUs", "accelerator")
+    table = Table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
     serves = {model.name: " ".join(model.serves) for model in models.models}
     for entry in config["applications"]:
         (told,) = entry["deployments"]
         needs = told["ray_actor_options"]
         table.add_row(
-            *(serves[entry["name"]], entry["name"], _describe_replicas(told)),
+            *(entry["name"], serves[entry["name"]], _describe_replicas(told)),
             *(f"{needs['num_cpus']:g}", f"{needs['num_gpus']:g}"),
             needs.get("accelerator_type", "any" if needs["num_gpus"] else "-"),
         )
@@ -43,26 +43,32 @@ def _describe_replicas(told: Mapping[str, Any]) -> str:
     return str(told["num_replicas"])
 
 
-def show_states(models: Catalog, dashboard: Dashboard, console: Console) -> bool:
-    """How each model is; returns whether all run. Raises DashboardError."""
+def show_states(models: Catalog | None, dashboard: Dashboard, console: Console) -> bool:
+    """How each model is, of the cluster and of the map if that is known here; returns whether
+    all run. Raises DashboardError."""
     found, machines = dashboard.list_applications(), dashboard.list_machines()
-    table = Table("serves", "model", "state", "replicas", "machines")
-    for model in models.models:
-        entry = found.get(model.name)
-        state: Sequence[str] = ("not deployed", "-", "-")
-        if entry:
-            running = [each for each in entry.replicas if each.is_running]
-            places = Counter(each.node_ip for each in running)
-            on = " ".join(f"{ip}×{n}" if n > 1 else str(ip) for ip, n in places.items())
-            state = (entry.status, f"{len(running)}/{entry.wanted}", on or "-")
-        table.add_row(" ".join(model.serves), model.name, *state)
+    names = [model.name for model in models.models] if models else []
+    table = Table("model", "serves", "state", "replicas", "machines")
+    for name in dict.fromkeys([*names, *found]):
+        entry = found.get(name)
+        state = _describe_state(entry) if entry else ("-", "not deployed", "-", "-")
+        table.add_row(name, *state)
     console.print(table, soft_wrap=False)
     for machine in machines:
         console.print(deployment.describe_machine(machine))
     for line in deployment.explain_unplaced(found, machines):
         console.print(line, style="yellow")
-    entries = [found.get(model.name) for model in models.models]
-    return all(entry and entry.is_running for entry in entries)
+    is_running = all(entry.is_running for entry in found.values())
+    return bool(found) and is_running and found.keys() >= {*names}
+
+
+def _describe_state(entry: Application) -> Sequence[str]:
+    running = [each for each in entry.replicas if each.is_running]
+    places = Counter(each.node_ip for each in running)
+    on = " ".join(f"{ip}×{n}" if n > 1 else str(ip) for ip, n in places.items())
+    told = (entry.deployed_app_config or {}).get("args", {})
+    serves = " ".join(told.get("languages") or (told.get("task", "-"),))
+    return (serves, entry.status, f"{len(running)}/{entry.wanted}", on or "-")
 
 
 def plan(

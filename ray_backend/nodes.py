@@ -22,6 +22,8 @@ LOOPBACK = "127.0.0.1"
 HAPROXY = Path(__file__).with_name("haproxy.sh")
 #: Paths of sockets may have 107 characters: Ray's names for its own take 65, HAProxy's 74.
 _LINKS = Path("/tmp")
+#: The folders for temporary files, of HAProxy and of all others.
+TEMPORARY = _HAPROXY_FILES, _OTHER_FILES = ("ha", "tmp")
 #: A drained HAProxy keeps its list of replicas: no longer than a request may take.
 _DRAIN_S = 35
 _LOG_BYTES, _LOGS_KEPT = 20 << 20, 3
@@ -208,6 +210,7 @@ def make_environment(node: Node) -> dict[str, str]:
     }
     return {
         **{f"RAY_{name}": str(value) for name, value in ray.items()},
+        "TMPDIR": str(node.link / _OTHER_FILES),
         "DASHBOARD_METRIC_PORT": str(node.place(PORTS.dashboard_metrics)),
         variables.RAY_ADDRESS.name: node.address,
         variables.HAPROXY.name: str(_find_haproxy()),
@@ -215,7 +218,7 @@ def make_environment(node: Node) -> dict[str, str]:
 
 
 def _describe_serve(node: Node) -> dict[str, object]:
-    files = node.link / "ha"
+    files = node.link / _HAPROXY_FILES
     first, first_grpc = node.place(PORTS.replicas), node.place(PORTS.replicas_grpc)
     return {
         "ENABLE_HA_PROXY": 1,

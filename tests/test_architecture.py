@@ -29,7 +29,11 @@ ALLOWED = {
         "torchserve_backend",
     },
     "torchserve_backend": {"handlers.engine"},
-    "ray_backend": {"handlers", "torchserve_backend"},
+    "ray_backend": {"handlers", "ray_backend.bulk.command", "torchserve_backend"},
+    "ray_backend.bulk": {
+        *("clients", "gateway.errors", "gateway.schemas", "gateway.text"),
+        *("handlers", "ray_backend", "torchserve_backend"),
+    },
     "handlers": {"handlers.engine"},
     "handlers.engine": set(),
     "models": {"handlers.engine"},

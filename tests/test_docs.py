@@ -55,14 +55,12 @@ COMMAND_LINES = {
 
 
 def list_commands() -> list[tuple[str, str]]:
-    """Module and name of every command of our command lines."""
+    """Module and name of every command of our command lines, marked or registered."""
+    pattern = r"(?m)^@?\w+\.command\((?:'(\w+)')?\)(?:\ndef (\w+)|\()"
     return [
-        (module, found[1] or node.name)
+        (module, given or function)
         for module, tree in COMMAND_LINES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        for mark in node.decorator_list
-        if (found := re.match(r"\w+\.command\((?:'(\w+)')?\)", ast.unparse(mark)))
+        for given, function in re.findall(pattern, ast.unparse(tree))
     ]
 
 

@@ -142,7 +142,9 @@ def _ask(
             until=began + limit_s,
             call=row.call,
         )
-        answer = _read(known, response)
+        if replica := response.headers.get(rows.REPLICA):
+            known.crowd.hear(replica)
+        answer = _read(known.model.name, response)
     except Silent:
         known.patience.learn(time.monotonic() - began)
         raise
@@ -153,19 +155,17 @@ def _ask(
 
 
 def _read(
-    known: _Known, response: urllib3.BaseHTTPResponse
+    model: str, response: urllib3.BaseHTTPResponse
 ) -> dict[str, Any] | RowProblem:
     """The handler's word on the row. Raises what is no word on it."""
     if response.headers.get("Content-Type") == CONTENT_TYPE:
-        known.crowd.hear(response.headers.get(rows.REPLICA, ""))
         return _judge(response)
     if response.status == HTTPStatus.OK:
-        known.crowd.hear(response.headers.get(rows.REPLICA, ""))
         return response.json()  # type: ignore[no-any-return]
     if response.status == HTTPStatus.NOT_FOUND:
-        raise NotServed(f"The cluster serves no model {known.model.name} yet.")
+        raise NotServed(f"The cluster serves no model {model} yet.")
     # HAProxy says 500 where a replica has closed the connection.
-    raise Failed(f"The replicas for {known.model.name} do not answer.")
+    raise Failed(f"The replicas for {model} do not answer.")
 
 
 def _judge(response: urllib3.BaseHTTPResponse) -> RowProblem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
+from itertools import cycle, islice
 
 import urllib3
 from pydantic import BaseModel, ValidationError
@@ -32,11 +33,11 @@ class _State(BaseModel):
 
 
 def look(addresses: Sequence[Address], model: Model) -> ModelState:
-    """The state of the first replica that is ready; else why the last one asked is not.
-    The first addresses are asked first."""
+    """The state of the first replica that is ready; else why the last one asked is not. The
+    first addresses are asked, one of a few even several times."""
     reason = ""
-    for number in range(max(_MOST_LOOKS, len(addresses))):
-        found = _ask(addresses[number % len(addresses)], model)
+    for address in islice(cycle(addresses), _MOST_LOOKS):
+        found = _ask(address, model)
         if isinstance(found, ModelState):
             return found
         reason = found

@@ -22,6 +22,8 @@ from ray_backend.bulk.pieces import CHUNKS, REPORTS, Finished, Report, Task
 
 #: Chunks are far smaller. Ray takes no less than 75 MiB.
 _OBJECT_STORE_BYTES = 256 << 20
+#: Bytes of the name of a temporary folder: those of a socket's are 107 with Ray's own.
+_LONGEST_FOLDER = 24
 _READER_CPUS = 0.5
 _READERS = 2
 #: While one chunk is in the model, another one is read or written.
@@ -104,6 +106,7 @@ def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
         os.environ.update(_ALONE, RAY_AUTH_TOKEN=secrets.token_hex(32))
     import ray
 
+    _check_temporary()
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     with tempfile.TemporaryDirectory(
         prefix="bulk-", ignore_cleanup_errors=True
@@ -123,6 +126,15 @@ def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
             yield RayMachines(pool)
         finally:
             ray.shutdown()
+
+
+def _check_temporary() -> None:
+    folder = tempfile.gettempdir()
+    if len(os.fsencode(folder)) > _LONGEST_FOLDER:
+        raise ClientError(
+            f"{folder}: too long for the sockets that Ray makes there; give a folder of at "
+            f"most {_LONGEST_FOLDER} bytes in TMPDIR"
+        )
 
 
 def _configure() -> None:

@@ -75,7 +75,7 @@ def command(
         str | None,
         typer.Option(
             "--format",
-            help="Of texts: text, html or xml, whose tags stay. Of captions: jsonl, srt "
+            help="For texts text, html or xml, whose tags stay; for captions jsonl, srt "
             "or vtt.",
         ),
     ] = None,

@@ -10,6 +10,8 @@ their ids (DeepL's key of each is `KEY`, its result is `bonjour`), `glossary` is
 there already, `keys` are what each key allows (then one is required), `before` is how often
 the same request came before.
 
+The cases in which TorchServe does nothing of its own run before a cluster as well.
+
 The cases that have the name of another API's package are requests of that package, unmodified.
 """
 
@@ -51,6 +53,7 @@ from gateway.settings import Settings
 from gateway.transport.worker import ACCESS
 from tests.description import Description
 from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient, write_map
+from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend import catalog
 
 CASES = Path(__file__).with_name("cases")
@@ -59,6 +62,8 @@ GIVEN = {
     *("torchserve", "loading", "unregistered", "tasks", "settings", "keys", "before"),
     *("documents", "glossary"),
 }
+#: What a replica does as TorchServe does it.
+ALIKE = {"echo", "doubt", "row-too-long", "row-no-image", "row-out-of-memory"}
 #: The id of the glossary that is there already.
 GLOSSARY_ID = "38b2dd5c-8c59-4d34-9d9b-1a2b3c4d5e6f"
 
@@ -141,8 +146,31 @@ def keep(folder: Path, **states: dict[str, Any]) -> None:
         document.result.write_text("bonjour")
 
 
-@pytest.mark.parametrize("name", names)
-def test_case(name, torchserve, make_keyed, map_path, description, monkeypatch):
+def is_on_clusters(name: str) -> bool:
+    """Whether the world of a case may be a cluster: nothing of TorchServe's own happens."""
+    given = read_response(name).get("given", {})
+    named = given.keys() | given.get("settings", {}).keys()
+    are_alike = ALIKE.issuperset(given.get("torchserve", []))
+    return are_alike and not named & {"loading", "unregistered", "inference_url"}
+
+
+def make_cluster(torchserve: FakeTorchServe) -> dict[str, Any]:
+    """The settings of a gateway that takes the fake for a cluster's ingress."""
+    key_file = torchserve.key_file.with_name("key")
+    key_file.write_text(torchserve.keys["inference"])
+    return {"backend": "ray", "ray_urls": torchserve.url, "ray_key_file": key_file}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_cluster"),
+    [
+        *(pytest.param(name, False, id=name) for name in names),
+        *(pytest.param(n, True, id=f"{n}, ray") for n in filter(is_on_clusters, names)),
+    ],
+)
+def test_case(
+    name, is_cluster, torchserve, make_keyed, map_path, description, monkeypatch
+):
     expected = read_response(name)
     given = expected.get("given", {})
     torchserve.will(*given.get("torchserve", []))
@@ -153,7 +181,8 @@ def test_case(name, torchserve, make_keyed, map_path, description, monkeypatch):
     keep(map_path.with_name("documents"), **given.get("documents", {}))
 
     request = read_request(name)
-    client = make_keyed(given.get("keys", {}), **given.get("settings", {}))
+    cluster = make_cluster(torchserve) if is_cluster else {}
+    client = make_keyed(given.get("keys", {}), **cluster, **given.get("settings", {}))
     if "glossary" in given:
         ids = map("{}".format, chain([GLOSSARY_ID], count()))
         monkeypatch.setattr("gateway.glossaries.storage.make_id", partial(next, ids))

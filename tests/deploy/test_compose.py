@@ -40,6 +40,12 @@ def test_our_containers_have_no_rights_and_a_read_only_root():
         assert service["security_opt"] == ["no-new-privileges:true"], name
 
 
+def test_nginx_may_open_the_files_that_it_asks_for():
+    conf = (ROOT / "nginx/nginx.conf").read_text("utf-8")
+    (wanted,) = re.findall(r"^worker_rlimit_nofile (\d+);", conf, re.MULTILINE)
+    assert OURS["nginx"]["ulimits"]["nofile"] >= int(wanted)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_gets_the_time_and_the_signal_to_end_that_supervisord_gives(
     name: str,

@@ -15,7 +15,14 @@ from deploy.stack import ROOT, Stack, StackError
 from torchserve_backend import catalog, preparation
 
 SUPERVISOR = RawConfigParser()
-SUPERVISOR.read(ROOT / "deploy/supervisord.conf")
+SUPERVISOR.read(
+    ROOT / "deploy" / name
+    for name in (
+        "supervisord.conf",
+        "supervisor/door.conf",
+        "supervisor/torchserve.conf",
+    )
+)
 PROGRAMS = [
     section.removeprefix("program:")
     for section in SUPERVISOR.sections()
@@ -24,10 +31,22 @@ PROGRAMS = [
 
 
 @pytest.fixture
-def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    """A run directory that the programs of a stack share; nothing is converted for Ray."""
+def archived(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What archives are written of, without converting a model."""
+    written: list[object] = []
+    monkeypatch.setattr(preparation, "list_desired", lambda *_, **__: ["fr"])
+    monkeypatch.setattr(
+        preparation, "write_archives", lambda *given: written.append(given)
+    )
+    return written
+
+
+@pytest.fixture
+def prepared(
+    tmp_path: Path, archived: list[object], monkeypatch: pytest.MonkeyPatch
+) -> Stack:
+    """A run directory that the programs of a stack share."""
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
-    monkeypatch.setenv("GATEWAY_BACKEND", "ray")
     done = CliRunner().invoke(app, ["prepare", "--port-offset", "2000"])
     assert done.exit_code == 0, done.output
     found = stack.read(tmp_path)
@@ -59,15 +78,21 @@ def test_the_run_directory_is_prepared_once_and_again(prepared: Stack):
     assert CliRunner().invoke(app, ["prepare"]).exit_code == 0
 
 
-def test_torchserve_gets_its_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    written = []
+def test_torchserve_gets_its_archives(prepared: Stack, archived: list[object]):
+    assert archived == [(["fr"], prepared.store)]
+
+
+def test_before_a_cluster_nothing_is_converted_and_no_secret_is_made(
+    tmp_path: Path, archived: list[object], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
-    monkeypatch.setattr(preparation, "list_desired", lambda *_, **__: ["fr"])
-    monkeypatch.setattr(
-        preparation, "write_archives", lambda *given: written.append(given)
-    )
+    monkeypatch.setenv("GATEWAY_BACKEND", "ray")
     assert CliRunner().invoke(app, ["prepare"]).exit_code == 0
-    assert written == [(["fr"], tmp_path / "torchserve/store")]
+    assert not archived
+    assert list((tmp_path / "ray").iterdir()) == []
+    found = stack.read(tmp_path)
+    assert found
+    assert found.server == "ray"
 
 
 def test_a_program_that_starts_too_early_says_what_is_missing(

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from contract import variables
 from deploy import manifests
 from deploy.manifests import NO_DIGEST, OVERLAYS
-from deploy.stack import ROOT
+from deploy.stack import ROOT, Stack
 from gateway.settings import Settings, name_variable
 from tests.deploy.kuberay import PodMonitor, RayService, ServiceMonitor
 from tests.programs import run
@@ -275,10 +275,9 @@ def test_the_gateway_asks_where_ray_answers(overlay):
         for volume in list_pods(overlay)["babelgate-gateway"]["spec"]["volumes"]
         if "secret" in volume
     )
-    assert (
-        environment["BABELGATE_RAY_KEY_FILE"]
-        == f"/etc/babelgate/ray/{key['items'][0]['path']}"
-    )
+    (place,) = (m["mountPath"] for m in gateway["volumeMounts"] if m["name"] == "key")
+    node = Stack(Path("/run/babelgate"), Path(), backend="ray").node
+    assert Path(place, key["items"][0]["path"]) == node.key_file
 
 
 def test_head_and_workers_have_the_same_variables():

@@ -13,15 +13,24 @@ import yaml
 
 from deploy import prometheus
 from deploy.prometheus import MONITORING
-from deploy.stack import DOOR, EXPORTER, METRICS, Stack, StackError
+from deploy.stack import DOOR, EXPORTER, METRICS, ROOT, Stack, StackError
 from tests.programs import run
 
+#: Where Ray lists them.
+MACHINES = "prom_metrics_service_discovery.json"
+METRICS_FILE = ROOT / "torchserve_backend/metrics.yaml"
 DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
 
 
 def read_targets(configuration: Path) -> dict[str, str]:
     jobs = yaml.safe_load(configuration.read_text("utf-8"))["scrape_configs"]
-    return {job["job_name"]: job["static_configs"][0]["targets"][0] for job in jobs}
+    return {job["job_name"]: _read_target(job) for job in jobs}
+
+
+def _read_target(job: dict[str, Any]) -> str:
+    if "file_sd_configs" in job:
+        return str(job["file_sd_configs"][0]["files"][0])
+    return str(job["static_configs"][0]["targets"][0])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +71,34 @@ def test_the_files_are_for_the_usual_ports():
         "gateway": f"127.0.0.1:{DOOR}",
         "registrar": f"127.0.0.1:{EXPORTER}",
         "torchserve": f"127.0.0.1:{METRICS}",
+        "ray": f"../../run/ray/sessions/{MACHINES}",
     }
+
+
+def test_a_cluster_is_scraped_wherever_its_machines_are(tmp_path: Path, promtool: Path):
+    stack = Stack(tmp_path, tmp_path, None, 2000, backend="ray")
+    configuration = prometheus.write_configuration(stack)
+    found = read_targets(configuration)
+    assert found == {
+        "gateway": "127.0.0.1:9777",
+        "registrar": "127.0.0.1:10083",
+        "ray": f"../ray/sessions/{MACHINES}",
+    }
+    assert "SUCCESS" in run(promtool, "check", "config", configuration)
+
+
+def test_rays_names_become_torchserves():
+    content = yaml.safe_load((MONITORING / "prometheus.yml").read_text("utf-8"))
+    (job,) = (each for each in content["scrape_configs"] if each["job_name"] == "ray")
+    renamed = {
+        rule["regex"]: rule["replacement"]
+        for rule in job["metric_relabel_configs"]
+        if rule.get("target_label") == "__name__"
+    }
+    declared = yaml.safe_load(METRICS_FILE.read_text("utf-8"))["model_metrics"]
+    names = [counter["name"] for counter in declared["counter"]]
+    ours = [name for name in names if name.startswith("Babelgate")]
+    assert renamed == {f"ray_{name.lower()}_total": name for name in ours}
 
 
 def test_a_moved_stack_is_scraped_where_it_is(tmp_path: Path, promtool: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from deploy.__main__ import app
 from deploy.programs import SYSTEMD_ANALYZE, find, install
 from deploy.stack import ROOT, Stack
 from deploy.systemd import render_unit
+from torchserve_backend import catalog
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,27 @@ def test_the_unit_has_this_clones_paths_and_the_stacks_options(
     assert service["ExecStop"].endswith(f'deploy down --run-dir "{tmp_path}/run"')
     assert service["Restart"] == "on-failure"
     assert "/srv/" not in "\n".join(service.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        (
+            ["--backend", "ray", "--address", "10.0.0.1"],
+            '-m deploy up {} "--backend" "ray" "--address" "10.0.0.1"',
+        ),
+        (
+            ["--head", "10.0.0.1", "--gateway"],
+            '-m deploy join {} "--head" "10.0.0.1:7800" "--gateway"',
+        ),
+    ],
+    ids=["the head", "another machine"],
+)
+def test_the_unit_of_a_cluster_has_its_addresses(options: list[str], command: str):
+    result = CliRunner().invoke(app, ["unit", *options])
+    (line,) = re.findall(r"(?m)^ExecStart=(.*)$", result.stdout)
+    given = f'"--run-dir" "{ROOT}/run" "--map" "{catalog.MAP}"'
+    assert line == f'"{sys.executable}" {command.format(given)}'
 
 
 def test_a_system_service_runs_as_its_user():

@@ -7,14 +7,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import psutil
 import requests
 
 from deploy import launch
 from deploy import stack as stacks
-from deploy.stack import ROOT, Stack, StackError
+from deploy.stack import ROOT, Backend, Stack, StackError
+from ray_backend.nodes import LOOPBACK
 
 START_S = 300
 
@@ -31,11 +34,13 @@ def run_deploy(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]
     )
 
 
-def find_port_offset() -> int:
-    """An offset at which every port of a stack is free."""
+def find_port_offset(address: str = LOOPBACK) -> int:
+    """An offset at which every port of a stack is free, whatever its models run on."""
     for offset in range(1000, 20_000, 500):
+        wanted = Stack(Path(), Path(), None, offset, address=address)
         try:
-            Stack(Path(), Path(), None, offset).check_ports()
+            for backend in get_args(Backend):
+                replace(wanted, backend=backend).check_ports()
         except StackError:
             continue
         return offset
@@ -66,8 +71,13 @@ def start_stack(
     run: Path, cache: Path, *arguments: str
 ) -> Generator[Stack, None, None]:
     """Brings a stack up and takes it down; no process or socket may be left."""
-    offset = ("--port-offset", str(find_port_offset()))
-    done = run_deploy("up", "--run-dir", str(run), *offset, *arguments, cache=cache)
+    offset = str(find_port_offset())
+    yield from hold_stack(run, cache, "up", "--port-offset", offset, *arguments)
+
+
+def hold_stack(run: Path, cache: Path, *arguments: str) -> Generator[Stack, None, None]:
+    """As `start_stack`, with all of the command and its options."""
+    done = run_deploy(*arguments, "--run-dir", str(run), cache=cache)
     try:
         assert done.returncode == 0, done.stdout + done.stderr
         started = stacks.read(run)

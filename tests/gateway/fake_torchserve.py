@@ -143,6 +143,8 @@ class _Handler(QuietHandler):
 
     def do_GET(self) -> None:
         self.fake.looks += 1
+        if self.path.startswith("/predictions/"):
+            return self._answer_as_replica()
         name = self.path.removeprefix("/models/")
         if not self._has_key("management"):
             return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
@@ -162,6 +164,11 @@ class _Handler(QuietHandler):
             },
         }
         return self.answer(200, json.dumps([model]).encode())
+
+    def _answer_as_replica(self) -> None:
+        """The state of a model in the words of a cluster's replica."""
+        state = {"is_ready": True, "batch_size": 64, "queued_rows": self.fake.queued}
+        self.answer(200, json.dumps(state).encode())
 
     def _has_key(self, kind: str) -> bool:
         return self.headers["Authorization"] == f"Bearer {self.fake.keys[kind]}"

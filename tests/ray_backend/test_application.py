@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from pydantic import ValidationError
 from ray.serve import Application
 from ray.util import metrics
 
-from ray_backend.application import BatchCounters, build
+from ray_backend.application import BatchCounters, Server, build
 from ray_backend.arguments import write_arguments
 from tests.ray_backend.conftest import DIGEST, make_arguments
 
@@ -23,6 +25,17 @@ def test_arguments_of_another_version_are_refused():
         build(args | {"language": "ko"})
     with pytest.raises(ValidationError, match="batchsize"):
         build(args | {"settings": {"batchsize": 8}})
+
+
+@pytest.mark.parametrize(("given", "left"), [("1", None), ("4", "4"), (None, None)])
+def test_ray_does_not_decide_how_many_threads_compute(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, left: str | None
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", given or "")
+    if given is None:
+        monkeypatch.delenv("OMP_NUM_THREADS")
+    Server(make_arguments().model_dump(mode="json"))
+    assert os.environ.get("OMP_NUM_THREADS") == left
 
 
 def test_declared_counts_are_added_and_others_dropped(monkeypatch: pytest.MonkeyPatch):

@@ -54,24 +54,21 @@ def test_no_load_keeps_the_model_from_answering_in_time(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [2, 8])
 @pytest.mark.parametrize(
     ("speed", "limit_s", "least"),
     [
         pytest.param(PHRASEBOOK, 30, 0.95, id="phrasebook, 30 s"),
-        pytest.param(PHRASEBOOK, 2, 0.95, id="phrasebook, 2 s"),
         pytest.param(LARGE, 30, 0.9, id="large, 30 s"),
     ],
 )
-def test_replicas_do_as_many_times_the_work_of_one(
-    replicas: int,
+def test_eight_replicas_do_eight_times_the_work_of_one(
     speed: Speed,
     limit_s: float,
     least: float,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    simulation = Simulation(speed, replicas)
-    capacity, seconds = replicas * speed.capacity, 10
+    simulation = Simulation(speed, replicas=8)
+    capacity, seconds = 8 * speed.capacity, 8
     for times in (0.9, 3):
         outcome = simulation.offer(times * capacity, seconds, limit_s)
         simulation.run(monkeypatch)

@@ -8,7 +8,7 @@ from gateway.ray.patience import Patience
 
 
 def teach(*answers: tuple[float, int]) -> Patience:
-    """After so many answers of so many seconds each."""
+    """After these answers: seconds, and how often."""
     patience = Patience()
     for seconds, count in answers:
         for _ in range(count):

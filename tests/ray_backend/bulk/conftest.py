@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +84,12 @@ class Here:
     deaths: int = 0
 
     def run(self, task: Any, groups: Sequence[tuple[Source, ...]]) -> Iterator[Report]:
-        for group in groups:
-            for chunk in task.read(group):
-                for report in self._work(CHUNKS.dump_json(chunk)):
-                    if len(self.reports) == self.stop_after:
-                        raise Stop
-                    self.reports.append(report)
-                    yield report
+        for chunk in chain.from_iterable(map(task.read, groups)):
+            for report in self._work(CHUNKS.dump_json(chunk)):
+                if len(self.reports) == self.stop_after:
+                    raise Stop
+                self.reports.append(report)
+                yield report
 
     def assemble(self, task: Any, source: Source, parts: int) -> Future[Finished]:
         future: Future[Finished] = Future()

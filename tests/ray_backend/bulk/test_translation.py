@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clients.translator import Reply
 from contract.tasks import TRANSLATION
 from gateway.app import GLOSSARIES, create_app
-from gateway.backend import ModelState, Row
+from gateway.backend import ModelState, Room, Row
 from gateway.errors import RowProblem
 from gateway.settings import Settings
 from gateway.text.langid import Identifier
@@ -65,6 +65,9 @@ class Backend:
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return {name: ModelState(True, 64, 0) for name in models}
+
+    def find_room(self, model: catalog.Model) -> Room:
+        return Room(model.workers)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,197 @@
+"""Ray's part of a stack, without Ray: secrets, folders, and how it is waited for."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from deploy import cluster, node
+from deploy.cluster import Cluster
+from deploy.stack import Stack, StackError
+from deploy.supervision import Supervision
+from ray_backend.dashboard import Dashboard, DashboardError, Machine
+from ray_backend.nodes import PORTS
+
+MACHINE = Machine(node_ip="10.0.0.2", state="ALIVE")
+
+
+class FakeSupervision(Supervision):
+    """Says how Ray is."""
+
+    def __init__(self, state: str = "RUNNING") -> None:
+        self.state = state
+
+    def states(self) -> dict[str, str]:
+        return {"ray": self.state}
+
+
+class FakeDashboard(Dashboard):
+    """Says which machines there are, look by look; the last one stays."""
+
+    def __init__(self, *looks: tuple[Machine, ...] | Exception) -> None:
+        self.looks = list(looks)
+
+    def list_machines(self) -> tuple[Machine, ...]:
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(look, Exception):
+            raise look
+        return look
+
+
+@pytest.fixture
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
+def make_cluster(stack: Stack) -> Cluster:
+    stack.write("{}")
+    return Cluster(stack, Console(file=StringIO()))
+
+
+def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
+    stack = Stack(tmp_path, tmp_path / "map.json", backend="ray")
+    found = make_cluster(stack)
+    found.write()
+    secrets = [file.read_text() for file in (stack.node.token_file, stack.ray_key_file)]
+    found.write()
+    again = [file.read_text() for file in (stack.node.token_file, stack.ray_key_file)]
+    assert secrets == again
+    assert len({*secrets}) == 2
+
+
+@pytest.mark.parametrize(
+    ("is_door", "copied", "missing"),
+    [
+        (False, [], "token"),
+        (False, ["token"], None),
+        (True, ["token"], "key"),
+        (True, ["token", "key"], None),
+    ],
+)
+def test_a_machine_that_joins_needs_the_heads_secrets(
+    tmp_path: Path, is_door: bool, copied: list[str], missing: str | None
+):
+    stack = Stack(
+        *(tmp_path, tmp_path / "map.json"),
+        backend="ray",
+        head="10.0.0.1:7800",
+        is_door=is_door,
+    )
+    found = make_cluster(stack)
+    for name in copied:
+        (stack.node.folder / name).write_text("secret")
+    if missing:
+        with pytest.raises(StackError, match=f"copy run/ray/{missing} from the head"):
+            found.write()
+    else:
+        found.write()
+    assert {path.name for path in stack.node.folder.iterdir()} == {*copied}
+
+
+def test_a_machine_finds_its_head(tmp_path: Path):
+    stack = Stack(
+        *(tmp_path, tmp_path / "map.json", None, 500),
+        backend="ray",
+        address="10.0.0.2",
+        head="10.0.0.1:9800",
+    )
+    assert stack.dashboard_url == "http://10.0.0.1:9801"
+    assert stack.ingress_urls == "http://10.0.0.2:8310,http://10.0.0.1:9810"
+    environment = stack.environment(Path("/java"), Path("/nginx"))
+    assert environment["GATEWAY_BACKEND"] == "ray"
+    assert environment["BABELGATE_GATEWAY_BIND"] == "10.0.0.2:9388"
+    assert (
+        environment["BABELGATE_PROGRAMS"] == "supervisor/door.conf supervisor/ray.conf"
+    )
+
+
+@pytest.mark.usefixtures("_hurried")
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param([(MACHINE,)], id="at once"),
+        pytest.param([DashboardError("away"), (), (MACHINE,)], id="after a while"),
+    ],
+)
+def test_ray_is_waited_for_until_this_machine_is_there(
+    looks: list[tuple[Machine, ...] | Exception],
+):
+    dashboard = FakeDashboard(*looks)
+    cluster.wait_for_ray(FakeSupervision(), dashboard, "10.0.0.2")
+    assert dashboard.looks == [(MACHINE,)]
+
+
+@pytest.mark.usefixtures("_hurried")
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        pytest.param(DashboardError("no token"), "no token", id="no dashboard"),
+        pytest.param((), "does not know this machine", id="not among them"),
+    ],
+)
+def test_a_ray_that_does_not_start_says_why(
+    look: tuple[Machine, ...] | Exception, said: str
+):
+    with pytest.raises(TimeoutError, match=f"Ray did not start: .*{said}"):
+        cluster.wait_for_ray(FakeSupervision("FATAL"), FakeDashboard(look), "10.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "fault"),
+    [
+        (cluster.read_address, "0.0.0.0", "--address: expected one IPv4 address"),
+        (cluster.read_head, "127.0.0.1", "--head: a head at 127.0.0.1"),
+        (cluster.find_address, "255.255.255.255:7800", "There is no way to"),
+    ],
+)
+def test_addresses_that_do_not_do_are_refused(read, text: str, fault: str):
+    with pytest.raises(StackError, match=fault):
+        read(text)
+
+
+def test_an_address_that_is_not_said_is_none():
+    assert cluster.read_address("") is None
+
+
+def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(
+    tmp_path: Path,
+):
+    stack = Stack(tmp_path, tmp_path / "map.json", backend="ray")
+    stack.write("{}")
+    logs = stack.node.sessions / "session_1/logs"
+    for _ in range(2):  # Ray is started again
+        node.lay_out(stack.node)
+    logs.mkdir(parents=True)
+    (stack.node.sessions / "session_latest").symlink_to(stack.node.link / "session_1")
+    (logs / "raylet.out").write_text("began")
+    assert stack.node.folder.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "logs/ray/raylet.out").read_text() == "began"
+    node.clear(stack.node)
+    assert (tmp_path / "logs/ray/raylet.out").read_text() == "began"
+    assert [path.name for path in stack.node.folder.iterdir()] == []
+    assert not stack.node.link.is_symlink()
+    node.clear(stack.node)  # nothing is left to do
+    node.lay_out(stack.node)
+    node.clear(stack.node)
+
+
+def test_a_stack_on_ray_asks_for_rays_ports(tmp_path: Path, monkeypatch):
+    asked: list[tuple[object, ...]] = []
+
+    def is_taken(port: int, address: str) -> bool:
+        asked.append((port, address))
+        return False
+
+    monkeypatch.setattr("deploy.stack.is_taken", is_taken)
+    stack = Stack(
+        *(tmp_path, tmp_path / "map.json", None, 1000),
+        backend="ray",
+        address="10.0.0.2",
+        is_door=False,
+    )
+    stack.check_ports()
+    assert {(port + 1000, "10.0.0.2") for port in PORTS.fixed} < {*asked}
+    assert (8777, "10.0.0.2") not in asked

@@ -1,0 +1,183 @@
+"""Two machines of a Ray cluster with a gateway each, behind one nginx: two addresses of this
+machine, each with a stack of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from deploy import launch
+from deploy.stack import DOOR, EXPORTER, GATEWAY, ROOT, Stack
+from deploy.supervision import Supervision
+from ray_backend.nodes import PORTS, REPLICAS, WORKERS
+from tests.e2e.real_stack import find_port_offset, hold_stack, run_deploy, wait_until
+
+HEAD, OTHER = "127.0.0.2", "127.0.0.3"
+MAP = {
+    "cuda_id": {"fr": "cpu"},
+    # The second machine has room for one only where the first has none.
+    "translation": {"replicas": 2},
+}
+SAMPLE = {"src_lang": "en", "src_text": "Hello, how are you?", "tgt_lang": "fr"}
+SCALING = (ROOT / "docs/scaling.md").read_text("utf-8")
+Machines = tuple[Stack, Stack]
+
+
+@pytest.fixture(scope="module")
+def machines(
+    tmp_path_factory: pytest.TempPathFactory, cache: Path
+) -> Iterator[Machines]:
+    """The head, and a machine that has joined it with a gateway."""
+    runs = [tmp_path_factory.mktemp(name) for name in ("head", "other")]
+    map_path = runs[0] / "map.json"
+    map_path.write_text(json.dumps(MAP))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BABELGATE_RAY_OPTIONS", "--num-cpus=1")
+        yield from start(runs, map_path, cache)
+
+
+def start(runs: list[Path], map_path: Path, cache: Path) -> Iterator[Machines]:
+    options = ("--map", str(map_path), "--port-offset")
+    offset = find_port_offset(HEAD)
+    heads = ("up", "--backend", "ray", "--address", HEAD, *options, str(offset))
+    with contextmanager(hold_stack)(runs[0], cache, *heads) as head:
+        (runs[1] / "ray").mkdir()
+        for name in ("token", "key"):
+            shutil.copy(head.node.folder / name, runs[1] / "ray")
+        place = head.node.find(PORTS.gcs)
+        offset = find_port_offset(OTHER)
+        joins = ("join", "--head", place, "--address", OTHER, "--gateway")
+        arguments = (*joins, *options, str(offset))
+        with contextmanager(hold_stack)(runs[1], cache, *arguments) as other:
+            yield head, other
+
+
+@pytest.fixture(scope="module")
+def door(machines: Machines) -> str:
+    """The head's nginx, which shares requests out to both gateways as the page says."""
+    head, other = machines
+    main = head.run / "nginx/nginx.conf"
+    servers = (f"{m.node.address}:{GATEWAY + m.port_offset}" for m in machines)
+    (line,) = re.findall(r"(?m)^    server 10\.0\.0\.1:8888( .*;)$", SCALING)
+    ours = "\n".join(f"server {server}{line}" for server in servers)
+    text, count = re.subn(r"server \S+ max_fails=0;", ours, main.read_text("utf-8"))
+    assert count == 1
+    (rules,) = re.findall(r"```nginx\n(proxy_next_upstream .*?)```", SCALING, re.DOTALL)
+    main.write_text(
+        text.replace("client_max_body_size 0;", f"client_max_body_size 0; {rules}")
+    )
+    before = {worker.pid for worker in head.find_leader("nginx").children()}
+    Supervision(head).signal("nginx", "HUP")
+    wait_until(
+        lambda: not before & {w.pid for w in head.find_leader("nginx").children()}
+    )
+    return head.url
+
+
+def translate(url: str) -> requests.Response:
+    return requests.post(url, json=SAMPLE, timeout=40)
+
+
+def count_requests(gateway: Stack) -> float:
+    """How many translations a gateway has answered, by its own count."""
+    url = f"http://{gateway.node.address}:{GATEWAY + gateway.port_offset}/metrics"
+    text = requests.get(url, timeout=10).text
+    pattern = r'(?m)^babelgate_translation_requests_total{.*status="200".*} (\S+)$'
+    return sum(map(float, re.findall(pattern, text)))
+
+
+def test_both_gateways_translate(machines: Machines, door: str):
+    before = [count_requests(machine) for machine in machines]
+    answers = [translate(door) for _ in range(10)]
+    assert {answer.json()["translated"] for answer in answers} == {
+        "Bonjour, comment allez-vous ?"
+    }
+    after = [count_requests(machine) for machine in machines]
+    assert all(later > sooner for sooner, later in zip(before, after, strict=True))
+
+
+def test_a_gateway_that_is_gone_costs_no_later_request(machines: Machines, door: str):
+    supervision = Supervision(machines[1])
+    supervision._call("stopProcess", "gateway")
+    try:
+        assert [translate(door).status_code for _ in range(10)] == [200] * 10
+    finally:
+        supervision.restart("gateway")
+    before = count_requests_or_none(machines[1])
+
+    def is_asked() -> bool:
+        translate(door)
+        now = count_requests_or_none(machines[1])
+        return now is not None and now > (before or 0)
+
+    wait_until(is_asked)
+
+
+def count_requests_or_none(gateway: Stack) -> float | None:
+    try:
+        return count_requests(gateway)
+    except requests.RequestException:
+        return None
+
+
+def test_the_status_shows_both_machines(machines: Machines, cache: Path):
+    for machine in machines:
+        done = run_deploy("status", "--run-dir", str(machine.run), cache=cache)
+        assert done.returncode == 0, done.stdout
+        assert "2/2" in done.stdout
+        assert f"{HEAD} has 1 CPU" in done.stdout
+        assert f"{OTHER} has 1 CPU" in done.stdout
+
+
+def test_the_dashboard_asks_for_the_token(machines: Machines):
+    url = f"{machines[0].dashboard_url}/api/serve/applications/"
+    assert requests.get(url, timeout=20).status_code == 401
+
+
+def test_a_replica_asks_for_the_key(machines: Machines):
+    for machine in machines[:1]:
+        url = f"http://{machine.node.find(PORTS.ingress)}/predictions/fr"
+        assert requests.get(url, timeout=20).status_code == 401
+
+
+def list_listening(machine: Stack) -> set[tuple[str, int]]:
+    """Where the processes of a stack listen."""
+    found = [
+        connection.laddr
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+        and connection.pid
+        and launch.is_ours(connection.pid, machine.run)
+    ]
+    return {(place.ip.removeprefix("::ffff:"), place.port) for place in found if place}
+
+
+def test_only_what_the_page_lists_listens(machines: Machines):
+    kernels = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    known = {DOOR, GATEWAY, EXPORTER, *PORTS.fixed}
+    known |= {*range(PORTS.replicas, PORTS.replicas + REPLICAS)}
+    known |= {*range(PORTS.workers, PORTS.workers + WORKERS)}
+    for machine in machines:
+        listening = list_listening(machine)
+        moved = {port - machine.port_offset for _, port in listening if port < kernels}
+        assert moved
+        assert moved <= known
+        own = {
+            PORTS.ingress,
+            PORTS.haproxy_stats,
+            PORTS.haproxy_metrics,
+            PORTS.dashboard,
+        }
+        places = {ip for ip, port in listening if port - machine.port_offset in own}
+        assert places <= {machine.node.address}
+        chosen = [ip for ip, port in listening if port >= kernels]
+        assert len(chosen) <= 2  # one for each replica at most

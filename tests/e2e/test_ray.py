@@ -1,0 +1,92 @@
+"""The stack with its models on a cluster of one machine, as `make up BACKEND=ray` starts it:
+for all tasks and with both placements the answers that TorchServe gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+
+from deploy.stack import Stack
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import Corpus
+from tests.e2e.conftest import ALL_TASKS
+from tests.e2e.real_stack import find_port_offset, hold_stack
+from tests.e2e.test_documents import (
+    test_a_long_document_keeps_its_form,
+    test_a_sentence_that_is_too_long_is_divided_and_says_where,
+    test_alternatives_come_with_scores_best_first,
+    test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents,
+    test_markup_survives_in_every_language,
+    test_what_must_survive_survives_in_every_language,
+)
+from tests.e2e.test_translation import (
+    test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error,
+    test_what_a_newcomer_types_first_is_right_in_all_languages,
+    translate_pairs,
+)
+from tests.e2e.test_vision import (
+    samples,
+    test_an_image_gets_its_caption_in_every_form,
+    test_bad_images_are_refused_and_harm_no_other,
+    test_labels_are_right_and_as_many_as_were_asked_for,
+    test_many_clients_get_the_captions_of_their_own_frames,
+    test_more_frames_than_a_row_takes_keep_their_order,
+    test_objects_are_found_in_images_of_many_sizes_at_once,
+)
+
+#: The tests of the stack with TorchServe run here as well, with the fixtures of this file.
+__all__ = [
+    "samples",
+    "test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error",
+    "test_a_long_document_keeps_its_form",
+    "test_a_sentence_that_is_too_long_is_divided_and_says_where",
+    "test_alternatives_come_with_scores_best_first",
+    "test_an_image_gets_its_caption_in_every_form",
+    "test_bad_images_are_refused_and_harm_no_other",
+    "test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents",
+    "test_labels_are_right_and_as_many_as_were_asked_for",
+    "test_many_clients_get_the_captions_of_their_own_frames",
+    "test_markup_survives_in_every_language",
+    "test_more_frames_than_a_row_takes_keep_their_order",
+    "test_objects_are_found_in_images_of_many_sizes_at_once",
+    "test_what_a_newcomer_types_first_is_right_in_all_languages",
+    "test_what_must_survive_survives_in_every_language",
+]
+
+
+@contextmanager
+def start(run: Path, cache: Path, *options: str) -> Iterator[Stack]:
+    """A stack on a cluster of its own."""
+    offset = str(find_port_offset("ray"))
+    command = ("up", "--backend", "ray", "--port-offset", offset)
+    yield from hold_stack(run, cache, *command, *options)
+
+
+@pytest.fixture(scope="module")
+def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
+    """All tasks, and one model for all languages."""
+    run = tmp_path_factory.mktemp("ray")
+    with start(run, cache, "--map", str(ALL_TASKS)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def url(vision: Stack) -> str:
+    return vision.url
+
+
+def test_both_placements_translate_as_torchserve_does(
+    stack: Stack, vision: Stack, tmp_path: Path, cache: Path
+):
+    pairs = Corpus(phrasebook.load()).held_out(300)
+    expected = translate_pairs(stack.url, pairs)
+    assert translate_pairs(vision.url, pairs) == expected
+    with start(tmp_path / "run", cache) as by_language:
+        languages = requests.get(f"{by_language.url}/languages", timeout=60).json()
+        assert [language["ready"] for language in languages] == [True] * 14
+        assert translate_pairs(by_language.url, pairs) == expected

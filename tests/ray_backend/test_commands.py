@@ -1,0 +1,117 @@
+"""`python -m ray_backend` against a dashboard that takes notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ray_backend.__main__ import app
+from tests.ray_backend.fake_ray import TOKEN, FakeRay, describe, serve
+
+Run = Callable[..., Result]
+CHANGES = ["new fr", "new ko"]
+
+
+@pytest.fixture
+def ray() -> Iterator[FakeRay]:
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture
+def run(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command for a map with two languages."""
+    files = {
+        "token": TOKEN,
+        "key": "secret",
+        "map": json.dumps({"cuda_id": {"fr": "0", "ko": "0"}}),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    monkeypatch.setenv("BABELGATE_RAY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("BABELGATE_RAY_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("BABELGATE_MAP", str(tmp_path / "map"))
+    monkeypatch.setenv("BABELGATE_RAY_DASHBOARD_URL", ray.url)
+    monkeypatch.setenv("COLUMNS", "160")
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+def test_check_shows_what_each_replica_needs(run: Run):
+    done = run("check")
+    assert done.exit_code == 0
+    (row,) = (line for line in done.stdout.splitlines() if "ko" in line)
+    assert row.replace("│", " ").split() == ["ko", "ko", "1", "0.1", "0.5", "any"]
+
+
+def test_a_map_that_is_wrong_is_told(run: Run, tmp_path: Path):
+    (tmp_path / "map").write_text(
+        '{"cuda_id": {"fr": "0"}, "translation": {"replicas": 0}}'
+    )
+    done = run("check")
+    assert done.exit_code == 1
+    assert "replicas: expected" in done.stdout
+
+
+def test_a_dry_run_shows_the_changes_and_makes_none(run: Run, ray: FakeRay):
+    done = run("deploy", "--dry-run")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "The cluster has no GPU: every model runs on the CPU.",
+        *CHANGES,
+    ]
+    assert ray.deployed == []
+
+
+def test_what_was_deployed_is_not_changed_again(run: Run, ray: FakeRay):
+    done = run("deploy")
+    assert done.exit_code == 0, done.stdout
+    assert done.stdout.splitlines()[1:3] == CHANGES
+    assert [entry["name"] for entry in ray.deployed[0]["applications"]] == ["fr", "ko"]
+    assert "secret" not in json.dumps(ray.deployed)
+    assert "nothing to change" in run("deploy", "--dry-run").stdout
+
+
+def test_a_replica_without_a_machine_ends_the_wait(
+    run: Run, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("ray_backend.deployment._POLL_S", 0)
+    assert run("deploy").exit_code == 0
+    for entry in ray.applications.values():
+        entry |= describe(
+            "", entry["deployed_app_config"], status="DEPLOYING", node=None
+        )
+    monkeypatch.setattr("ray_backend.dashboard.Dashboard.deploy", lambda *_: None)
+    done = run("deploy", "--place-s", "0")
+    assert done.exit_code == 1
+    assert (
+        "fr: 1 of 2 replicas cannot be placed. Each needs 0.1 CPU; 10.0.0.1 has 2 CPU."
+        in done.stdout.splitlines()
+    )
+
+
+def test_the_status_shows_replicas_and_machines(run: Run, ray: FakeRay):
+    told = {"name": "fr", "args": {"task": "translation", "languages": ["fr"]}}
+    ray.applications = {"fr": describe("fr", told)}
+    done = run("status")
+    assert done.exit_code == 1
+    rows = [line.replace("│", " ").split() for line in done.stdout.splitlines()]
+    assert ["fr", "fr", "RUNNING", "1/2", "10.0.0.1"] in rows
+    assert ["ko", "-", "not", "deployed", "-", "-"] in rows
+    assert "10.0.0.1 has 2 CPU" in done.stdout
+
+
+def test_a_cluster_that_runs_all_of_the_map_is_well(run: Run):
+    assert run("deploy").exit_code == 0
+    assert run("status").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["deploy", "status"])
+def test_a_dashboard_that_refuses_is_told(run: Run, tmp_path: Path, command: str):
+    (tmp_path / "token").write_text("another")
+    done = run(command)
+    assert done.exit_code == 1
+    assert "copy the file from the head" in done.stdout

@@ -1,0 +1,248 @@
+"""What a deployment changes, when it is done, and what is said where it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ray_backend import deployment
+from ray_backend.dashboard import Application, Dashboard, DashboardError, Machine
+from ray_backend.deployment import Change, DeploymentError
+from torchserve_backend import catalog
+
+CPUS = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 2.0})
+GPUS = Machine(
+    node_ip="10.0.0.2",
+    state="ALIVE",
+    resources_total={"CPU": 16, "GPU": 8, "accelerator_type:H100": 1},
+)
+
+
+def describe(name: str, **changes: Any) -> dict[str, Any]:
+    """An application as the configuration has it."""
+    settings = {"batch_size": changes.pop("batch_size", 64)}
+    deployments = [{"name": "model", "num_replicas": changes.pop("replicas", 1)}]
+    return {"name": name, "args": {"settings": settings}, "deployments": deployments}
+
+
+def find(
+    entry: Mapping[str, Any], status: str = "RUNNING", node: str | None = "10.0.0.1"
+) -> Application:
+    """The application as Serve has it."""
+    model = {
+        "status": "HEALTHY",
+        "target_num_replicas": 1,
+        "required_resources": {"CPU": 0.1, "GPU": 0.5, "accelerator_type:H100": 0.001},
+        "replicas": [
+            {"state": "RUNNING" if status == "RUNNING" else "STARTING", "node_ip": node}
+        ],
+    }
+    return Application.model_validate(
+        {
+            "status": status,
+            "message": "out of memory",
+            "deployed_app_config": dict(entry),
+            "deployments": {"model": model},
+            "route_prefix": "/not/needed",
+        }
+    )
+
+
+class FakeDashboard(Dashboard):
+    """What Serve runs, look by look; the last one stays."""
+
+    def __init__(self, *looks: Mapping[str, Application] | Exception) -> None:
+        self.looks = list(looks)
+        self.deployed: list[Mapping[str, Any]] = []
+
+    def list_applications(self) -> Mapping[str, Application]:
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(look, Exception):
+            raise look
+        return look
+
+    def list_machines(self) -> tuple[Machine, ...]:
+        return CPUS, GPUS
+
+    def deploy(self, config: Mapping[str, Any]) -> None:
+        self.deployed.append(config)
+
+
+FR = describe("fr")
+CONFIG = {"applications": [FR]}
+
+
+@pytest.mark.parametrize(
+    ("found", "changes"),
+    [
+        pytest.param({}, [Change("fr", "new")], id="new"),
+        pytest.param({"fr": find(FR)}, [], id="the same"),
+        pytest.param(
+            {"fr": find(describe("fr", batch_size=8, replicas=2))},
+            [
+                Change(
+                    "fr",
+                    "changed",
+                    ("args.settings.batch_size", "deployments.model.num_replicas"),
+                )
+            ],
+            id="changed",
+        ),
+        pytest.param(
+            {"fr": find(FR | {"route_prefix": "/fr"})},
+            [Change("fr", "changed", ("route_prefix",))],
+            id="a key more",
+        ),
+        pytest.param(
+            {"fr": find(FR), "ko": find(describe("ko"))},
+            [Change("ko", "gone")],
+            id="gone",
+        ),
+    ],
+)
+def test_a_change_is_named_with_its_keys(
+    found: Mapping[str, Application], changes: list[Change]
+):
+    assert deployment.compare(CONFIG, found) == changes
+
+
+def test_the_settings_for_logs_are_those_of_all():
+    logging = {"logging_config": {"enable_access_log": False}}
+    assert deployment.compare(CONFIG | logging, {"fr": find(FR | logging)}) == []
+    (change,) = deployment.compare(CONFIG | logging, {"fr": find(FR)})
+    assert str(change) == "changed fr: logging_config"
+
+
+def test_a_replica_without_a_machine_says_what_it_needs():
+    found = {"fr": find(FR, "DEPLOYING", node=None), "ko": find(describe("ko"))}
+    assert deployment.explain_unplaced(found, (CPUS, GPUS)) == [
+        "fr: 1 of 1 replicas cannot be placed. Each needs 0.1 CPU, 0.5 GPU, accelerator "
+        "H100; 10.0.0.1 has 2 CPU; 10.0.0.2 has 16 CPU, 8 GPU, accelerator H100."
+    ]
+
+
+@pytest.fixture
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every wait ends at once, and the clock goes on by it."""
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", lambda s: now.__setitem__(0, now[0] + s))
+    yield
+    monkeypatch.undo()
+
+
+STARTS = {"fr": find(FR, "DEPLOYING")}
+
+
+@pytest.mark.usefixtures("_hurried")
+def test_a_deployment_is_polled_until_all_runs():
+    dashboard = FakeDashboard({}, STARTS, {"fr": find(FR)})
+    looks = list(deployment.poll(dashboard, CONFIG, timeout_s=60))
+    assert [list(look) for look in looks] == [[], ["fr"], ["fr"]]
+
+
+@pytest.mark.usefixtures("_hurried")
+@pytest.mark.parametrize(
+    ("look", "fault"),
+    [
+        pytest.param(STARTS, "Not running after 60 s: fr", id="late"),
+        pytest.param(
+            {"fr": find(FR, "DEPLOY_FAILED")},
+            "fr has failed: out of memory",
+            id="failed",
+        ),
+        pytest.param(
+            {"fr": find(FR, "DEPLOYING", node=None)},
+            "1 of 1 replicas cannot be placed",
+            id="without a machine",
+        ),
+        pytest.param(
+            {"fr": find(FR), "ko": find(describe("ko"))},
+            "Not running after 60 s: gone ko",
+            id="does not go",
+        ),
+    ],
+)
+def test_what_keeps_models_from_running_is_told(
+    look: Mapping[str, Application], fault: str
+):
+    polled = deployment.poll(FakeDashboard(look), CONFIG, timeout_s=60, place_s=10)
+    with pytest.raises(DeploymentError, match=fault):
+        list(polled)
+
+
+class Enough(Exception):
+    """The watch has looked often enough."""
+
+
+@pytest.mark.parametrize(
+    ("looks", "times"),
+    [
+        pytest.param([{"fr": find(FR)}] * 3, 0, id="all is there"),
+        pytest.param(
+            [{"fr": find(describe("fr", batch_size=8))}] * 3, 0, id="another's"
+        ),
+        pytest.param([{}, {}, {"fr": find(FR)}], 1, id="a head that came back empty"),
+        pytest.param([{}, {"fr": find(FR)}] * 2, 0, id="a head that was reading"),
+        pytest.param([DashboardError("away"), DashboardError("away")], 0, id="no head"),
+    ],
+)
+def test_what_gets_lost_is_deployed_again(
+    monkeypatch: pytest.MonkeyPatch, looks: list[Any], times: int
+):
+    left = iter(looks)
+
+    def sleep(_: float) -> None:
+        if next(left, None) is None:
+            raise Enough
+
+    monkeypatch.setattr("time.sleep", sleep)
+    dashboard, said = FakeDashboard(*looks), list[str]()
+    with pytest.raises(Enough):
+        deployment.keep_deployed(dashboard, lambda: CONFIG, said.append)
+    assert dashboard.deployed == [CONFIG] * times
+    assert said == ["deployed anew: the cluster had lost all models"] * times
+
+
+@pytest.mark.parametrize(
+    ("ingress", "host", "port"),
+    [
+        ("http://127.0.0.1:7810", "127.0.0.1", 7810),
+        ("http://10.0.0.1:9810", "0.0.0.0", 9810),
+        ("http://ray.example.org", "0.0.0.0", 80),
+    ],
+)
+def test_serve_listens_where_the_gateway_asks(ingress: str, host: str, port: int):
+    config = deployment.write_config(
+        catalog.load(is_cluster=True), key="secret", has_gpus=False, ingress=ingress
+    )
+    assert config["http_options"] == {"host": host, "port": port}
+    digests = {entry["args"]["key_digest"] for entry in config["applications"]}
+    assert digests == {sha256(b"secret").hexdigest()}
+    assert "secret" not in str(config)
+
+
+def test_serve_accepts_the_configuration():
+    from ray.serve.schema import ServeDeploySchema
+
+    config = deployment.write_config(
+        catalog.load(is_cluster=True),
+        key="secret",
+        has_gpus=True,
+        ingress="http://127.0.0.1:7810",
+    )
+    assert ServeDeploySchema.model_validate(config)
+
+
+def test_a_missing_key_is_told(tmp_path: Path):
+    with pytest.raises(DeploymentError, match="cannot be read"):
+        deployment.read_key(tmp_path / "key")
+
+
+@pytest.mark.parametrize(("machines", "has"), [((CPUS,), False), ((CPUS, GPUS), True)])
+def test_one_machine_with_gpus_is_enough(machines: tuple[Machine, ...], has: bool):
+    assert deployment.has_gpus(machines) is has

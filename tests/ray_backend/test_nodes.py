@@ -1,0 +1,180 @@
+"""A machine's ports, files, command and environment, checked with Ray's own programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from ray.scripts.scripts import start
+from ray.serve._private import constants
+
+from ray_backend import nodes
+from ray_backend.nodes import PORTS, Node
+
+#: What Ray would listen on beside ours, were it not told otherwise.
+THEIRS = {6379, 8265, 8404, 8500, 9101, 9500, 10001, 44217, 44227, 52365}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node("10.0.0.2", tmp_path / "ray", "10.0.0.1:7800", 2000)
+
+
+HEAD = Node("127.0.0.1", Path("/srv/run/ray"))
+
+
+def read_options(node: Node, options: str = "") -> dict[str, str]:
+    _, verb, *rest = nodes.write_command(node, options)
+    assert verb == "start"
+    return dict(option.partition("=")[::2] for option in rest)
+
+
+def list_ports(node: Node) -> set[int]:
+    """All that a command and its environment name."""
+    given = {**read_options(node), **nodes.make_environment(node)}
+    return {int(v) for k, v in given.items() if "port" in k.lower() and v.isdecimal()}
+
+
+@pytest.mark.parametrize("head", ["", "10.0.0.1:7800"], ids=["the head", "another"])
+def test_ray_knows_every_option(head: str):
+    known = {name for parameter in start.params for name in parameter.opts}
+    assert read_options(Node("10.0.0.2", Path("ray"), head)).keys() <= known
+
+
+def test_serve_knows_every_variable():
+    text = Path(constants.__file__).read_text("utf-8")
+    named = {n for n in nodes.make_environment(HEAD) if n.startswith("RAY_SERVE_")}
+    assert named
+    assert {name for name in named if f'"{name}"' not in text} == set()
+
+
+@pytest.mark.parametrize("head", ["", "10.0.0.1:7800"], ids=["the head", "another"])
+def test_every_port_is_ours(head: str):
+    ports = list_ports(Node("10.0.0.2", Path("ray"), head))
+    ranges = {17000, 17500, 18000, 18999}
+    assert ports - set(PORTS.fixed) <= ranges
+    assert not ports & THEIRS
+
+
+def test_an_offset_moves_every_port_but_the_heads(node: Node):
+    assert list_ports(node) == {
+        port + 2000 for port in list_ports(Node(node.address, node.folder, node.head))
+    }
+    assert node.find(PORTS.ingress) == "10.0.0.2:9810"
+    assert node.find_on_head(PORTS.ingress) == "10.0.0.1:7810"
+    assert read_options(node)["--address"] == "10.0.0.1:7800"
+
+
+def test_a_head_is_its_own_head():
+    assert HEAD.find_on_head(PORTS.dashboard) == HEAD.find(PORTS.dashboard)
+
+
+def test_an_operators_options_come_last(node: Node):
+    command = nodes.write_command(node, "--num-gpus=2 --labels='zone=a b'")
+    assert command[-2:] == ["--num-gpus=2", "--labels=zone=a b"]
+
+
+def test_paths_of_sockets_are_short_enough(node: Node):
+    longest = 107
+    session = "session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store.10"
+    haproxy = f"{'0' * 56}/metrics.sock"
+    for path in (node.link / session, node.link / "ha" / haproxy):
+        assert len(bytes(path)) <= longest
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.2"])
+def test_only_one_machine_alone_is_on_loopback(address: str):
+    environment = nodes.make_environment(Node(address, Path("ray")))
+    is_shared = environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "1"
+    assert is_shared is (address != "127.0.0.1")
+
+
+def test_a_secret_is_written_once_for_this_user_only(tmp_path: Path):
+    path = tmp_path / "token"
+    nodes.make_secret(path)
+    secret = path.read_text()
+    nodes.make_secret(path)
+    assert path.read_text() == secret
+    assert re.fullmatch("[0-9a-f]{64}", secret)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("0.0.0.0", "one IPv4 address"),
+        ("::1", "one IPv4 address"),
+        ("ray.example.org", "one IPv4 address"),
+        ("127.0.0.1", "is for one machine"),
+        ("10.0.0.1:http", "a head such as 10.0.0.1:7800"),
+    ],
+)
+def test_what_is_not_a_head_is_refused(text: str, fault: str):
+    with pytest.raises(ValueError, match=fault):
+        nodes.read_head(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "head"),
+    [("10.0.0.1", "10.0.0.1:7800"), ("10.0.0.1:9800", "10.0.0.1:9800")],
+)
+def test_a_heads_port_may_be_left_out(text: str, head: str):
+    assert nodes.read_head(text) == head
+
+
+def test_an_address_is_that_on_the_way_to_the_head():
+    assert nodes.find_address("127.0.0.1:7800") == "127.0.0.1"
+
+
+CONFIGURATION = """global
+    stats socket /tmp/admin.sock mode 666 level admin
+frontend prometheus
+    bind :9101
+frontend http_frontend
+    bind *:8000
+listen stats
+  bind *:8404
+"""
+
+
+def test_haproxy_listens_on_the_machines_address_and_obeys_this_user(tmp_path: Path):
+    file = tmp_path / "haproxy.cfg"
+    file.write_text(CONFIGURATION)
+    said = subprocess.run(
+        [nodes.HAPROXY, "-db", "-f", file, "-sf", "1"],
+        env=os.environ
+        | {"BABELGATE_RAY_ADDRESS": "10.0.0.2", "BABELGATE_HAPROXY": "/bin/echo"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == f"-db -f {file} -sf 1\n"
+    written = file.read_text()
+    assert re.findall("bind (.*)", written) == [
+        f"10.0.0.2:{port}" for port in (9101, 8000, 8404)
+    ]
+    assert "mode 600 level admin" in written
+
+
+def test_haproxys_template_binds_as_we_expect():
+    from ray.serve._private import haproxy_templates
+
+    template = haproxy_templates.HAPROXY_CONFIG_TEMPLATE
+    binds = set(re.findall(r"(?m)^ *bind (.*?):", template))
+    assert binds == {
+        "",
+        "*",
+        "{{ config.frontend_host }}",
+        "{{ config.grpc_frontend_host }}",
+    }
+    assert "mode 666" in template
+
+
+def test_no_port_is_in_the_kernels_range_for_outgoing_connections():
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert PORTS.workers + nodes.WORKERS <= first
+    assert socket.inet_aton(HEAD.address)
