@@ -15,6 +15,7 @@ from benchmarks.measure import (
     engine,
     fairness,
     hostile,
+    ingress,
     keys,
     microbatching,
     overload,
@@ -52,6 +53,7 @@ for module in (
     microbatching,
     keys,
     bulk,
+    ingress,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]
     app.command(name)(module.command)
