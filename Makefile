@@ -42,14 +42,14 @@ service: .venv/ready  ## print a systemd unit for this clone  [options of up or 
 
 image: .venv/ready  ## build the container image with buildah and get a translation from it  [FRESH=1]
 	@$(BIN)/python -m deploy image $(if $(FRESH),--fresh)
-	@$(PYTEST) -q -m image tests/e2e/test_image.py
+	@$(PYTEST) -q -m image tests/e2e/test_image.py tests/deploy/test_kubernetes.py
 
 quick: .venv/ready  ## run the tests that need no stack, in a minute
-	@$(PYTEST) -q -m 'not (e2e or chaos or slow)' $(IN_PARALLEL)
+	@$(PYTEST) -q -m 'not (e2e or chaos or slow or image)' $(IN_PARALLEL)
 
 test: .venv/ready  ## run all tests, the real stack included
 	@$(BIN)/python -m deploy prepare --for-tests
-	@$(PYTEST) -m 'not (e2e or chaos)' $(IN_PARALLEL)
+	@$(PYTEST) -m 'not (e2e or chaos or image)' $(IN_PARALLEL)
 	@$(PYTEST) -m '(e2e or chaos) and not image'
 
 check: .venv/ready  ## ruff format, ruff, mypy, architecture
