@@ -8,12 +8,14 @@ import typer
 
 from benchmarks.compare import command as compare
 from benchmarks.measure import (
+    bulk,
     captioning,
     dialects,
     documents,
     engine,
     fairness,
     hostile,
+    ingress,
     keys,
     microbatching,
     overload,
@@ -50,6 +52,8 @@ for module in (
     captioning,
     microbatching,
     keys,
+    bulk,
+    ingress,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]
     app.command(name)(module.command)

@@ -37,7 +37,7 @@ class Cluster:
 
     def write(self) -> None:
         node = self._stack.node
-        node.folder.mkdir(mode=0o700, exist_ok=True)
+        node.folder.chmod(0o700)
         if node.head:
             self._check_copied()
             return

@@ -36,6 +36,7 @@ _STATE = "stack.json"
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
+#: What models run on.
 Backend = Literal["torchserve", "ray"]
 #: What serves clients, by the files in `deploy/supervisor`.
 _DOOR = ("nginx", "gateway", "documents")

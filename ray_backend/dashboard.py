@@ -36,6 +36,8 @@ class Replica(_Found):
     state: str
     #: None until Ray has found a machine for it.
     node_ip: str | None = None
+    #: The number of its process there.
+    pid: int | None = None
 
     @property
     def is_running(self) -> bool:

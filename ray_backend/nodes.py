@@ -18,7 +18,7 @@ from contract import variables
 
 #: One machine: nothing of Ray can be reached from another one.
 LOOPBACK = "127.0.0.1"
-#: Every listening address that Ray itself opens in HAProxy is moved to the node's own.
+#: Starts HAProxy, on the machine's own address.
 HAPROXY = Path(__file__).with_name("haproxy.sh")
 #: Paths of sockets may have 107 characters: Ray's names for its own take 65, HAProxy's 74.
 _LINKS = Path("/tmp")

@@ -1,4 +1,6 @@
-"""Reads the workers' counters from TorchServe's metrics page, for a period of time."""
+"""Reads the workers' counters from the metrics page of TorchServe or Ray, for a period of
+time.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-_PREFIX = "Babelgate"
+_PREFIX, _RAY_PREFIX = "Babelgate", "ray_"
 _TIMEOUT_S = 10
 
 
@@ -35,7 +37,7 @@ def read_counters(url: str) -> Counter[str]:
     counters: Counter[str] = Counter()
     for family in text_string_to_metric_families(page.text):
         for sample in family.samples:
-            name = sample.name.removesuffix("_total")
+            name = sample.name.removeprefix(_RAY_PREFIX).removesuffix("_total")
             if name.startswith(_PREFIX):
                 counters[name.removeprefix(_PREFIX)] += round(sample.value)
     return counters
