@@ -42,6 +42,11 @@ MANAGEMENT_URL = Variable(
     "TorchServe's management API. `make up` sets this one.",
     "http://127.0.0.1:8081",
 )
+METRICS_URL = Variable(
+    "BABELGATE_METRICS_URL",
+    "TorchServe's metrics API. `make up` sets this one.",
+    "http://127.0.0.1:8082",
+)
 KEY_FILE = Variable(
     "BABELGATE_KEY_FILE",
     "Where TorchServe writes its keys. `make up` sets this one.",
@@ -109,7 +114,7 @@ GATEWAY_BIND = Variable(
 
 #: Operators may set them.
 SETTINGS = (
-    *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, KEY_FILE),
+    *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE),
     *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),

@@ -14,6 +14,7 @@ from contract.tasks import UPLOADS
 from gateway.access import OPEN_ROUTES, Access, register_access
 from gateway.admission import Admission
 from gateway.backend import Backend, TorchServeBackend
+from gateway.figures import Figures
 from gateway.glossaries.library import Glossaries
 from gateway.observation import States
 from gateway.openapi.security import Keys
@@ -32,6 +33,8 @@ from gateway.routes import (
     languages,
     libretranslate,
     libretranslate_files,
+    page,
+    status,
     tasks,
     translation,
 )
@@ -100,6 +103,12 @@ def create_app(
         app.register_blueprint(route.make_blueprint(reception))
     for route in (tasks, languages, health):
         app.register_blueprint(route.make_blueprint(models, backend))
+    app.register_blueprint(
+        page.make_blueprint(interpreter, is_key_required=access.is_required)
+    )
+    metrics_url = settings.metrics_url if settings.backend == "torchserve" else None
+    figures = Figures(models, admission, telemetry, metrics_url)
+    app.register_blueprint(status.make_blueprint(figures))
     keys = Keys(access.is_required, OPEN_ROUTES)
     app.register_blueprint(documentation.make_blueprint(models, keys))
     app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)

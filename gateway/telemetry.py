@@ -19,6 +19,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
+from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -64,6 +65,14 @@ class Telemetry:
             "Requests to translate, by target language and status.",
             ["target", "status"],
         )
+        self.translation_seconds = Histogram(
+            "babelgate_translation_seconds",
+            "Seconds from the arrival of a request to translate to its answer, by target "
+            "language.",
+            ["target"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
         self.texts = counter(
             "babelgate_texts", "Texts translated, by target language.", ["target"]
         )
@@ -96,9 +105,10 @@ class Telemetry:
         self._find(self.requests, route, status).inc()
         self._find(self.seconds, route).observe(seconds)
 
-    def count_translation(self, target: str, status: int) -> None:
-        """Counts the answer to a request to translate."""
+    def count_translation(self, target: str, status: int, seconds: float) -> None:
+        """Counts and times the answer to a request to translate."""
         self._find(self.translations, target, status).inc()
+        self._find(self.translation_seconds, target).observe(seconds)
 
     def count_placeholders(self, *, is_kept: bool) -> None:
         """Counts a sentence with placeholders in it."""
@@ -111,13 +121,21 @@ class Telemetry:
 
     def render(self, collector: Collector) -> bytes:
         """The metrics of all worker processes in Prometheus' text format."""
+        page = self._add_up()
+        page.register(collector)
+        return generate_latest(page)
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of all worker processes."""
+        return self._add_up().collect()
+
+    def _add_up(self) -> CollectorRegistry:
         page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
             page.register(self.registry)
-        page.register(collector)
-        return generate_latest(page)
+        return page
 
 
 def _find(metric: Counter | Histogram, *labels: object) -> Any:

@@ -65,6 +65,7 @@ GATEWAY = (
     *("gateway.settings", "gateway.telemetry", "gateway.transport", "gateway.sharing"),
     *("gateway.database", "gateway.access", "gateway.glossaries"),
     *("gateway.backend", "gateway.admission", "gateway.observation", "gateway.text"),
+    *("gateway.figures", "gateway.assets"),
     *("gateway.uploads", "gateway.embedded", "gateway.refusal", "gateway.routes"),
     *("gateway.app", "gateway.gunicorn"),
 )
