@@ -103,9 +103,6 @@ def create_app(
         app.register_blueprint(route.make_blueprint(reception))
     for route in (tasks, languages, health):
         app.register_blueprint(route.make_blueprint(models, backend))
-    app.register_blueprint(
-        page.make_blueprint(interpreter, is_key_required=access.is_required)
-    )
     metrics_url = settings.metrics_url if settings.backend == "torchserve" else None
     figures = Figures(models, admission, telemetry, metrics_url)
     app.register_blueprint(status.make_blueprint(figures))
@@ -135,6 +132,7 @@ def _register_texts(app: Flask, interpreter: Interpreter, access: Access) -> Non
         deepl_glossaries.make_blueprint(interpreter),
         glossaries.make_blueprint(interpreter),
         google.make_blueprint(interpreter),
+        page.make_blueprint(interpreter, is_key_required=access.is_required),
     ):
         app.register_blueprint(blueprint)
 

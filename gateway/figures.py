@@ -24,6 +24,14 @@ _TIMEOUT_S = 2.0
 _FRESH_S = 1.0
 #: The most memory and time that somebody else's page may take.
 _MOST_BYTES = 4 << 20
+#: The buckets of the histograms, and the labels that say what they are about.
+_BUCKETS = {
+    f"{name}_bucket": label
+    for name, label in (
+        ("babelgate_translation_seconds", "target"),
+        ("babelgate_request_seconds", "route"),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -137,18 +145,17 @@ class Figures:
 def _add_up(families: Iterable[Metric], totals: _Totals) -> None:
     for sample in (sample for family in families for sample in family.samples):
         labels, value = sample.labels, int(sample.value)
-        match sample.name:
-            case "babelgate_translation_requests_total":
+        # TorchServe's counters have names without the ending that the library gives them.
+        match sample.name.removesuffix("_total"):
+            case "babelgate_translation_requests":
                 _count(totals, labels["target"], labels["status"], value)
-            case "babelgate_requests_total":
+            case "babelgate_requests":
                 _count(totals, labels["route"], labels["status"], value)
-            case "babelgate_translation_seconds_bucket":
-                totals.latency[labels["target"]][float(labels["le"])] = value
-            case "babelgate_request_seconds_bucket":
-                totals.latency[labels["route"]][float(labels["le"])] = value
-            case "BabelgateRows" | "BabelgateRows_total":
+            case name if name in _BUCKETS:
+                totals.latency[labels[_BUCKETS[name]]][float(labels["le"])] = value
+            case "BabelgateRows":
                 totals.rows[labels["ModelName"]] += value
-            case "BabelgateBatches" | "BabelgateBatches_total":
+            case "BabelgateBatches":
                 totals.batches[labels["ModelName"]] += value
 
 

@@ -48,38 +48,32 @@ class Telemetry:
     ) -> None:
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS)
         self.requests = counter(
             "babelgate_requests",
             "Requests answered, by route and status.",
             ["route", "status"],
         )
-        self.seconds = Histogram(
+        self.seconds = histogram(
             "babelgate_request_seconds",
             "Seconds from a request's arrival to its answer, by route.",
             ["route"],
-            buckets=BUCKETS,
-            registry=self.registry,
         )
         self.translations = counter(
             "babelgate_translation_requests",
             "Requests to translate, by target language and status.",
             ["target", "status"],
         )
-        self.translation_seconds = Histogram(
+        self.translation_seconds = histogram(
             "babelgate_translation_seconds",
-            "Seconds from the arrival of a request to translate to its answer, by target "
-            "language.",
+            "Seconds from a request to translate to its answer, by target language.",
             ["target"],
-            buckets=BUCKETS,
-            registry=self.registry,
         )
         self.texts = counter(
-            "babelgate_texts", "Texts translated, by target language.", ["target"]
+            "babelgate_texts", "Texts translated, by target.", ["target"]
         )
         self.characters = counter(
-            "babelgate_characters",
-            "Characters translated, by target language.",
-            ["target"],
+            "babelgate_characters", "Characters translated, by target.", ["target"]
         )
         self.frames = counter(
             "babelgate_frames",

@@ -45,7 +45,8 @@ export function begin() {
   for (const field of [source, target, format, glossary, protect]) {
     field.addEventListener("change", translateNow);
   }
-  for (const field of [source, target]) field.addEventListener("change", rememberLanguages);
+  source.addEventListener("change", () => remember("source", source.value));
+  target.addEventListener("change", rememberTarget);
   find("swap-button").addEventListener("click", swap);
   find("clear-button").addEventListener("click", () => enter(""));
   find("copy-button").addEventListener("click", (event) => confirm(event, output.text));
@@ -82,9 +83,8 @@ function choose(select, value) {
   if ([...select.options].some((option) => option.value === value)) select.value = value;
 }
 
-function rememberLanguages() {
+function rememberTarget() {
   isTargetChosen = true;
-  remember("source", source.value);
   remember("target", target.value);
 }
 
@@ -113,7 +113,8 @@ function swap() {
   const text = output.text;
   choose(source, into);
   if (settings.languages.includes(from)) choose(target, from);
-  rememberLanguages();
+  remember("source", source.value);
+  rememberTarget();
   enter(text || given.value);
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import Field
 
 from contract.dialects import OURS
-from contract.languages import SCRIPTS
+from contract.languages import SCRIPTS, normalize_language
 from gateway.assets import PAGE, Asset, read_assets
 from gateway.errors import MethodNotAllowed, NotFound, Problem
 from gateway.openapi.operations import Body, Operation, describe
@@ -69,47 +69,46 @@ class Shown:
     needs_key: bool = False
 
 
+_SHOWING = Operation(
+    "The page for people, where `Accept` has `text/html`",
+    query=PageFields,
+    media=(_HTML,),
+    refusals=TRANSLATING,
+    is_cached=True,
+)
+_TRANSLATING = Operation(
+    "The page with a translation, for browsers without JavaScript",
+    bodies=(Body(PageFields, (_FORM,)),),
+    media=(_HTML,),
+    refusals=TRANSLATING,
+)
+_READING = Operation(
+    "What the page is made of",
+    media=("text/javascript", "text/css", "application/json"),
+    refusals=(NotFound,),
+    path={"digest": (), "name": list(read_assets().files)},
+)
+
+
 def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Blueprint:
     """The routes of the page."""
     blueprint = Blueprint("page", __name__)
     page = _Page(interpreter, is_key_required)
 
     @blueprint.get("/")
-    @describe(
-        Operation(
-            "The page for people, where `Accept` has `text/html`",
-            query=PageFields,
-            media=(_HTML,),
-            refusals=TRANSLATING,
-            is_cached=True,
-        )
-    )
+    @describe(_SHOWING)
     def show() -> Response:
         if not _accepts_html():
             raise MethodNotAllowed("This path takes POST.", ["POST"])
         return page.answer()
 
     @blueprint.post("/page")
-    @describe(
-        Operation(
-            "The page with a translation, for browsers without JavaScript",
-            bodies=(Body(PageFields, (_FORM,)),),
-            media=(_HTML,),
-            refusals=TRANSLATING,
-        )
-    )
+    @describe(_TRANSLATING)
     def translate() -> Response:
         return page.answer()
 
     @blueprint.get("/page/<digest>/<name>")
-    @describe(
-        Operation(
-            "What the page is made of",
-            media=("text/javascript", "text/css", "application/json"),
-            refusals=(NotFound,),
-            path={"digest": (), "name": list(read_assets().files)},
-        )
-    )
+    @describe(_READING)
     def show_file(digest: str, name: str) -> Response:
         assets = read_assets()
         if name not in assets.files:
@@ -135,6 +134,12 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
 def _accepts_html() -> bool:
     """Browsers name it; programs that take anything want no page."""
     return any(media == _HTML for media, _ in request.accept_mimetypes)
+
+
+def _choose_language(known: Collection[str], otherwise: str) -> str:
+    """The first one that the browser asks for: `fr` for `fr-CA`."""
+    wanted = (normalize_language(tag) for tag, _ in request.accept_languages)
+    return next((language for language in wanted if language in known), otherwise)
 
 
 class _Page:
@@ -185,9 +190,7 @@ class _Page:
     def _choose_target(self) -> str:
         """The browser's language, else the map's first."""
         languages = self._catalog.languages
-        return request.accept_languages.best_match(
-            languages, next(iter(languages), "")
-        )
+        return request.accept_languages.best_match(languages, next(iter(languages), ""))
 
     def _translate(self, shown: Shown) -> TranslatedText:
         body = {
@@ -202,7 +205,7 @@ class _Page:
 
     def _send(self, shown: Shown) -> Response:
         words = read_assets().words
-        language = request.accept_languages.best_match(list(words), "en")
+        language = _choose_language(words, "en")
         is_empty = not (shown.text or shown.problem)
         write = self._write_empty if is_empty else self._write
         content = write(shown, language)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from deploy.programs import CHROMIUM, find
+from documents.storage import Storage
 from tests.gateway.conftest import TASKS, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.gateway.test_gunicorn import serve_before_fake
@@ -37,6 +39,9 @@ class Stage:
 
     url: str
     torchserve: FakeTorchServe
+    #: Gunicorn's master, and the documents that it was given.
+    master: psutil.Popen
+    documents: Storage
 
 
 @dataclass
@@ -61,6 +66,15 @@ class Tab:
         )
 
 
+def place(folder: Path, found: Path) -> dict[str, str]:
+    """Where a gateway finds its map and keeps what it is given."""
+    return {
+        "BABELGATE_RUN_DIR": str(folder / "run"),
+        "BABELGATE_MAP": str(found),
+        "BABELGATE_DOCUMENTS": str(folder / "documents"),
+    }
+
+
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
@@ -75,9 +89,8 @@ def browser() -> Iterator[Browser]:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("page")
     found = write_map(folder / "page.json", LANGUAGES, TASKS)
-    run = {"BABELGATE_RUN_DIR": str(folder / "run"), "BABELGATE_MAP": str(found)}
-    with serve_before_fake(folder, **run) as (url, _, fake):
-        yield Stage(url, fake)
+    with serve_before_fake(folder, **place(folder, found)) as (url, master, fake):
+        yield Stage(url, fake, master, Storage(folder / "documents"))
 
 
 @pytest.fixture

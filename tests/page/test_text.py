@@ -32,7 +32,7 @@ def test_the_language_that_was_found_can_be_changed_to_another_candidate(tab):
     tab.type("Taxi")
     tab.find("guess").get_by_role("button").first.click()
     expect(tab.find("source")).not_to_have_value("auto")
-    expect(tab.find("output")).to_have_text("fr:Taxi")
+    expect(tab.find("output")).to_contain_text(":Taxi")
 
 
 def test_a_text_whose_language_is_not_clear_asks_for_it(tab):
