@@ -50,9 +50,7 @@ class Telemetry:
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS)
         self.requests = counter(
-            "babelgate_requests",
-            "Requests answered, by route and status.",
-            ["route", "status"],
+            "babelgate_requests", "Answers, by route and status.", ["route", "status"]
         )
         self.seconds = histogram(
             "babelgate_request_seconds",

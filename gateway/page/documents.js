@@ -16,7 +16,7 @@ export function begin() {
   jobs = recall("documents", []).map((job) => ({ ...job, status: job.status ?? "queued" }));
   document.addEventListener("words", show);
   document.addEventListener("view", ({ detail }) => {
-    if (detail === "documents") target.value = recall("target", target.value);
+    if (detail === "documents") target.value = find("target").value;
   });
   follow();
 }

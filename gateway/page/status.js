@@ -7,6 +7,8 @@ import { nameLanguage, say, writeNumber, writeShare } from "./words.js";
 const LOOK_MS = 2000;
 /** Five minutes of looks. */
 const MOST = 150;
+/** Looks that fill a chart; before, it grows from the right. */
+const FEWEST = 20;
 /** Looks that a rate or a quantile is made of. */
 const WINDOW = 5;
 const [WIDTH, HEIGHT] = [100, 24];
@@ -144,7 +146,7 @@ function writeTrend(values, write) {
 function writeChart(values) {
   const most = Math.max(...values, 1e-9);
   const points = values.map((value, index) => {
-    const x = WIDTH - (values.length - 1 - index) * (WIDTH / (MOST - 1));
+    const x = WIDTH - (values.length - 1 - index) * (WIDTH / (Math.max(values.length, FEWEST) - 1));
     return `${x.toFixed(1)},${(HEIGHT - (value / most) * HEIGHT).toFixed(1)}`;
   });
   const begin = points[0]?.split(",")[0] ?? WIDTH;
