@@ -32,6 +32,7 @@ def take_screenshots(url: str, folder: Path) -> None:
             for (width, height), theme in product(WIDTHS.items(), THEMES):
                 page.set_viewport_size({"width": width, "height": height})
                 page.emulate_media(color_scheme=theme)
+                page.evaluate("y => scrollTo(0, y)", 10_000 if view == "code" else 0)
                 path = folder / f"{view}-{width}-{theme}.png"
                 page.screenshot(path=path, animations="disabled")
             page.context.close()
@@ -48,7 +49,6 @@ def _open(browser: Browser, url: str, view: str) -> Page:
         page.wait_for_timeout(_LOOK_MS)
     if view == "documents":
         expect(page.locator("#jobs li", has_text="Done")).not_to_have_count(0)
-    page.locator("h1:visible").first.hover(force=True)
     return page
 
 

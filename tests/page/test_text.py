@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+from benchmarks.measure.page import measure
 from tests.page.conftest import LIMIT_MS
 
 SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
@@ -239,3 +240,9 @@ def test_nothing_moves_when_the_answer_comes(tab):
     expect(tab.find("output")).to_have_attribute("aria-busy", "false")
     expect(tab.find("output")).to_contain_text("fr:")
     assert tab.page.evaluate("window.moved") == 0
+
+
+def test_the_pages_own_time_is_measured_without_the_apis(tab):
+    ((own, api),) = measure(tab.page, [SENTENCE])
+    assert own > 0
+    assert api > 0
