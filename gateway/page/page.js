@@ -3,7 +3,7 @@
 import { keepKey, readKey } from "./api.js";
 import * as code from "./code.js";
 import * as documents from "./documents.js";
-import { find, settings } from "./dom.js";
+import { find, remember, settings } from "./dom.js";
 import * as glossaries from "./glossaries.js";
 import * as history from "./history.js";
 import * as pictures from "./pictures.js";
@@ -63,7 +63,7 @@ function beginTheme() {
   button.addEventListener("click", () => {
     const chosen = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3];
     document.documentElement.dataset.theme = chosen;
-    localStorage.setItem("babelgate.theme", chosen);
+    remember("theme", chosen);
     show();
   });
   document.addEventListener("words", show);

@@ -8,7 +8,7 @@ import { listParts } from "./sentences.js";
 import { nameLanguage, say, writeNumber, writeShare } from "./words.js";
 
 /** Typing has paused; together with the page's own time this stays below 150 ms. */
-const PAUSE_MS = 110;
+const PAUSE_MS = 90;
 /** A text that stays as it is for so long may go to the history. */
 const SETTLED_MS = 1500;
 const MOST_CHARACTERS = 100_000;
@@ -49,8 +49,8 @@ export function begin() {
   target.addEventListener("change", rememberTarget);
   find("swap-button").addEventListener("click", swap);
   find("clear-button").addEventListener("click", () => enter(""));
-  find("copy-button").addEventListener("click", (event) => confirm(event, output.text));
-  find("link-button").addEventListener("click", (event) => confirm(event, writeLink()));
+  find("copy-button").addEventListener("click", (event) => copyWith(event, output.text));
+  find("link-button").addEventListener("click", (event) => copyWith(event, writeLink()));
   find("paste-button").hidden = !navigator.clipboard?.readText;
   find("paste-button").addEventListener("click", async () => enter(await navigator.clipboard.readText()));
   document.addEventListener("words", count);
@@ -94,7 +94,7 @@ function enter(text) {
   translateNow();
 }
 
-async function confirm(event, text) {
+async function copyWith(event, text) {
   const button = event.currentTarget;
   await copy(text);
   tell(say("copied"));
@@ -200,6 +200,17 @@ async function answerAll(parts, asked, signal) {
 
 async function askFor(lines, asked, signal) {
   const missing = [...new Set(lines.filter((line) => !recallLine(line, asked)))];
+  // Another part may have had the same lines.
+  if (missing.length) await learn(missing, asked, signal);
+  const answers = recallAll(lines, asked);
+  for (const key of known.keys()) {
+    if (known.size <= MOST_KNOWN) break;
+    known.delete(key);
+  }
+  return answers;
+}
+
+async function learn(missing, asked, signal) {
   const answer = await askJson("translate", {
     method: "POST",
     json: { ...asked.fields, src_text: missing },
@@ -214,12 +225,6 @@ async function askFor(lines, asked, signal) {
     const found = { translated: answer.translated[index], warnings: warnings[index] };
     known.set(JSON.stringify([asked.fields, line]), found);
   }
-  const answers = recallAll(lines, asked);
-  for (const key of known.keys()) {
-    if (known.size <= MOST_KNOWN) break;
-    known.delete(key);
-  }
-  return answers;
 }
 
 function recallLine(line, asked) {

@@ -1,2 +1,10 @@
 // Before anything is drawn: the theme that was chosen here, if one was.
-document.documentElement.dataset.theme = localStorage.getItem("babelgate.theme") ?? "auto";
+{
+  let theme = null;
+  try {
+    theme = JSON.parse(localStorage.getItem("babelgate.theme"));
+  } catch {
+    // The browser keeps nothing for this page.
+  }
+  document.documentElement.dataset.theme = theme ?? "auto";
+}

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from contract.dialects import OURS
 from contract.languages import SCRIPTS, normalize_language
+from contract.tasks import TRANSLATION
 from gateway.assets import PAGE, Asset, read_assets
 from gateway.errors import MethodNotAllowed, NotFound, Problem
 from gateway.openapi.operations import Body, Operation, describe
@@ -69,19 +70,6 @@ class Shown:
     needs_key: bool = False
 
 
-_SHOWING = Operation(
-    "The page for people, where `Accept` has `text/html`",
-    query=PageFields,
-    media=(_HTML,),
-    refusals=TRANSLATING,
-    is_cached=True,
-)
-_TRANSLATING = Operation(
-    "The page with a translation, for browsers without JavaScript",
-    bodies=(Body(PageFields, (_FORM,)),),
-    media=(_HTML,),
-    refusals=TRANSLATING,
-)
 _READING = Operation(
     "What the page is made of",
     media=("text/javascript", "text/css", "application/json"),
@@ -94,16 +82,25 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
     """The routes of the page."""
     blueprint = Blueprint("page", __name__)
     page = _Page(interpreter, is_key_required)
+    translating = _describe_operation(interpreter.translator.catalog.languages)
 
     @blueprint.get("/")
-    @describe(_SHOWING)
+    @describe(
+        replace(
+            translating,
+            summary="The page for people, where `Accept` has `text/html`",
+            refusals=(*TRANSLATING, MethodNotAllowed),
+            task=None,
+            is_cached=True,
+        )
+    )
     def show() -> Response:
         if not _accepts_html():
             raise MethodNotAllowed("This path takes POST.", ["POST"])
         return page.answer()
 
     @blueprint.post("/page")
-    @describe(_TRANSLATING)
+    @describe(translating)
     def translate() -> Response:
         return page.answer()
 
@@ -114,6 +111,13 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
         if name not in assets.files:
             raise NotFound("There is no such file; see GET /.")
         return _send_file(assets.files[name], is_current=digest == assets.digest)
+
+    _watch(blueprint, page, interpreter)
+    return blueprint
+
+
+def _watch(blueprint: Blueprint, page: _Page, interpreter: Interpreter) -> None:
+    """Shows problems to people as a page, and counts what was translated."""
 
     @blueprint.errorhandler(Problem)
     def show_problem(problem: Problem) -> Response:
@@ -128,7 +132,16 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
             interpreter.count_request(g.target, response.status_code)
         return response
 
-    return blueprint
+
+def _describe_operation(languages: Collection[str]) -> Operation:
+    bounds = {"target": {"enum": ["", *languages]}}
+    return Operation(
+        "The page with a translation, for browsers without JavaScript",
+        bodies=(Body(PageFields, (_FORM,), bounds=bounds),),
+        media=(_HTML,),
+        refusals=TRANSLATING,
+        task=TRANSLATION,
+    )
 
 
 def _accepts_html() -> bool:

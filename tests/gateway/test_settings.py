@@ -34,6 +34,7 @@ def test_the_original_limits_are_the_defaults():
         ("MODEL", "/srv/models/m2m100_418M", "/srv/models/m2m100_418M"),
         ("INFERENCE_URL", "http://[::1]:19999", "http://[::1]:19999"),
         ("MANAGEMENT_URL", "http://localhost:18081", "http://localhost:18081"),
+        ("METRICS_URL", "http://localhost:18082", "http://localhost:18082"),
         ("KEY_FILE", "/run/keys.json", Path("/run/keys.json")),
         ("TIMEOUT_S", "2.5", 2.5),
         ("MAX_BODY_BYTES", "10", 10),

@@ -35,7 +35,7 @@ def test_no_view_has_a_violation(make_tab, stage, axe, view, theme, width):
     assert tab.page.evaluate(_CHECK) == []
 
 
-def test_neither_has_the_page_without_scripts_nor_a_dialog(make_tab, stage, axe):
+def test_neither_has_a_page_from_right_to_left_nor_its_dialog(make_tab, stage, axe):
     tab = make_tab(stage.url, locale="ar")
     tab.page.evaluate(axe)
     assert tab.page.evaluate(_CHECK) == []

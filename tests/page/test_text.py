@@ -206,6 +206,20 @@ def test_a_long_text_appears_as_its_parts_are_done(tab):
     assert tab.page.locator(".missing").count() == 0
 
 
+def test_lines_that_are_known_are_not_asked_for_again(tab, stage):
+    tab.find("source").select_option("en")
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.type(f"{SENTENCE}\n\n{OTHER}")
+    tab.wait_for_output(f"fr:{SENTENCE}\n\nfr:{OTHER}")
+    asked = [call.row["src_text"] for call in stage.torchserve.calls]
+    assert sorted(asked) == [OTHER, SENTENCE]
+    tab.type(f"{SENTENCE}\n" * 500)
+    expect(tab.find("output")).to_have_attribute("aria-busy", "false")
+    expect(tab.page.locator(".sentence")).to_have_count(500)
+    assert len(stage.torchserve.calls) == len(asked)
+
+
 def test_a_text_that_is_too_long_is_not_cut_but_refused(tab):
     tab.type("a" * 100_001)
     expect(tab.find("state")).to_have_text("The text is 1 characters too long.")

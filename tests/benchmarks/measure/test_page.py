@@ -15,5 +15,5 @@ def test_the_result_says_whether_the_promise_is_held():
 def test_the_page_and_the_api_are_rows():
     assert tabulate(MEASURED).rows == (
         ("the page", "120 (100–140)"),
-        ("the API", "20 (10–30)"),
+        ("the API", "20.0 (10.0–30.0)"),
     )

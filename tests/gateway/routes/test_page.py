@@ -8,9 +8,10 @@ import re
 
 import pytest
 
+from documents.formats import FORMATS, SUFFIXES
 from gateway.assets import PAGE, read_assets
 from tests.description import Description
-from tests.gateway.conftest import LANGUAGES
+from tests.gateway.conftest import LANGUAGES, TASKS, write_map
 
 HTML = {"Accept": "text/html,*/*;q=0.8"}
 #: Uncompressed, for one language.
@@ -207,13 +208,18 @@ def test_the_answers_are_in_the_document(client, path):
 
 
 def test_a_stack_without_languages_has_a_page_for_its_pictures(make_client, map_path):
-    from tests.gateway.conftest import TASKS, write_map
-
     write_map(map_path, (), TASKS)
     page = read_page(make_client(), q="Hello")
     assert page.status_code == 404
     assert "does not serve translation" in page.text
     assert read_page(make_client()).status_code == 200
+
+
+def test_the_page_names_every_format_of_documents(client):
+    (named,) = re.findall(r'<span class="note">(docx, [^<]+)<', read_page(client).text)
+    endings = {f".{ending}" for ending in named.split(", ")}
+    assert endings <= set(SUFFIXES)
+    assert [one for one in FORMATS if endings.isdisjoint(one.suffixes)] == []
 
 
 def test_the_page_knows_what_the_stack_serves(client):
