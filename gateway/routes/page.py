@@ -106,11 +106,13 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
 
     @blueprint.get("/page/<digest>/<name>")
     @describe(_READING)
-    def show_file(digest: str, name: str) -> Response:
+    def show_file(digest: str, name: str) -> str | dict[str, str]:
         assets = read_assets()
         if name not in assets.files:
             raise NotFound("There is no such file; see GET /.")
-        return _send_file(assets.files[name], is_current=digest == assets.digest)
+        is_current = digest == assets.digest
+        # The annotation says what is in it.
+        return _send_file(assets.files[name], is_current=is_current)  # type: ignore[return-value]
 
     _watch(blueprint, page, interpreter)
     return blueprint
