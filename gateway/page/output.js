@@ -60,12 +60,12 @@ export class Output {
       this.#parts = parts;
       output.lang = asked.target;
       output.dir = findDirection(asked.target);
-      output.replaceChildren(...parts.map(() => make("span", { class: "missing" }, "…\n")));
+      output.replaceChildren(...parts.map(() => make("div", { class: "missing" }, "…")));
     }
     for (const [number, part] of parts.entries()) {
       if (part.answers && !part.made) {
         part.made = part.lines.map((line, index) => new Line(line, part.answers[index], asked));
-        output.children[number].replaceWith(this.#write(part, number + 1 === parts.length));
+        output.children[number].replaceWith(this.#write(part));
       }
     }
     output.setAttribute("aria-busy", String(!parts.every((part) => part.made)));
@@ -83,17 +83,16 @@ export class Output {
     return lines.map((line) => line.text).join("\n");
   }
 
-  #write(part, isLast) {
-    const block = make("span");
-    for (const [number, line] of part.made.entries()) {
-      const isEnd = isLast && number + 1 === part.made.length;
-      block.append(...line.made.map((_, index) => this.#writeSentence(line, index)));
-      for (const warning of line.warnings) {
-        block.append(make("span", { class: "warning", lang: "en", dir: "ltr" }, warning));
-      }
-      block.append(isEnd || line.warnings.length ? "" : "\n");
-    }
-    return block;
+  #write(part) {
+    const lines = part.made.flatMap((line) => {
+      const sentences = line.made.map((_, index) => this.#writeSentence(line, index));
+      const isEmpty = line.text === "";
+      return [
+        make("div", { class: "line" }, ...sentences, isEmpty ? make("br") : null),
+        ...line.warnings.map((warning) => make("div", { class: "warning", lang: "en", dir: "ltr" }, warning)),
+      ];
+    });
+    return make("div", {}, ...lines);
   }
 
   #writeSentence(line, index) {

@@ -62,7 +62,9 @@ class Tab:
     def wait_for_output(self, text: str) -> None:
         """Returns once the translation is this text."""
         self.page.wait_for_function(
-            "text => document.getElementById('output').textContent === text", arg=text
+            """text => [...document.querySelectorAll("#output .line")]
+              .map((line) => line.textContent).join("\\n") === text""",
+            arg=text,
         )
 
 
