@@ -101,7 +101,6 @@ export class Output {
       class: line.isDoubtful(index) && line.warnings.length ? "sentence doubtful" : "sentence",
       role: "button",
       tabindex: "-1",
-      title: say("choose_alternative"),
     });
     sentence.place = { line, index };
     fill(sentence);

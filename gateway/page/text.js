@@ -142,6 +142,7 @@ async function translateNow() {
   document.dispatchEvent(new Event("asked"));
   if (count() < 0) {
     const over = writeNumber(given.value.length - MOST_CHARACTERS);
+    output.clear();
     return state(say("too_long", { count: over }), "wrong");
   }
   try {
