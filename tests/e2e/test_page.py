@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwri
 
 from deploy.programs import CHROMIUM, find
 from deploy.stack import Stack
+from tests.e2e.real_stack import is_ready, wait_until
 from tests.page.conftest import LIMIT_MS
 from tests.page.views import draw_picture
 
@@ -85,10 +86,13 @@ def test_the_status_counts_the_workers_batches(page):
     assert french["latency"][-1] == french["requests"]
 
 
-def test_a_gateway_that_restarts_is_a_sentence_and_comes_back_by_itself(page, deploy):
-    page.route("**/translate", lambda route: route.abort())
+def test_a_gateway_that_dies_is_a_sentence_and_it_comes_back_by_itself(page, stack):
+    page.select_option("#source", "en")
+    leader = stack.find_leader("gateway")
+    for process in (leader, *leader.children()):
+        process.kill()
     page.fill("#given", SENTENCE)
     expect(page.locator("#notice")).to_contain_text("tries again by itself")
-    deploy("reload")
-    page.unroute("**/translate")
     expect(page.locator("#output")).to_have_text(TRANSLATION)
+    expect(page.locator("#notice")).to_be_hidden()
+    wait_until(lambda: is_ready(stack.url))
