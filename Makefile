@@ -61,6 +61,7 @@ bench: up  ## measure what docs/performance.md reports, about 90 minutes; stops 
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg $(GO_ON)
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json $(GO_ON)
 	$(BENCHMARK) documents --rounds 2 --out $(FIGURES)/documents.json $(GO_ON)
+	$(BENCHMARK) page --out $(FIGURES)/page.json $(GO_ON)
 	@$(BIN)/python -m deploy down $(GO_ON)
 	$(BENCHMARK) hostile --kilobytes 1040 --out $(FIGURES)/hostile.json $(GO_ON)
 	$(BENCHMARK) dialects --clients 16 --seconds 3 --rounds 10 --out $(FIGURES)/dialects.json $(GO_ON)
