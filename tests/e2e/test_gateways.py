@@ -194,5 +194,6 @@ def test_a_head_that_has_lost_its_state_gets_its_models_again(machines: Machines
     stop(head, "ray")
     shutil.rmtree(head.node.state)
     Supervision(head).restart("ray")
+    log = head.log("registrar")
+    wait_until(lambda: "had lost all models" in log.read_text(), limit_s=120)
     wait_until(lambda: translate(head.url).ok, limit_s=120)
-    assert "had lost all models" in head.log("registrar").read_text()
