@@ -74,7 +74,7 @@ def kill_replica(cluster: Cluster) -> None:
 
 def kill_raylet(cluster: Cluster) -> None:
     """Ray ends on a host, and its supervisor starts it anew."""
-    host = cluster.network.hosts[-1]
+    host = _find_victim(cluster)
     end([process for process in host.processes() if process.name() == "raylet"])
     wait_until(
         lambda: all(process.name() != "ray" for process in host.processes()),
@@ -85,14 +85,14 @@ def kill_raylet(cluster: Cluster) -> None:
 
 def kill_node(cluster: Cluster) -> None:
     """A host loses its power, and comes back."""
-    host = cluster.network.hosts[-1]
+    host = _find_victim(cluster)
     host.kill()
     _revive(cluster, host)
 
 
 def cut_link(cluster: Cluster, seconds: float) -> None:
     """A host is alive but cannot be reached for a while."""
-    host = cluster.network.hosts[-1]
+    host = _find_victim(cluster)
     host.cut()
     time.sleep(seconds)
     host.mend()
@@ -119,6 +119,16 @@ def redeploy(cluster: Cluster) -> None:
         _REDEPLOY_S,
     )
     cluster.wait_until_whole()
+
+
+def _find_victim(cluster: Cluster) -> Host:
+    """A host with a replica, and not the head."""
+    places = (
+        cluster.find_host(replica)
+        for model in cluster.models
+        for replica in cluster.list_replicas(model)
+    )
+    return next(host for host in places if host != cluster.head)
 
 
 def _revive(cluster: Cluster, host: Host) -> None:

@@ -46,9 +46,9 @@ from torchserve_backend import catalog, checkpoint
 
 _LANGUAGE, _MACHINES = "fr", 3
 _TEXTS = 500
-#: What a batch takes for the load of one replica, and where machines are compared: then two
-#: cores are idle enough for three of them.
-_BATCH_MS, _SLEEP_MS = 20, 400
+#: What a batch takes of a quick model, of a slow one, and where machines are compared: then
+#: two cores are idle enough for three of them.
+_BATCH_MS, _SLOW_MS, _SLEEP_MS = 20, 200, 400
 _FEW_ROWS, _CLIENTS_EACH = 16, 40
 _WARM_S, _COUNTED_S = 2.0, 60.0
 #: The one that is there first in this order takes the requests.
@@ -87,8 +87,8 @@ class Share:
 def command(
     *,
     parts: Annotated[
-        str, typer.Option(help="Of ways, machines, faults; with commas.")
-    ] = "ways,machines,faults",
+        str, typer.Option(help="Of ways, batches, machines, faults; with commas.")
+    ] = "ways,batches,machines,faults",
     clients: Annotated[int, typer.Option(help="On each way.")] = 64,
     seconds: Annotated[float, typer.Option(help="Length of each load.")] = 10,
     absent_s: Annotated[float, typer.Option(help="How long the head is gone.")] = 75,
@@ -96,8 +96,8 @@ def command(
 ) -> None:
     """A cluster of network namespaces on this machine; only root may make them.
 
-    A table for each part: ways (HAProxy, Ray's own proxy and none, with CPU and batches),
-    one to three machines with a model that sleeps, and faults under 16 clients.
+    A table for each part: ways to a quick model (HAProxy, Ray's own proxy and none), the
+    batches of a slow one, one to three machines, and faults under 16 clients.
     """
     wanted = set(read_words(parts))
     with (
@@ -111,6 +111,9 @@ def command(
         if "ways" in wanted:
             ways = list(bench.measure_ways())
             save(tabulate_ways(ways), part="ways", results=ways)
+        if "batches" in wanted:
+            batches = list(bench.measure_batches())
+            save(tabulate_ways(batches), part="batches", results=batches)
         if "machines" in wanted:
             shares = list(bench.measure_machines())
             save(tabulate_machines(shares), part="machines", results=shares)
@@ -128,22 +131,35 @@ class _Bench:
     seconds: float
 
     def measure_ways(self) -> Iterator[Way]:
-        """With all models alike, first through gateways and then to the cluster's door."""
+        """To a quick model, first through gateways and then at the cluster's door."""
         map_path = self._write("ways", batch_ms=_BATCH_MS, replicas=1)
-        with running.start_embedded(self.folder / "embedded", map_path) as gateway:
-            page = f"{gateway.url}/metrics"
-            yield self._measure("embedded", gateway, [page], _write_requests())
+        yield self._measure_embedded(map_path)
         with self._start("haproxy", 1, map_path) as cluster:
-            with _stand_before(cluster, self.folder / "gateway", map_path) as gateway:
-                leaders = {**gateway.leaders, **_find_leaders(cluster)}
-                both = Running(gateway.url, leaders)
-                pages = _name_pages(cluster)
-                yield self._measure(
-                    "gateway and HAProxy", both, pages, _write_requests()
-                )
+            yield self._measure_gateway(cluster, map_path)
             yield self._measure_door("HAProxy", cluster)
         with self._start("python", 1, map_path, _WITHOUT_HAPROXY) as cluster:
             yield self._measure_door("Ray's own proxy", cluster)
+
+    def measure_batches(self) -> Iterator[Way]:
+        """Through gateways to a model that is slow enough to be what all wait for."""
+        map_path = self._write("batches", batch_ms=_SLOW_MS, replicas=1)
+        yield self._measure_embedded(map_path)
+        with self._start("slow", 1, map_path) as cluster:
+            yield self._measure_gateway(cluster, map_path)
+
+    def _measure_embedded(self, map_path: Path) -> Way:
+        run = self.folder / f"embedded-{map_path.stem}"
+        with running.start_embedded(run, map_path) as gateway:
+            page = f"{gateway.url}/metrics"
+            return self._measure("embedded", gateway, [page], _write_requests())
+
+    def _measure_gateway(self, cluster: Cluster, map_path: Path) -> Way:
+        run = self.folder / f"gateway-{map_path.stem}"
+        with _stand_before(cluster, run, map_path) as gateway:
+            leaders = {**gateway.leaders, **_find_leaders(cluster)}
+            both = Running(gateway.url, leaders)
+            pages = _name_pages(cluster)
+            return self._measure("gateway and HAProxy", both, pages, _write_requests())
 
     def measure_machines(self) -> Iterator[Share]:
         """One replica per machine, and as many clients for each."""
@@ -229,7 +245,7 @@ class _Bench:
         return (time.process_time() - began) * 1000 / passes / len(batch)
 
     def _write(self, name: str, *, batch_ms: int, **settings: object) -> Path:
-        model = write_model(self.folder / f"model-{name}", batch_ms=batch_ms)
+        model = write_model(self.folder / f"model-{batch_ms}", batch_ms=batch_ms)
         path = self.folder / f"{name}.json"
         return write_map(path, {_LANGUAGE: "cpu"}, model=str(model), **settings)
 
