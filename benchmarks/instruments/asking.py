@@ -37,7 +37,7 @@ class Asked:
 def keep_asking(
     target: Target, manner: Manner, *, clients: int = CLIENTS
 ) -> Iterator[Asked]:
-    """So many clients ask during the block, each with a pause after its answer."""
+    """`clients` of them ask during the block, each with a pause after its answer."""
     asked = Asked()
     stop = threading.Event()
 

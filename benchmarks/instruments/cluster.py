@@ -215,8 +215,8 @@ def start_cluster(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    """So many hosts with Ray while the block lasts, each with its own of the `options`.
-    Raises NoNamespaces and ClusterError."""
+    """`count` hosts with Ray while the block lasts, each with its own of the `options`. Raises
+    NoNamespaces and ClusterError."""
     with lay_network(count) as network:
         cluster = Cluster(network, folder, options, environment or {})
         try:

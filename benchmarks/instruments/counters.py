@@ -9,10 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import requests
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
+
+from deploy.stack import ROOT
 
 _PREFIX, _RAY_PREFIX = "Babelgate", "ray_"
 _TIMEOUT_S = 10
+
+
+def _list_names() -> dict[str, str]:
+    """What is declared, without the prefix, by its name in small letters, as Ray writes it."""
+    text = (ROOT / "torchserve_backend" / "metrics.yaml").read_text("utf-8")
+    counters = yaml.safe_load(text)["model_metrics"]["counter"]
+    return {
+        each["name"].lower(): each["name"].removeprefix(_PREFIX) for each in counters
+    }
+
+
+_NAMES = _list_names()
 
 
 @dataclass(frozen=True)
@@ -38,8 +53,8 @@ def read_counters(url: str) -> Counter[str]:
     for family in text_string_to_metric_families(page.text):
         for sample in family.samples:
             name = sample.name.removeprefix(_RAY_PREFIX).removesuffix("_total")
-            if name.startswith(_PREFIX):
-                counters[name.removeprefix(_PREFIX)] += round(sample.value)
+            if declared := _NAMES.get(name.lower()):
+                counters[declared] += round(sample.value)
     return counters
 
 

@@ -82,7 +82,7 @@ def find_obstacle() -> str | None:
 
 @contextmanager
 def lay_network(count: int) -> Iterator[Network]:
-    """So many hosts while the block lasts. Then all that runs on them is killed, and they
+    """`count` hosts while the block lasts. Then all that runs on them is killed, and they
     are removed. Raises NoNamespaces."""
     if obstacle := find_obstacle():
         raise NoNamespaces(obstacle)

@@ -107,15 +107,16 @@ def command(
     ):
         bench = _Bench(Path(name), clients, seconds)
         options = {"clients": clients, "seconds": seconds, "absent_s": absent_s}
+        save = partial(_publish, out, options)
         if "ways" in wanted:
             ways = list(bench.measure_ways())
-            _publish(out, "ways", tabulate_ways(ways), options, ways)
+            save(tabulate_ways(ways), part="ways", results=ways)
         if "machines" in wanted:
             shares = list(bench.measure_machines())
-            _publish(out, "machines", tabulate_machines(shares), options, shares)
+            save(tabulate_machines(shares), part="machines", results=shares)
         if "faults" in wanted:
             outcomes = list(bench.measure_faults(absent_s))
-            _publish(out, "faults", tabulate_faults(outcomes), options, outcomes)
+            save(tabulate_faults(outcomes), part="faults", results=outcomes)
 
 
 @dataclass(frozen=True)
@@ -312,8 +313,9 @@ def tabulate_faults(outcomes: Sequence[Outcome]) -> Table:
 
 
 def _publish(
-    out: Path, part: str, table: Table, options: Mapping[str, float], results: object
+    out: Path, options: Mapping[str, float], table: Table, *, part: str, results: object
 ) -> None:
+    """Each part has files of its own."""
     content = Content(f"ingress {part}", options, results)
     publish(out.with_stem(f"{out.stem}-{part}"), table, content)
 

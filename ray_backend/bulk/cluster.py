@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
     _check_temporary()
     # Ray reads them when it is imported.
     if address is None:
-        os.environ.update(_ALONE, RAY_AUTH_TOKEN=secrets.token_hex(32))
+        os.environ.update(_ALONE, RAY_AUTH_TOKEN=_make_token())
     else:
         token = ROOT / variables.RAY_TOKEN_FILE.read()
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
@@ -138,6 +139,12 @@ def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
                 yield RayMachines(pool)
             finally:
                 ray.shutdown()
+
+
+@cache
+def _make_token() -> str:
+    """The same for all clusters of a process: Ray reads it once."""
+    return secrets.token_hex(32)
 
 
 @contextmanager

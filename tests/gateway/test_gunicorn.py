@@ -74,6 +74,7 @@ def serve_before_fake(folder: Path, **variables: str) -> Iterator[Running]:
         places = {
             "BABELGATE_INFERENCE_URL": fake.url,
             "BABELGATE_MANAGEMENT_URL": fake.url,
+            "BABELGATE_METRICS_URL": fake.url,
             "BABELGATE_KEY_FILE": str(fake.key_file),
         }
         with serve(folder, **places, **variables) as (url, master):

@@ -38,8 +38,8 @@ def test_rays_page_has_the_same_counters_under_longer_names(
     page = requests.Response()
     page.status_code = 200
     page._content = b"""
-ray_BabelgateRows_total{ModelName="fr",SessionName="s"} 60
-ray_BabelgateRows_total{ModelName="de",SessionName="s"} 4
+ray_babelgaterows_total{ModelName="fr",SessionName="s"} 60
+ray_babelgaterows_total{ModelName="de",SessionName="s"} 4
 ray_tasks{State="RUNNING"} 3
 """
     monkeypatch.setattr(requests, "get", lambda url, timeout: page)
