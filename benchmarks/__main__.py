@@ -15,9 +15,11 @@ from benchmarks.measure import (
     engine,
     fairness,
     hostile,
+    ingress,
     keys,
     microbatching,
     overload,
+    page,
     soak,
     stack,
     study,
@@ -45,6 +47,7 @@ for module in (
     hostile,
     dialects,
     documents,
+    page,
     compare,
     tune,
     simulate,
@@ -52,6 +55,7 @@ for module in (
     microbatching,
     keys,
     bulk,
+    ingress,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]
     app.command(name)(module.command)

@@ -37,7 +37,7 @@ class Cluster:
 
     def write(self) -> None:
         node = self._stack.node
-        node.folder.mkdir(mode=0o700, exist_ok=True)
+        node.folder.chmod(0o700)
         if node.head:
             self._check_copied()
             return
@@ -56,7 +56,7 @@ class Cluster:
             ingress=self._stack.ingress_urls.partition(",")[0],
         )
         statefiles.write(self._stack.deployed, json.dumps(config))
-        self._dashboard.deploy(config)
+        deployment.apply(self._dashboard, config)
         display.show_progress(
             self._dashboard, config, self._console, timeout_s=timeout_s
         )

@@ -62,6 +62,8 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     supervision = Supervision(wanted)
     running = find_running(wanted, supervision)
     wanted = complete(wanted, running)
+    if wanted.address and wanted.server != "ray":
+        raise StackError("--address is for a cluster: say --backend ray as well.")
     nginx = ensure(NGINX, console) if wanted.is_door else Path()
     serving = choose_serving(wanted, console)
     models = serving.load()
@@ -121,12 +123,17 @@ def complete(wanted: Stack, running: Stack | None) -> Stack:
     """What is wanted; options that were not given stay as they are in the running stack."""
     if running is None:
         return wanted
-    return replace(
+    kept = replace(
         wanted,
         model=wanted.model or running.model,
         port_offset=running.port_offset,
         tls=wanted.tls or running.tls,
         backend=wanted.backend or running.backend,
+    )
+    if kept.backend != running.backend:
+        return kept
+    return replace(
+        kept,
         address=wanted.address or running.address,
         head=wanted.head or running.head,
         is_door=wanted.is_door if wanted.head else running.is_door,

@@ -90,7 +90,7 @@ def deploy(
         )
         if dry_run:
             return
-        dashboard.deploy(config)
+        deployment.apply(dashboard, config)
         display.show_progress(
             dashboard, config, console, timeout_s=timeout_s, place_s=place_s
         )

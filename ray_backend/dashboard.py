@@ -36,6 +36,8 @@ class Replica(_Found):
     state: str
     #: None until Ray has found a machine for it.
     node_ip: str | None = None
+    #: The number of its process there.
+    pid: int | None = None
 
     @property
     def is_running(self) -> bool:
@@ -65,6 +67,17 @@ class Application(_Found):
     @property
     def is_running(self) -> bool:
         return self.status == _RUNNING
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether Serve tries it no more."""
+        return self.status == "DEPLOY_FAILED"
+
+    @property
+    def reason(self) -> str:
+        """Why it does not run: the last line of what Ray says, which a replica has raised."""
+        said = (self.message, *(each.message for each in self.deployments.values()))
+        return "\n".join(said).strip().rpartition("\n")[2]
 
     @property
     def replicas(self) -> tuple[Replica, ...]:

@@ -20,6 +20,8 @@ from torchserve_backend.catalog import Catalog
 PLACE_S = 60
 #: How often a running cluster is compared with the configuration.
 EVERY_S = 15
+#: How long Serve may take to remove what has failed.
+_GONE_S = 60
 _ALL = "0.0.0.0"
 _POLL_S = 1.0
 
@@ -131,6 +133,11 @@ def explain_unplaced(
     ]
 
 
+def explain_failed(found: Mapping[str, Application]) -> list[str]:
+    """A line for each model that cannot be loaded."""
+    return [f"{n} has failed: {e.reason}" for n, e in found.items() if e.has_failed]
+
+
 def describe_machine(machine: Machine) -> str:
     """Such as `10.0.0.1 has 16 CPU, 8 GPU, accelerator H100`."""
     return f"{machine.node_ip} has {_describe(machine.resources_total)}"
@@ -155,6 +162,34 @@ def _describe(resources: Mapping[str, float]) -> str:
     return (
         ", ".join([*counted, *(f"accelerator {kind}" for kind in kinds)]) or "nothing"
     )
+
+
+def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
+    """Makes Serve run what the configuration says. Models that Serve has given up are taken
+    out first: it does not try the same model again. Raises DeploymentError."""
+    given_up = _find_given_up(dashboard)
+    if given_up:
+        others = [e for e in config["applications"] if e["name"] not in given_up]
+        dashboard.deploy({**config, "applications": others})
+        _wait_until_gone(dashboard, given_up)
+    dashboard.deploy(config)
+
+
+def _find_given_up(dashboard: Dashboard) -> set[str]:
+    """Those that have failed, save where the last version of a model still answers."""
+    return {
+        name
+        for name, each in dashboard.list_applications().items()
+        if each.has_failed and not any(replica.is_running for replica in each.replicas)
+    }
+
+
+def _wait_until_gone(dashboard: Dashboard, names: set[str]) -> None:
+    give_up_at_s = time.monotonic() + _GONE_S
+    while not names.isdisjoint(dashboard.list_applications()):
+        if time.monotonic() > give_up_at_s:
+            raise DeploymentError(f"Serve does not remove {', '.join(sorted(names))}.")
+        time.sleep(_POLL_S)
 
 
 def poll(
@@ -197,11 +232,9 @@ def is_reached(config: Mapping[str, Any], found: Mapping[str, Application]) -> b
 
 
 def _check_failed(found: Mapping[str, Application]) -> None:
-    failed = {n: e for n, e in found.items() if e.status == "DEPLOY_FAILED"}
+    failed = explain_failed(found)
     if failed:
-        raise DeploymentError(
-            "\n".join(f"{name} has failed: {e.message}" for name, e in failed.items())
-        )
+        raise DeploymentError("\n".join(failed))
 
 
 def keep_deployed(

@@ -56,7 +56,10 @@ def show_states(models: Catalog | None, dashboard: Dashboard, console: Console) 
     console.print(table, soft_wrap=False)
     for machine in machines:
         console.print(deployment.describe_machine(machine))
-    for line in deployment.explain_unplaced(found, machines):
+    for line in (
+        *deployment.explain_failed(found),
+        *deployment.explain_unplaced(found, machines),
+    ):
         console.print(line, style="yellow")
     is_running = all(entry.is_running for entry in found.values())
     return bool(found) and is_running and found.keys() >= {*names}

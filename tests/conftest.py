@@ -23,7 +23,8 @@ STACKS = ("e2e", "chaos")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what needs a real stack. It comes last, so that no stack runs beside the rest."""
     for item in items:
-        if item.path.parent.name == "e2e":
+        if item.path.parent.name in ("cluster", "e2e"):
+            item.add_marker(item.path.parent.name)
             item.add_marker("e2e")
     items.sort(key=lambda item: [bool(item.get_closest_marker(m)) for m in STACKS])
 

@@ -1,4 +1,6 @@
-"""Reads the workers' counters from TorchServe's metrics page, for a period of time."""
+"""Reads the workers' counters from the metrics page of TorchServe or Ray, for a period of
+time.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import requests
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-_PREFIX = "Babelgate"
+from deploy.stack import ROOT
+
+_PREFIX, _RAY_PREFIX = "Babelgate", "ray_"
 _TIMEOUT_S = 10
+
+
+def _list_names() -> dict[str, str]:
+    """What is declared, without the prefix, by its name in small letters, as Ray writes it."""
+    text = (ROOT / "torchserve_backend" / "metrics.yaml").read_text("utf-8")
+    counters = yaml.safe_load(text)["model_metrics"]["counter"]
+    return {
+        each["name"].lower(): each["name"].removeprefix(_PREFIX) for each in counters
+    }
+
+
+_NAMES = _list_names()
 
 
 @dataclass(frozen=True)
@@ -35,9 +52,9 @@ def read_counters(url: str) -> Counter[str]:
     counters: Counter[str] = Counter()
     for family in text_string_to_metric_families(page.text):
         for sample in family.samples:
-            name = sample.name.removesuffix("_total")
-            if name.startswith(_PREFIX):
-                counters[name.removeprefix(_PREFIX)] += round(sample.value)
+            name = sample.name.removeprefix(_RAY_PREFIX).removesuffix("_total")
+            if declared := _NAMES.get(name.lower()):
+                counters[declared] += round(sample.value)
     return counters
 
 

@@ -117,6 +117,24 @@ def start_embedded(
 
 
 @contextmanager
+def start_before_cluster(
+    run: Path, map_path: Path, *, urls: Sequence[str], key_file: Path
+) -> Iterator[Running]:
+    """A gateway with one process that asks these ingress addresses of a cluster. Raises
+    StackError."""
+    settings = {
+        "GATEWAY_BACKEND": "ray",
+        "WEB_CONCURRENCY": "1",
+        variables.MAP.name: str(map_path),
+        variables.RUN_DIR.name: str(run),
+        variables.RAY_URLS.name: ",".join(urls),
+        variables.RAY_KEY_FILE.name: str(key_file),
+    }
+    with _start_gunicorn(run, settings) as running:
+        yield running
+
+
+@contextmanager
 def start_gateway(
     run: Path, map_path: Path, more: Mapping[str, str] | None = None
 ) -> Iterator[Running]:

@@ -116,7 +116,7 @@ RUNS = {
         (
             {"model": "x", "port_offset": 2, "tls": "y,z", "backend": "torchserve"},
             RUNS,
-            {**RUNS, "model": "x", "tls": "y,z", "backend": "torchserve"},
+            {"model": "x", "port_offset": 1, "tls": "y,z", "backend": "torchserve"},
         ),
         # A machine that joins says whether it gets a gateway.
         (
@@ -134,6 +134,11 @@ def test_what_was_not_said_stays_as_it_runs(
     running = None if runs is None else Stack(Path("run"), Path("other"), **runs)
     expected = Stack(Path("run"), Path("map"), **completed)
     assert lifecycle.complete(wanted, running) == expected
+
+
+def test_an_address_is_for_a_cluster(wanted: Stack, told: Told):
+    with pytest.raises(StackError, match="say --backend ray as well"):
+        lifecycle.up(replace(wanted, address="10.0.0.1"), told.console, timeout_s=1)
 
 
 ANEW = "The stack is running with other options: starting it anew."

@@ -175,6 +175,44 @@ def test_what_keeps_models_from_running_is_told(
         list(polled)
 
 
+FAILED = find(FR, "DEPLOY_FAILED")
+IT, KO = describe("it"), describe("ko")
+
+
+def test_what_has_failed_is_taken_out_and_tried_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    there = {"it": find(IT), "fr": FAILED}
+    dashboard = FakeDashboard(there, there, {"it": find(IT)})
+    config = {"applications": [IT, FR], "more": 1}
+    deployment.apply(dashboard, config)
+    assert dashboard.deployed == [{"applications": [IT], "more": 1}, config]
+
+
+def test_a_model_whose_last_version_answers_is_not_taken_out():
+    model = FAILED.deployments["model"]
+    old = model.model_copy(update={"replicas": find(FR).replicas})
+    answering = FAILED.model_copy(update={"deployments": {"model": old}})
+    dashboard = FakeDashboard({"fr": answering})
+    deployment.apply(dashboard, CONFIG)
+    assert dashboard.deployed == [CONFIG]
+
+
+def test_what_serve_does_not_remove_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(deployment, "_GONE_S", -1)
+    dashboard = FakeDashboard({"fr": FAILED, "ko": find(KO, "DEPLOY_FAILED")})
+    with pytest.raises(DeploymentError, match=r"does not remove fr, ko\."):
+        deployment.apply(dashboard, CONFIG)
+
+
+def test_the_reason_is_the_last_line_of_what_a_replica_has_raised():
+    raised = "Traceback\n  line 1\nLoadError: fr cannot be loaded: no such directory\n"
+    model = FAILED.deployments["model"].model_copy(update={"message": raised})
+    failed = FAILED.model_copy(update={"deployments": {"model": model}})
+    assert deployment.explain_failed({"fr": failed, "it": find(IT)}) == [
+        "fr has failed: LoadError: fr cannot be loaded: no such directory"
+    ]
+
+
 class Enough(Exception):
     """The watch has looked often enough."""
 

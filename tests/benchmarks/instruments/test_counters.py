@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.instruments.counters import WorkerFigures, describe
+import pytest
+import requests
+
+from benchmarks.instruments.counters import WorkerFigures, describe, read_counters
 
 
 def test_figures_are_of_what_was_counted_in_between():
@@ -27,3 +30,17 @@ def test_figures_are_of_what_was_counted_in_between():
 
 def test_without_a_batch_there_are_no_figures():
     assert describe({}, {}) == WorkerFigures()
+
+
+def test_rays_page_has_the_same_counters_under_longer_names(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    page = requests.Response()
+    page.status_code = 200
+    page._content = b"""
+ray_babelgaterows_total{ModelName="fr",SessionName="s"} 60
+ray_babelgaterows_total{ModelName="de",SessionName="s"} 4
+ray_tasks{State="RUNNING"} 3
+"""
+    monkeypatch.setattr(requests, "get", lambda url, timeout: page)
+    assert read_counters("http://127.0.0.1") == {"Rows": 64}

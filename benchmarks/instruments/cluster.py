@@ -1,0 +1,267 @@
+"""A cluster for one measurement or for tests: a machine of Ray in each network namespace, and
+what its dashboard says of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+from benchmarks.instruments.namespaces import Host, Network, lay_network
+from deploy.stack import ROOT
+from ray_backend import nodes
+from ray_backend.dashboard import Dashboard, DashboardError, Replica
+from ray_backend.deployment import read_key, write_config
+from ray_backend.nodes import PORTS, Node
+from torchserve_backend.catalog import Catalog
+
+#: Enough memory for what Serve sends, and as many workers as two cores do not suggest.
+_OPTIONS = "--object-store-memory=80000000 --num-cpus=4"
+#: Ray starts a worker for each core in advance; nothing here needs them.
+_ENVIRONMENT = {
+    "RAY_enable_worker_prestart": "false",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_SERVE_HAPROXY_NBTHREAD": "1",
+}
+_START_S, _ANSWER_S, _LOOK_S = 120, 10, 0.2
+
+
+class ClusterError(RuntimeError):
+    """The cluster does not do what it should; the message says what it does instead."""
+
+
+@dataclass
+class Cluster:
+    """The hosts of a network with Ray on them. The first is the head."""
+
+    network: Network
+    folder: Path
+    #: More options of each host's `ray start`, in the order of the hosts.
+    options: Sequence[str] = ()
+    #: More variables of Ray's processes.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: What was deployed last.
+    config: dict[str, Any] = field(default_factory=dict)
+    _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def head(self) -> Host:
+        return self.network.hosts[0]
+
+    @property
+    def urls(self) -> list[str]:
+        """The ingress of every host."""
+        return [name_ingress(host.address) for host in self.network.hosts]
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The path of each model that was deployed."""
+        return {one["name"]: one["route_prefix"] for one in self.config["applications"]}
+
+    @property
+    def key_file(self) -> Path:
+        """What the gateway sends to replicas."""
+        return self.find_node(self.head).key_file
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What opens a replica."""
+        return {"Authorization": f"Bearer {read_key(self.key_file)}"}
+
+    @property
+    def dashboard_url(self) -> str:
+        return f"http://{self.head.address}:{PORTS.dashboard}"
+
+    @property
+    def dashboard(self) -> Dashboard:
+        return Dashboard(self.dashboard_url, self.find_node(self.head).token_file)
+
+    def find_node(self, host: Host) -> Node:
+        """What `ray_backend` knows of a host."""
+        head = "" if host == self.head else f"{self.head.address}:{PORTS.gcs}"
+        return Node(host.address, self.folder / host.name / "ray", head)
+
+    def find_host(self, replica: Replica) -> Host:
+        """Where a replica is."""
+        return next(h for h in self.network.hosts if h.address == replica.node_ip)
+
+    def start(self, host: Host) -> None:
+        """Starts Ray on a host. Returns before it is ready."""
+        node = self.find_node(host)
+        # Ray on another host of this machine would be taken for what is left of this one's.
+        (node.sessions / "ray_current_cluster").unlink(missing_ok=True)
+        options = dict(zip_longest(self.network.hosts, self.options, fillvalue=""))
+        command = nodes.write_command(node, f"{_OPTIONS} {options[host]}")
+        with (self.folder / f"{host.name}.log").open("ab") as log:
+            started = subprocess.Popen(
+                host.enter(*command),
+                cwd=ROOT,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT),
+                    "TMPDIR": str(node.link),
+                    **nodes.make_environment(node),
+                    **_ENVIRONMENT,
+                    **self.environment,
+                },
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._started.append(started)
+
+    def end(self) -> None:
+        """Kills all that runs on the hosts, and removes what is outside of the folder."""
+        for host in self.network.hosts:
+            host.kill()
+            self.find_node(host).link.unlink(missing_ok=True)
+        for process in self._started:
+            process.wait(_ANSWER_S)
+
+    def deploy(self, models: Catalog, *, has_gpus: bool = False) -> None:
+        """Serves these models, and no other any more. Raises DashboardError."""
+        self.put(self._write(models, has_gpus=has_gpus))
+
+    def add(self, models: Catalog, *, has_gpus: bool = False) -> None:
+        """Serves these models too. Raises DashboardError."""
+        found = self._write(models, has_gpus=has_gpus)["applications"]
+        all_of_them = [*self.config["applications"], *found]
+        self.put({**self.config, "applications": all_of_them})
+
+    def _write(self, models: Catalog, *, has_gpus: bool) -> dict[str, Any]:
+        key = read_key(self.key_file)
+        ingress = name_ingress(self.head.address)
+        return write_config(models, key=key, has_gpus=has_gpus, ingress=ingress)
+
+    def put(self, config: dict[str, Any]) -> None:
+        """Gives Ray the whole configuration. Raises DashboardError."""
+        self.dashboard.deploy(config)
+        self.config = config
+
+    def list_replicas(self, model: str) -> list[Replica]:
+        """Those that run: the head may take a dead one for alive for a while. Raises
+        DashboardError."""
+        found = self.dashboard.list_applications()[model].replicas
+        return [each for each in found if each.is_running and _find(each)]
+
+    def list_pids(self) -> dict[str, set[int]]:
+        """The processes of each model. Raises DashboardError."""
+        return {
+            name: {each.pid for each in self.list_replicas(name) if each.pid}
+            for name in self.models
+        }
+
+    def wait_until_whole(self) -> None:
+        """Until every host is there, every model has all its replicas, and every ingress
+        leads to it. Raises ClusterError."""
+        wait_until(
+            lambda: len(self.dashboard.list_machines()) == len(self.network.hosts),
+            f"{len(self.network.hosts)} hosts; see {self.folder}/*.log",
+        )
+        wait_until(self._is_running, "every model has all its replicas")
+        wait_until(self._is_reached, "every ingress leads to every model")
+
+    def _is_running(self) -> bool:
+        found = self.dashboard.list_applications()
+        return found.keys() == self.models.keys() and all(
+            application.is_running
+            and len(self.list_replicas(name)) >= application.wanted
+            for name, application in found.items()
+        )
+
+    def _is_reached(self) -> bool:
+        """Ray has an ingress on the head, and where there is a replica."""
+        replicas = [r for name in self.models for r in self.list_replicas(name)]
+        hosts = {self.head, *map(self.find_host, replicas)}
+        return all(
+            self.ask_state(name_ingress(host.address), path).ok
+            for host in hosts
+            for path in self.models.values()
+        )
+
+    def ask_state(self, url: str, path: str) -> requests.Response:
+        """What a model's replica says of itself through an ingress."""
+        return requests.get(f"{url}{path}", headers=self.headers, timeout=_ANSWER_S)
+
+    def ask(self, url: str, model: str, row: Mapping[str, Any]) -> requests.Response:
+        """What a model answers to a row through an ingress."""
+        path = self.models[model]
+        return requests.post(
+            f"{url}{path}", json=row, headers=self.headers, timeout=_ANSWER_S
+        )
+
+
+def name_ingress(address: str) -> str:
+    """Where a host takes requests."""
+    return f"http://{address}:{PORTS.ingress}"
+
+
+@contextmanager
+def start_cluster(
+    folder: Path,
+    count: int,
+    *,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    """`count` hosts with Ray while the block lasts, each with its own of the `options`. Raises
+    NoNamespaces and ClusterError."""
+    with lay_network(count) as network:
+        cluster = Cluster(network, folder, options, environment or {})
+        try:
+            _prepare(cluster)
+            for host in network.hosts:
+                cluster.start(host)
+                wait_until(cluster.dashboard.list_machines, "the dashboard answers")
+            yield cluster
+        finally:
+            cluster.end()
+
+
+def _prepare(cluster: Cluster) -> None:
+    """The files of every node; all share the head's secrets."""
+    head = cluster.find_node(cluster.head)
+    for host in cluster.network.hosts:
+        node = cluster.find_node(host)
+        (node.sessions / "ha").mkdir(parents=True)
+        node.link.symlink_to(node.sessions)
+        for mine, shared in (
+            (node.token_file, head.token_file),
+            (node.key_file, head.key_file),
+        ):
+            nodes.make_secret(shared)
+            if mine != shared:
+                shutil.copy(shared, mine)
+
+
+def wait_until(
+    condition: Callable[[], object], goal: str, limit_s: float = _START_S
+) -> None:
+    """Waits for it; a server that does not answer yet is no error. Raises ClusterError."""
+    give_up_at = time.monotonic() + limit_s
+    while not _holds(condition):
+        if time.monotonic() > give_up_at:
+            raise ClusterError(f"not within {limit_s:.0f} s: {goal}")
+        time.sleep(_LOOK_S)
+
+
+def _holds(condition: Callable[[], object]) -> bool:
+    with suppress(requests.RequestException, DashboardError):
+        return bool(condition())
+    return False
+
+
+def _find(replica: Replica) -> bool:
+    """Whether its process is there."""
+    return replica.pid is not None and psutil.pid_exists(replica.pid)

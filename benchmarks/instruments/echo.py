@@ -1,0 +1,29 @@
+"""Models that repeat each text after a known time, and maps that serve them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deploy.stack import ROOT
+from handlers.engine.directories import SETTINGS_FILE
+
+
+def write_model(folder: Path, *, batch_ms: int) -> Path:
+    """A model that takes this long for a batch of any size, asleep."""
+    if not folder.exists():
+        shutil.copytree(ROOT / "models" / "phrasebook", folder)
+    path = folder / SETTINGS_FILE
+    settings = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**settings, "echo": {"batch_ms": batch_ms}}), "utf-8")
+    return folder
+
+
+def write_map(path: Path, devices: Mapping[str, str], **settings: Any) -> Path:
+    """A map with these languages on these devices, and settings of their section."""
+    section = {"engine": "echo", "max_batch_delay": 5, **settings}
+    path.write_text(json.dumps({"cuda_id": devices, "translation": section}), "utf-8")
+    return path

@@ -1,0 +1,138 @@
+"""What can happen to a cluster while clients ask it, and what they notice."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import psutil
+
+from benchmarks.figures import percentile
+from benchmarks.instruments.asking import CLIENTS, keep_asking
+from benchmarks.instruments.cluster import Cluster, wait_until
+from benchmarks.instruments.generator import Target, ask_within
+from benchmarks.instruments.namespaces import Host, end
+
+#: What each request allows itself.
+LIMIT_MS = 10_000
+#: The load before a fault, and after its end.
+_BEFORE_S, _AFTER_S = 2.0, 3.0
+#: Each of its replicas first gives away what it has taken.
+_REDEPLOY_S = 240.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that happens to a cluster. `happen` returns when the cluster is whole."""
+
+    name: str
+    happen: Callable[[Cluster], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What clients got before, during and after a fault."""
+
+    fault: str
+    answers: int
+    #: How many were not answered with 200, by what they got.
+    failed: Mapping[str, int]
+    p50_ms: float | None
+    slowest_s: float
+    #: From the fault until the cluster was whole again.
+    healed_s: float
+
+
+def suffer(cluster: Cluster, target: Target, fault: Fault) -> Outcome:
+    """Lets a fault happen under load. Raises ClusterError if the cluster does not heal."""
+    with keep_asking(target, ask_within(LIMIT_MS), clients=CLIENTS) as asked:
+        time.sleep(_BEFORE_S)
+        began = time.monotonic()
+        fault.happen(cluster)
+        healed_s = time.monotonic() - began
+        time.sleep(_AFTER_S)
+    latencies = [one.latency_s - one.lag_s for one in asked.replies]
+    p50_s = percentile(latencies, 0.5)
+    return Outcome(
+        fault.name,
+        len(asked.replies),
+        asked.failed,
+        p50_s and p50_s * 1000,
+        asked.slowest_s,
+        healed_s,
+    )
+
+
+def kill_replica(cluster: Cluster) -> None:
+    """A replica ends as if it had run out of memory."""
+    model = next(iter(cluster.models))
+    end([psutil.Process(cluster.list_replicas(model)[0].pid)])
+    cluster.wait_until_whole()
+
+
+def kill_raylet(cluster: Cluster) -> None:
+    """Ray ends on a host, and its supervisor starts it anew."""
+    host = _find_victim(cluster)
+    end([process for process in host.processes() if process.name() == "raylet"])
+    wait_until(
+        lambda: all(process.name() != "ray" for process in host.processes()),
+        "`ray start` ends without its raylet",
+    )
+    _revive(cluster, host)
+
+
+def kill_node(cluster: Cluster) -> None:
+    """A host loses its power, and comes back."""
+    host = _find_victim(cluster)
+    host.kill()
+    _revive(cluster, host)
+
+
+def cut_link(cluster: Cluster, seconds: float) -> None:
+    """A host is alive but cannot be reached for a while."""
+    host = _find_victim(cluster)
+    host.cut()
+    time.sleep(seconds)
+    host.mend()
+    cluster.wait_until_whole()
+
+
+def lose_head(cluster: Cluster, seconds: float) -> None:
+    """The head's host loses its power for a while."""
+    cluster.head.kill()
+    time.sleep(seconds)
+    _revive(cluster, cluster.head)
+
+
+def redeploy(cluster: Cluster) -> None:
+    """A model's settings change, so all its replicas are replaced, one after the other."""
+    model = next(iter(cluster.models))
+    old = cluster.list_pids()[model]
+    config = copy.deepcopy(cluster.config)
+    config["applications"][0]["args"]["settings"]["max_batch_delay"] += 1
+    cluster.put(config)
+    wait_until(
+        lambda: old.isdisjoint(cluster.list_pids()[model]),
+        "all replicas are new",
+        _REDEPLOY_S,
+    )
+    cluster.wait_until_whole()
+
+
+def _find_victim(cluster: Cluster) -> Host:
+    """A host with a replica, and not the head."""
+    places = (
+        cluster.find_host(replica)
+        for model in cluster.models
+        for replica in cluster.list_replicas(model)
+    )
+    return next(host for host in places if host != cluster.head)
+
+
+def _revive(cluster: Cluster, host: Host) -> None:
+    """What is left on the host would be in the way."""
+    host.kill()
+    cluster.start(host)
+    cluster.wait_until_whole()

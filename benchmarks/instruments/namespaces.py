@@ -1,0 +1,163 @@
+"""Several hosts on one machine: network namespaces with addresses on one bridge. A fault of a
+host is then one command: its processes are killed, or its cable is pulled out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
+
+#: `10.77.<network>.<host>`; this machine itself has the last address.
+_PREFIX, _OURS = "10.77", 254
+_NETWORKS = range(256)
+_LIMIT_S, _LOOK_S = 20, 0.05
+
+
+class NoNamespaces(RuntimeError):
+    """No network can be made here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A network namespace with an address of its own."""
+
+    name: str
+    address: str
+
+    def enter(self, *command: object) -> list[str]:
+        """The command line that runs `command` on the host."""
+        return ["ip", "netns", "exec", self.name, *map(str, command)]
+
+    def run(self, *command: object) -> str:
+        """What a command says on the host. Raises NoNamespaces with its complaint."""
+        return _run(*self.enter(*command))
+
+    def processes(self) -> list[psutil.Process]:
+        """All that run on the host, orphans too."""
+        numbers = map(int, _run("ip", "netns", "pids", self.name).split())
+        return [psutil.Process(pid) for pid in numbers if psutil.pid_exists(pid)]
+
+    def kill(self) -> None:
+        """Ends all its processes at once, as if its power were cut."""
+        end(self.processes())
+
+    def cut(self) -> None:
+        """Pulls its cable out: what is sent to it, or by it, vanishes without a word."""
+        _run("ip", "link", "set", self.name, "nomaster")
+
+    def mend(self) -> None:
+        """Plugs the cable in again."""
+        _run("ip", "link", "set", self.name, "master", _name_bridge(self.name))
+
+
+@dataclass(frozen=True)
+class Network:
+    """Hosts that reach each other and this machine."""
+
+    hosts: tuple[Host, ...]
+    #: This machine's own address among them.
+    address: str
+
+
+def find_obstacle() -> str | None:
+    """Why no network can be made here; None if it can."""
+    if os.geteuid() != 0:
+        return "only root can make network namespaces"
+    if not shutil.which("ip"):
+        return "ip is missing: apt-get install iproute2"
+    probe = f"bg-probe-{os.getpid()}"
+    done = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
+    if done.returncode != 0:
+        return f"this kernel allows no network namespaces: {done.stderr.strip()}"
+    _run("ip", "netns", "del", probe)
+    return None
+
+
+@contextmanager
+def lay_network(count: int) -> Iterator[Network]:
+    """`count` hosts while the block lasts. Then all that runs on them is killed, and they
+    are removed. Raises NoNamespaces."""
+    if obstacle := find_obstacle():
+        raise NoNamespaces(obstacle)
+    number = _add_bridge()
+    hosts = tuple(
+        Host(f"bg{number}-{host}", f"{_PREFIX}.{number}.{host}")
+        for host in range(1, count + 1)
+    )
+    try:
+        address = f"{_PREFIX}.{number}.{_OURS}"
+        _run("ip", "address", "add", f"{address}/24", "dev", f"bg{number}")
+        _run("ip", "link", "set", f"bg{number}", "up")
+        for host in hosts:
+            _add(host)
+        yield Network(hosts, address)
+    finally:
+        _remove(hosts, f"bg{number}")
+
+
+def end(processes: Sequence[psutil.Process]) -> None:
+    """Kills processes and waits until they are gone."""
+    for process in processes:
+        if process.is_running():
+            process.kill()
+    psutil.wait_procs(processes, timeout=_LIMIT_S)
+
+
+def _add_bridge() -> int:
+    """The number of the first network that is free."""
+    for number in _NETWORKS:
+        command = ["ip", "link", "add", f"bg{number}", "type", "bridge"]
+        if subprocess.run(command, capture_output=True).returncode == 0:
+            return number
+    raise NoNamespaces("no bridge can be made; see `ip link add bg0 type bridge`")
+
+
+def _add(host: Host) -> None:
+    """The namespace, and a cable from it to the bridge that has the same name."""
+    _run("ip", "netns", "add", host.name)
+    ends = ("type", "veth", "peer", "name", "eth0", "netns", host.name)
+    _run("ip", "link", "add", host.name, *ends)
+    _run("ip", "link", "set", host.name, "master", _name_bridge(host.name), "up")
+    inside = ("ip", "-netns", host.name)
+    _run(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
+    for device in ("lo", "eth0"):
+        _run(*inside, "link", "set", device, "up")
+
+
+def _remove(hosts: Sequence[Host], bridge: str) -> None:
+    """Removes what there is of them: a network may have failed half-way."""
+    known = _run("ip", "netns", "list").split()
+    for host in hosts:
+        if host.name in known:
+            _empty(host)
+            _run("ip", "netns", "del", host.name)
+    # A namespace takes its cable along, but later.
+    for name in (bridge, *(host.name for host in hosts)):
+        subprocess.run(["ip", "link", "del", name], capture_output=True)
+
+
+def _empty(host: Host) -> None:
+    """Kills until nothing is left: what is killed may just have started another."""
+    give_up_at = time.monotonic() + _LIMIT_S
+    while (left := host.processes()) and time.monotonic() < give_up_at:
+        end(left)
+        time.sleep(_LOOK_S)
+
+
+def _name_bridge(host: str) -> str:
+    return host.partition("-")[0]
+
+
+def _run(*command: str) -> str:
+    """What a command says. Raises NoNamespaces with its complaint."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
+    if done.returncode != 0:
+        raise NoNamespaces(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
+    return done.stdout

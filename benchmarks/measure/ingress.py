@@ -1,0 +1,398 @@
+"""`python -m benchmarks ingress`: what the way to a model on a Ray cluster costs, what more
+machines are worth, and what clients notice of faults.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+import typer
+
+from benchmarks.figures import list_counts, show
+from benchmarks.instruments import faults, running
+from benchmarks.instruments.cluster import (
+    Cluster,
+    ClusterError,
+    start_cluster,
+    wait_until,
+)
+from benchmarks.instruments.counters import describe, read_counters
+from benchmarks.instruments.echo import write_map, write_model
+from benchmarks.instruments.faults import Fault, Outcome, suffer
+from benchmarks.instruments.generator import Request
+from benchmarks.instruments.load import Load, measure_closed
+from benchmarks.instruments.namespaces import NoNamespaces
+from benchmarks.instruments.processes import Leaders
+from benchmarks.instruments.running import Running
+from benchmarks.options import Out, console, explain_errors, publish, read_words
+from benchmarks.report import Content, Table
+from contract import rows
+from deploy.stack import StackError
+from handlers.base import Row
+from ray_backend.dashboard import DashboardError
+from ray_backend.nodes import PORTS
+from ray_backend.replica import load_handler
+from torchserve_backend import catalog, checkpoint
+
+_LANGUAGE, _MACHINES = "fr", 3
+_TEXTS = 500
+#: What a batch takes of a quick model, of a slow one, and where machines are compared: then
+#: two cores are idle enough for three of them.
+_BATCH_MS, _SLOW_MS, _SLEEP_MS = 20, 200, 400
+_FEW_ROWS, _CLIENTS_EACH = 16, 40
+_WARM_S, _COUNTED_S = 2.0, 60.0
+#: The one that is there first in this order takes the requests.
+_INGRESSES = ("ray::HAProxyManager", "ray::ProxyActor")
+_WITHOUT_HAPROXY = {"RAY_SERVE_ENABLE_HA_PROXY": "0"}
+_WAY_HEADERS = (
+    *("way", "requests/s", "p50 ms", "p99 ms", "errors", "rows per batch"),
+    *("CPU ms: gateway", "ingress", "replica", "handler alone"),
+)
+_MACHINE_HEADERS = ("machines", "requests/s", "p50 ms", "errors", "of linear")
+_FAULT_HEADERS = (
+    *("fault", "requests", "failed", "p50 ms", "slowest s", "whole again after s"),
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A load on one way to a model."""
+
+    name: str
+    load: Load
+    #: Rows of a batch.
+    batch_fill: float | None
+    #: What the handler takes for a row of such a batch, without a server.
+    handler_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A load on a number of machines, each with a replica."""
+
+    machines: int
+    load: Load
+
+
+def command(
+    *,
+    parts: Annotated[
+        str, typer.Option(help="Of ways, batches, machines, faults; with commas.")
+    ] = "ways,batches,machines,faults",
+    clients: Annotated[int, typer.Option(help="On each way.")] = 64,
+    seconds: Annotated[float, typer.Option(help="Length of each load.")] = 10,
+    absent_s: Annotated[float, typer.Option(help="How long the head is gone.")] = 75,
+    out: Out = Path("run/benchmark-ingress.json"),
+) -> None:
+    """A cluster of network namespaces on this machine; only root may make them.
+
+    A table for each part: ways to a quick model (HAProxy, Ray's own proxy and none), the
+    batches of a slow one, one to three machines, and faults under 16 clients.
+    """
+    wanted = set(read_words(parts))
+    with (
+        explain_errors(),
+        _explain(),
+        tempfile.TemporaryDirectory(prefix="bench-") as name,
+    ):
+        bench = _Bench(Path(name), clients, seconds)
+        options = {"clients": clients, "seconds": seconds, "absent_s": absent_s}
+        save = partial(_publish, out, options)
+        if "ways" in wanted:
+            ways = list(bench.measure_ways())
+            save(tabulate_ways(ways), part="ways", results=ways)
+        if "batches" in wanted:
+            batches = list(bench.measure_batches())
+            save(tabulate_ways(batches), part="batches", results=batches)
+        if "machines" in wanted:
+            shares = list(bench.measure_machines())
+            save(tabulate_machines(shares), part="machines", results=shares)
+        if "faults" in wanted:
+            outcomes = list(bench.measure_faults(absent_s))
+            save(tabulate_faults(outcomes), part="faults", results=outcomes)
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """Starts clusters and gateways, and asks them."""
+
+    folder: Path
+    clients: int
+    seconds: float
+
+    def measure_ways(self) -> Iterator[Way]:
+        """To a quick model, first through gateways and then at the cluster's door."""
+        map_path = self._write("ways", batch_ms=_BATCH_MS, replicas=1)
+        yield self._measure_embedded(map_path)
+        with self._start("haproxy", 1, map_path) as cluster:
+            yield self._measure_gateway(cluster, map_path)
+            yield self._measure_door("HAProxy", cluster)
+        with self._start("python", 1, map_path, _WITHOUT_HAPROXY) as cluster:
+            yield self._measure_door("Ray's own proxy", cluster)
+
+    def measure_batches(self) -> Iterator[Way]:
+        """Through gateways to a model that is slow enough to be what all wait for."""
+        map_path = self._write("batches", batch_ms=_SLOW_MS, replicas=1)
+        yield self._measure_embedded(map_path)
+        with self._start("slow", 1, map_path) as cluster:
+            yield self._measure_gateway(cluster, map_path)
+
+    def _measure_embedded(self, map_path: Path) -> Way:
+        run = self.folder / f"embedded-{map_path.stem}"
+        with running.start_embedded(run, map_path) as gateway:
+            page = f"{gateway.url}/metrics"
+            return self._measure("embedded", gateway, [page], _write_requests())
+
+    def _measure_gateway(self, cluster: Cluster, map_path: Path) -> Way:
+        run = self.folder / f"gateway-{map_path.stem}"
+        with _stand_before(cluster, run, map_path) as gateway:
+            leaders = {**gateway.leaders, **_find_leaders(cluster)}
+            both = Running(gateway.url, leaders)
+            pages = _name_pages(cluster)
+            return self._measure("gateway and HAProxy", both, pages, _write_requests())
+
+    def measure_machines(self) -> Iterator[Share]:
+        """One replica per machine, and as many clients for each."""
+        with ExitStack() as stack:
+            cluster = None
+            for count in range(1, _MACHINES + 1):
+                map_path = self._write(
+                    f"machines-{count}",
+                    batch_ms=_SLEEP_MS,
+                    replicas=count,
+                    batch_size=_FEW_ROWS,
+                    max_batch_delay=100,
+                )
+                if cluster is None:
+                    started = self._start("machines", _MACHINES, map_path)
+                    cluster = stack.enter_context(started)
+                yield self._measure_machines(cluster, count, map_path)
+
+    def _measure_machines(self, cluster: Cluster, count: int, map_path: Path) -> Share:
+        cluster.deploy(catalog.load(map_path, is_cluster=True))
+        cluster.wait_until_whole()
+        places = {replica.node_ip for replica in cluster.list_replicas(_LANGUAGE)}
+        if len(places) != count:
+            raise ClusterError(f"{count} replicas are on {len(places)} machines")
+        run = self.folder / f"gateway-{count}"
+        with _stand_before(cluster, run, map_path) as gateway:
+            target = gateway.aim(_write_requests())
+            asking = count * _CLIENTS_EACH
+            measure_closed(target, clients=asking, seconds=_WARM_S)
+            return Share(
+                count, measure_closed(target, clients=asking, seconds=self.seconds)
+            )
+
+    def measure_faults(self, absent_s: float) -> Iterator[Outcome]:
+        """One after the other on one cluster, whose model has two replicas."""
+        map_path = self._write("faults", batch_ms=_BATCH_MS, replicas=2)
+        with (
+            self._start("faults", _MACHINES, map_path) as cluster,
+            _stand_before(cluster, self.folder / "asked", map_path) as gateway,
+        ):
+            target = gateway.aim(_write_requests("/translate"))
+            for fault in list_faults(absent_s):
+                console.print(f"{fault.name} …")
+                yield suffer(cluster, target, fault)
+
+    def _measure_door(self, name: str, cluster: Cluster) -> Way:
+        """Rows as the gateway sends them, to an ingress without any gateway."""
+        headers = {**cluster.headers, rows.REMAINING: "30000"}
+        door = Running(cluster.urls[0], _find_leaders(cluster), headers)
+        requests = _write_requests(cluster.models[_LANGUAGE])
+        return self._measure(name, door, _name_pages(cluster), requests)
+
+    def _measure(
+        self,
+        name: str,
+        stack: Running,
+        pages: Sequence[str],
+        requests: Sequence[Request],
+    ) -> Way:
+        console.print(f"{name} …")
+        target = stack.aim(requests)
+        measure_closed(target, clients=self.clients, seconds=_WARM_S)
+        before = _count(pages)
+        load = measure_closed(target, clients=self.clients, seconds=self.seconds)
+        after = _wait_for_counters(pages, before["Rows"] + load.answers)
+        fill = describe(before, after).batch_fill
+        return Way(name, load, fill, fill and self._time_handler(round(fill)))
+
+    def _time_handler(self, rows_each: int) -> float:
+        """The CPU of the handler for a row in such a batch, in milliseconds."""
+        map_path = self._write("bare", batch_ms=0, replicas=1)
+        (model,) = catalog.load(map_path, is_cluster=True).models
+        handler = load_handler(model, checkpoint.default_cache())
+        deadline = time.monotonic() + 600
+        batch = [
+            Row(request.body, {}, deadline, time.monotonic())
+            for request in _write_requests()[:rows_each]
+        ]
+        handler.answer(batch)
+        began, passes = time.process_time(), 20
+        for _ in range(passes):
+            handler.answer(batch)
+        return (time.process_time() - began) * 1000 / passes / len(batch)
+
+    def _write(self, name: str, *, batch_ms: int, **settings: object) -> Path:
+        model = write_model(self.folder / f"model-{batch_ms}", batch_ms=batch_ms)
+        path = self.folder / f"{name}.json"
+        return write_map(path, {_LANGUAGE: "cpu"}, model=str(model), **settings)
+
+    @contextmanager
+    def _start(
+        self,
+        name: str,
+        count: int,
+        map_path: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> Iterator[Cluster]:
+        console.print(f"starting {count} machines …")
+        with start_cluster(
+            self.folder / name, count, environment=environment
+        ) as cluster:
+            cluster.deploy(catalog.load(map_path, is_cluster=True))
+            cluster.wait_until_whole()
+            yield cluster
+
+
+def list_faults(absent_s: float) -> list[Fault]:
+    """All of them, those that take long last."""
+    return [
+        Fault("a replica is killed", faults.kill_replica),
+        Fault("Ray is killed on a machine", faults.kill_raylet),
+        Fault("a machine is gone", faults.kill_node),
+        Fault("a link is cut for 30 s", partial(faults.cut_link, seconds=30)),
+        Fault("the model is deployed anew", faults.redeploy),
+        Fault(
+            f"the head is gone for {absent_s:g} s",
+            partial(faults.lose_head, seconds=absent_s),
+        ),
+    ]
+
+
+def tabulate_ways(ways: Sequence[Way]) -> Table:
+    """A row for each."""
+    return Table(_WAY_HEADERS, tuple(map(_write_way, ways)))
+
+
+def _write_way(way: Way) -> tuple[str, ...]:
+    load = way.load
+    return (
+        *(way.name, show(load.requests_per_s), show(load.latencies.p50_ms)),
+        *(show(load.latencies.p99_ms), str(load.errors), show(way.batch_fill)),
+        *(show(load.cpu_ms.get(name)) for name in ("gateway", "ingress", "replica")),
+        show(way.handler_ms),
+    )
+
+
+def tabulate_machines(shares: Sequence[Share]) -> Table:
+    """A row for each number of machines."""
+    alone = shares[0].load.requests_per_s
+    return Table(
+        _MACHINE_HEADERS,
+        tuple(
+            (
+                str(share.machines),
+                show(share.load.requests_per_s),
+                show(share.load.latencies.p50_ms),
+                str(share.load.errors),
+                show(share.load.requests_per_s / share.machines / alone),
+            )
+            for share in shares
+        ),
+    )
+
+
+def tabulate_faults(outcomes: Sequence[Outcome]) -> Table:
+    """A row for each fault."""
+    return Table(
+        _FAULT_HEADERS,
+        tuple(
+            (
+                *(one.fault, str(one.answers), list_counts(one.failed) or "0"),
+                *(show(one.p50_ms), show(one.slowest_s), show(one.healed_s)),
+            )
+            for one in outcomes
+        ),
+    )
+
+
+def _publish(
+    out: Path, options: Mapping[str, float], table: Table, *, part: str, results: object
+) -> None:
+    """Each part has files of its own."""
+    content = Content(f"ingress {part}", options, results)
+    publish(out.with_stem(f"{out.stem}-{part}"), table, content)
+
+
+def _write_requests(path: str = "/") -> list[Request]:
+    """The same texts in every run, as a client or as the gateway writes them."""
+    texts = [
+        {"src_lang": "en", "src_text": f"Good morning {n}", "tgt_lang": _LANGUAGE}
+        for n in range(_TEXTS)
+    ]
+    return [Request(json.dumps(text).encode(), path) for text in texts]
+
+
+def _stand_before(
+    cluster: Cluster, run: Path, map_path: Path
+) -> AbstractContextManager[Running]:
+    return running.start_before_cluster(
+        run, map_path, urls=cluster.urls, key_file=cluster.key_file
+    )
+
+
+def _find_leaders(cluster: Cluster) -> Leaders:
+    """The ingress of the head and the model's one replica. Beside HAProxy there is Ray's own
+    proxy, which then has nothing to do."""
+    named = {
+        process.cmdline()[0].partition(" ")[0]: process
+        for process in cluster.head.processes()
+        if process.cmdline()
+    }
+    ingress = next(named[name] for name in _INGRESSES if name in named)
+    (replica,) = cluster.list_replicas(_LANGUAGE)
+    return {"ingress": ingress, "replica": psutil.Process(replica.pid)}
+
+
+def _name_pages(cluster: Cluster) -> list[str]:
+    """Where each machine shows its counters."""
+    return [
+        f"http://{host.address}:{PORTS.metrics}/metrics"
+        for host in cluster.network.hosts
+    ]
+
+
+def _count(pages: Sequence[str]) -> Counter[str]:
+    counters: Counter[str] = Counter()
+    for page in pages:
+        counters.update(read_counters(page))
+    return counters
+
+
+def _wait_for_counters(pages: Sequence[str], rows_done: int) -> Counter[str]:
+    """Ray shows what a replica has counted after some seconds."""
+    wait_until(
+        lambda: _count(pages)["Rows"] >= rows_done, "all rows are counted", _COUNTED_S
+    )
+    return _count(pages)
+
+
+@contextmanager
+def _explain() -> Iterator[None]:
+    """A cluster that does not start is no error of the program."""
+    try:
+        yield
+    except (ClusterError, DashboardError, NoNamespaces) as error:
+        raise StackError(str(error)) from error

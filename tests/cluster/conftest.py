@@ -1,0 +1,70 @@
+"""Three machines of Ray in network namespaces, and a gateway that asks them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.instruments import running
+from benchmarks.instruments.cluster import Cluster, start_cluster
+from benchmarks.instruments.echo import write_map, write_model
+from benchmarks.instruments.generator import Request, Target
+from benchmarks.instruments.namespaces import find_obstacle
+from torchserve_backend import catalog
+
+#: Every machine but the head has a GPU, which Ray counts and no model needs.
+_OPTIONS = ("--num-gpus=0", "--num-gpus=1", "--num-gpus=1")
+#: What a replica that leaves waits for its last rows; HAProxy knows sooner that it leaves.
+_ENVIRONMENT = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5"}
+
+
+@pytest.fixture(scope="module")
+def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two replicas of each of three models; `es` has half a GPU for each."""
+    folder = tmp_path_factory.mktemp("map")
+    model = write_model(folder / "model", batch_ms=10)
+    return write_map(
+        folder / "map.json",
+        {"fr": "cpu", "de": "cpu", "es": "0"},
+        model=str(model),
+        replicas=2,
+        gpus=0.5,
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, map_path: Path
+) -> Iterator[Cluster]:
+    if obstacle := find_obstacle():
+        pytest.skip(obstacle)
+    folder = tmp_path_factory.mktemp("cluster")
+    environment = {**_ENVIRONMENT, "BABELGATE_CACHE": str(folder / "cache")}
+    with start_cluster(folder, 3, options=_OPTIONS, environment=environment) as started:
+        started.deploy(catalog.load(map_path, is_cluster=True), has_gpus=True)
+        started.wait_until_whole()
+        yield started
+
+
+@pytest.fixture(scope="module")
+def target(
+    cluster: Cluster, map_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
+    """A gateway of the cluster, and requests for two of its models."""
+    run = tmp_path_factory.mktemp("gateway")
+    with running.start_before_cluster(
+        run, map_path, urls=cluster.urls, key_file=cluster.key_file
+    ) as gateway:
+        yield gateway.aim([_ask(number) for number in range(64)])
+
+
+def _ask(number: int) -> Request:
+    body = {
+        "src_lang": "en",
+        "src_text": f"Good morning {number}",
+        "tgt_lang": ("fr", "de")[number % 2],
+    }
+    return Request(json.dumps(body).encode(), "/translate")

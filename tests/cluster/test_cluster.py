@@ -1,0 +1,186 @@
+"""What a cluster of three machines promises, and keeps whatever ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+import requests
+
+from benchmarks.instruments import faults
+from benchmarks.instruments.cluster import Cluster, wait_until
+from benchmarks.instruments.echo import write_map, write_model
+from benchmarks.instruments.faults import Fault, suffer
+from benchmarks.instruments.generator import Target
+from benchmarks.instruments.namespaces import Host
+from contract.problems import CONTENT_TYPE
+from deploy.stack import ROOT
+from gateway.ray.backend import RayBackend
+from ray_backend.deployment import explain_unplaced
+from torchserve_backend import catalog
+
+#: Shorter than what the docs promise, so that tests do not take longer than they must.
+_ABSENT_S = 15
+#: Replicas take rows at some of these.
+REPLICAS = range(17000, 17500)
+#: From here on the kernel chooses ports.
+_EPHEMERAL = 32768
+
+
+def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(cluster: Cluster):
+    spanish = cluster.dashboard.list_applications()["es"]
+    assert spanish.deployments["model"].required_resources["GPU"] == 0.5
+    placed = sorted(str(replica.node_ip) for replica in spanish.replicas)
+    assert len(placed) == 2
+    assert cluster.head.address not in placed
+
+
+def test_nothing_listens_but_what_the_docs_list(cluster: Cluster):
+    table = (ROOT / "docs/scaling.md").read_text("utf-8").partition("## Ports")[2]
+    listed = _read_ports(table.partition("\n## ")[0])
+    for host in cluster.network.hosts:
+        open_ports = {port for _, port in list_listening(host) if port < _EPHEMERAL}
+        assert open_ports
+        assert open_ports <= listed
+
+
+def test_haproxy_and_the_dashboard_listen_on_the_clusters_address_only(
+    cluster: Cluster,
+):
+    for host in cluster.network.hosts:
+        own = {
+            address
+            for address, port in list_listening(host)
+            if port in (7801, 7810, 7811, 7812)
+        }
+        assert own == {host.address}
+
+
+def test_the_dashboard_wants_the_token(cluster: Cluster):
+    url = f"{cluster.dashboard_url}/api/serve/applications/"
+    wrong = {"Authorization": "Bearer wrong"}
+    assert requests.get(url, timeout=10).status_code == 401
+    assert requests.get(url, headers=wrong, timeout=10).status_code in (401, 403)
+    assert requests.put(url, json=cluster.config, timeout=10).status_code == 401
+
+
+def test_replicas_want_the_key(cluster: Cluster):
+    path = cluster.models["fr"]
+    host = cluster.find_host(cluster.list_replicas("fr")[0])
+    direct = [
+        f"http://{host.address}:{port}"
+        for _, port in list_listening(host)
+        if port in REPLICAS
+    ]
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        answers = [
+            requests.post(f"{url}{path}", json={}, headers=headers, timeout=10)
+            for url in (*cluster.urls, *direct)
+        ]
+        # Those of other models know no such path.
+        refused = [each for each in answers if each.status_code != 404]
+        assert len(refused) > len(cluster.urls)
+        assert {each.status_code for each in refused} == {401}
+        assert {each.headers["Content-Type"] for each in refused} == {CONTENT_TYPE}
+
+
+@pytest.mark.parametrize(
+    "happen",
+    [
+        pytest.param(faults.kill_replica, id="replica"),
+        pytest.param(faults.kill_raylet, id="raylet"),
+        pytest.param(faults.kill_node, id="node"),
+        pytest.param(partial(faults.lose_head, seconds=_ABSENT_S), id="head"),
+    ],
+)
+def test_clients_notice_nothing_of(happen, cluster: Cluster, target: Target):
+    outcome = suffer(cluster, target, Fault("", happen))
+    assert outcome.failed == {}
+    assert outcome.answers > 0
+
+
+def test_no_request_outlives_its_deadline_because_a_link_is_cut(
+    cluster: Cluster, target: Target
+):
+    happen = partial(faults.cut_link, seconds=_ABSENT_S)
+    outcome = suffer(cluster, target, Fault("", happen))
+    assert outcome.answers > 0
+    assert outcome.failed.keys() <= {"429", "504"}
+
+
+def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
+    cluster: Cluster, target: Target
+):
+    before = cluster.list_pids()
+    outcome = suffer(cluster, target, Fault("", faults.redeploy))
+    after = cluster.list_pids()
+    assert outcome.failed == {}
+    assert before.pop("fr").isdisjoint(after.pop("fr"))
+    assert before == after
+
+
+@pytest.fixture
+def more(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
+    """Beside the others a slow model with a queue for one row, and one that needs a GPU
+    which no machine has."""
+    slow = write_map(
+        tmp_path / "slow.json",
+        {"it": "cpu"},
+        model=str(write_model(tmp_path / "slow", batch_ms=1000)),
+        batch_size=1,
+        queue_size=1,
+    )
+    rare = write_map(tmp_path / "rare.json", {"pt": "0"}, accelerator="H100")
+    before = cluster.config
+    for path in (slow, rare):
+        cluster.add(catalog.load(path, is_cluster=True), has_gpus=True)
+    wait_until(lambda: cluster.list_replicas("it"), "the slow model runs")
+    yield cluster
+    cluster.put(before)
+
+
+def test_a_full_queue_and_a_model_without_a_place_say_so(more: Cluster, tmp_path: Path):
+    with ThreadPoolExecutor(6) as pool:
+        row = {"src_text": "Hello", "src_lang": "en", "tgt_lang": "it"}
+        asked = pool.map(lambda _: more.ask(more.urls[0], "it", row), range(6))
+        answers = list(asked)
+    refused = [each for each in answers if each.status_code == 429]
+    assert refused
+    assert all(int(each.headers["Retry-After"]) > 0 for each in refused)
+    applications, machines = (
+        more.dashboard.list_applications(),
+        more.dashboard.list_machines(),
+    )
+    (line,) = explain_unplaced(applications, machines)
+    assert "1 GPU, accelerator H100" in line
+    rare = catalog.load(tmp_path / "rare.json", is_cluster=True).models
+    backend = RayBackend(more.urls, more.key_file, rare, connections=1)
+    state = backend.states(["pt"])["pt"]
+    assert state is not None
+    assert not state.is_ready
+    assert state.reason
+
+
+def list_listening(host: Host) -> set[tuple[str, int]]:
+    """The addresses and ports on which a host takes connections."""
+    said = host.run("ss", "--listening", "--tcp", "--numeric", "--no-header")
+    places = (line.split()[3].rpartition(":") for line in said.splitlines())
+    return {(_read_address(address), int(port)) for address, _, port in places}
+
+
+def _read_ports(table: str) -> set[int]:
+    """The first column: `7800`, `7802, 7803` and `17000–17499`."""
+    cells = re.findall(r"^\| ([\d, –]+) \|", table, flags=re.MULTILINE)
+    spans = [span.split("–") for cell in cells for span in cell.split(", ")]
+    return {n for span in spans for n in range(int(span[0]), int(span[-1]) + 1)}
+
+
+def _read_address(text: str) -> str:
+    """An address without brackets; one of IPv4 that is written as IPv6 as itself."""
+    bare = text.strip("[]").replace("*", "0.0.0.0")
+    return str(getattr(ip_address(bare), "ipv4_mapped", None) or ip_address(bare))
