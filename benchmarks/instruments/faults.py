@@ -122,13 +122,18 @@ def redeploy(cluster: Cluster) -> None:
 
 
 def _find_victim(cluster: Cluster) -> Host:
-    """A host with a replica, and not the head."""
-    places = (
-        cluster.find_host(replica)
+    """A host without which most models still have a replica, but not the head. Ray may put
+    all replicas of a model on one machine, and then nobody else can answer."""
+    placed = [
+        [cluster.find_host(replica) for replica in cluster.list_replicas(model)]
         for model in cluster.models
-        for replica in cluster.list_replicas(model)
-    )
-    return next(host for host in places if host != cluster.head)
+    ]
+
+    def count_lost(host: Host) -> tuple[int, int]:
+        alone = sum(set(hosts) == {host} for hosts in placed)
+        return alone, -sum(hosts.count(host) for hosts in placed)
+
+    return min(cluster.network.hosts[1:], key=count_lost)
 
 
 def _revive(cluster: Cluster, host: Host) -> None:

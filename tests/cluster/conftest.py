@@ -23,14 +23,15 @@ _ENVIRONMENT = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5"}
 
 @pytest.fixture(scope="module")
 def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two replicas of each of three models; `es` has half a GPU for each."""
+    """Three replicas of each of three models; `es` has half a GPU for each. Two replicas may
+    come to be on one machine, as Ray spreads them but does not promise to."""
     folder = tmp_path_factory.mktemp("map")
     model = write_model(folder / "model", batch_ms=10)
     return write_map(
         folder / "map.json",
         {"fr": "cpu", "de": "cpu", "es": "0"},
         model=str(model),
-        replicas=2,
+        replicas=3,
         gpus=0.5,
     )
 

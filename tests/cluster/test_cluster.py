@@ -36,7 +36,7 @@ def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(cluster: Cl
     spanish = cluster.dashboard.list_applications()["es"]
     assert spanish.deployments["model"].required_resources["GPU"] == 0.5
     placed = sorted(str(replica.node_ip) for replica in spanish.replicas)
-    assert len(placed) == 2
+    assert len(placed) == 3
     assert cluster.head.address not in placed
 
 
