@@ -42,14 +42,14 @@ service: .venv/ready  ## print a systemd unit for this clone  [options of up or 
 
 image: .venv/ready  ## build the container image with buildah and get a translation from it  [FRESH=1]
 	@$(BIN)/python -m deploy image $(if $(FRESH),--fresh)
-	@$(PYTEST) -q -m image tests/e2e/test_image.py
+	@$(PYTEST) -q -m image tests/e2e/test_image.py tests/deploy/test_kubernetes.py
 
 quick: .venv/ready  ## run the tests that need no stack, in a minute
-	@$(PYTEST) -q -m 'not (e2e or chaos or slow)' $(IN_PARALLEL)
+	@$(PYTEST) -q -m 'not (e2e or chaos or slow or image)' $(IN_PARALLEL)
 
 test: .venv/ready  ## run all tests, the real stack included
 	@$(BIN)/python -m deploy prepare --for-tests
-	@$(PYTEST) -m 'not (e2e or chaos)' $(IN_PARALLEL)
+	@$(PYTEST) -m 'not (e2e or chaos or image)' $(IN_PARALLEL)
 	@$(PYTEST) -m '(e2e or chaos) and not image'
 
 check: .venv/ready  ## ruff format, ruff, mypy, architecture
@@ -61,7 +61,9 @@ bench: up  ## measure what docs/performance.md reports, about 90 minutes; stops 
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg $(GO_ON)
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json $(GO_ON)
 	$(BENCHMARK) documents --rounds 2 --out $(FIGURES)/documents.json $(GO_ON)
+	$(BENCHMARK) page --out $(FIGURES)/page.json $(GO_ON)
 	@$(BIN)/python -m deploy down $(GO_ON)
+	$(BENCHMARK) bulk --rounds 2 --chunks 4 --chunk 2048 --out $(FIGURES)/bulk.json $(GO_ON)
 	$(BENCHMARK) hostile --kilobytes 1040 --out $(FIGURES)/hostile.json $(GO_ON)
 	$(BENCHMARK) dialects --clients 16 --seconds 3 --rounds 10 --out $(FIGURES)/dialects.json $(GO_ON)
 	$(BENCHMARK) keys --clients 16 --seconds 6 --rounds 5 --out $(FIGURES)/keys.json $(GO_ON)

@@ -8,6 +8,7 @@ import typer
 
 from benchmarks.compare import command as compare
 from benchmarks.measure import (
+    bulk,
     captioning,
     dialects,
     documents,
@@ -18,6 +19,7 @@ from benchmarks.measure import (
     keys,
     microbatching,
     overload,
+    page,
     soak,
     stack,
     study,
@@ -45,12 +47,14 @@ for module in (
     hostile,
     dialects,
     documents,
+    page,
     compare,
     tune,
     simulate,
     captioning,
     microbatching,
     keys,
+    bulk,
     ingress,
 ):
     name = module.__name__.removesuffix(".command").rpartition(".")[2]

@@ -47,6 +47,11 @@ MANAGEMENT_URL = Variable(
     "TorchServe's management API. `make up` sets this one.",
     "http://127.0.0.1:8081",
 )
+METRICS_URL = Variable(
+    "BABELGATE_METRICS_URL",
+    "TorchServe's metrics API. `make up` sets this one.",
+    "http://127.0.0.1:8082",
+)
 KEY_FILE = Variable(
     "BABELGATE_KEY_FILE",
     "Where TorchServe writes its keys. `make up` sets this one.",
@@ -146,7 +151,7 @@ HAPROXY = Variable("BABELGATE_HAPROXY", "HAProxy's program file.")
 
 #: Operators may set them.
 SETTINGS = (
-    *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, KEY_FILE),
+    *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE),
     *(RAY_URLS, RAY_KEY_FILE, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
     *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),

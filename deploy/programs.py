@@ -48,13 +48,15 @@ OFFICE = tuple(
         ("loimpress", "impress"),
     )
 )
+#: Drives the page as people see it.
+CHROMIUM = Program("chromium", "chromium", "make test")
 #: Everything that a full test run needs from the distribution.
 FOR_TESTS = (
     *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE, NODE, NPM),
     *(Program(name, name, "make test") for name in ("curl", "openssl")),
 )
 #: What only some tests need: without it they are skipped.
-FOR_SOME_TESTS = (POSTGRESQL, REDIS, *OFFICE)
+FOR_SOME_TESTS = (POSTGRESQL, REDIS, *OFFICE, CHROMIUM)
 
 
 def find_java_home() -> Path:

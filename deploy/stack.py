@@ -118,7 +118,8 @@ class Stack:
 
     @property
     def metrics_url(self) -> str:
-        return f"http://127.0.0.1:{METRICS + self.port_offset}/metrics"
+        base = move_ports(variables.METRICS_URL.default, self.port_offset)
+        return f"{base}/metrics"
 
     @property
     def frozen_map(self) -> Path:
@@ -226,6 +227,7 @@ class Stack:
             variables.KEY_FILE: self.key_file,
             variables.INFERENCE_URL: self.inference_url,
             variables.MANAGEMENT_URL: self.management_url,
+            variables.METRICS_URL: self.metrics_url.removesuffix("/metrics"),
             variables.GATEWAY_BIND: bind,
             variables.PROGRAMS: self._list_program_files(),
         }

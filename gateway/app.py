@@ -14,6 +14,7 @@ from contract.tasks import UPLOADS
 from gateway.access import OPEN_ROUTES, Access, register_access
 from gateway.admission import Admission
 from gateway.backend import Backend
+from gateway.figures import Figures
 from gateway.glossaries.library import Glossaries
 from gateway.observation import States
 from gateway.openapi.security import Keys
@@ -33,6 +34,8 @@ from gateway.routes import (
     languages,
     libretranslate,
     libretranslate_files,
+    page,
+    status,
     tasks,
     translation,
 )
@@ -102,6 +105,9 @@ def create_app(
         app.register_blueprint(route.make_blueprint(reception))
     for route in (tasks, languages, health):
         app.register_blueprint(route.make_blueprint(models, backend))
+    metrics_url = settings.metrics_url if settings.backend == "torchserve" else None
+    figures = Figures(models, admission, telemetry, metrics_url)
+    app.register_blueprint(status.make_blueprint(figures))
     keys = Keys(access.is_required, OPEN_ROUTES)
     app.register_blueprint(documentation.make_blueprint(models, keys))
     app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)
@@ -128,6 +134,7 @@ def _register_texts(app: Flask, interpreter: Interpreter, access: Access) -> Non
         deepl_glossaries.make_blueprint(interpreter),
         glossaries.make_blueprint(interpreter),
         google.make_blueprint(interpreter),
+        page.make_blueprint(interpreter, is_key_required=access.is_required),
     ):
         app.register_blueprint(blueprint)
 

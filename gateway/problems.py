@@ -35,7 +35,7 @@ def register_error_handlers(
 
     @app.errorhandler(Problem)
     def answer_problem(problem: Problem) -> Response:
-        return _write(problem, find_spoken(request))
+        return write_problem_response(problem, find_spoken(request))
 
     @app.errorhandler(HTTPException)
     def answer_http_exception(error: HTTPException) -> Response:
@@ -55,7 +55,7 @@ def register_error_handlers(
         return answer_problem(InternalError("The gateway failed on this request."))
 
 
-def _write(problem: Problem, dialect: Dialect) -> Response:
+def write_problem_response(problem: Problem, dialect: Dialect) -> Response:
     """The answer to the current request, in the words of an API."""
     answer = dialect.answer(problem.to_document(g.get("request_id", "")))
     response = jsonify(answer.content)

@@ -143,7 +143,7 @@ class Refusal:
             request_id = read_request_id(message.environ)
             answer = dialect.answer(problem.to_document(request_id))
             self.telemetry.count_request(message.route, answer.status, seconds)
-            self.telemetry.count_translation(target, answer.status)
+            self.telemetry.count_translation(target, answer.status, seconds)
             return answer.write({"X-Request-ID": request_id, **problem.headers})
         return None
 

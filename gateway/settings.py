@@ -72,6 +72,7 @@ class Settings(BaseSettings):
     model: str | None = _share(variables.MODEL, None)
     inference_url: str = _url(variables.INFERENCE_URL)
     management_url: str = _url(variables.MANAGEMENT_URL)
+    metrics_url: str = _url(variables.METRICS_URL)
     key_file: Path = _share(variables.KEY_FILE, Path(variables.KEY_FILE.default))
     ray_urls: str = _share(
         variables.RAY_URLS,

@@ -19,6 +19,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
+from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -47,30 +48,30 @@ class Telemetry:
     ) -> None:
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS)
         self.requests = counter(
-            "babelgate_requests",
-            "Requests answered, by route and status.",
-            ["route", "status"],
+            "babelgate_requests", "Answers, by route and status.", ["route", "status"]
         )
-        self.seconds = Histogram(
+        self.seconds = histogram(
             "babelgate_request_seconds",
             "Seconds from a request's arrival to its answer, by route.",
             ["route"],
-            buckets=BUCKETS,
-            registry=self.registry,
         )
         self.translations = counter(
             "babelgate_translation_requests",
             "Requests to translate, by target language and status.",
             ["target", "status"],
         )
+        self.translation_seconds = histogram(
+            "babelgate_translation_seconds",
+            "Seconds from a request to translate to its answer, by target language.",
+            ["target"],
+        )
         self.texts = counter(
-            "babelgate_texts", "Texts translated, by target language.", ["target"]
+            "babelgate_texts", "Texts translated, by target.", ["target"]
         )
         self.characters = counter(
-            "babelgate_characters",
-            "Characters translated, by target language.",
-            ["target"],
+            "babelgate_characters", "Characters translated, by target.", ["target"]
         )
         self.frames = counter(
             "babelgate_frames",
@@ -96,9 +97,10 @@ class Telemetry:
         self._find(self.requests, route, status).inc()
         self._find(self.seconds, route).observe(seconds)
 
-    def count_translation(self, target: str, status: int) -> None:
-        """Counts the answer to a request to translate."""
+    def count_translation(self, target: str, status: int, seconds: float) -> None:
+        """Counts and times the answer to a request to translate."""
         self._find(self.translations, target, status).inc()
+        self._find(self.translation_seconds, target).observe(seconds)
 
     def count_placeholders(self, *, is_kept: bool) -> None:
         """Counts a sentence with placeholders in it."""
@@ -111,13 +113,21 @@ class Telemetry:
 
     def render(self, collector: Collector) -> bytes:
         """The metrics of all worker processes in Prometheus' text format."""
+        page = self._add_up()
+        page.register(collector)
+        return generate_latest(page)
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of all worker processes."""
+        return self._add_up().collect()
+
+    def _add_up(self) -> CollectorRegistry:
         page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
             page.register(self.registry)
-        page.register(collector)
-        return generate_latest(page)
+        return page
 
 
 def _find(metric: Counter | Histogram, *labels: object) -> Any:

@@ -16,7 +16,7 @@ import pytest
 from deploy.stack import ROOT, Stack
 
 #: What has been told to end may need this long.
-PATIENCE_S = 3
+PATIENCE_S = 10
 #: Caches that PyTorch and Matplotlib keep for the next process.
 _CACHES = ("torchinductor_", "matplotlib-")
 #: Python's own, which ends with the process that it serves.

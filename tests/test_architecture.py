@@ -70,6 +70,7 @@ GATEWAY = (
     *("gateway.database", "gateway.access", "gateway.glossaries"),
     *("gateway.backend", "gateway.posting", "gateway.torchserve", "gateway.ray"),
     *("gateway.admission", "gateway.observation", "gateway.text"),
+    *("gateway.figures", "gateway.assets"),
     *("gateway.uploads", "gateway.embedded", "gateway.refusal", "gateway.routes"),
     *("gateway.app", "gateway.gunicorn"),
 )

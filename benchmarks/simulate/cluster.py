@@ -65,7 +65,7 @@ class _Cluster:
             scenario.traffic.timeout_s,
             scenario.make_service().tabulate(scenario.batch_size),
         )
-        self._draw_length = make_lengths(scenario, self._rng)
+        self._draw_length = make_lengths(scenario.traffic.tokens_spread, self._rng)
         self._is_least = scenario.gateways.routing == "leastconn"
         self._pools = [Pool(p, Tally(p.language, seconds), self._rng) for p in parts]
         self._is_closed = scenario.traffic.clients is not None
@@ -263,14 +263,10 @@ class _Cluster:
         pool.tally.works_s += works * (self._until - self._clip(self._now))
 
 
-def make_lengths(scenario: Scenario, rng: random.Random) -> Callable[[], float]:
-    """Draws sentences' lengths, divided by that of the measured rows. Lengths that differ
-    have a logarithmic normal distribution."""
-    service = scenario.replica.service
-    mean = (scenario.traffic.tokens or service.tokens) / service.tokens
-    spread = scenario.traffic.tokens_spread
+def make_lengths(spread: float, rng: random.Random) -> Callable[[], float]:
+    """Draws sentences' lengths, divided by the mean. Lengths that differ have a logarithmic
+    normal distribution."""
     if not spread:
-        return lambda: mean
+        return lambda: 1.0
     sigma = math.sqrt(math.log1p(spread**2))
-    mu = math.log(mean) - sigma**2 / 2
-    return lambda: rng.lognormvariate(mu, sigma)
+    return lambda: rng.lognormvariate(-(sigma**2) / 2, sigma)

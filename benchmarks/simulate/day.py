@@ -55,7 +55,7 @@ class Planner:
             parts.append(make_constant(language, own, simulated))
         kept = sum(part.most_per_s for part in parts) / rate if rate else 1.0
         gateways = self._scenario.gateways
-        processes = math.ceil(gateways.processes * kept)
+        processes = math.ceil(round(gateways.processes * kept, 6))
         return Moment(
             at_s,
             tuple(parts),

@@ -44,11 +44,10 @@ def adapt(scenario: Scenario, figures: WorkerFigures) -> Scenario:
     if not (figures.batch_fill and figures.handler_ms):
         return scenario
     service = scenario.make_service()
-    ratio = figures.handler_ms / service.find_ms(figures.batch_fill)
-    sizes = range(1, scenario.batch_size + 1)
+    slower = service.scale(figures.handler_ms / service.find_ms(figures.batch_fill))
+    table = enumerate(slower.tabulate(scenario.batch_size)[1:], 1)
     entry = ServiceEntry(
-        ms={size: service.find_ms(size) * ratio for size in sizes},
-        tokens=service.tokens,
+        ms={size: seconds * 1000 for size, seconds in table}, tokens=scenario.tokens
     )
     replica = scenario.replica.model_copy(update={"service": entry})
     return scenario.model_copy(update={"replica": replica})

@@ -13,7 +13,7 @@ class Request(NamedTuple):
     asked_at: float
     #: When it reached its replica.
     came_at: float
-    #: Its length divided by the measured rows'.
+    #: Its length divided by the mean.
     length: float
     ingress: int
 

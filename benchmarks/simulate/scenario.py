@@ -203,9 +203,16 @@ class Scenario(BaseModel):
         """Requests that a replica should have."""
         return self.autoscaling.target_ongoing_requests or max(2, self.batch_size)
 
+    @property
+    def tokens(self) -> float:
+        """The mean length of a sentence: that of the measured ones if none is named."""
+        return self.traffic.tokens or self.replica.service.tokens
+
     def make_service(self) -> Service:
-        """How long batches take. Raises ValueError if the file with them is no good."""
-        return self.replica.service.make_service()
+        """How long batches of sentences of the mean length take. Raises ValueError if the
+        file with them is no good."""
+        entry = self.replica.service
+        return entry.make_service().scale(self.tokens / entry.tokens)
 
 
 def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:

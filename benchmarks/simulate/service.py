@@ -19,12 +19,14 @@ class Service:
     """Milliseconds of a batch, by its rows, the smallest first."""
 
     points: tuple[tuple[float, float], ...]
-    #: The mean tokens of the rows that were measured.
-    tokens: float
+
+    def scale(self, ratio: float) -> Service:
+        """The same with all times multiplied."""
+        return Service(tuple((rows, ms * ratio) for rows, ms in self.points))
 
     def find_ms(self, rows: float) -> float:
-        """Milliseconds of a batch of rows of the measured length. Beyond the table, the
-        line of its last two sizes goes on, and below it the first size's time holds."""
+        """Milliseconds of a batch. Beyond the table, the line of its last two sizes goes
+        on, and below it the first size's time holds."""
         if rows <= self.points[0][0] or len(self.points) == 1:
             return self.points[0][1]
         lines = list(pairwise(self.points))
@@ -69,11 +71,11 @@ class ServiceEntry(BaseModel):
     def make_service(self) -> Service:
         """Raises ValueError if the file is not as `study` writes it."""
         if self.file is not None:
-            return Service(_read_study(Path(self.file)), self.tokens)
+            return Service(_read_study(Path(self.file)))
         if self.fixed_ms is not None and self.row_ms is not None:
             first = self.fixed_ms + self.row_ms
-            return Service(((1, first), (2, first + self.row_ms)), self.tokens)
-        return Service(tuple(sorted(self.ms.items())), self.tokens)
+            return Service(((1, first), (2, first + self.row_ms)))
+        return Service(tuple(sorted(self.ms.items())))
 
 
 def _read_study(path: Path) -> tuple[tuple[float, float], ...]:

@@ -15,12 +15,13 @@ from gateway.settings import Settings
 
 __all__ = ["OPEN_ROUTES", "Access", "Usage", "find_owner", "register_access"]
 
-#: Routes without a key: health, metrics, and what clients read before they have one.
+#: Routes without a key: health, metrics, and what clients read before they have one. One with
+#: a method is open for that only.
 OPEN_ROUTES = frozenset(
     {
         *("/healthz", "/readyz", "/health", "/metrics"),
         *("/languages", "/frontend/settings", "/spec", "/openapi.json"),
-        *("/docs", "/docs/<name>"),
+        *("/docs", "/docs/<name>", "GET /", "/page/<digest>/<name>"),
         "/download_file/<name>",  # the name is a secret itself
     }
 )

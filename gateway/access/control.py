@@ -22,6 +22,7 @@ from gateway.access.storage import Storage
 from gateway.access.usage import Ledger, Usage
 from gateway.database import find_database, find_folder
 from gateway.errors import KeyNotAllowed
+from gateway.openapi.security import is_open
 from gateway.settings import Settings
 from gateway.transport.bodies import is_upload, takes_document
 from gateway.transport.caller import CHARGE
@@ -108,7 +109,9 @@ def register_guard(app: Flask, guard: Guard) -> None:
     @app.before_request
     def check_key() -> None:
         rule = request.url_rule
-        if rule is None or rule.rule in OPEN_ROUTES or request.method == "OPTIONS":
+        if rule is None or request.method == "OPTIONS":
+            return
+        if is_open(OPEN_ROUTES, rule.rule, request.method):
             return
         if guard.admit_worker():
             return

@@ -199,7 +199,7 @@ def _describe(route: Route, schemas: _Schemas, keys: Keys) -> Json:
     content = _list_images(route) if operation.images else _list_media(route, schemas)
     if content:
         described["requestBody"] = {"required": True, "content": content}
-    if keys.is_required and not keys.needs(path):
+    if keys.is_required and not keys.needs(path, route.method.upper()):
         described["security"] = []
     return described
 
@@ -270,7 +270,7 @@ def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
             "headers": _refer_to_headers(304),
         }
     refused = (*EVERYWHERE, *route.operation.refusals)
-    if keys.needs(route.rule.rule):
+    if keys.needs(route.rule.rule, route.method.upper()):
         refused += REFUSALS
     for dialect in route.dialects:
         for status, meanings in list_statuses(refused, dialect).items():

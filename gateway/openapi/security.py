@@ -49,6 +49,12 @@ class Keys:
     is_required: bool = False
     open_routes: Collection[str] = ()
 
-    def needs(self, route: str) -> bool:
+    def needs(self, route: str, method: str) -> bool:
         """Whether nobody may ask this route without a key."""
-        return self.is_required and route not in self.open_routes
+        return self.is_required and not is_open(self.open_routes, route, method)
+
+
+def is_open(open_routes: Collection[str], route: str, method: str) -> bool:
+    """Whether a route is among those that need no key, with any method or with this one."""
+    method = "GET" if method == "HEAD" else method
+    return route in open_routes or f"{method} {route}" in open_routes

@@ -4,6 +4,7 @@ translates it and counts it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -201,14 +202,18 @@ class Interpreter:
         ranked = self.translator.identifier.rank(text)
         return ranked[0] if ranked else Guess(other, 0.0)
 
+    def count_request(self, target: str, status: int) -> None:
+        """Counts and times the current request by its target and status."""
+        seconds = time.perf_counter() - g.started
+        self.telemetry.count_translation(target, status, seconds)
+
     def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
         """Counts the requests to these of a blueprint's paths by target and status."""
 
         @blueprint.after_request
         def count(response: Response) -> Response:
             if request.path in paths:
-                target = g.get("target", NO_TARGET)
-                self.telemetry.count_translation(target, response.status_code)
+                self.count_request(g.get("target", NO_TARGET), response.status_code)
             return response
 
 

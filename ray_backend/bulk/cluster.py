@@ -8,17 +8,22 @@ import logging
 import os
 import secrets
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from clients.errors import ClientError
 from clients.sources import Source
+from contract import variables
 from ray_backend.bulk.pieces import CHUNKS, REPORTS, Finished, Report, Task
+from torchserve_backend.catalog import ROOT
 
 #: Chunks are far smaller. Ray takes no less than 75 MiB.
 _OBJECT_STORE_BYTES = 256 << 20
@@ -29,12 +34,13 @@ _READERS = 2
 #: While one chunk is in the model, another one is read or written.
 _CHUNKS_AT_ONCE = 2
 _SOURCES = TypeAdapter(tuple[Source, ...])
-#: What Ray writes on standard error, past its log files.
-_QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
+#: The numbers of the process's standard output and standard error.
+_STANDARD = (1, 2)
 #: Without a cluster everything stays on the loopback interface, behind a token of its own.
 _ALONE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
 }
 
 
@@ -57,6 +63,7 @@ class RayMachines:
         """As `Machines.run`."""
         import pyarrow as pa
         import ray.data
+        from ray.data.exceptions import UserCodeException
         from ray.exceptions import RayError
 
         _configure()
@@ -66,7 +73,9 @@ class RayMachines:
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=_READER_CPUS,
-            compute=ray.data.TaskPoolStrategy(size=_READERS * self.pool.size),
+            compute=ray.data.TaskPoolStrategy(
+                size=min(len(groups), _READERS * self.pool.size)
+            ),
         )
         reports = chunks.map_batches(
             _Worker,
@@ -84,7 +93,7 @@ class RayMachines:
         try:
             for row in reports.iter_rows():
                 yield from REPORTS.validate_json(row["reports"])
-        except RayError as error:
+        except (RayError, UserCodeException) as error:
             raise ClientError(_explain(error)) from error
 
     def assemble(self, task: Task, source: Source, parts: int) -> Future[Finished]:
@@ -100,32 +109,62 @@ class RayMachines:
 def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
     """The machines of the cluster at `address`, or this one. What was started here has
     ended afterwards, also if this process is killed."""
+    _check_temporary()
     # Ray reads them when it is imported.
-    os.environ.update(_QUIET)
     if address is None:
-        os.environ.update(_ALONE, RAY_AUTH_TOKEN=secrets.token_hex(32))
+        os.environ.update(_ALONE, RAY_AUTH_TOKEN=_make_token())
+    else:
+        token = ROOT / variables.RAY_TOKEN_FILE.read()
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
     import ray
 
-    _check_temporary()
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     with tempfile.TemporaryDirectory(
         prefix="bulk-", ignore_cleanup_errors=True
     ) as folder:
+        options: dict[str, Any] = {"address": address, "log_to_driver": False}
         if address is None:
-            ray.init(
-                address="local",
-                num_cpus=pool.size * pool.cpus + _READERS,
-                include_dashboard=False,
-                object_store_memory=_OBJECT_STORE_BYTES,
-                _temp_dir=folder,
-                **quiet,
-            )
-        else:
-            ray.init(address=address, **quiet)
-        try:
-            yield RayMachines(pool)
-        finally:
-            ray.shutdown()
+            options |= {
+                "address": "local",
+                "num_cpus": pool.size * pool.cpus + _READERS,
+                "include_dashboard": False,
+                "object_store_memory": _OBJECT_STORE_BYTES,
+                "_temp_dir": folder,
+            }
+        with _hush(Path(folder, "said")):
+            try:
+                ray.init(**options, logging_level=logging.CRITICAL)
+            except (OSError, RuntimeError, ValueError) as error:
+                raise ClientError(f"Ray does not start: {error}") from error
+            try:
+                yield RayMachines(pool)
+            finally:
+                ray.shutdown()
+
+
+@cache
+def _make_token() -> str:
+    """The same for all clusters of a process: Ray reads it once."""
+    return secrets.token_hex(32)
+
+
+@contextmanager
+def _hush(path: Path) -> Iterator[None]:
+    """What Ray's libraries write past their log files goes to a file. Our own standard error
+    stays."""
+    kept = [os.dup(number) for number in _STANDARD]
+    try:
+        with path.open("ab") as file:
+            for number in _STANDARD:
+                os.dup2(file.fileno(), number)
+        with (
+            os.fdopen(kept[1], "w", buffering=1, closefd=False) as ours,
+            redirect_stderr(ours),
+        ):
+            yield
+    finally:
+        for number, old in zip(_STANDARD, kept, strict=True):
+            os.dup2(old, number)
+            os.close(old)
 
 
 def _check_temporary() -> None:
@@ -140,7 +179,8 @@ def _check_temporary() -> None:
 def _configure() -> None:
     from ray.data import DataContext
 
-    # Its errors are raised as well.
+    # Its errors are raised as well, and its warnings are about options of ours.
+    warnings.filterwarnings("ignore", module=r"ray\.")
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     context = DataContext.get_current()
     context.enable_progress_bars = False

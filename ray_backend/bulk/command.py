@@ -148,15 +148,16 @@ def command(
             task = replace(task, has_quotes=not no_quotes)
         sources = find_sources([source], task.sources)
         task.check(sources)
-        pool = _choose_pool(task.model, workers, cpus, gpus)
+        pool = choose_pool(task.model, workers, cpus, gpus)
         if address is None:
             checkpoint.prepare(task.model, task.cache)
-        with _stopping(), show_progress(console, task.unit) as tell:
+        with (
+            _stopping(),
+            connect(pool, address) as machines,
+            show_progress(console, task.unit) as tell,
+        ):
             listeners = Listeners(tell, _say("red"), _say("yellow"))
-            with connect(pool, address) as machines:
-                outcome = run(
-                    task, sources, machines, listeners, is_overwrite=overwrite
-                )
+            outcome = run(task, sources, machines, listeners, is_overwrite=overwrite)
         _conclude(outcome, task.unit)
 
 
@@ -219,9 +220,10 @@ def _make_video_task(
     )
 
 
-def _choose_pool(
+def choose_pool(
     model: Model, workers: int | None, cpus: int | None, gpus: float | None
 ) -> Pool:
+    """The workers of a model, and what each takes unless the command says so."""
     size = workers or model.workers
     if not model.is_on_gpu:
         return Pool(size, cpus or max(1, (os.cpu_count() or 1) // size), 0)

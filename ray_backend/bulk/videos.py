@@ -75,7 +75,7 @@ class VideoTask:
         found = None if self.is_full_size else checkpoint.find_input_size(self.model)
         size = Size(found.height, found.width) if found else None
         reading = replace(self.reading, size=size)
-        return VideoWorker(self, Captioner(_Model(handler), reading, _SENDING))
+        return VideoWorker(self, Captioner(InProcess(handler), reading, _SENDING))
 
     def assemble(self, source: Source, parts: int) -> Finished:
         """No video has parts."""
@@ -84,14 +84,16 @@ class VideoTask:
     def write(
         self, source: Source, events: Sequence[Captions | VideoEnd], seconds: float
     ) -> Finished:
-        """Writes the captions of a video."""
+        """Writes the captions of a video, if there are any."""
+        errors = [e.error for e in events if isinstance(e, VideoEnd) and e.error]
+        count = sum(event.size for event in events)
+        if errors and not count:
+            return Finished(source, None, None, tuple(errors))
         output = self.name_output(source)
         written = name_part(output)
         with write_part(output, written) as file:
             pieces = render(self.kind, source.name, events)
             file.writelines(piece.encode() for piece in pieces)
-        errors = [e.error for e in events if isinstance(e, VideoEnd) and e.error]
-        count = sum(event.size for event in events)
         record = make_record(
             self,
             source,
@@ -137,8 +139,8 @@ class VideoWorker:
 
 
 @dataclass(frozen=True)
-class _Model:
-    """The model as a captioner asks it."""
+class InProcess:
+    """A model of this process as a captioner asks it. Safe to share among threads."""
 
     handler: TaskHandler[Any]
     url: str = ""

@@ -238,6 +238,7 @@ def test_every_route_has_a_case_that_succeeds(make_client):
     }
     assert routes - answered == {
         *(("POST", "/suggest"), ("GET", "/docs/<name>")),
+        ("GET", "/page/<digest>/<name>"),
         # It waits for a program that does not run here.
         ("POST", "/translate_file"),
     }

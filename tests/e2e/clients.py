@@ -23,11 +23,11 @@ def ask(script: str, *arguments: str) -> dict[str, Any]:
     of two programs in `foreign`."""
     python = environments.prepare(FOREIGN / "requirements.txt", _PYTHON)
     by_python = _run(python, FOREIGN / f"{script}.py", *arguments)
-    by_node = _run("node", _prepare_node() / f"{script}.mjs", *arguments)
+    by_node = _run("node", prepare_node() / f"{script}.mjs", *arguments)
     return {**json.loads(by_python), **json.loads(by_node)}
 
 
-def _prepare_node() -> Path:
+def prepare_node() -> Path:
     """Where the npm packages are, with the programs: a module looks for packages there."""
     for program in (programs.NODE, programs.NPM):
         assert programs.find(program), f"{program.name} is missing: {program.package}"

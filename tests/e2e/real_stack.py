@@ -75,15 +75,6 @@ def start_stack(
     yield from hold_stack(run, cache, "up", "--port-offset", offset, *arguments)
 
 
-def start_cluster(
-    run: Path, cache: Path, *arguments: str
-) -> Generator[Stack, None, None]:
-    """As `start_stack`, on a Ray cluster of one machine."""
-    offset = str(find_port_offset("ray"))
-    command = ("up", "--backend", "ray", "--port-offset", offset)
-    yield from hold_stack(run, cache, *command, *arguments)
-
-
 def hold_stack(run: Path, cache: Path, *arguments: str) -> Generator[Stack, None, None]:
     """As `start_stack`, with all of the command and its options."""
     done = run_deploy(*arguments, "--run-dir", str(run), cache=cache)

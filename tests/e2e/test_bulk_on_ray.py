@@ -244,3 +244,15 @@ def test_nothing_listens_beyond_the_loopback_interface(place):
         }
         assert end(process)[0] == 0
     assert heard == {"127.0.0.1"}
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_run(place):
+    place.write_sources(100)
+    place.write_map(row_ms=0)
+    (place.folder / "model/sentencepiece.bpe.model").write_bytes(b"torn")
+    with place.start() as process:
+        code, said = end(process)
+    assert code == 1
+    (line,) = said.splitlines()
+    assert line.startswith("the work has failed: ")
+    assert "fr cannot be loaded" in line

@@ -187,12 +187,3 @@ def test_only_what_the_page_lists_listens(machines: Machines):
         assert places <= {machine.node.address}
         chosen = [ip for ip, port in listening if port >= kernels]
         assert len(chosen) <= 2  # one for each replica at most
-
-
-def test_a_head_that_has_lost_its_state_gets_its_models_again(machines: Machines):
-    head, _ = machines
-    stop(head, "ray")
-    shutil.rmtree(head.node.state)
-    Supervision(head).restart("ray")
-    wait_until(lambda: translate(head.url).ok, limit_s=120)
-    assert "had lost all models" in head.log("registrar").read_text()

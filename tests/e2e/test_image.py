@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -95,7 +96,9 @@ def image(buildah: Path) -> str:
 def container(
     buildah: Path, image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Container]:
-    name = run(buildah, "from", "--ulimit=nofile=65536:65536", image).strip()
+    # All that this machine allows, as runtimes do; buildah's own default is too little.
+    most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65536)
+    name = run(buildah, "from", f"--ulimit=nofile={most}:{most}", image).strip()
     made = Container(
         buildah, name, tmp_path_factory.mktemp("image"), find_port_offset()
     )

@@ -13,7 +13,7 @@ from deploy.stack import Stack
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from tests.e2e.conftest import ALL_TASKS
-from tests.e2e.real_stack import start_cluster
+from tests.e2e.real_stack import start_stack
 from tests.e2e.test_documents import (
     test_a_long_document_keeps_its_form,
     test_a_sentence_that_is_too_long_is_divided_and_says_where,
@@ -61,7 +61,7 @@ __all__ = [
 def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """All tasks, and one model for all languages."""
     run = tmp_path_factory.mktemp("ray")
-    yield from start_cluster(run, cache, "--map", str(ALL_TASKS))
+    yield from start_stack(run, cache, "--backend", "ray", "--map", str(ALL_TASKS))
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,15 @@ import requests
 from deploy.stack import Stack
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
-from tests.e2e.real_stack import start_cluster
+from tests.e2e.real_stack import start_stack
 from tests.e2e.test_translation import translate_pairs
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """The repository's own map, with 14 models."""
-    yield from start_cluster(tmp_path_factory.mktemp("ray"), cache)
+    run = tmp_path_factory.mktemp("ray")
+    yield from start_stack(run, cache, "--backend", "ray")
 
 
 def test_14_models_translate_as_torchserves_do(stack: Stack, cluster: Stack):

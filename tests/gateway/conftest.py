@@ -79,6 +79,7 @@ def make_client(
             **({} if "keys" in given else {"database_url": f"sqlite:///{tmp_path}/db"}),
             "inference_url": torchserve.url,
             "management_url": torchserve.url,
+            "metrics_url": torchserve.url,
             "key_file": torchserve.key_file,
             "documents": map_path.with_name("documents"),
         }

@@ -51,6 +51,9 @@ class FakeTorchServe:
     keeps_bodies: bool = True
     #: How often the state of a model was asked for.
     looks: int = 0
+    #: The page of metrics, none to fail; and how often it was asked for.
+    metrics: str | None = ""
+    metrics_looks: int = 0
     #: Calls that are being answered now, and the most so far.
     at_once: int = 0
     most_at_once: int = 0
@@ -142,6 +145,10 @@ class _Handler(QuietHandler):
             self.fake.at_once -= 1
 
     def do_GET(self) -> None:
+        if self.path == "/metrics":
+            self.fake.metrics_looks += 1
+            code = 500 if self.fake.metrics is None else 200
+            return self.answer(code, (self.fake.metrics or "").encode(), "text/plain")
         self.fake.looks += 1
         if self.path.startswith("/predictions/"):
             return self._answer_as_replica()

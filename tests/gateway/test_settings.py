@@ -37,6 +37,7 @@ def test_the_original_limits_are_the_defaults():
         ("MODEL", "/srv/models/m2m100_418M", "/srv/models/m2m100_418M"),
         ("INFERENCE_URL", "http://[::1]:19999", "http://[::1]:19999"),
         ("MANAGEMENT_URL", "http://localhost:18081", "http://localhost:18081"),
+        ("METRICS_URL", "http://localhost:18082", "http://localhost:18082"),
         ("KEY_FILE", "/run/keys.json", Path("/run/keys.json")),
         ("RAY_URLS", "http://a:1, http://[::1]:2", "http://a:1, http://[::1]:2"),
         ("RAY_KEY_FILE", "/run/ray/key", Path("/run/ray/key")),

@@ -154,11 +154,17 @@ def test_a_client_that_was_refused_asks_again_later(make: Make):
 
 
 def test_rows_that_come_too_late_are_counted(make: Make):
-    # The forecast knows nothing of the lengths, which are ten times the measured ones.
-    traffic = {"requests_per_s": 12, "tokens": 80, "timeout_s": 0.5}
+    # The forecast knows the mean length only.
+    traffic = {"requests_per_s": 80, "tokens_spread": 3, "timeout_s": 0.2}
     outcome = simulate(make(traffic=traffic))
-    assert outcome.late > 0.1
-    assert (outcome.latencies.p99_ms or 0) <= 500
+    assert 0.01 < outcome.late < 0.5
+    assert (outcome.latencies.p99_ms or 0) <= 200
+
+
+def test_longer_sentences_take_as_much_longer(make: Make):
+    traffic = {"clients": 1, "tokens": 80}
+    outcome = simulate(make(traffic=traffic))
+    assert outcome.latencies.p50_ms == pytest.approx(100)
 
 
 def test_languages_get_their_shares(make: Make):

@@ -41,6 +41,16 @@ def test_a_replica_gets_the_rate_at_which_it_has_its_requests(make: Make):
     assert 0 < few < many < 16 / 0.026
 
 
+def test_a_replica_gets_more_of_shorter_sentences(make: Make):
+    long, short = (
+        find_rate(
+            make(traffic={"requests_per_s": 1, "tokens": tokens}, replica=REPLICA), 2
+        )
+        for tokens in (16, 4)
+    )
+    assert short > 2 * long
+
+
 def test_alike_traffic_needs_the_same_replicas_all_day(make: Make):
     scenario = make(
         traffic={"requests_per_s": 4000},

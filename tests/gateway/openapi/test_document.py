@@ -79,7 +79,7 @@ def test_names_of_operations_are_unique(description):
             (),
             ["captioning", "classification", "detection"],
             {
-                *("/", "/translate", "/frontend/settings", "/v2/translate"),
+                *("/page", "/translate", "/frontend/settings", "/v2/translate"),
                 *("/v2/languages", "/v2/glossary-language-pairs"),
                 *("/glossaries", "/glossaries/{glossary_id}"),
                 *("/glossaries/{glossary_id}/entries", "/v2/glossaries"),

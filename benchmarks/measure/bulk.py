@@ -1,0 +1,185 @@
+"""`python -m benchmarks bulk`: files in bulk on Ray against the bare engine, in turns."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count as count_up
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from benchmarks.figures import Spread, show, spread
+from benchmarks.instruments import bare
+from benchmarks.instruments.sentences import write_document
+from benchmarks.options import (
+    Model,
+    Out,
+    console,
+    explain_errors,
+    publish,
+    show_progress,
+)
+from benchmarks.report import Content, Table
+from clients.events import Event
+from clients.sources import TABLES, find_sources
+from clients.tables.table import Column
+from contract.tasks import TRANSLATION
+from handlers.engine.translation.m2m100 import Sentence
+from ray_backend.bulk.cluster import Pool, connect
+from ray_backend.bulk.command import read_wanted
+from ray_backend.bulk.running import Listeners, run
+from ray_backend.bulk.texts import TextTask
+from ray_backend.bulk.workspace import Workspace
+from torchserve_backend import catalog, checkpoint
+
+_SOURCE, _TARGET = "en", "fr"
+_DRAWN_BYTES = 200_000
+_PLAIN = re.compile("[A-Za-z' -]+")
+_HEADERS = ("", "sentences/s", "of the bare engine's")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The rate of one way to translate the sentences, in a round."""
+
+    label: str
+    round: int
+    sentences_per_s: float
+
+
+def command(
+    *,
+    model: Model = "models/phrasebook",
+    chunks: Annotated[int, typer.Option(help="Chunks of a pass.", min=3)] = 6,
+    chunk: Annotated[int, typer.Option(help="Sentences of a chunk.", min=1)] = 4096,
+    phrases: Annotated[int, typer.Option(help="Phrases of a text.", min=1)] = 3,
+    rounds: Annotated[int, typer.Option(help="Turns of each.", min=1)] = 3,
+    out: Out = Path("run/benchmark-bulk.json"),
+) -> None:
+    """Sentences/s of files in bulk, from the end of the first chunk, and of the bare engine.
+
+    Both translate the same sentences, in chunks of the same size, on all cores.
+    """
+    with (
+        explain_errors(),
+        TemporaryDirectory() as folder,
+        show_progress(2 * rounds) as bar,
+    ):
+        directory = bare.find_model(model)
+        sentences = draw(chunks * chunk, phrases)
+        bench = _Bench(Path(folder), directory, sentences, chunk)
+        bench.write()
+        turns = []
+        for number in range(rounds):
+            for label, measure in (("bare", bench.run_bare), ("bulk", bench.run_bulk)):
+                bar.say(f"{label}, round {number + 1}")
+                turns.append(Turn(label, number, measure()))
+                bar.tick()
+        options = {"model": model, "chunks": chunks, "chunk": chunk, "phrases": phrases}
+        console.print(f"ratio: {compare(turns)}")
+        publish(out, tabulate(turns), Content("bulk", options, {"turns": turns}))
+
+
+def compare(turns: Sequence[Turn]) -> Spread:
+    """Bulk divided by bare, round by round."""
+    rates = {(turn.label, turn.round): turn.sentences_per_s for turn in turns}
+    return spread(
+        rates["bulk", number] / rates["bare", number]
+        for label, number in rates
+        if label == "bulk"
+    )
+
+
+def tabulate(turns: Sequence[Turn]) -> Table:
+    """A row for each way."""
+    rates = {
+        label: spread(turn.sentences_per_s for turn in turns if turn.label == label)
+        for label in ("bare", "bulk")
+    }
+    return Table(
+        _HEADERS,
+        (
+            ("the bare engine", str(rates["bare"]), show(1.0)),
+            ("files in bulk", str(rates["bulk"]), str(compare(turns))),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """Translates the same sentences in two ways."""
+
+    folder: Path
+    model: Path
+    sentences: Sequence[Sentence]
+    chunk: int
+
+    def write(self) -> None:
+        """The sentences as a file."""
+        path = self.folder / "src/sentences.jsonl"
+        path.parent.mkdir()
+        lines = (json.dumps({"text": s.text}) + "\n" for s in self.sentences)
+        path.write_text("".join(lines), "utf-8")
+
+    def run_bare(self) -> float:
+        """Without the first chunk, as below."""
+        models = catalog.load(model=str(self.model))
+        model = models.route(TRANSLATION, _TARGET)
+        engine = bare.Configuration(
+            self.model, model.settings.engine, model.compute_type
+        )
+        runner = engine.load(checkpoint.prepare(model, checkpoint.default_cache()))
+        starts = range(0, len(self.sentences), self.chunk)
+        first, *rest = [self.sentences[n : n + self.chunk] for n in starts]
+        runner.run([first])
+        return sum(map(len, rest)) / runner.run(rest).seconds
+
+    def run_bulk(self) -> float:
+        """From the end of the first chunk to that of the last."""
+        shutil.rmtree(self.folder / "dst", ignore_errors=True)
+        models = catalog.load(model=str(self.model))
+        task = TextTask(
+            workspace=Workspace(self.folder / "dst"),
+            columns=(Column("text", "text_fr"),),
+            has_quotes=True,
+            wanted=read_wanted(models, _TARGET, _SOURCE, "text"),
+            model=models.route(TRANSLATION, _TARGET),
+            cache=checkpoint.default_cache(),
+            most_texts=self.chunk,
+        )
+        ends: list[float] = []
+
+        def note(_: Event, __: float) -> None:
+            ends.append(time.perf_counter())
+
+        found = find_sources([str(self.folder / "src")], TABLES)
+        with connect(Pool(1, os.cpu_count() or 1, 0), None) as machines:
+            run(task, found, machines, Listeners(note, console.print, _ignore))
+        return (len(self.sentences) - self.chunk) / (ends[-1] - ends[0])
+
+
+def draw(count: int, phrases: int) -> list[Sentence]:
+    """Different texts of some phrases each, of which each is a sentence to a gateway too: none
+    has marks or digits inside."""
+    found: dict[str, None] = {}
+    seeds = count_up()
+    while len(found) < count:
+        lines = write_document(_SOURCE, _DRAWN_BYTES, seed=next(seeds)).splitlines()
+        plain = [line.rstrip(".!?") for line in lines]
+        plain = [line for line in plain if _PLAIN.fullmatch(line)]
+        grouped = zip(*[iter(plain)] * phrases, strict=False)
+        found |= dict.fromkeys(map(", ".join, grouped))
+    return [Sentence(text, _SOURCE, _TARGET) for text in islice(found, count)]
+
+
+def _ignore(_: str) -> None:
+    """What is in doubt is no concern of a benchmark."""

@@ -1,0 +1,111 @@
+// Every request of the page: the key, time to wait, and errors as sentences.
+
+import { find, recall, remember } from "./dom.js";
+import { say } from "./words.js";
+
+/** Where the API is, also behind a proxy that adds a path before ours. */
+export const root = new URL("../../", import.meta.url);
+
+/** The server's answer that something is wrong: a problem document. */
+export class Problem extends Error {
+  constructor(status, content, wait_s) {
+    super(content?.detail ?? "");
+    this.status = status;
+    this.slug = String(content?.type ?? "").replace("urn:babelgate:", "");
+    this.wait_s = wait_s;
+  }
+}
+
+/** Nobody answers, or only a proxy that has nobody behind it. */
+export class Unreachable extends Error {}
+
+const SENTENCES = {
+  "invalid-key": "error_key",
+  "key-not-allowed": "error_key",
+  "quota-exceeded": "error_quota",
+  "body-too-large": "error_large",
+  "too-many-rows": "error_large",
+  "unknown-format": "error_format",
+  "unsupported-image": "error_format",
+  "unknown-language": "error_language",
+  "internal": "error_internal",
+};
+
+export function readKey() {
+  return recall("key", "");
+}
+
+export function keepKey(key) {
+  remember("key", key || null);
+}
+
+/** An answer of the API. Throws Problem, Unreachable, and what an abort throws. */
+export async function ask(path, { method = "GET", json, body, headers = {}, signal } = {}) {
+  const sent = { ...headers };
+  if (json !== undefined) sent["Content-Type"] = "application/json";
+  if (readKey()) sent.Authorization = `Bearer ${readKey()}`;
+  let answer;
+  try {
+    const content = json === undefined ? body : JSON.stringify(json);
+    answer = await fetch(new URL(path, root), { method, headers: sent, body: content, signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Unreachable(path);
+  }
+  if (answer.ok) return answer;
+  const wait_s = Number(answer.headers.get("Retry-After") ?? 0);
+  const content = await answer.json().catch(() => null);
+  if (content === null || [502, 503].includes(answer.status)) throw new Unreachable(path);
+  throw new Problem(answer.status, content, wait_s);
+}
+
+export async function askJson(path, options) {
+  const answer = await ask(path, options);
+  return answer.json();
+}
+
+/** What went wrong, in the page's words; the server's own follow where they say more. */
+export function explain(error) {
+  if (error instanceof Unreachable) return say("unreachable");
+  if (!(error instanceof Problem)) return say("error_internal");
+  if (error.status === 429) return say("wait", { seconds: error.wait_s || 1 });
+  const known = SENTENCES[error.slug];
+  if (known === "error_key" || known === "error_quota") return say(known);
+  return [known ? say(known) : "", error.message].filter(Boolean).join(" ");
+}
+
+/** Says it above the view; without a sentence, says nothing any more. */
+export function tell(sentence) {
+  const notice = find("notice");
+  notice.textContent = sentence ?? "";
+  notice.hidden = !sentence;
+}
+
+const RETRY_MS = 1500;
+
+/** Repeats what cannot be done now, and says so: nobody answers, or the service is busy. */
+export async function persist(work, signal) {
+  for (;;) {
+    try {
+      const result = await work();
+      tell(null);
+      return result;
+    } catch (error) {
+      const isBusy = error instanceof Problem && error.status === 429;
+      if (!(error instanceof Unreachable || isBusy)) throw error;
+      tell(explain(error));
+      await rest(isBusy ? Math.max(1, error.wait_s) * 1000 : RETRY_MS, signal);
+    }
+  }
+}
+
+/** Waits; throws the signal's reason if it is aborted meanwhile. */
+export function rest(ms, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}

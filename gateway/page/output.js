@@ -1,0 +1,179 @@
+// The pane of the translation: lines, sentences with their alternatives, what was kept, and
+// warnings where they belong.
+
+import { askJson, explain } from "./api.js";
+import { find, findDirection, make, settings } from "./dom.js";
+import { divide } from "./protection.js";
+import { listSentences } from "./sentences.js";
+import { say } from "./words.js";
+
+const output = find("output");
+const others = find("others");
+/** A warning that names characters of its text: `characters 14-52: …`. */
+const PLACE = /^characters (\d+)-(\d+)/;
+
+/** One line: what was given and its translation, in sentences where both have as many. */
+class Line {
+  constructor(source, answer, asked) {
+    this.source = source;
+    this.asked = asked;
+    this.warnings = answer.warnings ?? [];
+    const given = listSentences(source, asked.source);
+    const made = listSentences(answer.translated, asked.target);
+    const isAligned = asked.format === "text" && given.length === made.length;
+    this.given = isAligned ? given : [source];
+    this.made = isAligned ? made : [answer.translated];
+  }
+
+  get text() {
+    return this.made.join("");
+  }
+
+  isDoubtful(index) {
+    const start = this.given.slice(0, index).join("").length;
+    const end = start + this.given[index].length;
+    return this.warnings.some((warning) => {
+      const place = PLACE.exec(warning);
+      return !place || (Number(place[1]) < end && Number(place[2]) > start);
+    });
+  }
+}
+
+/** What is shown: an answer, or nothing yet, for each part of a text. */
+export class Output {
+  #parts = [];
+
+  constructor() {
+    output.addEventListener("click", (event) => this.#open(event.target));
+    output.addEventListener("keydown", (event) => this.#move(event));
+  }
+
+  /** Says that what is shown is the answer to something older. */
+  wait() {
+    output.setAttribute("aria-busy", "true");
+  }
+
+  /** Shows the parts that have answers, and dots for the others. Parts that are shown already
+      stay as they are. */
+  show(parts, asked) {
+    if (parts !== this.#parts) {
+      this.#parts = parts;
+      output.lang = asked.target;
+      output.dir = findDirection(asked.target);
+      output.replaceChildren(...parts.map(() => make("div", { class: "missing" }, "…")));
+    }
+    for (const [number, part] of parts.entries()) {
+      if (part.answers && !part.made) {
+        part.made = part.lines.map((line, index) => new Line(line, part.answers[index], asked));
+        output.children[number].replaceWith(this.#write(part));
+      }
+    }
+    output.setAttribute("aria-busy", String(!parts.every((part) => part.made)));
+    output.querySelector(".sentence")?.setAttribute("tabindex", "0");
+  }
+
+  clear() {
+    this.#parts = [];
+    output.replaceChildren();
+    output.setAttribute("aria-busy", "false");
+  }
+
+  get text() {
+    const lines = this.#parts.flatMap((part) => part.made ?? []);
+    return lines.map((line) => line.text).join("\n");
+  }
+
+  #write(part) {
+    const lines = part.made.flatMap((line) => {
+      const sentences = line.made.map((_, index) => this.#writeSentence(line, index));
+      const isEmpty = line.text === "";
+      return [
+        make("div", { class: "line" }, ...sentences, isEmpty ? make("br") : null),
+        ...line.warnings.map((warning) => make("div", { class: "warning", lang: "en", dir: "ltr" }, warning)),
+      ];
+    });
+    return make("div", {}, ...lines);
+  }
+
+  #writeSentence(line, index) {
+    if (!line.made[index].trim()) return line.made[index];
+    const sentence = make("span", {
+      class: line.isDoubtful(index) && line.warnings.length ? "sentence doubtful" : "sentence",
+      role: "button",
+      tabindex: "-1",
+    });
+    sentence.place = { line, index };
+    fill(sentence);
+    return sentence;
+  }
+
+  /** With the arrows from sentence to sentence, with Enter to its alternatives. */
+  #move(event) {
+    const sentences = [...output.querySelectorAll(".sentence")];
+    const here = sentences.indexOf(event.target);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (here < 0) return;
+    if (event.key === "Enter" || event.key === " ") this.#open(event.target);
+    else if (step) sentences[here + step]?.focus();
+    else return;
+    event.preventDefault();
+  }
+
+  async #open(target) {
+    const sentence = target.closest?.(".sentence");
+    if (!sentence || !settings.alternatives || String(getSelection())) return;
+    const { line, index } = sentence.place;
+    others.replaceChildren(make("p", { class: "note" }, say("translating")));
+    showBeside(sentence);
+    try {
+      const answer = await askJson("translate", {
+        method: "POST",
+        json: {
+          ...line.asked.fields,
+          src_text: line.given[index].trimEnd(),
+          alternatives: Math.min(3, settings.alternatives),
+        },
+      });
+      const texts = [answer.translated, ...answer.alternatives.map((one) => one.text)];
+      this.#offer(sentence, [...new Set(texts)]);
+    } catch (error) {
+      others.replaceChildren(make("p", { class: "wrong" }, explain(error)));
+    }
+  }
+
+  #offer(sentence, texts) {
+    const { line, index } = sentence.place;
+    const shown = line.made[index];
+    const choose = (text) => {
+      line.made[index] = text + shown.slice(shown.trimEnd().length);
+      fill(sentence);
+      others.hidePopover();
+      sentence.focus();
+      document.dispatchEvent(new Event("chosen"));
+    };
+    const offered = texts.filter((text) => text !== shown.trimEnd());
+    const direction = findDirection(line.asked.target);
+    const buttons = offered.map((text) =>
+      make("button", { type: "button", lang: line.asked.target, dir: direction, onclick: () => choose(text) }, text),
+    );
+    const none = make("p", { class: "note" }, say("no_alternatives"));
+    others.replaceChildren(...(buttons.length ? buttons : [none]));
+    buttons[0]?.focus();
+  }
+}
+
+function fill(sentence) {
+  const { line, index } = sentence.place;
+  const pieces = divide(line.made[index], line.source, line.asked.format);
+  sentence.replaceChildren(
+    ...pieces.map(([text, isKept]) => (isKept ? make("mark", { title: say("kept") }, text) : text)),
+  );
+}
+
+function showBeside(sentence) {
+  const place = sentence.getBoundingClientRect();
+  others.showPopover();
+  const room = document.documentElement.clientWidth - others.offsetWidth - 16;
+  others.style.left = `${Math.max(8, Math.min(place.left, room)) + scrollX}px`;
+  others.style.top = `${place.bottom + 6 + scrollY}px`;
+}

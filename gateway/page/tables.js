@@ -1,0 +1,33 @@
+// Reads and writes tables of two columns: CSV and TSV.
+
+/** The rows of a table. A tab in the first line makes it TSV, which has no quotes. */
+export function readTable(text) {
+  const content = text.replace(/^\uFEFF/, "");
+  const first = content.split("\n", 1)[0];
+  const rows = first.includes("\t")
+    ? content.split(/\r?\n/).map((line) => line.split("\t"))
+    : readCsv(content, first.includes(";") && !first.includes(",") ? ";" : ",");
+  return rows.map((row) => row.map((cell) => cell.trim())).filter((row) => row[0] || row[1]);
+}
+
+function readCsv(text, comma) {
+  const rows = [[]];
+  const cells = new RegExp(`(?:"((?:[^"]|"")*)"|([^"${comma}\\r\\n]*))(${comma}|\\r?\\n|$)`, "y");
+  while (cells.lastIndex < text.length) {
+    const match = cells.exec(text);
+    if (!match) throw new SyntaxError(`"`);
+    rows.at(-1).push(match[1]?.replaceAll('""', '"') ?? match[2]);
+    if (match[3].endsWith("\n")) rows.push([]);
+    if (!match[0]) break;
+  }
+  return rows;
+}
+
+export function writeTsv(rows) {
+  return rows.map((row) => `${row.join("\t")}\n`).join("");
+}
+
+export function writeCsv(rows) {
+  const quote = (cell) => (/[",;\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  return rows.map((row) => `${row.map(quote).join(",")}\r\n`).join("");
+}

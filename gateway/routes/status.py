@@ -1,0 +1,76 @@
+"""`GET /status`: what each language and task is doing, as running totals. Two answers tell
+what has happened in between.
+"""
+
+from __future__ import annotations
+
+from flask import Blueprint
+from typing_extensions import TypedDict
+
+from gateway.figures import Figures, Served
+from gateway.openapi.operations import Operation, describe
+from gateway.telemetry import BUCKETS
+
+
+class ServedStatus(TypedDict):
+    """A language, or a task without one. Counts begin with the gateway. `latency` has the
+    requests that took at most as long as each of `bounds_s`, and at last all of them."""
+
+    task: str
+    language: str | None
+    model: str
+    device: str
+    workers: int
+    ready: bool
+    batch_size: int | None
+    waiting_rows: int
+    queued_rows: int
+    requests: int
+    errors: int
+    rows: int | None
+    batches: int | None
+    latency: list[int]
+
+
+class Status(TypedDict):
+    """All that is served, and the time of the answer in seconds of some clock."""
+
+    at_s: float
+    bounds_s: list[float]
+    served: list[ServedStatus]
+
+
+def make_blueprint(figures: Figures) -> Blueprint:
+    """The status route."""
+    blueprint = Blueprint("status", __name__)
+
+    @blueprint.get("/status")
+    @describe(Operation("What each language and task is doing, as running totals"))
+    def status() -> Status:
+        found = figures.read()
+        return {
+            "at_s": round(found.at_s, 3),
+            "bounds_s": list(BUCKETS),
+            "served": [_describe(one) for one in found.served],
+        }
+
+    return blueprint
+
+
+def _describe(one: Served) -> ServedStatus:
+    return {
+        "task": one.model.task,
+        "language": one.language,
+        "model": one.model.name,
+        "device": one.model.device,
+        "workers": one.model.workers,
+        "ready": one.is_ready,
+        "batch_size": one.batch_size,
+        "waiting_rows": one.waiting_rows,
+        "queued_rows": one.queued_rows,
+        "requests": one.requests,
+        "errors": one.errors,
+        "rows": one.rows,
+        "batches": one.batches,
+        "latency": list(one.latency),
+    }

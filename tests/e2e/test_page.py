@@ -1,0 +1,98 @@
+"""The page of a real stack: texts, a document, a picture, and a stack that goes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
+
+from deploy.programs import CHROMIUM, find
+from deploy.stack import Stack
+from tests.e2e.real_stack import is_ready, wait_until
+from tests.page.conftest import LIMIT_MS
+from tests.page.views import draw_picture
+
+pytestmark = pytest.mark.skipif(find(CHROMIUM) is None, reason="Chromium is missing")
+
+SENTENCE, TRANSLATION = "Where is the station?", "Où est la gare ?"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=find(CHROMIUM), args=["--no-sandbox"]
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser, stack: Stack) -> Iterator[Page]:
+    found = browser.new_page(locale="en")
+    found.set_default_timeout(LIMIT_MS)
+    found.goto(f"{stack.url}/?target=fr")
+    found.wait_for_selector("html[data-ready]")
+    yield found
+    found.close()
+
+
+def test_a_text_is_translated_while_it_is_typed(page):
+    page.fill("#given", SENTENCE)
+    expect(page.locator("#output")).to_have_text(TRANSLATION)
+    expect(page.locator("#guess")).to_contain_text("English")
+
+
+def test_without_scripts_a_link_has_its_translation(browser, stack):
+    context = browser.new_context(java_script_enabled=False, locale="fr")
+    page = context.new_page()
+    page.goto(f"{stack.url}/?source=en&target=fr&q={SENTENCE}")
+    expect(page.locator("#output")).to_have_text(TRANSLATION)
+    context.close()
+
+
+def test_a_document_is_translated_and_downloaded(page):
+    page.click("nav a[href='#documents']")
+    note = FilePayload(
+        name="a.txt", mimeType="text/plain", buffer=f"{SENTENCE}\n".encode()
+    )
+    page.set_input_files("#document-files", [note])
+    with page.expect_download(timeout=LIMIT_MS) as download:
+        page.get_by_role("button", name="Download").click()
+    assert Path(download.value.path()).read_text("utf-8") == f"{TRANSLATION}\n"
+
+
+def test_a_picture_is_described(browser, vision):
+    page = browser.new_page(locale="en")
+    page.goto(f"{vision.url}/#pictures")
+    page.wait_for_selector("html[data-ready]")
+    picture = FilePayload(name="a.png", mimeType="image/png", buffer=draw_picture())
+    page.set_input_files("#picture-file", [picture])
+    expect(page.locator("#caption")).to_contain_text("a ")
+    expect(page.locator("#labels li")).to_have_count(5)
+    expect(page.locator("#frame svg")).to_be_attached()
+    page.close()
+
+
+def test_the_status_counts_the_workers_batches(page):
+    page.fill("#given", SENTENCE)
+    expect(page.locator("#output")).to_have_text(TRANSLATION)
+    found = page.evaluate("async () => (await fetch('status')).json()")
+    (french,) = [one for one in found["served"] if one["language"] == "fr"]
+    assert french["requests"] >= 1
+    assert french["rows"] >= french["batches"] >= 1
+    assert french["latency"][-1] == french["requests"]
+
+
+def test_a_gateway_that_dies_is_a_sentence_and_it_comes_back_by_itself(page, stack):
+    page.select_option("#source", "en")
+    leader = stack.find_leader("gateway")
+    for process in (leader, *leader.children()):
+        process.kill()
+    page.fill("#given", SENTENCE)
+    expect(page.locator("#notice")).to_contain_text("tries again by itself")
+    expect(page.locator("#output")).to_have_text(TRANSLATION)
+    expect(page.locator("#notice")).to_be_hidden()
+    wait_until(lambda: is_ready(stack.url))

@@ -1,0 +1,142 @@
+"""A real Chromium before a real Gunicorn, whose TorchServe does what a test tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from deploy.programs import CHROMIUM, find
+from documents.storage import Storage
+from tests.gateway.conftest import TASKS, write_map
+from tests.gateway.fake_torchserve import FakeTorchServe
+from tests.gateway.test_gunicorn import serve_before_fake
+
+LANGUAGES = ("en", "fr", "de", "ar", "ja", "ko")
+#: Milliseconds until a test gives up waiting for the page.
+LIMIT_MS = 30_000
+expect.set_options(timeout=LIMIT_MS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser takes seconds, and not every machine has one."""
+    has_browser = find(CHROMIUM) is not None
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker("slow")
+            if not has_browser:
+                item.add_marker(pytest.mark.skip(reason="Chromium is missing"))
+
+
+@dataclass
+class Stage:
+    """A gateway with all tasks, and the fake behind it."""
+
+    url: str
+    torchserve: FakeTorchServe
+    #: Gunicorn's master, and the documents that it was given.
+    master: psutil.Popen
+    documents: Storage
+
+
+@dataclass
+class Tab:
+    """A page of the browser, and what went wrong in it."""
+
+    page: Page
+    faults: list[str] = field(default_factory=list)
+
+    def find(self, name: str) -> Locator:
+        """The element with an id."""
+        return self.page.locator(f"#{name}")
+
+    def type(self, text: str) -> None:
+        """Fills the pane of the text as typing does."""
+        self.find("given").fill(text)
+
+    def wait_for_output(self, text: str) -> None:
+        """Returns once the translation is this text."""
+        self.page.wait_for_function(
+            """text => [...document.querySelectorAll("#output .line")]
+              .map((line) => line.textContent).join("\\n") === text""",
+            arg=text,
+        )
+
+
+def place(folder: Path, found: Path) -> dict[str, str]:
+    """Where a gateway finds its map and keeps what it is given."""
+    return {
+        "BABELGATE_RUN_DIR": str(folder / "run"),
+        "BABELGATE_MAP": str(found),
+        "BABELGATE_DOCUMENTS": str(folder / "documents"),
+    }
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=find(CHROMIUM), args=["--no-sandbox"]
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("page")
+    found = write_map(folder / "page.json", LANGUAGES, TASKS)
+    with serve_before_fake(folder, **place(folder, found)) as (url, master, fake):
+        yield Stage(url, fake, master, Storage(folder / "documents"))
+
+
+@pytest.fixture
+def stage(running: Stage) -> Stage:
+    """The fake has nothing to do yet."""
+    running.torchserve.will()
+    running.torchserve.calls.clear()
+    running.torchserve.translate = lambda target, text: f"{target}:{text}"
+    return running
+
+
+MakeTab = Callable[..., Tab]
+
+
+@pytest.fixture
+def make_tab(browser: Browser) -> Iterator[MakeTab]:
+    """Opens pages, each in a browser of its own. A test that expects faults takes them out of
+    the list; all others fail."""
+    tabs: list[Tab] = []
+
+    def make(url: str, **options: Any) -> Tab:
+        context = browser.new_context(**{"locale": "en"} | options)
+        context.set_default_timeout(LIMIT_MS)
+        tab = Tab(context.new_page())
+        tab.page.on("console", lambda said: _note(tab, said.type, said.text))
+        tab.page.on("pageerror", lambda error: tab.faults.append(str(error)))
+        tab.page.goto(url)
+        if options.get("java_script_enabled", True):
+            tab.page.wait_for_selector("html[data-ready]")
+        tabs.append(tab)
+        return tab
+
+    yield make
+    for tab in tabs:
+        tab.page.context.close()
+    assert [fault for tab in tabs for fault in tab.faults] == []
+
+
+def _note(tab: Tab, kind: str, text: str) -> None:
+    if kind in ("error", "warning"):
+        tab.faults.append(text)
+
+
+@pytest.fixture
+def tab(make_tab: MakeTab, stage: Stage) -> Tab:
+    """The page as somebody finds it who comes for the first time."""
+    return make_tab(stage.url)

@@ -1,0 +1,71 @@
+"""axe-core finds nothing wrong with any view, and everything works with keys alone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.clients import prepare_node
+from tests.page.views import VIEWS, show
+
+SENTENCE = "Where is the station?"
+_CHECK = """async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations.flatMap(({ id, nodes }) =>
+    nodes.map((node) => `${id}: ${node.html.slice(0, 120)} ${node.any[0]?.message ?? ""}`));
+}"""
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    file = prepare_node() / "node_modules/axe-core/axe.min.js"
+    return file.read_text("utf-8")
+
+
+@pytest.mark.parametrize("width", [390, 1600], ids=["narrow", "wide"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_view_has_a_violation(make_tab, stage, axe, view, theme, width):
+    size = {"width": width, "height": 900}
+    tab = make_tab(
+        stage.url, viewport=size, color_scheme=theme, reduced_motion="reduce"
+    )
+    show(tab.page, view)
+    tab.page.evaluate(axe)
+    assert tab.page.evaluate(_CHECK) == []
+
+
+def test_neither_has_a_page_from_right_to_left_nor_its_dialog(make_tab, stage, axe):
+    tab = make_tab(stage.url, locale="ar")
+    tab.page.evaluate(axe)
+    assert tab.page.evaluate(_CHECK) == []
+    tab.page.evaluate("document.dispatchEvent(new Event('needs-key'))")
+    expect(tab.find("key-dialog")).to_be_visible()
+    assert tab.page.evaluate(_CHECK) == []
+
+
+def test_keys_alone_reach_everything(tab):
+    keys = tab.page.keyboard
+    tab.page.locator("body").press("Shift+Tab")
+    tab.find("given").focus()
+    keys.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    reached = set()
+    for _ in range(60):
+        keys.press("Tab")
+        reached.add(
+            tab.page.evaluate(
+                "() => document.activeElement.id || document.activeElement.hash ||"
+                " document.activeElement.className"
+            )
+        )
+    assert {
+        *("#documents", "#pictures", "#glossaries", "#status", "theme-button"),
+        *("tongue", "source", "swap-button", "target", "given", "clear-button"),
+        *("output", "sentence", "copy-button", "link-button", "format", "glossary"),
+        *("protect", "#main"),
+    } <= reached
+    tab.page.locator("nav").get_by_role("link", name="Documents").focus()
+    keys.press("Enter")
+    expect(tab.find("main")).to_be_focused()
+    expect(tab.find("documents")).to_be_visible()

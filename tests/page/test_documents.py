@@ -1,0 +1,130 @@
+"""Documents: several at once, followed while they are translated, and known after a reload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from playwright.sync_api import Locator, expect
+
+from documents.storage import NOBODY, Document, State
+from tests.page.conftest import LIMIT_MS, MakeTab, Stage, Tab
+
+RESULT = "Bonjour\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / "one.txt", tmp_path / "two & <b>.txt"]
+    for path in paths:
+        path.write_text("Hello\n")
+    return paths
+
+
+@pytest.fixture
+def tab(make_tab: MakeTab, stage: Stage) -> Tab:
+    return make_tab(f"{stage.url}/#documents")
+
+
+def find_job(tab: Tab, name: str) -> Locator:
+    return tab.find("jobs").locator("li", has_text=name)
+
+
+def find_documents(tab: Tab, stage: Stage, count: int) -> list[Document]:
+    """The documents that the browser remembers, newest first."""
+    tab.page.wait_for_function(
+        """count => JSON.parse(localStorage["babelgate.documents"] ?? "[]").length === count""",
+        arg=count,
+    )
+    kept = tab.page.evaluate("JSON.parse(localStorage['babelgate.documents'])")
+    return [stage.documents.find(NOBODY, job["id"]) for job in kept]
+
+
+def translate(document: Document, **changes: Any) -> None:
+    """What the program does that translates documents."""
+    document.write_state(replace(State("translating", texts=4), **changes))
+
+
+def finish(document: Document) -> None:
+    document.result.write_text(RESULT)
+    translate(document, status="done", texts_done=4, media_type="text/plain")
+
+
+def test_several_documents_are_translated_and_downloaded(tab, stage, files):
+    tab.find("document-target").select_option("fr")
+    tab.find("document-files").set_input_files(files)
+    for document in find_documents(tab, stage, 2):
+        translate(document, texts_done=1)
+    first = find_job(tab, "one.txt")
+    expect(first).to_contain_text("1 of 4 texts")
+    assert float(first.locator("progress").get_attribute("value") or 0) == 0.25
+    for document in find_documents(tab, stage, 2):
+        finish(document)
+    with tab.page.expect_download() as download:
+        find_job(tab, "two & <b>.txt").get_by_role("button", name="Download").click()
+    # The browser keeps from the disk what a file system may not take.
+    assert download.value.suggested_filename == "two & _b_.fr.txt"
+    assert Path(download.value.path()).read_text() == RESULT
+
+
+def test_a_document_can_be_dropped(tab, stage):
+    given = tab.page.evaluate_handle(
+        """() => {
+          const given = new DataTransfer();
+          given.items.add(new File(["Hello"], "dropped.txt", { type: "text/plain" }));
+          return given;
+        }"""
+    )
+    tab.find("document-drop").dispatch_event("dragover", {"dataTransfer": given})
+    expect(tab.find("document-drop")).to_have_class("drop over")
+    tab.find("document-drop").dispatch_event("drop", {"dataTransfer": given})
+    expect(find_job(tab, "dropped.txt")).to_contain_text("Waiting")
+
+
+def test_a_job_survives_a_reload_of_the_page(tab, stage, files):
+    tab.find("document-files").set_input_files(files[0])
+    (document,) = find_documents(tab, stage, 1)
+    tab.page.reload()
+    expect(find_job(tab, "one.txt")).to_contain_text("Waiting")
+    finish(document)
+    expect(find_job(tab, "one.txt")).to_contain_text("Done")
+
+
+def test_a_job_can_be_cancelled(tab, stage, files):
+    tab.find("document-files").set_input_files(files[0])
+    (document,) = find_documents(tab, stage, 1)
+    with tab.page.expect_response(f"**/documents/{document.order.id}") as answer:
+        find_job(tab, "one.txt").get_by_role("button", name="Cancel").click()
+    assert answer.value.request.method in ("DELETE", "GET")
+    expect(tab.find("jobs").locator("li")).to_have_count(0)
+    url = f"{stage.url}/documents/{document.order.id}"
+    tab.page.wait_for_function(
+        "async url => (await fetch(url)).status === 404", arg=url, timeout=LIMIT_MS
+    )
+    assert requests.get(url, timeout=LIMIT_MS).status_code == 404
+    tab.faults.clear()  # the browser notes the status
+
+
+def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
+    strange = tmp_path / "strange.exe"
+    strange.write_bytes(b"MZ")
+    tab.find("document-files").set_input_files([strange, files[0]])
+    expect(find_job(tab, "strange.exe")).to_contain_text(
+        "This kind of file is not supported."
+    )
+    tab.faults.clear()  # the browser notes the status
+    (document,) = find_documents(tab, stage, 1)
+    error = {"type": "urn:babelgate:damaged-document", "detail": "Line 3 is broken."}
+    translate(document, status="failed", error=error)
+    expect(find_job(tab, "one.txt")).to_contain_text("Line 3 is broken.")
+
+
+def test_what_is_kept_no_longer_says_so(tab, stage, files):
+    tab.find("document-files").set_input_files(files[0])
+    (document,) = find_documents(tab, stage, 1)
+    requests.delete(f"{stage.url}/documents/{document.order.id}", timeout=LIMIT_MS)
+    expect(find_job(tab, "one.txt")).to_contain_text("No longer kept")
+    tab.faults.clear()  # the browser notes the status

@@ -1,0 +1,104 @@
+"""Glossaries: a table to edit, files to import and export, and terms in a translation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.page.conftest import MakeTab, Stage, Tab
+
+TERMS = 'term,"quoted, ""term"""\r\nhello,bonjour\r\n'
+
+
+@pytest.fixture
+def tab(make_tab: MakeTab, stage: Stage) -> Tab:
+    return make_tab(f"{stage.url}/#glossaries")
+
+
+def fill(tab: Tab, name: str, terms: dict[str, str]) -> None:
+    """A new glossary in the form."""
+    tab.find("new-glossary").click()
+    tab.find("glossary-name").fill(name)
+    tab.find("glossary-source").select_option("en")
+    tab.find("glossary-target").select_option("fr")
+    for number, (term, translation) in enumerate(terms.items()):
+        if number:
+            tab.find("add-entry").click()
+        cells = tab.find("entries").locator("input")
+        cells.nth(0).fill(term)
+        cells.nth(1).fill(translation)
+
+
+def save(tab: Tab) -> None:
+    tab.page.get_by_role("button", name="Save").click()
+    expect(tab.find("glossary-state")).to_have_text("Saved.")
+
+
+def test_a_glossary_is_made_changed_and_used(tab, stage):
+    fill(tab, "Travel", {"city pass": "carte", "tram": "tramway"})
+    save(tab)
+    expect(tab.find("glossary-list")).to_contain_text("English → French · 2")
+    tab.find("entries").get_by_role("button").nth(1).click()
+    tab.find("entries").locator("input").nth(1).fill("passe")
+    save(tab)
+    tab.page.reload()
+    tab.find("glossary-list").get_by_role("button", name="Travel").first.click()
+    expect(tab.find("entry-count")).to_have_text("1 of 1 entries")
+    tab.page.get_by_role("link", name="Text").click()
+    tab.find("source").select_option("en")
+    tab.find("target").select_option("fr")
+    tab.find("glossary").select_option("Travel")
+    tab.type("I take the tram.")
+    tab.wait_for_output("fr:I take the passe.")
+
+
+def test_a_table_is_imported_and_exported(tab, tmp_path):
+    file = tmp_path / "terms.csv"
+    file.write_bytes(TERMS.encode())
+    fill(tab, "Imported", {})
+    tab.find("import").set_input_files(file)
+    cells = tab.find("entries").locator("input")
+    expect(cells.nth(1)).to_have_value('quoted, "term"')
+    with tab.page.expect_download() as download:
+        tab.find("export-csv").click()
+    assert Path(download.value.path()).read_bytes() == TERMS.encode()
+    with tab.page.expect_download() as download:
+        tab.find("export-tsv").click()
+    assert Path(download.value.path()).read_bytes() == (
+        b'term\tquoted, "term"\nhello\tbonjour\n'
+    )
+    tsv = tmp_path / "terms.tsv"
+    tsv.write_bytes(b"hello\tsalut\n")
+    tab.find("import").set_input_files(tsv)
+    expect(cells.nth(3)).to_have_value("salut")
+
+
+def test_entries_are_found_in_a_long_table(tab, tmp_path):
+    file = tmp_path / "terms.tsv"
+    file.write_text("".join(f"term {n}\tterme {n}\n" for n in range(1000)))
+    fill(tab, "Long", {})
+    tab.find("import").set_input_files(file)
+    expect(tab.find("entry-count")).to_have_text("200 of 1,000 entries")
+    tab.find("entry-search").fill("terme 777")
+    expect(tab.find("entry-count")).to_have_text("1 of 1,000 entries")
+    cell = tab.find("entries").locator("input").first
+    expect(cell).to_have_value("term 777")
+
+
+def test_what_is_wrong_with_an_entry_is_said(tab):
+    fill(tab, "Wrong", {"hello": ""})
+    tab.page.get_by_role("button", name="Save").click()
+    expect(tab.find("glossary-state")).to_contain_text("entries")
+    tab.faults.clear()  # the browser notes the status
+
+
+def test_a_glossary_is_deleted_with_the_second_click(tab):
+    fill(tab, "Short-lived", {"a term": "un terme"})
+    save(tab)
+    tab.find("delete-glossary").click()
+    expect(tab.find("delete-glossary")).to_have_text("Delete for good?")
+    tab.find("delete-glossary").click()
+    expect(tab.find("glossary-form")).to_be_hidden()
+    expect(tab.find("glossary-list")).not_to_contain_text("Short-lived")

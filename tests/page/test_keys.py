@@ -1,0 +1,90 @@
+"""Where keys are required, the page asks for one and keeps it in the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import requests
+from playwright.sync_api import expect
+
+from gateway.access.keys import Grant
+from gateway.access.storage import Storage
+from tests.gateway.conftest import TASKS, write_map
+from tests.gateway.test_gunicorn import serve_before_fake
+from tests.page.conftest import LANGUAGES, LIMIT_MS, place
+
+SENTENCE = "Where is the station?"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The URL of a gateway that requires keys, and a key."""
+    folder = tmp_path_factory.mktemp("guarded")
+    database = f"sqlite:///{folder / 'keys.db'}"
+    storage = Storage(database)
+    key = storage.add("somebody", Grant())
+    storage.close()
+    given = place(folder, write_map(folder / "page.json", LANGUAGES, TASKS))
+    given |= {"BABELGATE_KEYS": "required", "BABELGATE_DATABASE_URL": database}
+    with serve_before_fake(folder, **given) as (url, _, _):
+        yield url, key
+
+
+def test_a_key_is_asked_for_and_kept_in_the_browser(make_tab, guarded):
+    url, key = guarded
+    tab = make_tab(url)
+    expect(tab.find("key-dialog")).to_be_visible()
+    tab.find("key-field").fill(key)
+    tab.page.get_by_role("button", name="Save").click()
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.page.reload()
+    expect(tab.find("key-dialog")).to_be_hidden()
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.page.locator("nav").get_by_role("link", name="Status").click()
+    expect(tab.find("figures").locator("tr")).to_have_count(len(LANGUAGES + TASKS))
+
+
+def test_a_wrong_key_is_a_sentence_and_a_field_to_mend_it(make_tab, guarded):
+    url, _ = guarded
+    tab = make_tab(url)
+    tab.find("key-field").fill("bg_wrong")
+    tab.page.get_by_role("button", name="Save").click()
+    tab.type(SENTENCE)
+    expect(tab.find("key-dialog")).to_be_visible()
+    expect(tab.find("state")).to_have_text("The service needs a valid key.")
+    tab.faults.clear()  # the browser notes the status
+
+
+def test_strangers_do_not_see_what_the_stack_does(guarded):
+    url, key = guarded
+    assert requests.get(f"{url}/status", timeout=LIMIT_MS).status_code == 401
+    header = {"Authorization": f"Bearer {key}"}
+    seen = requests.get(f"{url}/status", headers=header, timeout=LIMIT_MS)
+    assert seen.status_code == 200
+
+
+def test_without_scripts_the_form_has_a_field_for_the_key(make_tab, guarded):
+    url, key = guarded
+    tab = make_tab(url, java_script_enabled=False)
+    tab.type(SENTENCE)
+    tab.find("target").select_option("de")
+    tab.page.get_by_role("button", name="Translate").click()
+    expect(tab.find("state")).to_contain_text("A key is required")
+    tab.faults.clear()  # the browser notes the status
+    expect(tab.find("given")).to_have_value(SENTENCE)
+    tab.page.locator("[name=api_key]").fill(key)
+    tab.page.get_by_role("button", name="Translate").click()
+    expect(tab.find("output")).to_have_text(f"de:{SENTENCE}")
+    assert key not in tab.page.content()
+
+
+def test_a_link_to_a_text_asks_for_the_form_where_a_key_is_needed(make_tab, guarded):
+    url, _ = guarded
+    link = f"{url}/?source=en&target=de&q=Hello"
+    tab = make_tab(link, java_script_enabled=False)
+    expect(tab.find("state")).to_contain_text("enter it and send the form")
+    expect(tab.find("given")).to_have_value("Hello")
+    expect(tab.find("output")).to_be_empty()

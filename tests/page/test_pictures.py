@@ -1,0 +1,112 @@
+"""Pictures: what each task says of one, and boxes over it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import FilePayload, expect
+
+from tests.gateway.conftest import LANGUAGES, write_map
+from tests.gateway.test_gunicorn import serve_before_fake
+from tests.handlers.encoding import write_image
+from tests.page.conftest import MakeTab, Stage, Tab, place
+
+PICTURE = write_image(np.full((5, 4, 3), 200, np.uint8))
+
+
+@pytest.fixture
+def tab(make_tab: MakeTab, stage: Stage) -> Tab:
+    return make_tab(f"{stage.url}/#pictures")
+
+
+def choose(tab: Tab, name: str = "a.png", kind: str = "image/png") -> None:
+    given = FilePayload(name=name, mimeType=kind, buffer=PICTURE)
+    tab.find("picture-file").set_input_files(given)
+
+
+def check_answers(tab: Tab) -> None:
+    expect(tab.find("caption")).to_contain_text(" bytes")
+    expect(tab.find("labels").locator("li")).to_have_count(5)
+    expect(tab.find("objects").locator("li")).to_have_count(1)
+
+
+def test_a_picture_has_a_caption_labels_and_boxes(tab):
+    choose(tab)
+    check_answers(tab)
+    bar = tab.find("labels").locator("meter").first
+    assert bar.get_attribute("value") == "0.5"
+    box = tab.page.locator("#frame rect")
+    expect(box).to_have_count(1)
+    expect(box).to_have_attribute("width", "2")
+
+
+def test_the_slider_shows_more_and_fewer_boxes_without_asking_again(tab, stage):
+    choose(tab)
+    check_answers(tab)
+    asked = len(stage.torchserve.calls)
+    tab.find("threshold").fill("10")
+    expect(tab.page.locator("#frame rect")).to_have_count(2)
+    expect(tab.find("threshold-value")).to_have_text("10%")
+    tab.find("threshold").fill("95")
+    expect(tab.page.locator("#frame rect")).to_have_count(0)
+    expect(tab.find("objects")).to_have_text("Nothing that is as sure.")
+    assert len(stage.torchserve.calls) == asked
+
+
+def test_a_picture_can_be_pasted(tab):
+    tab.page.evaluate(
+        """content => {
+          const bytes = Uint8Array.from(atob(content), (one) => one.charCodeAt(0));
+          const given = new DataTransfer();
+          given.items.add(new File([bytes], "a.png", { type: "image/png" }));
+          document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: given }));
+        }""",
+        b64encode(PICTURE).decode(),
+    )
+    check_answers(tab)
+
+
+def test_a_hostile_label_is_text(tab):
+    answer = {"labels": [{"label": "<img src=x onerror=alert(1)>", "score": 0.5}]}
+    tab.page.route("**/classify?*", lambda route: route.fulfill(json=answer))
+    choose(tab)
+    expect(tab.find("labels")).to_contain_text("<img src=x onerror=alert(1)>")
+    assert tab.find("labels").locator("img").count() == 0
+
+
+def test_what_one_task_cannot_do_does_not_hide_the_others(tab, stage):
+    stage.torchserve.will("row-no-image")
+    choose(tab)
+    expect(tab.page.locator("#seen .wrong")).to_have_count(1)
+    tab.faults.clear()  # the browser notes the status
+
+
+def test_a_video_gets_the_command_that_captions_it(tab, tmp_path):
+    choose(tab, "it's $(a) film.mp4", "video/mp4")
+    command = tab.find("video-command").inner_text()
+    echo = f"{sys.executable} -c 'import sys; print(sys.argv[1:])' "
+    shown = subprocess.run(
+        command.replace("python -m clients caption", echo),
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert "\"it's $(a) film.mp4\", '-o', \"it's $(a) film.srt\"" in shown.stdout
+
+
+def test_a_stack_without_pictures_has_no_view_for_them(
+    make_tab: MakeTab, tmp_path: Path
+):
+    found = write_map(tmp_path / "page.json", LANGUAGES, ())
+    with serve_before_fake(tmp_path, **place(tmp_path, found)) as (url, _, _):
+        tab = make_tab(f"{url}/#pictures")
+        expect(tab.page.get_by_role("link", name="Pictures")).to_have_count(0)
+        expect(tab.find("text")).to_be_visible()
+        expect(tab.find("pictures")).to_be_hidden()
+        tab.page.context.close()  # Gunicorn ends with its last connection

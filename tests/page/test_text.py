@@ -1,0 +1,262 @@
+"""Texts: translated while somebody types, whatever comes late or in another order."""
+
+from __future__ import annotations
+
+import threading
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import expect
+
+from benchmarks.measure.page import measure
+from tests.page.conftest import LIMIT_MS
+
+SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
+HOSTILE = '<img src=x onerror="document.title=1">[a](javascript:alert(1))\u202e'
+
+
+def write_link(url: str, **fields: str) -> str:
+    return f"{url}/?{urlencode(fields)}"
+
+
+def test_a_text_is_translated_while_it_is_typed(tab):
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    expect(tab.find("guess")).to_contain_text("English, ")
+    expect(tab.find("target")).to_have_value("fr")
+    expect(tab.find("output")).to_have_attribute("lang", "fr")
+    expect(tab.find("output")).to_have_attribute("aria-busy", "false")
+    expect(tab.find("left")).to_have_text(f"{100_000 - len(SENTENCE):,}")
+
+
+def test_the_language_that_was_found_can_be_changed_to_another_candidate(tab):
+    tab.type("Taxi")
+    tab.find("guess").get_by_role("button").first.click()
+    expect(tab.find("source")).not_to_have_value("auto")
+    expect(tab.find("output")).to_contain_text(":Taxi")
+
+
+def test_a_text_whose_language_is_not_clear_asks_for_it(tab):
+    tab.type("Taxi")
+    expect(tab.find("state")).to_have_text(
+        "The language is not clear. Please choose it."
+    )
+    expect(tab.find("output")).to_be_empty()
+
+
+def test_the_request_before_is_aborted_and_its_answer_never_shown(tab, stage):
+    tab.find("source").select_option("en")
+    stage.torchserve.together = threading.Barrier(2)
+    stage.torchserve.will("together")
+    with tab.page.expect_event("requestfailed"):
+        tab.type(SENTENCE)
+        stage.torchserve.wait_for_calls(1)
+        tab.type(OTHER)
+        tab.wait_for_output(f"fr:{OTHER}")
+    stage.torchserve.together.wait(LIMIT_MS / 1000)
+    expect(tab.find("output")).to_have_text(f"fr:{OTHER}")
+
+
+def test_an_answer_that_comes_too_late_is_not_shown(tab):
+    """The browser cannot abort what has arrived already."""
+    tab.page.evaluate(
+        """() => {
+          const ask = window.fetch;
+          window.late = [];
+          window.fetch = async (url, options = {}) => {
+            const answer = await ask(url, { ...options, signal: undefined });
+            if (!String(options.body).includes("late")) return answer;
+            await new Promise((resolve) => window.late.push(resolve));
+            return answer;
+          };
+        }"""
+    )
+    tab.find("source").select_option("en")
+    tab.find("target").select_option("de")
+    tab.type("This is late.")
+    tab.page.wait_for_function("() => window.late.length === 1")
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"de:{SENTENCE}")
+    tab.page.evaluate("window.late[0]()")
+    tab.type(OTHER)
+    tab.wait_for_output(f"de:{OTHER}")
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "directions"),
+    [
+        ("en", SENTENCE, ("ltr", "rtl")),
+        ("ar", "أين المحطة؟", ("rtl", "ltr")),
+    ],
+    ids=["into Arabic", "from Arabic"],
+)
+def test_right_to_left_languages_are_right_to_left_in_both_panes(
+    make_tab, stage, source, text, directions
+):
+    target = {"en": "ar", "ar": "fr"}[source]
+    tab = make_tab(write_link(stage.url, source=source, target=target, q=text))
+    expect(tab.find("output")).to_contain_text(f"{target}:")
+    assert tab.find("given").get_attribute("dir") == directions[0]
+    assert tab.find("output").get_attribute("dir") == directions[1]
+
+
+def test_a_link_has_the_languages_and_the_text(make_tab, stage):
+    link = write_link(stage.url, source="en", target="de", q=SENTENCE)
+    tab = make_tab(link)
+    tab.wait_for_output(f"de:{SENTENCE}")
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.find("link-button").click()
+    expect(tab.find("notice")).to_have_text("Copied")
+    assert tab.page.evaluate("navigator.clipboard.readText()") == link
+
+
+def test_languages_can_be_swapped_and_are_remembered(tab):
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.find("swap-button").click()
+    expect(tab.find("given")).to_have_value(f"fr:{SENTENCE}")
+    expect(tab.find("source")).to_have_value("fr")
+    expect(tab.find("target")).to_have_value("en")
+    tab.page.reload()
+    expect(tab.find("source")).to_have_value("fr")
+    expect(tab.find("target")).to_have_value("en")
+
+
+def test_a_text_can_be_pasted_copied_and_cleared(tab):
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.page.evaluate("text => navigator.clipboard.writeText(text)", SENTENCE)
+    tab.find("paste-button").click()
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.find("copy-button").click()
+    expect(tab.find("notice")).to_have_text("Copied")
+    assert tab.page.evaluate("navigator.clipboard.readText()") == f"fr:{SENTENCE}"
+    tab.find("clear-button").click()
+    expect(tab.find("given")).to_have_value("")
+    expect(tab.find("output")).to_be_empty()
+
+
+def test_ctrl_enter_translates_at_once(tab):
+    tab.type(SENTENCE)
+    tab.find("given").press("Control+Enter")
+    tab.wait_for_output(f"fr:{SENTENCE}")
+
+
+def test_a_click_on_a_sentence_offers_others(tab, stage):
+    tab.type(f"{SENTENCE} {OTHER}")
+    tab.wait_for_output(f"fr:{SENTENCE} fr:{OTHER}")
+    stage.torchserve.will("choose")
+    tab.page.locator(".sentence").nth(1).click()
+    offered = tab.find("others").get_by_role("button").nth(1)
+    text = offered.inner_text()
+    assert text.startswith("fr:Where is the museum")
+    offered.click()
+    tab.wait_for_output(f"fr:{SENTENCE} {text}")
+
+
+def test_sentences_are_reached_by_keys(tab, stage):
+    tab.type(f"{SENTENCE} {OTHER}")
+    tab.wait_for_output(f"fr:{SENTENCE} fr:{OTHER}")
+    stage.torchserve.will("choose")
+    first = tab.page.locator(".sentence").first
+    first.focus()
+    first.press("ArrowRight")
+    expect(tab.page.locator(".sentence").nth(1)).to_be_focused()
+    tab.page.keyboard.press("Enter")
+    expect(tab.find("others").get_by_role("button").first).to_be_focused()
+    tab.page.keyboard.press("Escape")
+    expect(tab.find("others")).to_be_hidden()
+
+
+def test_what_was_kept_is_marked(tab):
+    text = "My name is {name}: see https://example.org/a, `x = 1` and 5 km."
+    tab.type(text)
+    tab.wait_for_output(f"fr:{text}")
+    kept = tab.page.locator("#output mark").all_text_contents()
+    assert kept == ["{name}", "https://example.org/a", "`x = 1`", "5 km"]
+
+
+def test_tags_are_kept_and_marked_where_the_text_is_html(tab):
+    tab.find("format").select_option("html")
+    tab.type("<p>Where is <b>the station</b>?</p>")
+    tab.wait_for_output("<p>fr:Where is <b>the station</b>?</p>")
+    kept = tab.page.locator("#output mark").all_text_contents()
+    assert kept == ["<p>", "<b>", "</b>", "</p>"]
+
+
+def test_a_warning_stands_below_its_line(tab, stage):
+    stage.torchserve.will("echo", "doubt")
+    tab.type(f"{SENTENCE}\n{OTHER}")
+    warning = tab.page.locator(".warning")
+    expect(warning).to_contain_text("The model is not sure.")
+    assert tab.page.locator(".doubtful").count() == 1
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.find("copy-button").click()
+    expect(tab.find("notice")).to_have_text("Copied")
+    copied = tab.page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"fr:{SENTENCE}\nfr:{OTHER}"
+
+
+def test_a_long_text_appears_as_its_parts_are_done(tab):
+    lines = [f"Sentence number {n} is here. " * 30 for n in range(12)]
+    tab.find("source").select_option("en")
+    with tab.page.expect_request("**/translate") as first:
+        tab.type("\n".join(lines))
+    assert len(first.value.post_data_json["src_text"]) < len(lines)
+    expect(tab.find("output")).to_contain_text("fr:Sentence number 11 is here.")
+    assert tab.page.locator(".missing").count() == 0
+
+
+def test_lines_that_are_known_are_not_asked_for_again(tab, stage):
+    tab.find("source").select_option("en")
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.type(f"{SENTENCE}\n\n{OTHER}")
+    tab.wait_for_output(f"fr:{SENTENCE}\n\nfr:{OTHER}")
+    asked = [call.row["src_text"] for call in stage.torchserve.calls]
+    assert sorted(asked) == [OTHER, SENTENCE]
+    tab.type(f"{SENTENCE}\n" * 500)
+    expect(tab.find("output")).to_have_attribute("aria-busy", "false")
+    expect(tab.page.locator(".sentence")).to_have_count(500)
+    assert len(stage.torchserve.calls) == len(asked)
+
+
+def test_a_text_that_is_too_long_is_not_cut_but_refused(tab):
+    tab.type("a" * 100_001)
+    expect(tab.find("state")).to_have_text("The text is 1 characters too long.")
+    expect(tab.find("left")).to_have_text("-1")
+
+
+def test_a_hostile_translation_is_text(tab, stage):
+    stage.torchserve.translate = lambda target, text: HOSTILE
+    tab.type(SENTENCE)
+    expect(tab.find("output")).to_contain_text("<img src=x onerror=")
+    assert tab.page.locator("#output img, #output a").count() == 0
+    expect(tab.page).to_have_title("Text – Babelgate")
+
+
+def test_an_error_is_a_sentence(tab, stage):
+    stage.torchserve.will("row-broken")
+    tab.type(SENTENCE)
+    expect(tab.find("state")).to_contain_text("Something went wrong in the service.")
+    tab.faults.clear()  # the browser notes the status
+
+
+def test_nothing_moves_when_the_answer_comes(tab):
+    tab.page.evaluate(
+        """() => {
+          window.moved = 0;
+          new PerformanceObserver((list) => {
+            for (const entry of list.getEntries()) window.moved += entry.value;
+          }).observe({ type: "layout-shift", buffered: true });
+        }"""
+    )
+    tab.type(f"{SENTENCE}\n" * 60)
+    expect(tab.find("output")).to_have_attribute("aria-busy", "false")
+    expect(tab.find("output")).to_contain_text("fr:")
+    assert tab.page.evaluate("window.moved") == 0
+
+
+def test_the_pages_own_time_is_measured_without_the_apis(tab):
+    ((own, api),) = measure(tab.page, [SENTENCE])
+    assert own > 0
+    assert api > 0

@@ -1,0 +1,158 @@
+"""What all views share: words, theme, history, code, the stack's state, and its absence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from playwright.sync_api import expect
+
+from deploy.programs import NODE, find
+from gateway.assets import read_assets
+from tests.gateway.conftest import TASKS
+from tests.page.conftest import LANGUAGES, LIMIT_MS
+
+SENTENCE, OTHER = "Where is the station?", "It's “here”, isn't it?\nYes."
+
+
+@pytest.mark.parametrize("language", read_assets().words)
+def test_the_page_speaks_the_browsers_language(make_tab, stage, language):
+    tab = make_tab(stage.url, locale=language)
+    words = read_assets().words[language]
+    assert tab.page.locator("html").get_attribute("lang") == language
+    expect(tab.page.locator("nav a").nth(1)).to_have_text(words["documents"])
+    direction = "rtl" if language == "ar" else "ltr"
+    expect(tab.page.locator("html")).to_have_attribute("dir", direction)
+    wide = "() => document.documentElement.scrollWidth <= innerWidth"
+    assert tab.page.evaluate(wide)
+    tab.page.set_viewport_size({"width": 390, "height": 800})
+    assert tab.page.evaluate(wide)
+
+
+def test_the_language_of_the_page_can_be_switched_and_stays(tab):
+    tab.find("tongue").select_option("ar")
+    expect(tab.page.locator("html")).to_have_attribute("dir", "rtl")
+    expect(tab.find("given")).to_have_attribute(
+        "placeholder", read_assets().words["ar"]["type_here"]
+    )
+    tab.page.reload()
+    expect(tab.page.locator("html")).to_have_attribute("lang", "ar")
+    expect(tab.find("target").locator("[value=de]")).to_have_text("الألمانية")
+
+
+def test_the_theme_can_be_switched_and_stays(tab):
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    light = tab.page.evaluate(ground)
+    for _ in range(2):
+        tab.find("theme-button").click()
+    expect(tab.find("theme-button")).to_have_attribute("title", "Colours: dark")
+    dark = tab.page.evaluate(ground)
+    assert dark != light
+    tab.page.reload()
+    assert tab.page.evaluate(ground) == dark
+
+
+def test_there_is_no_history_until_somebody_wants_one(tab):
+    tab.page.clock.install()
+    tab.page.locator("#history summary").click()
+    tab.type(SENTENCE)
+    tab.page.clock.run_for(500)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.page.clock.run_for(5000)
+    expect(tab.find("past").locator("li")).to_have_count(0)
+    tab.find("keeps-history").check()
+    tab.type(f"{SENTENCE} Please.")
+    tab.page.clock.run_for(500)
+    tab.wait_for_output(f"fr:{SENTENCE} fr:Please.")
+    tab.page.clock.run_for(5000)
+    past = tab.find("past").locator("li")
+    expect(past).to_have_count(1)
+    tab.find("clear-button").click()
+    past.get_by_role("button").click()
+    expect(tab.find("given")).to_have_value(f"{SENTENCE} Please.")
+    tab.find("forget").click()
+    expect(past).to_have_count(0)
+    kept = "() => localStorage.getItem('babelgate.history')"
+    assert tab.page.evaluate(kept) is None
+
+
+@pytest.mark.parametrize("program", ["curl", "python", "javascript"])
+@pytest.mark.parametrize("interface", ["ours", "libretranslate", "deepl", "google"])
+def test_what_is_on_the_page_works_as_code(tab, stage, interface, program):
+    tab.find("source").select_option("en")
+    tab.find("target").select_option("de")
+    tab.type(OTHER)
+    tab.page.locator("#code summary").click()
+    tab.page.locator(f"[value={interface}] + span").click()
+    tab.page.locator(f"[value={program}] + span").click()
+    expect(tab.find("code-text")).to_contain_text(f"{stage.url}/")
+    code = tab.find("code-text").inner_text()
+    node = str(find(NODE))
+    command = {
+        "curl": ["bash", "-c", code],
+        "python": [sys.executable, "-c", code],
+        "javascript": [node, "--input-type=module", "-e", code],
+    }[program]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_MS)
+    assert ran.returncode == 0, ran.stderr
+    assert "de:It's “here”, isn't it?" in ran.stdout
+    assert "de:Yes." in ran.stdout
+
+
+def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
+    tab.page.locator("nav").get_by_role("link", name="Status").click()
+    rows = tab.find("figures").locator("tr")
+    expect(rows).to_have_count(len(LANGUAGES + TASKS))
+    german = rows.filter(has_text="German")
+    expect(german).to_contain_text("cpu")
+    expect(german.get_by_label("ready", exact=True)).to_be_visible()
+    tab.page.evaluate(
+        """() => fetch("translate", { method: "POST", body: JSON.stringify(
+          { src_lang: "en", src_text: "Hello", tgt_lang: "de" }) })"""
+    )
+    expect(german.locator(".trend b").first).not_to_have_text("0")
+    stage.torchserve.loading.add("de")
+    try:
+        expect(german.get_by_label("not ready")).to_be_visible()
+    finally:
+        stage.torchserve.loading.clear()
+
+
+def test_a_stack_that_is_gone_is_a_sentence_and_comes_back_by_itself(tab):
+    tab.page.route("**/translate", lambda route: route.abort())
+    tab.type(SENTENCE)
+    expect(tab.find("notice")).to_contain_text("This page tries again by itself.")
+    tab.page.unroute("**/translate")
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    expect(tab.find("notice")).to_be_hidden()
+    tab.faults.clear()  # the browser notes each attempt
+
+
+def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage):
+    busy = {"type": "urn:babelgate:queue-full", "detail": "Full.", "status": 429}
+    answers = [{"status": 429, "json": busy, "headers": {"Retry-After": "1"}}]
+
+    def answer(route):
+        if answers:
+            route.fulfill(**answers.pop())
+        else:
+            route.continue_()
+
+    tab.page.route("**/translate", answer)
+    tab.type(SENTENCE)
+    expect(tab.find("notice")).to_contain_text("The service is busy.")
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.faults.clear()  # the browser notes the status
+
+
+def test_no_other_host_is_asked(make_tab, stage):
+    asked: set[str] = set()
+    tab = make_tab(stage.url)
+    tab.page.on("request", lambda request: asked.add(request.url))
+    tab.page.reload()
+    for view in ("Documents", "Pictures", "Glossaries", "Status"):
+        tab.page.locator("nav").get_by_role("link", name=view).click()
+    tab.page.wait_for_load_state("networkidle")
+    assert [url for url in asked if not url.startswith((stage.url, "data:"))] == []
+    assert len(asked) > 10

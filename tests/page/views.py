@@ -1,0 +1,102 @@
+"""Every view of the page with something in it, for those who look at all of them."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from PIL import Image
+from playwright.sync_api import FilePayload, Page, expect
+
+from models.shapes_recipe.rendering import render
+from models.shapes_recipe.scenes import draw_crowd
+
+TEXT = """Good morning! My name is {name}.
+
+Where is the station? Thank you very much.
+
+See you tomorrow!"""
+TERMS = [("city pass", "carte"), ("tram", "tramway"), ("line map", "plan des lignes")]
+NOTES = "Good morning!\nWhere is the station?\n"
+_WIDTH, _HEIGHT = 480, 360
+
+
+@cache
+def draw_picture() -> bytes:
+    """A PNG of some coloured shapes."""
+    scene = draw_crowd(random.Random(3), _WIDTH / _HEIGHT)
+    content = io.BytesIO()
+    Image.fromarray(render(scene, _WIDTH, _HEIGHT)).save(content, "PNG")
+    return content.getvalue()
+
+
+def _show_text(page: Page) -> None:
+    page.fill("#given", TEXT)
+    page.select_option("#target", "fr")
+    expect(page.locator("#output mark")).to_have_count(1)
+
+
+def _show_code(page: Page) -> None:
+    _show_text(page)
+    page.locator("#code summary").click()
+    page.locator("#history summary").click()
+    expect(page.locator("#code-text")).to_contain_text("curl")
+
+
+def _show_documents(page: Page) -> None:
+    page.select_option("#document-target", "fr")
+    names = ("Report.txt", "Minutes of the meeting.txt")
+    page.set_input_files(
+        "#document-files",
+        [
+            FilePayload(name=name, mimeType="text/plain", buffer=NOTES.encode())
+            for name in names
+        ],
+    )
+    expect(page.locator("#jobs li")).to_have_count(len(names))
+
+
+def _show_pictures(page: Page) -> None:
+    page.set_input_files(
+        "#picture-file",
+        [FilePayload(name="a.png", mimeType="image/png", buffer=draw_picture())],
+    )
+    expect(page.locator("#labels li")).to_have_count(5)
+    expect(page.locator("#objects li").first).not_to_have_text("…")
+    expect(page.locator("#caption")).not_to_have_text("…")
+
+
+def _show_glossaries(page: Page) -> None:
+    page.click("#new-glossary")
+    page.fill("#glossary-name", "Travel")
+    page.select_option("#glossary-target", "fr")
+    table = "".join(f"{term}\t{translation}\n" for term, translation in TERMS)
+    page.set_input_files(
+        "#import",
+        [FilePayload(name="a.tsv", mimeType="text/plain", buffer=table.encode())],
+    )
+    expect(page.locator("#entries tr")).to_have_count(len(TERMS))
+
+
+def _show_status(page: Page) -> None:
+    expect(page.locator("#figures tr").first).to_be_visible()
+
+
+_SHOWS: Mapping[str, tuple[str, Callable[[Page], None]]] = {
+    "text": ("text", _show_text),
+    "code": ("text", _show_code),
+    "documents": ("documents", _show_documents),
+    "pictures": ("pictures", _show_pictures),
+    "glossaries": ("glossaries", _show_glossaries),
+    "status": ("status", _show_status),
+}
+VIEWS = tuple(_SHOWS)
+
+
+def show(page: Page, view: str) -> None:
+    """Puts something into a view of a page that has just been opened."""
+    name, fill = _SHOWS[view]
+    page.locator(f"nav a[href='#{name}']").click()
+    fill(page)

@@ -1,0 +1,116 @@
+"""What the command refuses before anything starts."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ray_backend.bulk import command
+from ray_backend.bulk.command import choose_pool
+from torchserve_backend.catalog import Model, TranslationSection
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table and a map of two languages."""
+    monkeypatch.chdir(tmp_path)
+    content = {"cuda_id": {"fr": "cpu", "de": "cpu"}}
+    (tmp_path / "map.json").write_text(json.dumps(content))
+    monkeypatch.setenv("BABELGATE_MAP", str(tmp_path / "map.json"))
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.jsonl").write_text('{"text": "one"}\n')
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def ask(*arguments: str) -> tuple[int, str]:
+    """Exit code, and what was said."""
+    app = typer.Typer()
+    app.command()(command.command)
+    result = CliRunner().invoke(app, [*arguments])
+    return result.exit_code, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "src dst --to xx --column text",
+            "tgt_lang: 'xx' is not served; expected one of fr, de\n",
+        ),
+        (
+            "src dst --to fr --column text --from english",
+            "src_lang: 'english' is not served; expected one of fr, de\n",
+        ),
+        ("src dst --to fr", "src/a.jsonl: name its column of texts with --column\n"),
+        ("nothing dst --to fr", "nothing: no such file or folder\n"),
+        (
+            "empty dst --to fr",
+            "empty: the folder holds no file of texts (.csv .jsonl .parquet .tsv .txt)\n",
+        ),
+        (
+            "src dst --to fr --column text --format srt",
+            'format: found a string, expected "text" or "html" or "xml"\n',
+        ),
+        (
+            "src dst",
+            "the map serves no captioning: name a language with --to to translate texts\n",
+        ),
+        (
+            "src dst --to fr --column text --into a --into b",
+            "--into was given 2 times: expected one for each --column, 1\n",
+        ),
+    ],
+    ids=lambda value: value.strip()[:40],
+)
+def test_what_cannot_be_done_is_said_in_one_line(folder, arguments, said):
+    assert ask(*arguments.split()) == (1, said)
+    assert not (folder / "dst").exists()
+
+
+def test_a_wrong_format_of_captions_is_refused(folder):
+    content = {"captioning": {"devices": "cpu"}}
+    (folder / "map.json").write_text(json.dumps(content))
+    said = "--format html: expected jsonl, srt, vtt for captions\n"
+    assert ask("src", "dst", "--format", "html") == (1, said)
+    assert ask("src", "dst", "--every", "0")[0] == 1
+
+
+def test_a_map_that_is_malformed_is_named(folder):
+    (folder / "map.json").write_text("{")
+    code, said = ask("src", "dst", "--to", "fr", "--column", "text")
+    assert code == 1
+    assert "map.json" in said
+
+
+CORES = os.cpu_count() or 1
+
+
+def make_model(*devices: str, **settings: object) -> Model:
+    section = TranslationSection.model_validate(settings)
+    return Model("fr", "translation", ("fr",), devices, section)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "expected"),
+    [
+        (make_model("cpu"), (None, None, None), (1, CORES, 0)),
+        (make_model("cpu"), (2 * CORES, None, None), (2 * CORES, 1, 0)),
+        (make_model("cpu"), (3, 5, 1.0), (3, 5, 0)),
+        (make_model("0", "1", workers=2), (None, None, None), (4, 1, 0.5)),
+        (make_model("0", gpus=0.25), (None, 2, None), (1, 2, 0.25)),
+        (make_model("0", gpus=0.25), (8, None, 1.0), (8, 1, 1.0)),
+    ],
+    ids=[
+        *("all cores", "more workers than cores", "as asked, without GPUs"),
+        *("two GPUs, two workers each", "the map's share", "another share"),
+    ],
+)
+def test_workers_share_what_there_is(model, options, expected):
+    pool = choose_pool(model, *options)
+    assert (pool.size, pool.cpus, pool.gpus) == expected
