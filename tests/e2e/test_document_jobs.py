@@ -238,5 +238,8 @@ def test_a_large_document_passes_through_the_door(
 
 
 def test_status_tells_of_the_program(echo: Stack, cache: Path):
-    done = run_deploy("status", "--run-dir", str(echo.run), cache=cache)
-    assert "documents RUNNING" in done.stdout
+    def tell() -> str:
+        return run_deploy("status", "--run-dir", str(echo.run), cache=cache).stdout
+
+    # For ten seconds after its start the program is STARTING.
+    wait_until(lambda: "documents RUNNING" in tell())
