@@ -280,6 +280,8 @@ def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path, cache: Path):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # What a shell has started in the background ignores Ctrl-C, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         wait_until((run / "torchserve.group").exists)
         started = processes(Stack(run, Path()))
