@@ -28,13 +28,13 @@ class Outcome:
     #: Shares of all requests that ended.
     refused: float
     late: float
-    #: On average and at the most, those included that start or end.
+    #: The average and the most, with those that start or end.
     replicas: float
     most_replicas: int
     #: The share of the time that works had a batch.
     utilisation: float | None
     gpu_hours: float
-    #: Of what was answered, with the gateways' share for all languages.
+    #: Per million answers, with the gateways' share for all languages.
     cost_per_million: float | None
     #: Requests that were simulated.
     simulated: int

@@ -44,7 +44,7 @@ class Tally:
     #: Seconds of batches, and of the works that could have run one.
     busy_s: float = 0.0
     works_s: float = 0.0
-    #: Seconds of replicas, those included that start or end.
+    #: Seconds of replicas, with those that start or end.
     held_s: float = 0.0
     most_held: int = 0
     #: How many requests of the whole one of this tally stands for, and how many seconds

@@ -146,7 +146,7 @@ class DayEntry(BaseModel):
 
     model_config = _ALIKE
 
-    #: The day is represented by so many moments, evenly spread.
+    #: Moments, evenly spread, that stand for the day.
     moments: Count = 24
     #: What counts of each, after `settle_s` that do not.
     seconds: Positive = 30.0
@@ -173,7 +173,7 @@ class Scenario(BaseModel):
 
     traffic: TrafficEntry
     replica: ReplicaEntry
-    #: Of each language: a number, or the fewest and the most.
+    #: A number for each language, or the fewest and the most.
     replicas: Annotated[tuple[Count, Count], BeforeValidator(_make_bounds)] = (1, 1)
     autoscaling: AutoscalingEntry = AutoscalingEntry()
     gateways: GatewayEntry = GatewayEntry()

@@ -25,7 +25,7 @@ class Record:
     rows: int
     errors: int
     warnings: int
-    #: Of the result.
+    #: The size and checksum of the result.
     bytes: int
     sha256: str
     #: How long workers were busy with it.

@@ -69,7 +69,7 @@ class _Parts:
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who is told of a run while it lasts."""
+    """What is told of a run while it lasts."""
 
     progress: Tell
     #: What is wrong with a file, a line each.
