@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from contract import variables
-from contract.variables import Variable
 from ray_backend import deployment, display
 from ray_backend.bulk import command as bulk
 from ray_backend.dashboard import Dashboard, DashboardError
@@ -20,21 +19,16 @@ from ray_backend.deployment import DeploymentError
 from torchserve_backend import catalog
 from torchserve_backend.catalog import CatalogError
 from torchserve_backend.display import make_console
+from torchserve_backend.options import Map, ModelName, make_option
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()
 
 
-def _option(name: str, variable: Variable) -> Any:
-    return typer.Option(name, envvar=variable.name, help=variable.meaning)
-
-
-Map = Annotated[Path, _option("--map", variables.MAP)]
-ModelName = Annotated[str | None, _option("--model", variables.MODEL)]
-Urls = Annotated[str, _option("--urls", variables.RAY_URLS)]
-KeyFile = Annotated[Path, _option("--key-file", variables.RAY_KEY_FILE)]
-Url = Annotated[str, _option("--dashboard-url", variables.RAY_DASHBOARD_URL)]
-TokenFile = Annotated[Path, _option("--token-file", variables.RAY_TOKEN_FILE)]
+Urls = Annotated[str, make_option("--urls", variables.RAY_URLS)]
+KeyFile = Annotated[Path, make_option("--key-file", variables.RAY_KEY_FILE)]
+Url = Annotated[str, make_option("--dashboard-url", variables.RAY_DASHBOARD_URL)]
+TokenFile = Annotated[Path, make_option("--token-file", variables.RAY_TOKEN_FILE)]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would change and do nothing.")
 ]

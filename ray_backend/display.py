@@ -7,18 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 
 from ray_backend import deployment
 from ray_backend.dashboard import Application, Dashboard
 from torchserve_backend.catalog import Catalog
+from torchserve_backend.display import make_progress
 
 
 def show_models(config: Mapping[str, Any], models: Catalog, console: Console) -> None:
@@ -107,13 +101,7 @@ def show_progress(
 
     Raises DeploymentError if some fail, cannot be placed or are late; DashboardError.
     """
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
+    with make_progress(console) as progress:
         bar = progress.add_task("running", total=len(config["applications"]))
         polled = deployment.poll(
             dashboard, config, timeout_s=timeout_s, place_s=place_s

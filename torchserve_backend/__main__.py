@@ -7,30 +7,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from contract import variables
-from contract.variables import Variable
 from handlers.engine.directories import ModelError
 from torchserve_backend import archiver, catalog, display, preparation, registrar
 from torchserve_backend.catalog import CatalogError
 from torchserve_backend.management import Management, ManagementError
+from torchserve_backend.options import Map, ModelName, make_option
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = display.make_console()
 
 
-def _option(name: str, variable: Variable) -> Any:
-    return typer.Option(name, envvar=variable.name, help=variable.meaning)
-
-
-Map = Annotated[Path, _option("--map", variables.MAP)]
-ModelName = Annotated[str | None, _option("--model", variables.MODEL)]
-Store = Annotated[Path, _option("--store", variables.STORE)]
-Url = Annotated[str, _option("--url", variables.MANAGEMENT_URL)]
-KeyFile = Annotated[Path, _option("--key-file", variables.KEY_FILE)]
+Store = Annotated[Path, make_option("--store", variables.STORE)]
+Url = Annotated[str, make_option("--url", variables.MANAGEMENT_URL)]
+KeyFile = Annotated[Path, make_option("--key-file", variables.KEY_FILE)]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done and do nothing.")
 ]

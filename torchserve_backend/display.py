@@ -27,6 +27,17 @@ def make_console() -> Console:
     return Console(markup=False, highlight=False, soft_wrap=True)
 
 
+def make_progress(console: Console) -> Progress:
+    """A bar with what it counts, how many of them there are, and the time so far."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
 def load_catalog(map_path: Path, model: str | None, console: Console) -> Catalog:
     """The catalog for this host; tells if the CPU stands in for the map's GPUs.
 
@@ -84,13 +95,7 @@ def show_progress(
 
     Raises TimeoutError if some are late, ManagementError if TorchServe does not answer.
     """
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
+    with make_progress(console) as progress:
         bar = progress.add_task("ready", total=_count(desired))
         for ready in registrar.poll_ready(desired, management, timeout_s):
             are_ready = [model for model in desired if model.name in ready]
