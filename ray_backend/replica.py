@@ -203,6 +203,10 @@ class Replica:
             async with asyncio.timeout(limit_s):
                 body = await _read_body(headers, receive)
                 row = Row(body, parameters, came_at + limit_s, came_at)
+                # The time limit itself acts at the next pause of this call, when a batch
+                # may have the row already.
+                if row.deadline <= time.monotonic():
+                    raise TimeoutError
                 # Whoever cancels this call, as Ray does when the client has gone, cancels
                 # the row.
                 return await asyncio.wrap_future(self._batcher.submit(row))
