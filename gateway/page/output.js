@@ -53,16 +53,18 @@ export class Output {
     output.setAttribute("aria-busy", "true");
   }
 
-  /** Shows the parts that have answers, and dots for the others. Parts that are shown already
-      stay as they are. */
+  /** Shows the parts that have answers, each below the one before, so that nothing moves. Until
+      its own answer comes, a part keeps what an older text had in its place. */
   show(parts, asked) {
     if (parts !== this.#parts) {
       this.#parts = parts;
       output.lang = asked.target;
       output.dir = findDirection(asked.target);
-      output.replaceChildren(...parts.map(() => make("div", { class: "missing" }, "…")));
+      const older = [...output.children];
+      output.replaceChildren(...parts.map((_, number) => older[number] ?? make("div", { class: "missing" }, "…")));
     }
     for (const [number, part] of parts.entries()) {
+      if (!part.answers && output.children[number].className === "missing") break;
       if (part.answers && !part.made) {
         part.made = part.lines.map((line, index) => new Line(line, part.answers[index], asked));
         output.children[number].replaceWith(this.#write(part));
