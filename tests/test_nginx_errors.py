@@ -77,7 +77,21 @@ def test_nginx_and_the_gateway_agree_whose_path_it_is(path):
     name = find_dialect(path).name
     expected = "/problems" if name == OURS.name else f"/problems/{name}"
     for line in (f"GET {path} HTTP/1.1", f"POST {path}?q=a HTTP/1.1"):
-        assert expand("$errors", request=line) == expected
+        assert expand("$errors", request=line, http_accept="*/*") == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "accept", "expected"),
+    [
+        pytest.param("GET /?q=a", "text/html,*/*", "/problems/page", id="page"),
+        pytest.param("GET /", "*/*", "/problems", id="program"),
+        pytest.param("POST /", "text/html", "/problems", id="request"),
+        pytest.param("GET /languages", "text/html", "/problems", id="other"),
+    ],
+)
+def test_who_opens_the_page_gets_a_page(line, accept, expected):
+    found = expand("$errors", request=f"{line} HTTP/1.1", http_accept=accept)
+    assert found == expected
 
 
 @pytest.mark.parametrize(("page", "status", "text", "slug"), DOCUMENTS)

@@ -98,9 +98,14 @@ def test_a_gateway_that_is_down_is_told_in_each_api_and_logged_without_texts(tmp
             answer = requests.get(f"{url}{path}?q={SECRET}", timeout=LIMIT_S)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
             assert_is_problem(answer, path, "not-ready")
+        page = requests.get(url, headers={"Accept": "text/html"}, timeout=LIMIT_S)
     finally:
         nginx.terminate()
         nginx.wait(LIMIT_S)
+    assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "The gateway is being restarted." in page.text
+    assert '<meta http-equiv="refresh" content="5">' in page.text
     logs = [path.read_text("utf-8") for path in (run / "logs").iterdir()]
     assert any("/v2/translate" in log for log in logs)
     assert not any(SECRET in log for log in logs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -41,6 +43,21 @@ def test_neither_has_a_page_from_right_to_left_nor_its_dialog(make_tab, stage, a
     assert tab.page.evaluate(_CHECK) == []
     tab.page.evaluate("document.dispatchEvent(new Event('needs-key'))")
     expect(tab.find("key-dialog")).to_be_visible()
+    assert tab.page.evaluate(_CHECK) == []
+
+
+def test_neither_has_the_page_without_javascript(make_tab, stage, axe):
+    """axe-core is JavaScript, so it looks at a copy that has all but the scripts."""
+    plain = make_tab(stage.url, java_script_enabled=False)
+    plain.type(SENTENCE)
+    plain.page.get_by_role("button", name="Translate", exact=True).click()
+    expect(plain.find("output")).to_contain_text(SENTENCE)
+    copy = re.sub(r"<script.*?</script>|</?noscript>", "", plain.page.content())
+    tab = make_tab(stage.url)
+    tab.page.route(f"{stage.url}/plain", lambda route: route.fulfill(body=copy))
+    tab.page.goto(f"{stage.url}/plain")
+    expect(tab.page.get_by_role("navigation")).to_be_hidden()
+    tab.page.evaluate(axe)
     assert tab.page.evaluate(_CHECK) == []
 
 
