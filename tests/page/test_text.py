@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from benchmarks.measure.page import measure
-from tests.page.conftest import LIMIT_MS
+from tests.page.conftest import LIMIT_MS, Tab
 
 SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
 HOSTILE = '<img src=x onerror="document.title=1">[a](javascript:alert(1))\u202e'
