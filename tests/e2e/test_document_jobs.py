@@ -30,6 +30,8 @@ LIMIT_S = 240
 #: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
 ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
 DOCUMENTS, LINES = 20, 2000
+#: Whoever asks another program is stopped before it.
+STOPPED = ["nginx", "documents", "gateway", "registrar", "torchserve"]
 GOODBYE = "Bis morgen\n"
 
 
@@ -218,7 +220,10 @@ def test_a_clean_stop_and_a_start_go_on(
     where = upload(content)
     wait_until(lambda: count_done([where]) > 0, limit_s=LIMIT_S)
     options = ("--run-dir", str(echo.run))
+    before = echo.log("supervisord").stat().st_size
     assert run_deploy("down", *options, cache=cache).returncode == 0
+    said = echo.log("supervisord").read_text()[before:]
+    assert re.findall(r"stopped: (\w+)", said) == STOPPED
     offset = ("--port-offset", str(echo.port_offset))
     done = run_deploy("up", *options, "--map", str(echo.map), *offset, cache=cache)
     assert done.returncode == 0, done.stdout + done.stderr
