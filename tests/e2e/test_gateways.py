@@ -74,9 +74,9 @@ def door(machines: Machines) -> str:
     text, count = re.subn(r"server \S+ max_fails=0;", ours, main.read_text("utf-8"))
     assert count == 1
     (rules,) = re.findall(r"```nginx\n(proxy_next_upstream .*?)```", SCALING, re.DOTALL)
-    main.write_text(
-        text.replace("client_max_body_size 0;", f"client_max_body_size 0; {rules}")
-    )
+    text = text.replace("client_max_body_size 0;", f"client_max_body_size 0; {rules}")
+    # A gateway that is stopped waits for the other machine's idle connections.
+    main.write_text(re.sub(r"(keepalive_timeout) +30s;", r"\1 2s;", text))
     before = {worker.pid for worker in head.find_leader("nginx").children()}
     Supervision(head).signal("nginx", "HUP")
     wait_until(
