@@ -224,7 +224,8 @@ def test_a_translation_is_shown_as_soon_as_the_door_answers(
     models = Catalog({("translation", "fr"): make_model("fr")}, is_cpu_fallback=False)
     lifecycle.show_translation(wanted, models, told.console)
     command, shown, access = told.lines
-    assert "Whoever reaches port 8777 may use it" in access
+    port = wanted.url.rpartition(":")[2]
+    assert f"Whoever reaches port {port} may use it" in access
     assert command == f"curl {wanted.url} -d '{bodies[-1].decode()}'"
     assert json.loads(bodies[-1])["tgt_lang"] == "fr"
     assert (shown, len(bodies)) == ('{"translated": "Bonjour"}', 3)
@@ -236,7 +237,7 @@ def test_a_translation_is_shown_as_soon_as_the_door_answers(
     [
         pytest.param(["fr"], 401, "Clients need a key: ", id="keys"),
         pytest.param([], 401, "Clients need a key: ", id="keys, no language"),
-        pytest.param([], 404, "Whoever reaches port 8777 ", id="open, no language"),
+        pytest.param([], 404, "Whoever reaches port {port} ", id="open, no language"),
     ],
 )
 def test_it_is_told_who_may_use_the_stack(
@@ -256,7 +257,7 @@ def test_it_is_told_who_may_use_the_stack(
     )
     lifecycle.show_translation(wanted, models, told.console)
     (line,) = told.lines
-    assert line.startswith(expected)
+    assert line.startswith(expected.format(port=wanted.url.rpartition(":")[2]))
 
 
 def test_a_door_that_never_translates_is_told(
