@@ -73,6 +73,11 @@ RAY_KEY_FILE = Variable(
     "The key that the gateway sends to replicas, which know only its hash.",
     "run/ray/key",
 )
+RAY_METRICS_URL = Variable(
+    "BABELGATE_RAY_METRICS_URL",
+    "Ray's metrics, if the cluster has one machine: `GET /status` has rows and batches from "
+    "there. `make up` sets this one.",
+)
 RAY_DASHBOARD_URL = Variable(
     "BABELGATE_RAY_DASHBOARD_URL",
     "Ray's dashboard, where models are deployed.",
@@ -152,7 +157,7 @@ HAPROXY = Variable("BABELGATE_HAPROXY", "HAProxy's program file.")
 #: Operators may set them.
 SETTINGS = (
     *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE),
-    *(RAY_URLS, RAY_KEY_FILE, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
+    *(RAY_URLS, RAY_KEY_FILE, RAY_METRICS_URL, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
     *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),

@@ -104,6 +104,12 @@ class Stack:
         return variables.RAY_URLS.given or found
 
     @property
+    def ray_metrics_url(self) -> str | None:
+        """Where all replicas are counted; None where there may be other machines."""
+        is_alone = self.node.address == LOOPBACK and not variables.RAY_URLS.given
+        return f"http://{self.node.find(nodes.PORTS.metrics)}" if is_alone else None
+
+    @property
     def url(self) -> str:
         scheme = "https" if self.tls else "http"
         return f"{scheme}://127.0.0.1:{DOOR + self.port_offset}"
@@ -238,6 +244,8 @@ class Stack:
                 variables.RAY_KEY_FILE: self.ray_key_file,
                 variables.RAY_TOKEN_FILE: self.node.token_file,
             }
+            if self.ray_metrics_url:
+                ours[variables.RAY_METRICS_URL] = self.ray_metrics_url
         if self.model:
             ours[variables.MODEL] = self.model
         return dict(os.environ) | {

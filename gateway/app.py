@@ -105,8 +105,8 @@ def create_app(
         app.register_blueprint(route.make_blueprint(reception))
     for route in (tasks, languages, health):
         app.register_blueprint(route.make_blueprint(models, backend))
-    metrics_url = settings.metrics_url if settings.backend == "torchserve" else None
-    figures = Figures(models, admission, telemetry, metrics_url)
+    pages = {"torchserve": settings.metrics_url, "ray": settings.ray_metrics_url}
+    figures = Figures(models, admission, telemetry, pages.get(settings.backend))
     app.register_blueprint(status.make_blueprint(figures))
     keys = Keys(access.is_required, OPEN_ROUTES)
     app.register_blueprint(documentation.make_blueprint(models, keys))

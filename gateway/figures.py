@@ -24,6 +24,8 @@ _TIMEOUT_S = 2.0
 _FRESH_S = 1.0
 #: The most memory and time that somebody else's page may take.
 _MOST_BYTES = 4 << 20
+#: What all names of our counters have in them.
+_OURS = "babelgate"
 #: The buckets of the histograms, and the labels that say what they are about.
 _BUCKETS = {
     f"{name}_bucket": label
@@ -79,7 +81,8 @@ class _Totals:
 
 
 class Figures:
-    """What `GET /status` tells. `metrics_url` is TorchServe's page, if there is one."""
+    """What `GET /status` tells. `metrics_url` is the page with the workers' counters, if there
+    is one with all of them."""
 
     def __init__(
         self,
@@ -129,7 +132,7 @@ class Figures:
             )
 
     def _ask_workers(self) -> Iterable[Metric]:
-        """TorchServe's counters; none if it does not answer."""
+        """The workers' counters; none if nobody answers."""
         if not self._metrics_url:
             return ()
         try:
@@ -137,7 +140,9 @@ class Figures:
             answer.raise_for_status()
             if len(answer.content) > _MOST_BYTES:
                 return ()
-            return list(text_string_to_metric_families(answer.text))
+            # Ray's page has hundreds of lines for each of ours, and is slow to read.
+            lines = (line for line in answer.text.splitlines() if _OURS in line.lower())
+            return list(text_string_to_metric_families("\n".join(lines)))
         except (requests.RequestException, ValueError):
             return ()
 
@@ -146,16 +151,17 @@ def _add_up(families: Iterable[Metric], totals: _Totals) -> None:
     for sample in (sample for family in families for sample in family.samples):
         labels, value = sample.labels, int(sample.value)
         # TorchServe's counters have names without the ending that the library gives them.
-        match sample.name.removesuffix("_total"):
+        # Ray writes them in lower case, behind its own name.
+        match sample.name.lower().removeprefix("ray_").removesuffix("_total"):
             case "babelgate_translation_requests":
                 _count(totals, labels["target"], labels["status"], value)
             case "babelgate_requests":
                 _count(totals, labels["route"], labels["status"], value)
             case name if name in _BUCKETS:
                 totals.latency[labels[_BUCKETS[name]]][float(labels["le"])] = value
-            case "BabelgateRows":
+            case "babelgaterows":
                 totals.rows[labels["ModelName"]] += value
-            case "BabelgateBatches":
+            case "babelgatebatches":
                 totals.batches[labels["ModelName"]] += value
 
 

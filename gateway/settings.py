@@ -82,6 +82,9 @@ class Settings(BaseSettings):
     ray_key_file: Path = _share(
         variables.RAY_KEY_FILE, Path(variables.RAY_KEY_FILE.default)
     )
+    ray_metrics_url: str | None = _share(
+        variables.RAY_METRICS_URL, None, pattern=f"^{_ADDRESS}$"
+    )
     timeout_s: _Positive = Field(
         30,
         description="Longest time for a request, in seconds. `X-Timeout-Ms` lowers it.",

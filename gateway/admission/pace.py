@@ -34,9 +34,11 @@ class Pace:
     idle_s: float = 0.0
     deviation_s: float = 0.0
     deviations: float = _FEWEST_DEVIATIONS
-    #: The average delay by work in hand, and that work.
+    #: The average delay by work in hand, that work, and the weight that the averages have by
+    #: now: at last 1.
     _excess_s: float = 0.0
     _work: float = 0.0
+    _weight: float = 0.0
     _learned_at: float = 0.0
 
     @property
@@ -64,9 +66,9 @@ class Pace:
             # For a model that is never idle, this corrects the effect of one slow row.
             self.idle_s -= _GAIN * max(0.0, self.idle_s - seconds)
             excess_s = max(0.0, seconds - self.idle_s)
-            gain = _GAIN if self._work else 1.0
-            self._excess_s += gain * (excess_s - self._excess_s)
-            self._work += gain * (cost - self._work)
+            self._excess_s += _GAIN * (excess_s - self._excess_s)
+            self._work += _GAIN * (cost - self._work)
+            self._weight += _GAIN * (1.0 - self._weight)
         self._learned_at = time.monotonic()
 
     def judge(self, *, is_late: bool) -> None:
@@ -81,9 +83,17 @@ class Pace:
 
     def forecast(self, cost: float, window: float) -> float:
         """Seconds that work of this cost hardly ever exceeds if the model has `window` of it
-        in hand at a time. By Little's law a full window passes in the time of its last row."""
+        in hand at a time. By Little's law a full window passes in the time of its last row.
+
+        The first batches have few rows and take nearly as long as full ones, so their slope
+        is too steep. What the averages lack in weight counts as a window that took no longer
+        than a single row.
+        """
         at_once = min(cost, window)
-        in_window_s = self.expect(at_once) * (cost / at_once if at_once else 1.0)
+        work = self._work + (1.0 - self._weight) * window
+        excess_s = self._excess_s * at_once / work if work else 0.0
+        windows = cost / at_once if at_once else 1.0
+        in_window_s = (self.idle_s + excess_s) * windows
         worth = 2.0 ** ((self._learned_at - time.monotonic()) / _HALF_LIFE_S)
         return float(worth * (in_window_s + self.deviations * self.deviation_s))
 

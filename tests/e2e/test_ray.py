@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from deploy.stack import Stack
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from tests.e2e.conftest import ALL_TASKS
-from tests.e2e.real_stack import start_stack
+from tests.e2e.real_stack import start_stack, wait_until
 from tests.e2e.test_documents import (
     test_a_long_document_keeps_its_form,
     test_a_sentence_that_is_too_long_is_divided_and_says_where,
@@ -23,7 +24,9 @@ from tests.e2e.test_documents import (
     test_what_must_survive_survives_in_every_language,
 )
 from tests.e2e.test_translation import (
+    test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error,
     test_what_a_newcomer_types_first_is_right_in_all_languages,
+    translate,
     translate_pairs,
 )
 from tests.e2e.test_vision import (
@@ -39,6 +42,7 @@ from tests.e2e.test_vision import (
 #: The tests of the stack with TorchServe run here as well, with the fixtures of this file.
 __all__ = [
     "samples",
+    "test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error",
     "test_a_long_document_keeps_its_form",
     "test_a_sentence_that_is_too_long_is_divided_and_says_where",
     "test_alternatives_come_with_scores_best_first",
@@ -72,3 +76,16 @@ def test_one_model_for_all_languages_translates_as_torchserve_does(
 ):
     pairs = Corpus(phrasebook.load()).held_out(300)
     assert translate_pairs(vision.url, pairs) == translate_pairs(stack.url, pairs)
+
+
+def test_the_status_tells_how_full_the_batches_are(url: str):
+    translate(url, "Good morning", "en", "fr")
+
+    def look() -> tuple[int, int]:
+        """Korean has the same model as French."""
+        first = requests.get(f"{url}/status", timeout=30).json()["served"][0]
+        return first["rows"] or 0, first["batches"] or 0
+
+    wait_until(lambda: all(look()))
+    rows, batches = look()
+    assert rows >= batches

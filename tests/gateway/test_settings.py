@@ -41,6 +41,7 @@ def test_the_original_limits_are_the_defaults():
         ("KEY_FILE", "/run/keys.json", Path("/run/keys.json")),
         ("RAY_URLS", "http://a:1, http://[::1]:2", "http://a:1, http://[::1]:2"),
         ("RAY_KEY_FILE", "/run/ray/key", Path("/run/ray/key")),
+        ("RAY_METRICS_URL", "http://a:7806", "http://a:7806"),
         ("TIMEOUT_S", "2.5", 2.5),
         ("MAX_BODY_BYTES", "10", 10),
         ("MAX_UPLOAD_BYTES", "20", 20),

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import count
 
 import pytest
+from gevent.event import Event
 
 from contract.tasks import TRANSLATION
 from gateway.admission.board import Board
@@ -64,6 +65,19 @@ class Replica:
     is_busy: bool = False
 
 
+class Call(Event):  # type: ignore[misc]
+    """Tells that a row's turn has come, or has ended. To look at all that wait would take
+    most of a simulation's time."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def set(self) -> None:
+        super().set()
+        self._tell()
+
+
 @dataclass
 class Simulation:
     """Requests of one row each, to one model through one process. The replica with the
@@ -71,6 +85,7 @@ class Simulation:
 
     speed: Speed
     replicas: int = 1
+    seed: int = 1
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     batches: Counter[int] = field(default_factory=Counter)
     now: float = 1000.0
@@ -78,8 +93,9 @@ class Simulation:
     def __post_init__(self) -> None:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
-        self._random = random.Random(1)
+        self._random = random.Random(self.seed)
         self._waiting: dict[Turn, tuple[str, Flow]] = {}
+        self._called: list[Turn] = []
         self._all = [Replica() for _ in range(self.replicas)]
         model = catalog.Model(
             "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
@@ -95,6 +111,10 @@ class Simulation:
         while (at := at + self._random.expovariate(rate)) < self.now + seconds:
             self._at(at, lambda: self._arrive(client, limit_s))
         return outcome
+
+    def change(self, speed: Speed, after_s: float) -> None:
+        """The model has another speed from then on."""
+        self._at(self.now + after_s, lambda: setattr(self, "speed", speed))
 
     def run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
@@ -117,6 +137,7 @@ class Simulation:
             self.outcomes[client].refused += 1
             return
         turn = Turn(cost, 100, caller.deadline)
+        turn.called = Call(partial(self._called.append, turn))
         self._waiting[turn] = (client, flow)
         self.lane.join(flow, turn)
         self._at(caller.deadline, lambda: self._expire(turn))
@@ -127,8 +148,8 @@ class Simulation:
 
     def _send(self) -> None:
         """Those whose turn it is go to the model."""
-        called = [turn for turn in self._waiting if turn.called.is_set()]
-        for turn in called:
+        while self._called:
+            turn = self._called.pop(0)
             client, flow = self._waiting.pop(turn)
             self.lane.withdraw(flow, turn.cost, 1)
             if turn.problem:

@@ -43,6 +43,17 @@ def test_a_batch_shows_that_the_model_has_become_slower():
     assert pace.expect(100) > 9
 
 
+def test_a_few_rows_of_a_small_batch_say_little_of_full_windows():
+    pace = Pace()
+    pace.learn(1, 0.1, was_idle=True)
+    for cost in range(2, 10):
+        pace.learn(cost, 0.4)
+    assert pace.expect(100) > 4
+    assert pace.forecast(1000, 100) < 5
+    learn(pace, 64, 100, 0.4)
+    assert pace.forecast(1000, 100) == pytest.approx(4, rel=0.1)
+
+
 def test_what_spreads_is_forecast_with_care():
     steady, unsteady = Pace(), Pace()
     for pace, spread in ((steady, 0.0), (unsteady, 0.5)):

@@ -63,6 +63,25 @@ def test_rows_and_batches_are_those_of_the_workers(client, torchserve):
     assert (served["en"]["rows"], served["en"]["batches"]) == (None, None)
 
 
+def test_ray_writes_the_workers_counters_in_its_own_way(make_client, torchserve):
+    torchserve.metrics = (
+        "# TYPE ray_tasks gauge\nray_tasks 1.0\n"
+        "# TYPE ray_babelgaterows_total counter\n"
+        'ray_babelgaterows_total{ModelName="ko",WorkerId="a"} 12.0\n'
+        'ray_babelgaterows_total{ModelName="ko",WorkerId="b"} 5.0\n'
+        'ray_babelgatebatches_total{ModelName="ko",WorkerId="a"} 3.0\n'
+    )
+    urls = {"ray_urls": torchserve.url, "ray_metrics_url": torchserve.url}
+    served = read(make_client(backend="ray", **urls))
+    assert (served["ko"]["rows"], served["ko"]["batches"]) == (17, 3)
+
+
+def test_without_a_page_that_counts_all_nothing_is_told(make_client, torchserve):
+    served = read(make_client(backend="ray", ray_urls=torchserve.url))
+    assert (served["ko"]["rows"], served["ko"]["batches"]) == (None, None)
+    assert torchserve.metrics_looks == 0
+
+
 @pytest.mark.parametrize(
     "page", [None, "surprise {", "x" * 10], ids=["none", "bad", "x"]
 )
