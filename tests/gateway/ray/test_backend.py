@@ -20,7 +20,7 @@ from gateway.errors import (
     RowProblem,
 )
 from gateway.ray.backend import RayBackend
-from tests.gateway.ray.fake_cluster import LIMIT_S, write_key
+from tests.gateway.ray.fake_cluster import LIMIT_S, FakeIngress, write_key
 from torchserve_backend import catalog
 
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -242,32 +242,37 @@ def test_a_replica_that_hangs_does_not_use_up_the_deadline(backend, ingress):
 
 @pytest.fixture
 def quick_doubts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row that waits looks at once whether its model is there."""
+    """A row that waits asks at once whether its model is there."""
     monkeypatch.setattr("gateway.ray.presence._QUIET_S", 0.05)
+
+
+@pytest.fixture
+def absent(ingress: list[FakeIngress], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody says anything to the next row, nor to whoever asks for a state: as Serve's own
+    proxy does where a model has no replica."""
     monkeypatch.setattr("gateway.ray.looking._LIMIT_S", 0.05)
+    for each in ingress:
+        each.state = "hang"
+    ingress[0].will("hang")
 
 
 def test_nobody_waits_for_a_model_without_replicas(
-    quick_doubts, backend, ingress, monkeypatch
+    quick_doubts, absent, backend, ingress, monkeypatch
 ):
-    """Serve's own proxy says nothing, to rows and to looks."""
     monkeypatch.setattr("gateway.ray.presence._REST_S", 10_000.0)
-    for each in ingress:
-        each.state = "hang"
-        each.will("hang")
     for _ in range(3):
         with pytest.raises(NotReady, match="The replicas for ko do not answer"):
             predict(backend, timeout_s=10_000)
     assert sum(len(each.calls) for each in ingress) == 1
 
 
-def test_a_model_that_comes_back_is_found(quick_doubts, backend, ingress, monkeypatch):
+def test_a_model_that_comes_back_is_found(
+    quick_doubts, absent, backend, ingress, monkeypatch
+):
     monkeypatch.setattr("gateway.ray.presence._REST_S", 0.0)
-    for each in ingress:
-        each.state = "hang"
-    ingress[0].will("hang")
     with pytest.raises(NotReady):
         predict(backend, timeout_s=10_000)
+    monkeypatch.setattr("gateway.ray.presence._QUIET_S", 60.0)
     assert predict(backend) == TRANSLATED
 
 
