@@ -25,6 +25,8 @@ from torchserve_backend import catalog
 
 #: Shorter than what the docs promise, so that tests do not take longer than they must.
 _ABSENT_S = 15
+#: A text for which a model that takes a second for each word takes minutes.
+_ENDLESS = "hello again " * 50
 #: Replicas take rows at some of these.
 REPLICAS = range(17000, 17500)
 #: From here on the kernel chooses ports.
@@ -134,13 +136,13 @@ def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
 def more(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    """Beside the others a model whose batches do not end, with a queue for one row, and one
-    that needs a GPU which no machine has."""
+    """Beside the others a model that takes a second for each word, with a queue for one row,
+    and one that needs a GPU which no machine has."""
     folder = tmp_path_factory.mktemp("more")
     stuck = write_map(
         folder / "stuck.json",
         {"it": "cpu"},
-        model=str(write_model(folder / "stuck", batch_ms=3_600_000)),
+        model=str(write_model(folder / "stuck", word_ms=1000)),
         batch_size=1,
         queue_size=1,
         response_timeout=1,
@@ -158,11 +160,13 @@ def more(
     cluster.put(before)
 
 
-def ask(target: Target, language: str, limit_ms: int) -> requests.Response:
+def ask(
+    target: Target, language: str, text: str = "Hello", *, limit_ms: int = 60_000
+) -> requests.Response:
     """What the gateway answers to a client."""
     return requests.post(
         f"{target.url}/translate",
-        json={"src_lang": "en", "src_text": "Hello", "tgt_lang": language},
+        json={"src_lang": "en", "src_text": text, "tgt_lang": language},
         headers={"X-Timeout-Ms": str(limit_ms)},
         timeout=limit_ms / 1000 + 10,
     )
@@ -173,7 +177,11 @@ def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_repl
 ):
     before = more.list_pids()
     with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda _: ask(target, "it", 2000), range(6)))
+        asked = [
+            pool.submit(ask, target, "it", f"{number}: {_ENDLESS}", limit_ms=2000)
+            for number in range(6)
+        ]
+        answers = [each.result() for each in asked]
     assert {each.status_code for each in answers} <= {429, 503, 504}
     refused = [each for each in answers if each.status_code == 429]
     assert "1 rows wait already" in {each.json()["detail"] for each in refused}
@@ -181,7 +189,7 @@ def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_repl
     wait_until(
         lambda: more.list_pids()["it"] - before["it"], "the stuck replica is replaced"
     )
-    assert ask(target, "fr", 10_000).status_code == 200
+    assert ask(target, "fr").status_code == 200
     after = more.list_pids()
     assert after.pop("it").isdisjoint(before.pop("it"))
     assert after == before
@@ -195,7 +203,7 @@ def test_a_model_without_a_place_says_so(more: Cluster, target: Target):
     (line,) = explain_unplaced(applications, machines)
     assert "1 GPU, accelerator H100" in line
     assert applications["pt"].most_per_machine == 1
-    answer = ask(target, "pt", 60_000)
+    answer = ask(target, "pt")
     assert answer.status_code == 503
     assert answer.json()["type"] == "urn:babelgate:not-ready"
     assert int(answer.headers["Retry-After"]) > 0
