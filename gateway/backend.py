@@ -106,7 +106,7 @@ class KeptStates:
         with self._looking:
             now = time.monotonic()
             old = [name for name in models if self._seen.get(name, (0.0,))[0] < now]
-            seen = self._look(old)
+            seen = self._look(old) if old else {}
             until = time.monotonic() + _STATES_S
             self._seen |= {name: (until, state) for name, state in seen.items()}
             return {name: self._seen[name][1] for name in models}

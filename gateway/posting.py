@@ -8,14 +8,16 @@ import errno
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
 from urllib3.connection import HTTPConnection
+from urllib3.response import HTTPResponse
 from urllib3.util import SKIP_HEADER
 
 from contract import rows
@@ -31,8 +33,18 @@ _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
 #: Whoever answers rows reads the headers of each one by one.
 _NO_HEADERS = {"User-Agent": SKIP_HEADER, "Accept-Encoding": SKIP_HEADER}
 
-#: The call that the connection in use works for.
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is asked once while a call waits. It may raise what ends the call."""
+
+    after_s: float
+    ask: Callable[[], None]
+
+
+#: The call that the connection in use works for, and the doubt about its answer.
 _calls: ContextVar[Call | None] = ContextVar("_calls", default=None)
+_doubts: ContextVar[Doubt | None] = ContextVar("_doubts", default=None)
 
 #: A socket's level, option and value.
 Option = tuple[int, int, int]
@@ -85,11 +97,13 @@ class Channel:
         body: bytes | None = None,
         until: float,
         call: Call | None = None,
+        doubt: Doubt | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """An answer of any status, before `until` by the monotonic clock. The connection is
-        closed if the `call` is given up. Raises Unreachable, Broken and Silent."""
+        closed if the `call` is given up. Raises Unreachable, Broken, Silent, and what the
+        `doubt` raises."""
         limit_s = max(_LEAST_S, until - time.monotonic())
-        token = _calls.set(call)
+        call_token, doubt_token = _calls.set(call), _doubts.set(doubt)
         try:
             return self._pool.urlopen(
                 method,
@@ -104,7 +118,8 @@ class Channel:
         except urllib3.exceptions.HTTPError as error:
             raise _explain(error) from error
         finally:
-            _calls.reset(token)
+            _calls.reset(call_token)
+            _doubts.reset(doubt_token)
             if call:
                 call.stop = None
 
@@ -182,6 +197,24 @@ class _Connection(HTTPConnection):
             call.stop = self._shut
             if call.is_given_up:  # while it was being sent
                 self._shut()
+
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        """As http.client's. The doubt is asked if nothing has come by then."""
+        doubt, limit_s = _doubts.get(), self.timeout
+        if doubt and self.sock and limit_s and limit_s > doubt.after_s:
+            began = time.monotonic()
+            self._wait(doubt)
+            self.timeout = max(_LEAST_S, limit_s - (time.monotonic() - began))
+        return super().getresponse()
+
+    def _wait(self, doubt: Doubt) -> None:
+        self.sock.settimeout(doubt.after_s)
+        try:
+            self.sock.recv(1, socket.MSG_PEEK)
+        except TimeoutError as error:
+            if error.errno:  # the system's, for a cut link
+                raise
+            doubt.ask()
 
     def _shut(self) -> None:
         """Whoever waits for the answer sees the connection end."""

@@ -10,7 +10,10 @@ from torchserve_backend.catalog import SECTIONS, Model
 
 #: Keys that say how many replicas there are and where, which a replica need not know. A
 #: change of them would otherwise restart every replica.
-_PLACEMENT = {"placement", "workers", "replicas", "gpus", "accelerator"}
+_PLACEMENT = {
+    *("placement", "workers", "replicas", "max_replicas_per_machine"),
+    *("gpus", "accelerator"),
+}
 
 
 class Arguments(BaseModel):

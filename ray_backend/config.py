@@ -55,6 +55,7 @@ def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str
 
 def _describe_deployment(model: Model, loads: Mapping[str, int]) -> dict[str, Any]:
     settings = model.settings
+    most = settings.max_replicas_per_machine
     options: dict[str, Any] = {"num_cpus": _REPLICA_CPUS, "num_gpus": 0}
     if model.is_on_gpu:
         options["num_gpus"] = _find_share(model, loads)
@@ -68,8 +69,9 @@ def _describe_deployment(model: Model, loads: Mapping[str, int]) -> dict[str, An
         # what it has taken.
         "graceful_shutdown_timeout_s": _DRAIN_S + settings.response_timeout,
         # On CPUs there is room for one replica more, so the new one starts before an old one
-        # ends. GPUs may be full, and then the new one would wait for ever.
-        "max_surge_percent": 0 if model.is_on_gpu else 1,
+        # ends. Where GPUs or machines may be full, the new one would wait for ever.
+        "max_surge_percent": 0 if model.is_on_gpu or most else 1,
+        **({"max_replicas_per_node": most} if most else {}),
         "ray_actor_options": options,
         **_describe_replicas(model),
     }

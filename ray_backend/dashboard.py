@@ -44,11 +44,18 @@ class Replica(_Found):
         return self.state == _RUNNING
 
 
+class Options(_Found):
+    """What a deployment was told."""
+
+    max_replicas_per_node: int | None = None
+
+
 class Deployment(_Found):
     """The replicas of an application."""
 
     status: str
     message: str = ""
+    deployment_config: Options = Options()
     target_num_replicas: int
     #: What each replica needs, such as `{"CPU": 0.1, "GPU": 0.5}`.
     required_resources: dict[str, float] = Field({})
@@ -83,6 +90,12 @@ class Application(_Found):
     def replicas(self) -> tuple[Replica, ...]:
         """Those of all deployments."""
         return tuple(r for each in self.deployments.values() for r in each.replicas)
+
+    @property
+    def most_per_machine(self) -> int | None:
+        """How many replicas may be on one machine, if the map says it."""
+        options = (each.deployment_config for each in self.deployments.values())
+        return next((each.max_replicas_per_node for each in options), None)
 
     @property
     def wanted(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -123,14 +124,24 @@ def find_unplaced(found: Mapping[str, Application]) -> dict[str, int]:
 def explain_unplaced(
     found: Mapping[str, Application], machines: Sequence[Machine]
 ) -> list[str]:
-    """A line for each model with replicas that no machine takes: what one needs, and what
-    the machines have."""
+    """A line for each model with replicas that no machine takes: what one needs, what the
+    machines have, and which of them have as many of its replicas as they may."""
     have = "; ".join(map(describe_machine, machines))
     return [
         f"{name}: {count} of {found[name].wanted} replicas cannot be placed. "
         f"Each needs {_describe(_find_needs(found[name]))}; {have}."
+        f"{_explain_full(found[name])}"
         for name, count in find_unplaced(found).items()
     ]
+
+
+def _explain_full(application: Application) -> str:
+    most = application.most_per_machine
+    placed = Counter(each.node_ip for each in application.replicas if each.node_ip)
+    full = [node_ip for node_ip, count in placed.items() if most and count >= most]
+    if not full:
+        return ""
+    return f" max_replicas_per_machine is {most}, and as many are on {', '.join(full)}."
 
 
 def explain_failed(found: Mapping[str, Application]) -> list[str]:

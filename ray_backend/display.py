@@ -31,10 +31,12 @@ def show_models(config: Mapping[str, Any], models: Catalog, console: Console) ->
 
 
 def _describe_replicas(told: Mapping[str, Any]) -> str:
-    scaling = told.get("autoscaling_config")
-    if scaling:
-        return f"{scaling['min_replicas']} to {scaling['max_replicas']}"
-    return str(told["num_replicas"])
+    """Such as `2 to 8, 1 per machine`."""
+    count = str(told.get("num_replicas"))
+    if scaling := told.get("autoscaling_config"):
+        count = f"{scaling['min_replicas']} to {scaling['max_replicas']}"
+    most = told.get("max_replicas_per_node")
+    return f"{count}, {most} per machine" if most else count
 
 
 def show_states(models: Catalog | None, dashboard: Dashboard, console: Console) -> bool:

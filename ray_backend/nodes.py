@@ -222,6 +222,8 @@ def _describe_serve(node: Node) -> dict[str, object]:
     first, first_grpc = node.place(PORTS.replicas), node.place(PORTS.replicas_grpc)
     return {
         "ENABLE_HA_PROXY": 1,
+        # One that is stuck would keep its GPU until its batch ends, however long it is asked.
+        "FORCE_STOP_UNHEALTHY_REPLICAS": 1,
         "HAPROXY_BINARY_PATH": HAPROXY,
         "HAPROXY_CONFIG_FILE_LOC": files / "haproxy.cfg",
         "HAPROXY_SERVER_STATE_BASE": files,

@@ -23,7 +23,7 @@ _STARTUP_S = 600
 _OURS = {
     *("model", "placement", "workers", "batch_size", "max_batch_delay"),
     *("queue_size", "response_timeout", "vocabulary"),
-    *("replicas", "gpus", "accelerator"),
+    *("replicas", "max_replicas_per_machine", "gpus", "accelerator"),
 }
 
 _VERSION = re.compile("1[.]0-[0-9a-f]{8}")

@@ -133,9 +133,11 @@ class Cluster:
         """Serves these models, and no other any more. Raises DashboardError."""
         self.put(self._write(models, has_gpus=has_gpus))
 
-    def add(self, models: Catalog, *, has_gpus: bool = False) -> None:
-        """Serves these models too. Raises DashboardError."""
+    def add(self, models: Catalog, *, has_gpus: bool = False, **options: Any) -> None:
+        """Serves these models too, with these `options` of Serve. Raises DashboardError."""
         found = self._write(models, has_gpus=has_gpus)["applications"]
+        for application in found:
+            application["deployments"][0] |= options
         all_of_them = [*self.config["applications"], *found]
         self.put({**self.config, "applications": all_of_them})
 

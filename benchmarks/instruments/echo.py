@@ -12,13 +12,14 @@ from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 
 
-def write_model(folder: Path, *, batch_ms: int) -> Path:
-    """A model that takes this long for a batch of any size, asleep."""
+def write_model(folder: Path, *, batch_ms: int = 0, word_ms: int = 0) -> Path:
+    """A model that takes this long for a batch and for each word in it, asleep."""
     if not folder.exists():
         shutil.copytree(ROOT / "models" / "phrasebook", folder)
     path = folder / SETTINGS_FILE
     settings = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps({**settings, "echo": {"batch_ms": batch_ms}}), "utf-8")
+    cost = {"batch_ms": batch_ms, "word_ms": word_ms}
+    path.write_text(json.dumps({**settings, "echo": cost}), "utf-8")
     return folder
 
 

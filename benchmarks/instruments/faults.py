@@ -122,18 +122,14 @@ def redeploy(cluster: Cluster) -> None:
 
 
 def _find_victim(cluster: Cluster) -> Host:
-    """A host without which most models still have a replica, but not the head. Ray may put
-    all replicas of a model on one machine, and then nobody else can answer."""
+    """The host with the most replicas, but not the head. The map lets no model have all of
+    its replicas on one machine, or else nobody could answer."""
     placed = [
-        [cluster.find_host(replica) for replica in cluster.list_replicas(model)]
+        cluster.find_host(replica)
         for model in cluster.models
+        for replica in cluster.list_replicas(model)
     ]
-
-    def count_lost(host: Host) -> tuple[int, int]:
-        alone = sum(set(hosts) == {host} for hosts in placed)
-        return alone, -sum(hosts.count(host) for hosts in placed)
-
-    return min(cluster.network.hosts[1:], key=count_lost)
+    return max(cluster.network.hosts[1:], key=placed.count)
 
 
 def _revive(cluster: Cluster, host: Host) -> None:

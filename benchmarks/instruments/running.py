@@ -120,8 +120,8 @@ def start_embedded(
 def start_before_cluster(
     run: Path, map_path: Path, *, urls: Sequence[str], key_file: Path
 ) -> Iterator[Running]:
-    """A gateway with one process that asks these ingress addresses of a cluster. Raises
-    StackError."""
+    """A gateway with one process that asks these ingress addresses of a cluster, which need
+    not have all of the map's models. Raises StackError."""
     settings = {
         "GATEWAY_BACKEND": "ray",
         "WEB_CONCURRENCY": "1",
@@ -130,7 +130,7 @@ def start_before_cluster(
         variables.RAY_URLS.name: ",".join(urls),
         variables.RAY_KEY_FILE.name: str(key_file),
     }
-    with _start_gunicorn(run, settings) as running:
+    with _start_gunicorn(run, settings, "/healthz") as running:
         yield running
 
 
@@ -169,7 +169,10 @@ def start_gateway(
 
 
 @contextmanager
-def _start_gunicorn(run: Path, settings: Mapping[str, str]) -> Iterator[Running]:
+def _start_gunicorn(
+    run: Path, settings: Mapping[str, str], page: str = "/readyz"
+) -> Iterator[Running]:
+    """Until the `page` answers with 200."""
     bind = f"127.0.0.1:{GATEWAY + find_port_offset()}"
     run.mkdir(parents=True, exist_ok=True)
     gunicorn = Path(sys.executable).with_name("gunicorn")
@@ -185,14 +188,14 @@ def _start_gunicorn(run: Path, settings: Mapping[str, str]) -> Iterator[Running]
         environment={**settings, "BABELGATE_GATEWAY_BIND": bind},
     ) as process:
         url = f"http://{bind}"
-        if not wait_until(lambda: _is_ready(url), [process], START_S):
+        if not wait_until(lambda: _is_there(url + page), [process], START_S):
             raise StackError(f"The gateway at {url} does not get ready; see its log.")
         yield Running(url, {"gateway": process})
 
 
-def _is_ready(url: str) -> bool:
+def _is_there(page: str) -> bool:
     with suppress(requests.RequestException):
-        return requests.get(f"{url}/readyz", timeout=5).ok
+        return requests.get(page, timeout=5).ok
     return False
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import urllib3
 
 from gateway.backend import Call
-from gateway.posting import Channel, Option, Unreachable
+from gateway.posting import Channel, Doubt, Option, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ class Address:
         body: bytes | None = None,
         until: float,
         call: Call | None = None,
+        doubt: Doubt | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """As `Channel.call`. A refused key is read again first."""
         while True:
@@ -86,6 +87,7 @@ class Address:
                     body=body,
                     until=until,
                     call=call,
+                    doubt=doubt,
                 )
             except Unreachable:
                 self._rest()

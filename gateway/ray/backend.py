@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gevent.pool import Pool
 
 from contract import rows
 from contract.problems import CONTENT_TYPE
-from gateway.backend import KeptStates, ModelState, Room, Row
+from gateway.backend import ModelState, Room, Row
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -31,6 +32,7 @@ from gateway.ray.addresses import Address, Addresses, Key
 from gateway.ray.crowd import Crowd
 from gateway.ray.looking import look
 from gateway.ray.patience import Patience
+from gateway.ray.presence import Presence
 from torchserve_backend.catalog import Model
 from torchserve_backend.management import prediction_path
 
@@ -60,6 +62,7 @@ class _Known:
 
     model: Model
     crowd: Crowd
+    presence: Presence
     patience: Patience = field(default_factory=Patience)
 
 
@@ -79,14 +82,20 @@ class RayBackend:
         )
         self._slots = Slots(connections)
         self._known = {
-            model.name: _Known(model, Crowd(*_bound(model))) for model in models
+            model.name: _Known(
+                model,
+                Crowd(*_bound(model)),
+                Presence(model.name, partial(self._look, model)),
+            )
+            for model in models
         }
-        self._states = KeptStates(self._look)
 
     def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
         """As `Backend.predict`. An address that cannot be reached is not asked again; after
-        any other fault the next one is, and each at last once more."""
+        any other fault the next one is, and each at last once more. Nobody waits for a model
+        that has no replica."""
         known = self._known[model]
+        known.presence.check()
         with self._slots.take(deadline):
             addresses = deque(self._addresses.arrange())
             left = _ATTEMPTS
@@ -110,24 +119,24 @@ class RayBackend:
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """What a replica of each model says, at most a second old."""
-        return self._states.find(models)
+        known = (self._known[model].presence for model in models)
+        found = Pool(_LOOKS).map(lambda presence: presence.state, known)
+        return dict(zip(models, found, strict=True))
 
     def find_room(self, model: Model) -> Room:
         """That of all replicas which are known to be there. Each holds its own rows."""
         replicas = self._known[model.name].crowd.count()
         return Room(replicas, replicas * Room.most_bytes)
 
-    def _look(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        addresses = self._addresses.list_well_first()
-        wanted = [self._known[name].model for name in models]
-        found = Pool(_LOOKS).map(lambda model: look(addresses, model), wanted)
-        return dict(zip(models, found, strict=True))
+    def _look(self, model: Model) -> ModelState:
+        return look(self._addresses.list_well_first(), model)
 
 
 def _ask(
     address: Address, known: _Known, row: Row, deadline: float, *, is_last: bool
 ) -> dict[str, Any]:
-    """One attempt, which leaves time for another unless it `is_last`."""
+    """One attempt, which leaves time for another unless it `is_last`. Raises NotReady where
+    no replica is there."""
     began = time.monotonic()
     remaining_s = max(0.0, deadline - began)
     limit_s = remaining_s if is_last else known.patience.limit(remaining_s)
@@ -141,10 +150,12 @@ def _ask(
             body=row.body,
             until=began + limit_s,
             call=row.call,
+            doubt=known.presence.doubt(remaining_s),
         )
         if replica := response.headers.get(rows.REPLICA):
             known.crowd.hear(replica)
         answer = _read(known.model.name, response)
+        known.presence.hear()
     except Silent:
         known.patience.learn(time.monotonic() - began)
         raise

@@ -17,9 +17,11 @@ from gateway.ray.addresses import Address
 from torchserve_backend.catalog import Model
 from torchserve_backend.management import prediction_path
 
-#: How long a replica may take to say how it is, and how often another one is asked.
+#: How long a replica may take to say how it is, how often another one is asked, and how long
+#: all of that may take.
 _LIMIT_S = 2.0
 _MOST_LOOKS = 3
+WHOLE_S = 5.0
 
 
 class _State(BaseModel):
@@ -36,11 +38,14 @@ def look(addresses: Sequence[Address], model: Model) -> ModelState:
     """The state of the first replica that is ready; else why the last one asked is not. The
     first addresses are asked, one of a few even several times."""
     reason = ""
+    give_up_at = time.monotonic() + WHOLE_S
     for address in islice(cycle(addresses), _MOST_LOOKS):
         found = _ask(address, model)
         if isinstance(found, ModelState):
             return found
         reason = found
+        if time.monotonic() > give_up_at - _LIMIT_S:
+            break
     return ModelState(
         is_ready=False,
         batch_size=model.settings.batch_size,
@@ -54,7 +59,9 @@ def _ask(address: Address, model: Model) -> ModelState | str:
     path = prediction_path(model.name)
     try:
         response = address.call("GET", path, {}, until=time.monotonic() + _LIMIT_S)
-    except (Unreachable, Broken, Silent) as error:
+    except Silent:  # it has none to pass this on to
+        return "No replica answers."
+    except (Unreachable, Broken) as error:
         return f"{address.channel.url}: {error}"
     return _read(response)
 

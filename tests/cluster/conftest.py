@@ -19,19 +19,23 @@ from torchserve_backend import catalog
 _OPTIONS = ("--num-gpus=0", "--num-gpus=1", "--num-gpus=1")
 #: What a replica that leaves waits for its last rows; HAProxy knows sooner that it leaves.
 _ENVIRONMENT = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5"}
+_LANGUAGES = {"fr": "cpu", "de": "cpu", "es": "0"}
+#: Other languages of the gateway, for models that a test adds.
+_MORE = {"it": "cpu", "pt": "0"}
 
 
 @pytest.fixture(scope="module")
 def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three replicas of each of three models; `es` has half a GPU for each. Two replicas may
-    come to be on one machine, as Ray spreads them but does not promise to."""
+    """Three replicas of each of three models; `es` has half a GPU for each. No machine may
+    have all of them, so any machine may fail."""
     folder = tmp_path_factory.mktemp("map")
     model = write_model(folder / "model", batch_ms=10)
     return write_map(
         folder / "map.json",
-        {"fr": "cpu", "de": "cpu", "es": "0"},
+        _LANGUAGES,
         model=str(model),
         replicas=3,
+        max_replicas_per_machine=2,
         gpus=0.5,
     )
 
@@ -52,10 +56,11 @@ def cluster(
 
 @pytest.fixture(scope="module")
 def target(
-    cluster: Cluster, map_path: Path, tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
     """A gateway of the cluster, and requests for two of its models."""
     run = tmp_path_factory.mktemp("gateway")
+    map_path = write_map(run / "map.json", _LANGUAGES | _MORE, replicas=3)
     with running.start_before_cluster(
         run, map_path, urls=cluster.urls, key_file=cluster.key_file
     ) as gateway:

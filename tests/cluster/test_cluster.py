@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
-from pathlib import Path
 
 import pytest
 import requests
@@ -20,12 +20,13 @@ from benchmarks.instruments.generator import Target
 from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE
 from deploy.stack import ROOT
-from gateway.ray.backend import RayBackend
 from ray_backend.deployment import explain_unplaced
 from torchserve_backend import catalog
 
 #: Shorter than what the docs promise, so that tests do not take longer than they must.
 _ABSENT_S = 15
+#: A text for which a model that takes a second for each word takes minutes.
+_ENDLESS = "hello again " * 50
 #: Replicas take rows at some of these.
 REPLICAS = range(17000, 17500)
 #: From here on the kernel chooses ports.
@@ -38,6 +39,12 @@ def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(cluster: Cl
     placed = sorted(str(replica.node_ip) for replica in spanish.replicas)
     assert len(placed) == 3
     assert cluster.head.address not in placed
+
+
+def test_no_machine_has_more_replicas_of_a_model_than_the_map_says(cluster: Cluster):
+    for model in cluster.models:
+        places = Counter(each.node_ip for each in cluster.list_replicas(model))
+        assert max(places.values()) <= 2
 
 
 def test_nothing_listens_but_what_the_docs_list(cluster: Cluster):
@@ -125,46 +132,83 @@ def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
     assert before == after
 
 
-@pytest.fixture
-def more(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
-    """Beside the others a slow model with a queue for one row, and one that needs a GPU
-    which no machine has."""
-    slow = write_map(
-        tmp_path / "slow.json",
+@pytest.fixture(scope="module")
+def more(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Beside the others a model that takes a second for each word, with a queue for one row,
+    and one that needs a GPU which no machine has."""
+    folder = tmp_path_factory.mktemp("more")
+    stuck = write_map(
+        folder / "stuck.json",
         {"it": "cpu"},
-        model=str(write_model(tmp_path / "slow", batch_ms=1000)),
+        model=str(write_model(folder / "stuck", word_ms=1000)),
         batch_size=1,
         queue_size=1,
+        response_timeout=1,
     )
-    rare = write_map(tmp_path / "rare.json", {"pt": "0"}, accelerator="H100")
+    rare = write_map(folder / "rare.json", {"pt": "0"}, accelerator="H100")
     before = cluster.config
-    for path in (slow, rare):
-        cluster.add(catalog.load(path, is_cluster=True), has_gpus=True)
-    wait_until(lambda: cluster.list_replicas("it"), "the slow model runs")
+    cluster.add(
+        catalog.load(rare, is_cluster=True), has_gpus=True, max_replicas_per_node=1
+    )
+    cluster.add(
+        catalog.load(stuck, is_cluster=True), has_gpus=True, health_check_period_s=0.5
+    )
+    wait_until(lambda: cluster.list_replicas("it"), "the model runs that gets stuck")
     yield cluster
     cluster.put(before)
 
 
-def test_a_full_queue_and_a_model_without_a_place_say_so(more: Cluster, tmp_path: Path):
+def ask(
+    target: Target, language: str, text: str = "Hello", *, limit_ms: int = 60_000
+) -> requests.Response:
+    """What the gateway answers to a client."""
+    return requests.post(
+        f"{target.url}/translate",
+        json={"src_lang": "en", "src_text": text, "tgt_lang": language},
+        headers={"X-Timeout-Ms": str(limit_ms)},
+        timeout=limit_ms / 1000 + 10,
+    )
+
+
+def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_replaced(
+    more: Cluster, target: Target
+):
+    before = more.list_pids()
     with ThreadPoolExecutor(6) as pool:
-        row = {"src_text": "Hello", "src_lang": "en", "tgt_lang": "it"}
-        asked = pool.map(lambda _: more.ask(more.urls[0], "it", row), range(6))
-        answers = list(asked)
+        asked = [
+            pool.submit(ask, target, "it", f"{number}: {_ENDLESS}", limit_ms=2000)
+            for number in range(6)
+        ]
+        answers = [each.result() for each in asked]
+    assert {each.status_code for each in answers} <= {429, 503, 504}
     refused = [each for each in answers if each.status_code == 429]
-    assert refused
+    assert "1 rows wait already" in {each.json()["detail"] for each in refused}
     assert all(int(each.headers["Retry-After"]) > 0 for each in refused)
+    wait_until(
+        lambda: more.list_pids()["it"] - before["it"], "the stuck replica is replaced"
+    )
+    assert ask(target, "fr").status_code == 200
+    after = more.list_pids()
+    assert after.pop("it").isdisjoint(before.pop("it"))
+    assert after == before
+
+
+def test_a_model_without_a_place_says_so(more: Cluster, target: Target):
     applications, machines = (
         more.dashboard.list_applications(),
         more.dashboard.list_machines(),
     )
     (line,) = explain_unplaced(applications, machines)
     assert "1 GPU, accelerator H100" in line
-    rare = catalog.load(tmp_path / "rare.json", is_cluster=True).models
-    backend = RayBackend(more.urls, more.key_file, rare, connections=1)
-    state = backend.states(["pt"])["pt"]
-    assert state is not None
-    assert not state.is_ready
-    assert state.reason
+    assert applications["pt"].most_per_machine == 1
+    answer = ask(target, "pt")
+    assert answer.status_code == 503
+    assert answer.json()["type"] == "urn:babelgate:not-ready"
+    assert int(answer.headers["Retry-After"]) > 0
+    reasons = requests.get(f"{target.url}/readyz", timeout=60).json()["reasons"]
+    assert reasons["pt"]
 
 
 def list_listening(host: Host) -> set[tuple[str, int]]:

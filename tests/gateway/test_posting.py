@@ -6,11 +6,12 @@ import errno
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from urllib3.connection import HTTPConnection
 
-from gateway.posting import Broken, Channel, Silent, Unreachable
+from gateway.posting import Broken, Channel, Doubt, Silent, Unreachable
 
 
 @pytest.fixture
@@ -25,8 +26,15 @@ def channel(listener: socket.socket) -> Channel:
     return Channel(f"http://127.0.0.1:{listener.getsockname()[1]}", connections=1)
 
 
-def call(channel: Channel, *, limit_s: float = 60, body: bytes = b"") -> None:
-    channel.call("POST", "/", {}, body=body, until=time.monotonic() + limit_s)
+def call(
+    channel: Channel,
+    *,
+    limit_s: float = 60,
+    body: bytes = b"",
+    doubt: Doubt | None = None,
+) -> None:
+    until = time.monotonic() + limit_s
+    channel.call("POST", "/", {}, body=body, until=until, doubt=doubt)
 
 
 @pytest.mark.parametrize(
@@ -40,16 +48,24 @@ def call(channel: Channel, *, limit_s: float = 60, body: bytes = b"") -> None:
     ],
     ids=lambda value: str(value),
 )
-@pytest.mark.parametrize("when", ["request", "getresponse"])
+@pytest.mark.parametrize(
+    ("kind", "when"),
+    [
+        (HTTPConnection, "request"),
+        (HTTPConnection, "getresponse"),
+        (socket.socket, "recv"),
+    ],
+    ids=["sending", "waiting", "waiting with a doubt"],
+)
 def test_the_system_says_why_a_connection_has_ended(
-    channel, monkeypatch, when, error, expected
+    channel, monkeypatch, kind, when, error, expected
 ):
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(HTTPConnection, when, fail)
+    monkeypatch.setattr(kind, when, fail)
     with pytest.raises(expected):
-        call(channel)
+        call(channel, limit_s=0.05, doubt=Doubt(0.01, lambda: None))
 
 
 def test_who_refuses_connections_is_not_there(channel, listener):
@@ -66,6 +82,44 @@ def test_who_says_nothing_is_silent(channel):
 def test_who_reads_nothing_of_a_large_body_is_silent(channel):
     with pytest.raises(Silent):
         call(channel, limit_s=0.2, body=bytes(64 << 20))
+
+
+class Impatient(Exception):
+    """Somebody has waited long enough."""
+
+
+def test_a_call_may_be_ended_while_it_waits(channel):
+    def ask() -> None:
+        raise Impatient
+
+    with pytest.raises(Impatient):
+        call(channel, doubt=Doubt(0.01, ask))
+
+
+def test_a_call_that_waits_is_asked_about_once_and_has_its_whole_limit(channel):
+    asked: list[None] = []
+    began = time.monotonic()
+    with pytest.raises(Silent):
+        call(channel, limit_s=0.3, doubt=Doubt(0.01, lambda: asked.append(None)))
+    assert len(asked) == 1
+    assert time.monotonic() - began >= 0.3
+
+
+def test_an_answer_that_comes_soon_is_not_doubted(channel, listener):
+    asked: list[None] = []
+    with ThreadPoolExecutor(1) as pool:
+        answered = pool.submit(answer, listener)
+        call(channel, doubt=Doubt(30.0, lambda: asked.append(None)))
+        answered.result()
+    assert asked == []
+
+
+def answer(listener: socket.socket) -> None:
+    """An empty answer to the next request."""
+    client, _ = listener.accept()
+    with client:
+        client.recv(1000)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
 
 def test_the_limit_for_connecting_is_none_for_sending(channel, listener, monkeypatch):

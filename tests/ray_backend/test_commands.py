@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -45,6 +46,27 @@ def test_check_shows_what_each_replica_needs(run: Run):
     assert done.exit_code == 0
     (row,) = (line for line in done.stdout.splitlines() if "ko" in line)
     assert row.replace("│", " ").split() == ["ko", "ko", "1", "0.1", "0.5", "any"]
+
+
+@pytest.mark.parametrize(
+    ("section", "shown"),
+    [
+        ({"replicas": [2, 8]}, "2 to 8"),
+        ({"replicas": 3, "max_replicas_per_machine": 1}, "3, 1 per machine"),
+        (
+            {"replicas": [2, 8], "max_replicas_per_machine": 2},
+            "2 to 8, 2 per machine",
+        ),
+    ],
+    ids=["autoscaling", "apart", "both"],
+)
+def test_check_shows_how_many_replicas_there_are(
+    run: Run, tmp_path: Path, section: dict[str, Any], shown: str
+):
+    content = {"cuda_id": {"fr": "cpu"}, "translation": section}
+    (tmp_path / "map").write_text(json.dumps(content))
+    cells = [line.split("│") for line in run("check").stdout.splitlines()]
+    assert shown in [cell.strip() for line in cells for cell in line]
 
 
 def test_a_map_that_is_wrong_is_told(run: Run, tmp_path: Path):

@@ -95,6 +95,7 @@ def test_a_replica_is_told_all_that_its_model_is(load: Any):
     [
         {"replicas": 3},
         {"replicas": [1, 4]},
+        {"max_replicas_per_machine": 1},
         {"gpus": 0.5},
         {"accelerator": "H100"},
         {"workers": 2},
@@ -117,12 +118,35 @@ def test_ray_takes_more_rows_than_a_replicas_queue_and_batch(load: Any, task: st
     assert find_deployments(models)[model.name]["max_ongoing_requests"] > 9 + 4
 
 
-@pytest.mark.parametrize(("device", "surge"), [("0", 0), ("cpu", 1)])
+@pytest.mark.parametrize(
+    ("section", "surge"),
+    [
+        pytest.param({"devices": "0"}, 0, id="GPUs may be full"),
+        pytest.param({"devices": "cpu"}, 1, id="CPUs have room"),
+        pytest.param(
+            {"devices": "cpu", "max_replicas_per_machine": 2},
+            0,
+            id="machines may be full",
+        ),
+    ],
+)
 def test_a_new_replica_starts_first_where_there_is_room(
-    load: Any, device: str, surge: int
+    load: Any, section: dict[str, Any], surge: int
 ):
-    models = load({"detection": {"devices": device}})
+    models = load({"detection": section})
     assert find_deployments(models)["detection"]["max_surge_percent"] == surge
+
+
+def test_replicas_may_share_a_machine_unless_the_map_keeps_them_apart(load: Any):
+    models = load(
+        {
+            "captioning": {"max_replicas_per_machine": 2},
+            "detection": {"max_replicas_per_machine": 0},
+        }
+    )
+    found = find_deployments(models)
+    assert found["captioning"]["max_replicas_per_node"] == 2
+    assert "max_replicas_per_node" not in found["detection"]
 
 
 def test_a_replica_that_ends_may_finish_its_batch(load: Any):

@@ -30,16 +30,20 @@ def describe(name: str, **changes: Any) -> dict[str, Any]:
 
 
 def find(
-    entry: Mapping[str, Any], status: str = "RUNNING", node: str | None = "10.0.0.1"
+    entry: Mapping[str, Any],
+    status: str = "RUNNING",
+    *nodes: str | None,
+    **options: Any,
 ) -> Application:
-    """The application as Serve has it."""
+    """The application as Serve has it, with a replica on each of the nodes."""
+    nodes = nodes or ("10.0.0.1",)
+    state = "RUNNING" if status == "RUNNING" else "STARTING"
     model = {
         "status": "HEALTHY",
-        "target_num_replicas": 1,
+        "deployment_config": {"name": "model", **options},
+        "target_num_replicas": len(nodes),
         "required_resources": {"CPU": 0.1, "GPU": 0.5, "accelerator_type:H100": 0.001},
-        "replicas": [
-            {"state": "RUNNING" if status == "RUNNING" else "STARTING", "node_ip": node}
-        ],
+        "replicas": [{"state": state, "node_ip": node} for node in nodes],
     }
     return Application.model_validate(
         {
@@ -118,11 +122,35 @@ def test_the_settings_for_logs_are_those_of_all():
 
 
 def test_a_replica_without_a_machine_says_what_it_needs():
-    found = {"fr": find(FR, "DEPLOYING", node=None), "ko": find(describe("ko"))}
+    found = {"fr": find(FR, "DEPLOYING", None), "ko": find(describe("ko"))}
     assert deployment.explain_unplaced(found, (CPUS, GPUS)) == [
         "fr: 1 of 1 replicas cannot be placed. Each needs 0.1 CPU, 0.5 GPU, accelerator "
         "H100; 10.0.0.1 has 2 CPU; 10.0.0.2 has 16 CPU, 8 GPU, accelerator H100."
     ]
+
+
+@pytest.mark.parametrize(
+    ("most", "says"),
+    [
+        pytest.param(
+            {"max_replicas_per_node": 2},
+            " max_replicas_per_machine is 2, and as many are on 10.0.0.1.",
+            id="a machine has as many as it may",
+        ),
+        pytest.param({"max_replicas_per_node": 3}, "", id="no machine has"),
+        pytest.param({}, "", id="no limit"),
+    ],
+)
+def test_machines_that_may_have_no_more_replicas_are_named(
+    most: dict[str, int], says: str
+):
+    places = ("10.0.0.1", "10.0.0.2", "10.0.0.1", None)
+    found = {"fr": find(FR, "DEPLOYING", *places, **most)}
+    (line,) = deployment.explain_unplaced(found, (CPUS,))
+    assert line == (
+        "fr: 1 of 4 replicas cannot be placed. Each needs 0.1 CPU, 0.5 GPU, accelerator "
+        f"H100; 10.0.0.1 has 2 CPU.{says}"
+    )
 
 
 @pytest.fixture
@@ -156,7 +184,7 @@ def test_a_deployment_is_polled_until_all_runs():
             id="failed",
         ),
         pytest.param(
-            {"fr": find(FR, "DEPLOYING", node=None)},
+            {"fr": find(FR, "DEPLOYING", None)},
             "1 of 1 replicas cannot be placed",
             id="without a machine",
         ),

@@ -50,6 +50,7 @@ def test_the_original_map_loads_unchanged(path: Path):
             "queue_size": 4096,
             "response_timeout": 60,
             "replicas": "auto",
+            "max_replicas_per_machine": 0,
             "gpus": "auto",
             "accelerator": "any",
             "max_batch_tokens": 4096,

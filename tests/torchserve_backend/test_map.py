@@ -46,6 +46,7 @@ def test_every_setting_can_be_written():
         "queue_size": 8,
         "response_timeout": 300,
         "replicas": (1, 4),
+        "max_replicas_per_machine": 100,
         "gpus": 0.25,
         "accelerator": "H100",
         "max_batch_tokens": 0,
@@ -209,6 +210,7 @@ def test_a_file_that_cannot_be_read_is_refused(
 REPLICAS = (
     '"auto", a whole number of at least 1, or the fewest and the most such as [1, 4]'
 )
+MOST = "a whole number from 0 to 100"
 SHARE = '"auto", or a number from 0.0001 to 1'
 
 
@@ -219,6 +221,7 @@ SHARE = '"auto", or a number from 0.0001 to 1'
         *(("replicas", value, REPLICAS) for value in ([], [2], [2, 1], [0, 1])),
         *(("gpus", value, SHARE) for value in (0, 2, True, "1", None, float("nan"))),
         ("accelerator", "", "a non-empty string"),
+        *(("max_replicas_per_machine", value, MOST) for value in (-1, 101, "1")),
     ],
     ids=str,
 )

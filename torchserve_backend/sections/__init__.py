@@ -89,6 +89,8 @@ class Section(Shape):
     #: Processes of a model on a cluster, the fewest and the most; `auto` is as many as its
     #: workers on all its devices.
     replicas: Replicas = "auto"
+    #: How many of them may be on one machine; 0 is any number, and Ray knows no more than 100.
+    max_replicas_per_machine: int = Field(0, ge=0, le=100)
     #: GPUs of one of them; `auto` is what a worker has where all workers of the map's GPU
     #: share it equally.
     gpus: Share = "auto"

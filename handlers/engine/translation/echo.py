@@ -15,8 +15,8 @@ from handlers.engine.translation.m2m100 import Sentence, Tokenizer, Translation
 
 class EchoEngine:
     """Reads the tokenizer of a model directory. The `echo` object of its `babelgate.json`
-    says how many milliseconds a batch (`batch_ms`) and each of its rows (`row_ms`) take; 0 by
-    default."""
+    says how many milliseconds a batch (`batch_ms`), each of its rows (`row_ms`) and each of
+    their words (`word_ms`) take; 0 by default."""
 
     translators = 1
 
@@ -27,8 +27,10 @@ class EchoEngine:
         self.max_tokens: int = settings.get("max_tokens", 1024)
         self._batch_s = cost.get("batch_ms", 0) / 1000
         self._row_s = cost.get("row_ms", 0) / 1000
+        self._word_s = cost.get("word_ms", 0) / 1000
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
         """The sentences' own texts, in order."""
-        time.sleep(self._batch_s + self._row_s * len(sentences))
+        words = sum(len(sentence.text.split()) for sentence in sentences)
+        time.sleep(self._batch_s + self._row_s * len(sentences) + self._word_s * words)
         return [Translation(sentence.text, score=0.0) for sentence in sentences]

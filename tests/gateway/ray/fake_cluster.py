@@ -51,6 +51,8 @@ class FakeIngress:
     replica: str = ""
     #: Until then `hang` does.
     ending: threading.Event = field(default_factory=threading.Event)
+    #: Whether somebody has asked for the state of a model.
+    has_looked: threading.Event = field(default_factory=threading.Event)
     #: Whether the client has closed the connection that `wait` waited for.
     has_left: threading.Event = field(default_factory=threading.Event)
 
@@ -125,6 +127,7 @@ class _Handler(QuietHandler):
 
     def do_GET(self) -> None:
         self.fake.looks += 1
+        self.fake.has_looked.set()
         if not self._has_key():
             return self.refuse(401, "invalid-key")
         return STATES[self.fake.state](self)
@@ -163,6 +166,11 @@ def _hang(handler: _Handler, _: Call) -> None:
     handler.close_connection = True
 
 
+def _wait_for_look(handler: _Handler, call: Call) -> None:
+    assert handler.fake.has_looked.wait(LIMIT_S)
+    handler.echo(call)
+
+
 def _wait(handler: _Handler, _: Call) -> None:
     with suppress(ConnectionError):
         assert not handler.rfile.read(1)
@@ -189,6 +197,7 @@ BEHAVIOURS: dict[str, Callable[..., None]] = {
     "cut": _cut,
     "hang": _hang,
     "wait": _wait,
+    "wait-for-look": _wait_for_look,
     "loading": _refuse(503, "not-ready"),
     "refuse-key": _refuse(401, "invalid-key"),
     "full": _refuse(429, "queue-full", **{"Retry-After": "7"}),

@@ -1,0 +1,71 @@
+"""Whether a model has replicas at all. Serve keeps a row of a model without any until one
+comes, and says nothing in the meantime.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from gateway.backend import KeptStates, ModelState
+from gateway.errors import NotReady
+from gateway.posting import Doubt
+from gateway.ray.looking import WHOLE_S
+
+#: How long a model may be silent before a row that waits asks how it is.
+_QUIET_S = 2.0
+#: How long its rows are refused at once. Then one row tries it, while others are still refused.
+_REST_S = 2.0
+
+
+class Presence:
+    """What is known of one model's replicas. Safe to share among greenlets."""
+
+    def __init__(self, model: str, look: Callable[[], ModelState]) -> None:
+        self._model = model
+        self._look = look
+        self._states = KeptStates(self._ask)
+        self._heard_at = 0.0
+        #: 0 while the model is there.
+        self._absent_until = 0.0
+
+    @property
+    def state(self) -> ModelState | None:
+        """What a replica says of itself, at most a second old."""
+        return self._states.find([self._model])[self._model]
+
+    def hear(self) -> None:
+        """Notes that a replica has answered."""
+        self._heard_at, self._absent_until = time.monotonic(), 0.0
+
+    def check(self) -> None:
+        """Raises NotReady where a row would wait in vain. Lets one through now and then, which
+        tries."""
+        now = time.monotonic()
+        if now < self._absent_until:
+            raise self._refuse()
+        if self._absent_until:
+            self._absent_until = now + _REST_S
+
+    def doubt(self, remaining_s: float) -> Doubt | None:
+        """What a row asks that waits for long; none if it has too little time left for that."""
+        if remaining_s > _QUIET_S + WHOLE_S:
+            return Doubt(_QUIET_S, self._check_silence)
+        return None
+
+    def _check_silence(self) -> None:
+        if time.monotonic() - self._heard_at < _QUIET_S:
+            return
+        state = self.state
+        if not (state and state.is_ready):
+            self._absent_until = time.monotonic() + _REST_S
+            raise self._refuse()
+
+    def _ask(self, names: Sequence[str]) -> dict[str, ModelState]:
+        state = self._look()
+        if state.is_ready:
+            self.hear()
+        return dict.fromkeys(names, state)
+
+    def _refuse(self) -> NotReady:
+        return NotReady(f"The replicas for {self._model} do not answer.")
