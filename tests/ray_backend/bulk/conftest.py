@@ -21,6 +21,7 @@ from gateway.schemas import TranslationRequest
 from gateway.text.langid import Identifier
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
 from ray_backend.bulk import running
+from ray_backend.bulk.folder import Folder
 from ray_backend.bulk.pieces import CHUNKS, REPORTS, Finished, Report, Worker
 from ray_backend.bulk.running import Listeners
 from ray_backend.bulk.running import Outcome as Ended
@@ -132,7 +133,7 @@ class Bench:
 
     def make_task(self, columns: Sequence[str] = ("text",)) -> TextTask:
         return TextTask(
-            workspace=Workspace(self.results),
+            workspace=Workspace(Folder(self.results)),
             columns=tuple(name_columns(columns, (), "fr")),
             has_quotes=True,
             wanted=WANTED,

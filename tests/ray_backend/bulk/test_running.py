@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from clients.errors import ClientError
+from ray_backend.bulk.folder import Folder
 from ray_backend.bulk.manifest import NAME
 from ray_backend.bulk.workspace import Workspace
 from tests.ray_backend.bulk.conftest import Bench, Stop
@@ -160,7 +161,7 @@ def test_a_run_does_not_go_on_with_other_options(bench):
 def test_two_runs_do_not_write_into_one_folder(bench):
     bench.write("a.txt", "one\n")
     with (
-        Workspace(bench.results).open({}, is_restart=False),
+        Workspace(Folder(bench.results)).open({}, is_restart=False),
         pytest.raises(ClientError, match="another run writes there"),
     ):
         bench.run()
