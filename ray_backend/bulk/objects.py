@@ -19,7 +19,7 @@ from functools import lru_cache
 from io import BufferedRandom
 from pathlib import PurePosixPath
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -51,6 +51,7 @@ _RENEWED_S, _PATIENCE_S = 2.0, 7.0
 #: What the store says, and who it is, in an error.
 _SAID = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _ASKED = re.compile(r"Error performing \w+ (\w+://[^/\s]+)")
+_KIND = re.compile(r"^(Generic \w+ error|Server returned non-2xx status code): ")
 
 
 def open_bucket(place: str) -> Bucket | None:
@@ -152,17 +153,23 @@ class Bucket:
             yield file
             size_bytes = file.seek(0, os.SEEK_END)
             file.seek(0)
-            self._put_parts(draft, file, size_bytes)
+            self._store.put(
+                draft,
+                file,
+                chunk_size=max(_PART_BYTES, size_bytes // _MOST_PARTS),
+                max_concurrency=_PARTS_AT_ONCE,
+            )
 
     def rename(self, draft: str, name: str) -> None:
         """As `Store.rename`: the store copies the draft."""
         found = self.find_object(draft)
         if found is None:
             raise OutputError(f"{self.locate(draft)}: somebody has removed it")
-        with self._explaining(name):
-            if found["size"] > _MOST_COPIED_BYTES:
-                self._put_parts(name, self.read_parts(found), found["size"])
-            else:
+        if found["size"] > _MOST_COPIED_BYTES:
+            with self.write_draft(name) as file:
+                file.writelines(self.read_parts(found))
+        else:
+            with self._explaining(name):
                 self._store.copy(draft, name)
         self.remove([draft])
 
@@ -194,7 +201,7 @@ class Bucket:
         self.check()
         lease = _Lease(self)
         lease.take()
-        thread = threading.Thread(target=lease.keep, daemon=True)
+        thread = threading.Thread(target=lease.keep, name="lease", daemon=True)
         thread.start()
         try:
             yield lease.check
@@ -202,16 +209,6 @@ class Bucket:
             lease.ending.set()
             thread.join()
             lease.leave()
-
-    def _put_parts(
-        self, name: str, content: BinaryIO | Iterator[bytes], size_bytes: int
-    ) -> None:
-        self._store.put(
-            name,
-            content,
-            chunk_size=max(_PART_BYTES, size_bytes // _MOST_PARTS),
-            max_concurrency=_PARTS_AT_ONCE,
-        )
 
     @contextmanager
     def _explaining(self, name: str = "") -> Iterator[None]:
@@ -347,6 +344,6 @@ def _explain(error: Exception) -> str:
     if said := _SAID.search(text):
         return html.unescape(said[1])
     first = text.partition("\n")[0]
-    reason = first.rpartition(" - ")[2].strip(" :")
+    reason = _KIND.sub("", first.rpartition(" - ")[2]).strip(" :")
     asked = _ASKED.search(first)
     return f"{asked[1]}: {reason}" if asked else reason
