@@ -19,7 +19,7 @@ from functools import lru_cache
 from io import BufferedRandom
 from pathlib import PurePosixPath
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -135,12 +135,14 @@ class Bucket:
         with self._explaining(name):
             self._store.put(name, content)
 
-    def put_lock(
-        self, content: bytes, mode: Literal["create", "overwrite"]
-    ) -> str | None:
-        """The mark of what was put. Raises AlreadyExistsError if `create` comes too late."""
-        with self._explaining(_LOCK):
-            return self._store.put(_LOCK, content, mode=mode)["e_tag"]
+    def create(self, name: str, content: bytes) -> bool:
+        """Writes a small object, unless there is one. Whether there was none."""
+        with self._explaining(name):
+            try:
+                self._store.put(name, content, mode="create")
+            except AlreadyExistsError:
+                return False
+        return True
 
     def name_draft(self, name: str) -> str:
         """A name far from the results."""
@@ -214,8 +216,6 @@ class Bucket:
     def _explaining(self, name: str = "") -> Iterator[None]:
         try:
             yield
-        except AlreadyExistsError:
-            raise
         except (BaseError, OSError) as error:
             raise OutputError(f"{self.locate(name)}: {_explain(error)}") from error
 
@@ -258,7 +258,7 @@ class ObjectJournal:
 
     def remove(self) -> None:
         """As `Journal.remove`."""
-        self._remove([self.name, *self._added])
+        self._remove([*self._added, self.name])
 
     def _remove(self, names: Collection[str]) -> None:
         self.bucket.remove(names)
@@ -272,33 +272,33 @@ class _Lease:
     def __init__(self, bucket: Bucket) -> None:
         self.ending = threading.Event()
         self._bucket = bucket
-        self._own: str | None = None
+        self._holder = f"{socket.gethostname()} {os.getpid()} {uuid4().hex} ".encode()
         self._is_lost = False
 
     def take(self) -> None:
         """Raises OutputError if another run has it and renews it."""
-        seen = self._look()
+        seen = self._bucket.read(_LOCK)
         until = time.monotonic() + _PATIENCE_S
-        while seen and time.monotonic() < until:
+        while seen is not None and time.monotonic() < until:
             self.ending.wait(_RENEWED_S)
-            now = self._look()
+            now = self._bucket.read(_LOCK)
             if now not in (seen, None):
                 raise self._lose()
             seen = now
-        try:
-            self._renew("overwrite" if seen else "create")
-        except AlreadyExistsError as error:
-            raise self._lose() from error
+        if seen is not None:
+            self._bucket.write(_LOCK, self._sign())
+        elif not self._bucket.create(_LOCK, self._sign()):
+            raise self._lose()
 
     def keep(self) -> None:
         """Renews it until the run ends, or another one has it."""
         while not self.ending.wait(_RENEWED_S):
             # An outage may be over at the next turn.
             with suppress(OutputError):
-                if self._look() != self._own:
+                if not self._is_held():
                     self._is_lost = True
                     return
-                self._renew("overwrite")
+                self._bucket.write(_LOCK, self._sign())
 
     def check(self) -> None:
         """Raises OutputError if another run has it."""
@@ -308,17 +308,15 @@ class _Lease:
     def leave(self) -> None:
         """Ends it, unless another run has it."""
         with suppress(OutputError):
-            if self._look() == self._own:
+            if self._is_held():
                 self._bucket.remove([_LOCK])
 
-    def _look(self) -> str | None:
-        found = self._bucket.find_object(_LOCK)
-        return found["e_tag"] if found else None
+    def _is_held(self) -> bool:
+        return (self._bucket.read(_LOCK) or b"").startswith(self._holder)
 
-    def _renew(self, mode: Literal["create", "overwrite"]) -> None:
-        now = datetime.now(UTC).isoformat()
-        content = f"{socket.gethostname()} {os.getpid()} {now}\n".encode()
-        self._own = self._bucket.put_lock(content, mode)
+    def _sign(self) -> bytes:
+        """Who has it, and since when: different each time."""
+        return self._holder + datetime.now(UTC).isoformat().encode()
 
     def _lose(self) -> OutputError:
         return OutputError(f"{self._bucket.url}: another run writes there")

@@ -102,6 +102,7 @@ def run(
         work = _Work(task, machines, manifest, listeners, check)
         work.failed = _look_back(names, manifest, listeners)
         work.run(missing)
+        check()
         manifest.settle()
         store.remove_drafts()
         return Outcome(len(there), work.count, work.failed)
@@ -178,6 +179,7 @@ class _Work:
         self._total = sum(source.size_bytes for source in missing) or 1
         with self._pool:
             for report in self.machines.run(self.task, groups) if groups else ():
+                self.check()
                 self._follow(report)
                 self._collect(_ASSEMBLED_AT_ONCE, 2 * _NAMED_AT_ONCE)
             self._collect(1, 1)
@@ -224,7 +226,6 @@ class _Work:
 
     def _name(self, record: Record, draft: str) -> None:
         """The record comes first: a result that has its name has its record."""
-        self.check()
         self.manifest.append(record)
         self.task.workspace.store.rename(draft, record.output)
 

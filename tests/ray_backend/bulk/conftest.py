@@ -161,6 +161,7 @@ class Bench:
         stop_after: int | None = None,
         is_overwrite: bool = False,
         task: TextTask | None = None,
+        source: str | None = None,
     ) -> tuple[Ended, Here]:
         task = task or self.make_task()
         here = Here(self.make_worker(task), stop_after)
@@ -169,7 +170,7 @@ class Bench:
             self.errors.append,
             self.warnings.append,
         )
-        found = find(self.locate_sources(), task.sources)
+        found = find(source or self.locate_sources(), task.sources)
         ended = running.run(task, found, here, listeners, is_overwrite=is_overwrite)
         return ended, here
 

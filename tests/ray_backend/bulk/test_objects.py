@@ -126,6 +126,15 @@ def test_overwriting_begins_anew(bench):
     check(bench, texts)
 
 
+def test_a_text_that_ends_its_worker_is_an_error_of_its_own(bench):
+    bench.write_records("a.jsonl", ["one", "kill", "three"])
+    bench.handler.deadly = {"kill"}
+    assert bench.run()[0].failed == 1
+    one, kill, three = bench.read_records("a.fr.jsonl")
+    assert (one["text_fr"], three["text_fr"]) == ("ONE", "THREE")
+    assert kill["text_fr_error"] == "each worker that translated this text has ended"
+
+
 def test_a_record_comes_before_its_result(bench, monkeypatch):
     def stop(*_: str) -> None:
         raise Stop
@@ -165,11 +174,10 @@ def test_tables_go_from_a_folder_into_a_bucket_and_back(bench, tmp_path, is_back
     folder = Bench(tmp_path / "src", tmp_path / "dst")
     here, there = (bench, folder) if is_back else (folder, bench)
     here.write("more/é %20.parquet", out.getvalue())
-    there.locate_sources = here.locate_sources
-    assert there.run()[0].failed == 0
+    assert there.run(source=here.locate_sources())[0].failed == 0
     (name, *_) = [name for name in there.list_results() if name != NAME]
     assert name == "more/é %20.fr.parquet"
-    found = there.open_results().read(name)
+    found = there.open_results().read(name) or b""
     texts = pq.read_table(io.BytesIO(found)).column("text_fr").to_pylist()
     assert texts == [f"X {n}" for n in range(9)]
     (record,) = there.read_records(NAME)
@@ -286,9 +294,10 @@ def test_a_run_whose_lock_was_taken_ends(bench):
 def test_of_two_runs_that_begin_at_once_one_begins(bench, monkeypatch):
     bench.write("a.txt", "one\n")
     bench.bucket.write(LOCK, b"a run that was not there yet")
-    monkeypatch.setattr(objects._Lease, "_look", lambda _: None)
-    with pytest.raises(ClientError, match="dst: another run writes there"):
-        bench.run()
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "read", lambda *_: None)
+        with pytest.raises(ClientError, match="dst: another run writes there"):
+            bench.run()
 
 
 @pytest.mark.parametrize(
@@ -324,13 +333,9 @@ def test_what_is_no_place_is_said_in_one_line(place, url, said):
 
 def test_results_need_a_bucket(bench):
     bench.write("a.txt", "one\n")
-    bench.url = "s3://no-such-bucket"
-    task = bench.make_task()
-    found = find(f"s3://{BUCKET}", TABLES)
-    with pytest.raises(
-        OutputError, match="no-such-bucket/dst: The specified bucket does not exist"
-    ):
-        running.run(task, found, Here(bench.make_worker(task)), None)
+    source, bench.url = bench.locate_sources(), "s3://no-such-bucket"
+    with pytest.raises(OutputError, match="dst: The specified bucket does not exist"):
+        bench.run(source=source)
 
 
 def test_a_bucket_that_is_forbidden_is_said_in_one_line(place, environment):
