@@ -55,7 +55,8 @@ _KIND = re.compile(r"^(Generic \w+ error|Server returned non-2xx status code): "
 
 
 def open_bucket(place: str) -> Bucket | None:
-    """The place if it is a URL. Raises OutputError for another one than an object store's."""
+    """The place if it is a URL. Raises OutputError, soon, if that is not an object store's, or
+    nothing can be listed there."""
     scheme, colon, rest = place.partition("://")
     if not colon:
         return None
@@ -64,7 +65,10 @@ def open_bucket(place: str) -> Bucket | None:
             f"{place}: expected a folder, or a URL such as s3://bucket/folder that begins "
             f"with {', '.join(SCHEMES)}"
         )
-    return Bucket(place.rstrip("/"))
+    bucket = Bucket(place.rstrip("/"))
+    with bucket.explaining():
+        next(iter(_connect(bucket.url, _RETRIES_FIRST).list()), None)
+    return bucket
 
 
 @dataclass(frozen=True)
@@ -78,24 +82,19 @@ class Bucket:
     def _store(self) -> ObjectStore:
         return _connect(self.url, _RETRIES)
 
-    def check(self) -> None:
-        """Raises OutputError, soon, if nothing can be listed there."""
-        with self._explaining():
-            next(iter(_connect(self.url, _RETRIES_FIRST).list()), None)
-
     def locate(self, name: str = "") -> str:
         """As `Store.locate`."""
         return f"{self.url}/{name}" if name else self.url
 
     def list_objects(self, folder: str = "") -> Iterator[ObjectMeta]:
         """All below a folder, in the order of their names."""
-        with self._explaining(folder):
+        with self.explaining(folder):
             for found in self._store.list(folder or None, chunk_size=1000):
                 yield from found
 
     def find_object(self, name: str) -> ObjectMeta | None:
         """The object of that name."""
-        with self._explaining(name):
+        with self.explaining(name):
             try:
                 return self._store.head(name)
             except FileNotFoundError:
@@ -111,7 +110,7 @@ class Bucket:
 
     def read(self, name: str) -> bytes | None:
         """As `Store.read`."""
-        with self._explaining(name):
+        with self.explaining(name):
             try:
                 return bytes(self._store.get(name).bytes())
             except FileNotFoundError:
@@ -120,7 +119,7 @@ class Bucket:
     def read_parts(self, found: ObjectMeta) -> Iterator[bytes]:
         """The content of an object, unless it is another one by now."""
         for start in range(0, found["size"], _READ_BYTES):
-            with self._explaining(found["path"]):
+            with self.explaining(found["path"]):
                 part = self._store.get(
                     found["path"],
                     options={
@@ -132,12 +131,12 @@ class Bucket:
 
     def write(self, name: str, content: bytes) -> None:
         """As `Store.write`."""
-        with self._explaining(name):
+        with self.explaining(name):
             self._store.put(name, content)
 
     def create(self, name: str, content: bytes) -> bool:
         """Writes a small object, unless there is one. Whether there was none."""
-        with self._explaining(name):
+        with self.explaining(name):
             try:
                 self._store.put(name, content, mode="create")
             except AlreadyExistsError:
@@ -151,7 +150,7 @@ class Bucket:
     @contextmanager
     def write_draft(self, draft: str) -> Iterator[BufferedRandom]:
         """As `Store.write_draft`: a temporary file, which is put at the end."""
-        with self._explaining(draft), TemporaryFile() as file:
+        with self.explaining(draft), TemporaryFile() as file:
             yield file
             size_bytes = file.seek(0, os.SEEK_END)
             file.seek(0)
@@ -171,13 +170,13 @@ class Bucket:
             with self.write_draft(name) as file:
                 file.writelines(self.read_parts(found))
         else:
-            with self._explaining(name):
+            with self.explaining(name):
                 self._store.copy(draft, name)
         self.remove([draft])
 
     def remove(self, names: Collection[str]) -> None:
         """As `Store.remove`."""
-        with self._explaining():
+        with self.explaining():
             try:
                 self._store.delete([*names])
             except FileNotFoundError:
@@ -200,7 +199,6 @@ class Bucket:
     def lock(self) -> Iterator[Callable[[], None]]:
         """As `Store.lock`: an object that is renewed again and again. Where it is not, its
         run has ended."""
-        self.check()
         lease = _Lease(self)
         lease.take()
         thread = threading.Thread(target=lease.keep, name="lease", daemon=True)
@@ -213,7 +211,8 @@ class Bucket:
             lease.leave()
 
     @contextmanager
-    def _explaining(self, name: str = "") -> Iterator[None]:
+    def explaining(self, name: str = "") -> Iterator[None]:
+        """Makes an OutputError of what the store or the disk says."""
         try:
             yield
         except (BaseError, OSError) as error:

@@ -24,7 +24,6 @@ def find(argument: str, kind: Kind) -> list[Source]:
     bucket = open_bucket(argument)
     if bucket is None:
         return find_sources([argument], kind)
-    bucket.check()
     folder, _, name = bucket.url.rpartition("/")
     parent = Bucket(folder)
     if not folder.endswith("/") and (found := parent.find_object(name)):

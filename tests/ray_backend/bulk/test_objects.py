@@ -334,7 +334,10 @@ def test_what_is_no_place_is_said_in_one_line(place, url, said):
 def test_results_need_a_bucket(bench):
     bench.write("a.txt", "one\n")
     source, bench.url = bench.locate_sources(), "s3://no-such-bucket"
-    with pytest.raises(OutputError, match="dst: The specified bucket does not exist"):
+    said = "s3://no-such-bucket/dst.*: The specified bucket does not exist"
+    with pytest.raises(OutputError, match=said):
+        open_store(bench.bucket.url)
+    with pytest.raises(OutputError, match=said):
         bench.run(source=source)
 
 
