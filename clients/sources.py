@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from clients.errors import InputError
 
@@ -17,6 +17,11 @@ class Kind:
     name: str
     #: What counts in a folder. A file that is named itself may be called anything.
     suffixes: frozenset[str]
+
+    def includes(self, file: PurePath) -> bool:
+        """Whether a file of that name counts in a folder."""
+        is_hidden = file.name.startswith(".") or _is_lock(file)
+        return file.suffix.lower() in self.suffixes and not is_hidden
 
 
 def _list_suffixes(text: str) -> frozenset[str]:
@@ -46,10 +51,12 @@ class Source:
     relative: Path
     size_bytes: int
     modified_ns: int
+    #: Where it is, if that is not in a file system.
+    url: str = ""
 
     @property
     def name(self) -> str:
-        return self.path.as_posix()
+        return self.url or self.path.as_posix()
 
     def has_changed(self) -> bool:
         """Whether it is another file by now, or none."""
@@ -97,10 +104,9 @@ def _expand(argument: str, kind: Kind) -> Iterator[tuple[Path, Path]]:
 
 
 def _is_wanted(file: Path, kind: Kind) -> bool:
-    is_hidden = file.name.startswith(".") or _is_lock(file)
-    return file.suffix.lower() in kind.suffixes and not is_hidden and file.is_file()
+    return kind.includes(file) and file.is_file()
 
 
-def _is_lock(file: Path) -> bool:
+def _is_lock(file: PurePath) -> bool:
     """Office programs lock `a.docx` with a file that is called `~$a.docx`."""
     return file.name.startswith("~$")

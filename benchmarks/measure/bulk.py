@@ -36,6 +36,7 @@ from contract.tasks import TRANSLATION
 from handlers.engine.translation.m2m100 import Sentence
 from ray_backend.bulk.cluster import Pool, connect
 from ray_backend.bulk.command import read_wanted
+from ray_backend.bulk.folder import Folder
 from ray_backend.bulk.running import Listeners, run
 from ray_backend.bulk.texts import TextTask
 from ray_backend.bulk.workspace import Workspace
@@ -148,7 +149,7 @@ class _Bench:
         shutil.rmtree(self.folder / "dst", ignore_errors=True)
         models = catalog.load(model=str(self.model))
         task = TextTask(
-            workspace=Workspace(self.folder / "dst"),
+            workspace=Workspace(Folder(self.folder / "dst")),
             columns=(Column("text", "text_fr"),),
             has_quotes=True,
             wanted=read_wanted(models, _TARGET, _SOURCE, "text"),

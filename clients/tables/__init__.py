@@ -21,7 +21,7 @@ def open_table(
     """The table that a file's suffix names. In a .csv quotes always hold a field together,
     a .tsv can do without. Raises ClientError if there is none, or if it
     needs columns or an extra."""
-    suffix = source.path.suffix.lower()
+    suffix = source.relative.suffix.lower()
     if suffix not in TABLES.suffixes:
         expected = " ".join(sorted(TABLES.suffixes))
         raise InputError(f"{source.name}: expected a file that ends in {expected}")

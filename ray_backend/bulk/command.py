@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +16,6 @@ from rich.console import Console
 from clients.errors import ClientError, InputError
 from clients.frames import Every, Reading
 from clients.progress import show_progress
-from clients.sources import find_sources
 from clients.subtitles import Format
 from clients.tables.table import Column, name_columns
 from contract import variables
@@ -27,9 +25,10 @@ from gateway.schemas import TranslationLimits, TranslationRequest, parse_transla
 from handlers.engine.directories import ModelError
 from ray_backend.bulk.cluster import Pool, connect
 from ray_backend.bulk.running import Listeners, Outcome, run
+from ray_backend.bulk.sources import find
 from ray_backend.bulk.texts import TextTask
 from ray_backend.bulk.videos import VideoTask
-from ray_backend.bulk.workspace import Workspace
+from ray_backend.bulk.workspace import Workspace, open_store
 from torchserve_backend import catalog, checkpoint
 from torchserve_backend.catalog import Catalog, CatalogError, Model
 
@@ -41,11 +40,16 @@ def command(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SRC", help="A folder, a file, or a quoted pattern of files."
+            metavar="SRC",
+            help="A folder, a file, or a quoted pattern of files; or a folder or an object "
+            "of an object store, s3://bucket/folder.",
         ),
     ],
     results: Annotated[
-        Path, typer.Argument(metavar="DST", help="The folder for the results.")
+        str,
+        typer.Argument(
+            metavar="DST", help="The folder for the results, of either kind."
+        ),
     ],
     *,
     target: Annotated[
@@ -135,7 +139,7 @@ def command(
     continue a run that was stopped, repeat the command."""
     with _errors():
         models = _load_map(is_cluster=address is not None)
-        workspace = Workspace(results.absolute())
+        workspace = Workspace(open_store(results))
         task: TextTask | VideoTask
         if target is None:
             reading = Reading(Every.parse(every))
@@ -146,7 +150,7 @@ def command(
             named = name_columns(column or (), into or (), wanted.target)
             task = _make_text_task(models, workspace, wanted, named)
             task = replace(task, has_quotes=not no_quotes)
-        sources = find_sources([source], task.sources)
+        sources = find(source, task.sources)
         task.check(sources)
         pool = choose_pool(task.model, workers, cpus, gpus)
         if address is None:

@@ -1,13 +1,14 @@
-"""Finds the text that ends its worker: notes on disk what was begun and never ended, and
-divides that until the text at fault is alone.
+"""Finds the text that ends its worker: keeps what was begun and never ended, and divides
+that until the text at fault is alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
+
+from ray_backend.bulk.storage import Journal
 
 #: How often a range may be begun in vain before it is divided. Workers also end by chance.
 _MOST_DEATHS = 2
@@ -19,13 +20,12 @@ Span = tuple[int, int]
 class Ledger:
     """The attempts at a list of items, of this process and of those that ended in them."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         #: By range: how often it was begun, without those that ended well.
         self._open: Counter[Span] = Counter()
-        if path.exists():
-            for line in path.read_text("ascii").splitlines():
-                self._count(line.split())
+        for line in journal.read():
+            self._count(line.decode("ascii").split())
 
     def run(
         self, count: int, work: Callable[[int, int], Sequence[Answer]]
@@ -33,7 +33,7 @@ class Ledger:
         """The answers of `work(start, stop)` to all items, None for an item at which its
         process has ended each time."""
         answers = self._run((0, count), work) if count else []
-        self._path.unlink(missing_ok=True)
+        self._journal.remove()
         return answers
 
     def _run(
@@ -52,8 +52,7 @@ class Ledger:
 
     def _note(self, event: str, span: Span) -> None:
         """What a process has written stays when it is killed."""
-        with self._path.open("a", encoding="ascii") as file:
-            file.write(f"{event} {span[0]} {span[1]}\n")
+        self._journal.append(f"{event} {span[0]} {span[1]}".encode("ascii"))
 
     def _count(self, words: Sequence[str]) -> None:
         match words:

@@ -4,12 +4,12 @@ each, written before the file gets its name.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
+
+from ray_backend.bulk.storage import Store
 
 NAME = "bulk-manifest.jsonl"
 
@@ -41,45 +41,41 @@ _RECORDS = TypeAdapter(Record)
 class Manifest:
     """The records of the results that are there, by their names."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, store: Store) -> None:
         """Reads the list and leaves out what a kill has torn, or what is not there."""
-        self._folder = folder
-        self._path = folder / NAME
-        self.records: dict[str, Record] = {}
-        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
-        for line in lines:
-            self._read(line)
+        self._store = store
+        self._journal = store.open_journal(NAME)
+        lines = self._journal.read()
+        found = {record.output: record for line in lines for record in _read(line)}
+        there = store.find(found.keys())
+        self.records = {name: found[name] for name in found if name in there}
         if len(self.records) < len(lines):
             self._write()
 
     def append(self, record: Record) -> None:
-        """Is on the disk when this returns."""
+        """Is kept when this returns. Safe to call from several threads."""
         self.records[record.output] = record
-        with self._path.open("ab") as file:
-            file.write(_write_line(record))
-            file.flush()
-            os.fsync(file.fileno())
+        self._journal.append(_RECORDS.dump_json(record), is_durable=True)
 
-    def forget(self, outputs: Iterable[str]) -> None:
+    def forget(self, outputs: Collection[str]) -> None:
         """Removes results and their records."""
+        self._store.remove(outputs)
         for name in outputs:
-            (self._folder / name).unlink(missing_ok=True)
             self.records.pop(name, None)
         self._write()
 
-    def _read(self, line: bytes) -> None:
-        try:
-            record = _RECORDS.validate_json(line)
-        except ValidationError:
-            return
-        if (self._folder / record.output).exists():
-            self.records[record.output] = record
+    def settle(self) -> None:
+        """The list is one file afterwards."""
+        if self._journal.is_scattered:
+            self._write()
 
     def _write(self) -> None:
-        part = self._path.with_suffix(".part")
-        part.write_bytes(b"".join(map(_write_line, self.records.values())))
-        part.replace(self._path)
+        self._journal.replace(map(_RECORDS.dump_json, self.records.values()))
 
 
-def _write_line(record: Record) -> bytes:
-    return _RECORDS.dump_json(record) + b"\n"
+def _read(line: bytes) -> tuple[Record, ...]:
+    """The record of a line, unless it is torn."""
+    try:
+        return (_RECORDS.validate_json(line),)
+    except ValidationError:
+        return ()

@@ -4,7 +4,6 @@ what has become of them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import TypeAdapter
 from clients.sources import Kind, Source
 from clients.tables.table import Cell
 from ray_backend.bulk.manifest import Record
+from ray_backend.bulk.storage import Draft
 from ray_backend.bulk.workspace import Workspace
 
 
@@ -50,7 +50,8 @@ class Finished:
     source: Source
     #: None if there was nothing to write.
     record: Record | None
-    written: Path | None
+    #: The name that the result has until then.
+    draft: str | None
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -103,7 +104,7 @@ class Task(Protocol):
         """All that results depend on beside the files."""
 
     def name_output(self, source: Source) -> Path:
-        """Where a file's result goes."""
+        """Where a file's result goes, below the results."""
 
     def group(self, sources: Sequence[Source]) -> Iterator[tuple[Source, ...]]:
         """The files that are read together, because each alone would be too little work."""
@@ -118,16 +119,13 @@ class Task(Protocol):
         """The result of a file whose parts are all answered."""
 
 
-def make_record(task: Task, source: Source, written: Path, **counts: Any) -> Record:
+def make_record(task: Task, source: Source, draft: Draft, **counts: Any) -> Record:
     """The record of a result that has been written."""
-    with written.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    output = task.name_output(source).relative_to(task.workspace.results)
     return Record(
         file=source.name,
-        output=output.as_posix(),
-        bytes=written.stat().st_size,
-        sha256=digest,
+        output=task.name_output(source).as_posix(),
+        bytes=draft.size_bytes,
+        sha256=draft.sha256,
         source_bytes=source.size_bytes,
         source_modified_ns=source.modified_ns,
         **counts,

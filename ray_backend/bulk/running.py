@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from clients.errors import InputError, OutputError
 from clients.events import Answer
 from clients.events import Report as Tell
 from clients.outputs import name_files
 from clients.sources import Source
-from ray_backend.bulk.manifest import NAME, Manifest
+from ray_backend.bulk.manifest import NAME, Manifest, Record
 from ray_backend.bulk.pieces import Finished, Report, Task
 
 #: Files that are put together at once.
 _ASSEMBLED_AT_ONCE = 4
+#: Results that get their names at once.
+_NAMED_AT_ONCE = 16
+
+Taken = TypeVar("Taken")
 
 
 class Machines(Protocol):
@@ -87,20 +90,22 @@ def run(
     is_overwrite: bool = False,
 ) -> Outcome:
     """Writes what is missing. Raises ClientError; what is done stays."""
-    outputs = _plan(task, [s for s in sources if s.path.name != NAME])
-    workspace = task.workspace
-    with workspace.open(task.describe(), is_restart=is_overwrite):
-        manifest = Manifest(workspace.results)
-        names = {_shorten(task, path): source for path, source in outputs.items()}
+    names = _plan(task, [s for s in sources if s.relative.name != NAME])
+    workspace, store = task.workspace, task.workspace.store
+    with workspace.open(task.describe(), is_restart=is_overwrite) as check:
+        manifest = Manifest(store)
         if is_overwrite:
             manifest.forget(names.keys())
-        workspace.remove_torn()
-        missing = [source for path, source in outputs.items() if not path.exists()]
-        work = _Work(task, machines, manifest, listeners)
+        store.remove_drafts()
+        there = store.find(names.keys())
+        missing = [source for name, source in names.items() if name not in there]
+        work = _Work(task, machines, manifest, listeners, check)
         work.failed = _look_back(names, manifest, listeners)
         work.run(missing)
-        workspace.remove_torn()
-        return Outcome(len(outputs) - len(missing), work.count, work.failed)
+        check()
+        manifest.settle()
+        store.remove_drafts()
+        return Outcome(len(there), work.count, work.failed)
 
 
 def _look_back(
@@ -125,19 +130,24 @@ def _look_back(
     return failed
 
 
-def _plan(task: Task, sources: Sequence[Source]) -> dict[Path, Source]:
-    """The sources by their results. Raises ClientError."""
+def _plan(task: Task, sources: Sequence[Source]) -> dict[str, Source]:
+    """The sources by the names of their results. Raises ClientError."""
     for source in sources:
         try:
             source.name.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"{source.name!r}: the name is not in UTF-8") from error
+    store = task.workspace.store
     named = name_files(sources, task.name_output)
-    results = {path.resolve() for path in named}
-    found = {path: sources[place] for path, (place,) in named.items()}
-    kept = {p: s for p, s in found.items() if s.path.resolve() not in results}
+    found = {path.as_posix(): sources[place] for path, (place,) in named.items()}
+    results = {store.locate(name) for name in found}
+    kept = {
+        name: source
+        for name, source in found.items()
+        if (source.url or str(source.path.resolve())) not in results
+    }
     if not kept:
-        raise OutputError(f"{task.workspace.results}: nothing there is a source")
+        raise OutputError(f"{store.locate()}: nothing there is a source")
     return kept
 
 
@@ -149,22 +159,30 @@ class _Work:
     machines: Machines
     manifest: Manifest
     listeners: Listeners
+    #: Raises OutputError if another run writes there.
+    check: Callable[[], None]
     count: int = 0
     failed: int = 0
     #: Bytes of all files to do, and of what is done.
     _total: int = 1
     _behind: float = 0.0
-    _parts: dict[Path, _Parts] = field(default_factory=lambda: defaultdict(_Parts))
+    _parts: dict[str, _Parts] = field(default_factory=lambda: defaultdict(_Parts))
     _assembled: set[Future[Finished]] = field(default_factory=set)
+    _named: set[Future[None]] = field(default_factory=set)
+    _pool: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_NAMED_AT_ONCE)
+    )
 
     def run(self, missing: Sequence[Source]) -> None:
         """Has all of it done."""
         groups = list(self.task.group(missing))
         self._total = sum(source.size_bytes for source in missing) or 1
-        for report in self.machines.run(self.task, groups) if groups else ():
-            self._follow(report)
-            self._collect(_ASSEMBLED_AT_ONCE)
-        self._collect(1)
+        with self._pool:
+            for report in self.machines.run(self.task, groups) if groups else ():
+                self.check()
+                self._follow(report)
+                self._collect(_ASSEMBLED_AT_ONCE, 2 * _NAMED_AT_ONCE)
+            self._collect(1, 1)
 
     def _follow(self, report: Report) -> None:
         self.count += report.count
@@ -178,40 +196,44 @@ class _Work:
             self._await(report)
 
     def _await(self, report: Report) -> None:
-        source, parts = report.source, self._parts[report.source.path]
+        source, parts = report.source, self._parts[report.source.name]
         parts.done.add(report.part)
         if report.is_last:
             parts.total = report.part + 1
         if parts.are_complete:
-            del self._parts[source.path]
+            del self._parts[source.name]
             self._assembled.add(
                 self.machines.assemble(self.task, source, len(parts.done))
             )
 
-    def _collect(self, most: int) -> None:
-        """Publishes what is put together, until fewer than `most` files are not."""
-        done = {future for future in self._assembled if future.done()}
-        while len(self._assembled - done) >= most:
-            done |= wait(self._assembled - done, return_when=FIRST_COMPLETED).done
-        self._assembled -= done
-        for future in done:
-            self._publish(future.result())
+    def _collect(self, assembled: int, named: int) -> None:
+        """Waits until fewer files than that are put together, and get their names."""
+        for finished in _take(self._assembled, assembled):
+            self._publish(finished)
+        _take(self._named, named)
 
     def _publish(self, finished: Finished) -> None:
-        """The record comes first: a result that has its name has its record."""
         for line in finished.errors:
             self.listeners.error(line)
         for line in finished.warnings:
             self.listeners.warning(line)
-        if finished.record is None or finished.written is None:
+        if finished.record is None or finished.draft is None:
             self.failed += 1
             return
-        if not finished.written.exists():
-            raise OutputError(f"{finished.written}: somebody has removed it")
         self.failed += finished.record.errors or bool(finished.errors)
-        self.manifest.append(finished.record)
-        finished.written.replace(self.task.name_output(finished.source))
+        # An object store takes its time for each.
+        self._named.add(self._pool.submit(self._name, finished.record, finished.draft))
+
+    def _name(self, record: Record, draft: str) -> None:
+        """The record comes first: a result that has its name has its record."""
+        self.manifest.append(record)
+        self.task.workspace.store.rename(draft, record.output)
 
 
-def _shorten(task: Task, output: Path) -> str:
-    return output.relative_to(task.workspace.results).as_posix()
+def _take(futures: set[Future[Taken]], most: int) -> list[Taken]:
+    """The results of those that are done, once fewer than `most` are not."""
+    done = {future for future in futures if future.done()}
+    while len(futures - done) >= most:
+        done |= wait(futures - done, return_when=FIRST_COMPLETED).done
+    futures -= done
+    return [future.result() for future in done]

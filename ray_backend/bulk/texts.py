@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from clients.errors import InputError
 from clients.sources import TABLES, Source
 from clients.tables import open_table
 from clients.tables.table import Column, Table
@@ -28,8 +28,10 @@ from gateway.text.langid import Identifier
 from handlers.translation import TranslationHandler
 from ray_backend.bulk.ledger import Ledger
 from ray_backend.bulk.pieces import Chunk, Finished, Piece, Report, make_record
+from ray_backend.bulk.sources import fetch
+from ray_backend.bulk.storage import Draft
 from ray_backend.bulk.translation import BatchTranslator
-from ray_backend.bulk.workspace import Workspace, name_part, write_part, write_whole
+from ray_backend.bulk.workspace import Workspace
 from ray_backend.replica import load_handler
 from torchserve_backend.catalog import Model
 
@@ -87,7 +89,7 @@ class TextTask:
 
     def name_output(self, source: Source) -> Path:
         """`a.jsonl` becomes `a.fr.jsonl`."""
-        path = self.workspace.results / source.relative
+        path = source.relative
         return path.with_name(f"{path.stem}.{self.wanted.target}{path.suffix}")
 
     def open(self, source: Source) -> Table:
@@ -134,20 +136,17 @@ class TextTask:
 
     def assemble(self, source: Source, parts: int) -> Finished:
         """As `Task.assemble`."""
-        paths = [self.workspace.find_part(source, part) for part in range(parts)]
         seconds, error = 0.0, None
-        for path in paths:
-            part = _read_part(path)
+        for number in range(parts):
+            part = self._read_part(source, number)
             seconds += part.seconds
             error = error or part.error
 
         def read() -> Iterator[Translations]:
-            return (_read_part(path).answers for path in paths)
+            return (self._read_part(source, n).answers for n in range(parts))
 
         finished = self.write(source, read, seconds=seconds, error=error)
-        for path in paths:
-            path.unlink()
-        paths[0].parent.rmdir()
+        self.workspace.remove_parts(source)
         return finished
 
     def write(
@@ -159,42 +158,51 @@ class TextTask:
         error: str | None,
     ) -> Finished:
         """Writes a result; `read` begins to list the file's answers again each time."""
-        output = self.name_output(source)
-        written = name_part(output)
-        table = self.open(source)
-        review, said = write_translations(
-            table, read, partial(write_part, output, written), is_broken=bool(error)
-        )
+        draft = Draft(self.workspace.store, self.name_output(source).as_posix())
+        try:
+            with fetch(source) as copy:
+                review, said = write_translations(
+                    self.open(copy), read, draft.open, is_broken=bool(error)
+                )
+        except InputError as failure:
+            return Finished(source, None, None, (str(failure),))
         errors = ([error] if error else []) + [*said.errors]
-        if not written.exists():
+        if not draft.is_written:
             return Finished(source, None, None, tuple(errors), tuple(said.warnings))
         record = make_record(
             self,
             source,
-            written,
+            draft,
             rows=review.text_count,
             errors=review.error_count,
             warnings=review.warning_count,
             seconds=round(seconds, 3),
         )
-        return Finished(source, record, written, tuple(errors), tuple(said.warnings))
+        return Finished(source, record, draft.name, tuple(errors), tuple(said.warnings))
 
     def _split(self, source: Source) -> Iterator[Piece]:
         """The pieces of a file, at least one."""
-        reader = Reader(self.open(source), threading.Event())
+        answered = self.workspace.list_parts(source)
+        try:
+            with fetch(source) as copy:
+                for piece in self._pack(source, self.open(copy)):
+                    is_answered = piece.part in answered
+                    yield replace(piece, cells=None) if is_answered else piece
+        except InputError as failure:
+            yield Piece(source, error=str(failure))
+
+    def _pack(self, source: Source, table: Table) -> Iterator[Piece]:
+        reader = Reader(table, threading.Event())
         packs = pack(reader.read(), self.most_texts, MOST_CHARACTERS)
         cells, part, before = next(packs, ()), 0, 0.0
         for following in packs:
-            share = reader.table.share
-            yield self._skip(Piece(source, part, False, share - before, cells))
+            share = table.share
+            yield Piece(source, part, False, share - before, cells)
             cells, part, before = following, part + 1, share
-        yield self._skip(Piece(source, part, True, 1 - before, cells, reader.error))
+        yield Piece(source, part, True, 1 - before, cells, reader.error)
 
-    def _skip(self, piece: Piece) -> Piece:
-        """The piece without its cells if it has been answered."""
-        if self.workspace.find_part(piece.source, piece.part).exists():
-            return Piece(piece.source, piece.part, piece.is_last, piece.share, None)
-        return piece
+    def _read_part(self, source: Source, part: int) -> _Part:
+        return _PARTS.validate_json(self.workspace.read_part(source, part))
 
     def _fits(self, piece: Piece, others: Iterable[Piece]) -> bool:
         pieces = (piece, *others)
@@ -245,12 +253,6 @@ class TextWorker:
                     source, lambda: iter([answers]), seconds=seconds, error=piece.error
                 )
             else:
-                path = self.task.workspace.find_part(source, piece.part)
-                with write_whole(path) as file:
-                    part = _Part(answers, seconds, piece.error)
-                    file.write(_PARTS.dump_json(part))
+                part = _PARTS.dump_json(_Part(answers, seconds, piece.error))
+                self.task.workspace.write_part(source, piece.part, part)
         return Report(source, piece.part, piece.is_last, piece.share, count, finished)
-
-
-def _read_part(path: Path) -> _Part:
-    return _PARTS.validate_json(path.read_bytes())

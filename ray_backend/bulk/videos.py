@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.captioner import Captioner, Captions, Sending, VideoEnd, check_decoder
-from clients.errors import ClientError, ServerError
+from clients.errors import ClientError, InputError, ServerError
 from clients.events import Event
 from clients.frames import Reading, Size
 from clients.sources import VIDEOS, Source
@@ -18,7 +18,9 @@ from clients.subtitles import Format, render
 from handlers.base import Row, TaskError, TaskHandler
 from ray_backend.bulk.ledger import Ledger
 from ray_backend.bulk.pieces import Chunk, Finished, Piece, Report, make_record
-from ray_backend.bulk.workspace import Workspace, name_part, write_part
+from ray_backend.bulk.sources import fetch
+from ray_backend.bulk.storage import Draft
+from ray_backend.bulk.workspace import Workspace
 from ray_backend.replica import load_handler
 from torchserve_backend import checkpoint
 from torchserve_backend.catalog import Model
@@ -58,8 +60,7 @@ class VideoTask:
 
     def name_output(self, source: Source) -> Path:
         """`a.mp4` becomes `a.jsonl`, `a.srt` or `a.vtt`."""
-        path = self.workspace.results / source.relative
-        return path.with_suffix(f".{self.kind}")
+        return source.relative.with_suffix(f".{self.kind}")
 
     def group(self, sources: Sequence[Source]) -> Iterator[tuple[Source, ...]]:
         """As `Task.group`."""
@@ -89,21 +90,20 @@ class VideoTask:
         count = sum(event.size for event in events)
         if errors and not count:
             return Finished(source, None, None, tuple(errors))
-        output = self.name_output(source)
-        written = name_part(output)
-        with write_part(output, written) as file:
+        draft = Draft(self.workspace.store, self.name_output(source).as_posix())
+        with draft.open() as file:
             pieces = render(self.kind, source.name, events)
             file.writelines(piece.encode() for piece in pieces)
         record = make_record(
             self,
             source,
-            written,
+            draft,
             rows=count,
             errors=len(errors),
             warnings=0,
             seconds=round(seconds, 3),
         )
-        return Finished(source, record, written, tuple(errors))
+        return Finished(source, record, draft.name, tuple(errors))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,10 @@ class VideoWorker:
                 events.append(event)
 
         try:
-            self.captioner.run([source], keep)
+            with fetch(source) as copy:
+                self.captioner.run([copy], keep)
+        except InputError as error:
+            return _fail(source, str(error))
         except ClientError as error:
             return _fail(source, f"{source.name}: {error}")
         return self.task.write(source, events, time.monotonic() - began)

@@ -23,6 +23,9 @@ import pytest
 from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 from ray_backend.bulk.manifest import NAME
+from ray_backend.bulk.objects import Bucket
+from ray_backend.bulk.texts import MOST_TEXTS
+from tests.object_store import serve_objects
 
 LIMIT_S = 240
 TEXT = "A text of a usual length, which the model only copies, number {}."
@@ -69,7 +72,9 @@ class Place:
         (self.folder / "map.json").write_text(json.dumps(content))
 
     @contextmanager
-    def start(self) -> Iterator[subprocess.Popen[str]]:
+    def start(
+        self, source: str = "", results: str = ""
+    ) -> Iterator[subprocess.Popen[str]]:
         """The command. None of its processes is left afterwards."""
         command = [sys.executable, "-m", "ray_backend", "bulk", "--column", "text"]
         options = ["--to", "fr", "--from", "en", "--workers", "2", "--cpus", "1"]
@@ -78,7 +83,12 @@ class Place:
             "TMPDIR": str(self.temporary),
         }
         process = subprocess.Popen(
-            [*command, *options, str(self.folder / "src"), str(self.results)],
+            [
+                *command,
+                *options,
+                source or str(self.folder / "src"),
+                results or str(self.results),
+            ],
             cwd=ROOT,
             env=os.environ | changed,
             stdout=subprocess.PIPE,
@@ -182,6 +192,34 @@ def test_killed_workers_and_a_killed_run_lose_and_double_nothing(place):
     assert (code, said) == (0, f"{len(kept)} results were there already\n" * bool(kept))
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     place.check(ids)
+
+
+def test_a_killed_run_between_buckets_loses_and_doubles_nothing(
+    place, tmp_path, monkeypatch
+):
+    ids = place.write_sources(5 * MOST_TEXTS)
+    place.write_map(row_ms=0.5)
+    source, results = Bucket("s3://bulk-e2e/src"), Bucket("s3://bulk-e2e/dst")
+    with serve_objects(tmp_path, "bulk-e2e") as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        for path in (tmp_path / "src").rglob("a.jsonl"):
+            source.write(f"{path.parent.name}/a.jsonl", path.read_bytes())
+        with place.start(source.url, results.url) as process:
+            wait_for(process, lambda: any(results.list_objects(".bulk/parts")))
+            started = list_processes(process)
+            process.kill()
+            process.communicate()
+            assert psutil.wait_procs(started, LIMIT_S)[1] == []
+        place.write_map(row_ms=0)
+        with place.start(source.url, results.url) as process:
+            assert end(process)[0] == 0
+        found = [each["path"] for each in results.list_objects()]
+        contents = [results.read(name) or b"" for name in found if name != NAME]
+    lines = [json.loads(line) for content in contents for line in content.splitlines()]
+    assert sorted(line["id"] for line in lines) == ids
+    assert all(line["text_fr"] == line["text"] for line in lines)
+    assert len(found) == 11 + 1
 
 
 def test_ctrl_c_stops_and_the_same_command_goes_on(place):

@@ -15,15 +15,19 @@ from typing import Any
 
 import pytest
 
-from clients.sources import Source, find_sources
+from clients.sources import Source
 from clients.tables.table import name_columns
 from gateway.schemas import TranslationRequest
 from gateway.text.langid import Identifier
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
 from ray_backend.bulk import running
+from ray_backend.bulk.folder import Folder
+from ray_backend.bulk.manifest import NAME
 from ray_backend.bulk.pieces import CHUNKS, REPORTS, Finished, Report, Worker
 from ray_backend.bulk.running import Listeners
 from ray_backend.bulk.running import Outcome as Ended
+from ray_backend.bulk.sources import find
+from ray_backend.bulk.storage import Store
 from ray_backend.bulk.texts import TextTask, TextWorker
 from ray_backend.bulk.translation import BatchTranslator
 from ray_backend.bulk.workspace import Workspace
@@ -130,9 +134,15 @@ class Bench:
         self.write(name, "".join(f"{line}\n" for line in lines))
         return records
 
+    def locate_sources(self) -> str:
+        return str(self.sources)
+
+    def open_results(self) -> Store:
+        return Folder(self.results)
+
     def make_task(self, columns: Sequence[str] = ("text",)) -> TextTask:
         return TextTask(
-            workspace=Workspace(self.results),
+            workspace=Workspace(self.open_results()),
             columns=tuple(name_columns(columns, (), "fr")),
             has_quotes=True,
             wanted=WANTED,
@@ -151,6 +161,7 @@ class Bench:
         stop_after: int | None = None,
         is_overwrite: bool = False,
         task: TextTask | None = None,
+        source: str | None = None,
     ) -> tuple[Ended, Here]:
         task = task or self.make_task()
         here = Here(self.make_worker(task), stop_after)
@@ -159,7 +170,7 @@ class Bench:
             self.errors.append,
             self.warnings.append,
         )
-        found = find_sources([str(self.sources)], task.sources)
+        found = find(source or self.locate_sources(), task.sources)
         ended = running.run(task, found, here, listeners, is_overwrite=is_overwrite)
         return ended, here
 
@@ -175,6 +186,33 @@ class Bench:
             for path in self.results.rglob("*")
             if path.is_file()
         )
+
+
+def fill(bench: Bench) -> dict[str, list[str]]:
+    """Large and small files, the texts of each."""
+    texts = {
+        "a.jsonl": [f"a {n}" for n in range(11)],
+        "more/b.jsonl": ["b"],
+        "more/c.jsonl": [],
+        "more/d.jsonl": [f"d {n}" for n in range(9)],
+    }
+    for name, own in texts.items():
+        bench.write_records(name, own)
+    return texts
+
+
+def check(bench: Bench, texts: dict[str, list[str]]) -> None:
+    """Every id is there exactly once, with its own translation, and nothing else is."""
+    names = [name.replace(".jsonl", ".fr.jsonl") for name in texts]
+    assert bench.list_results() == sorted([*names, NAME])
+    for name, own in zip(names, texts.values(), strict=True):
+        expected = [
+            {"id": n, "text": text, "text_fr": text.upper()}
+            for n, text in enumerate(own)
+        ]
+        assert bench.read_records(name) == expected
+    outputs = [record["output"] for record in bench.read_records(NAME)]
+    assert sorted(outputs) == sorted(names)
 
 
 @pytest.fixture

@@ -54,6 +54,11 @@ def ask(*arguments: str) -> tuple[int, str]:
             "empty: the folder holds no file of texts (.csv .jsonl .parquet .tsv .txt)\n",
         ),
         (
+            "src ftp://host/dst --to fr --column text",
+            "ftp://host/dst: expected a folder, or a URL such as s3://bucket/folder that "
+            "begins with s3, gs, az, abfs, abfss\n",
+        ),
+        (
             "src dst --to fr --column text --format srt",
             'format: found a string, expected "text" or "html" or "xml"\n',
         ),

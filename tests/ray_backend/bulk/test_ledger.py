@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ray_backend.bulk.folder import FileJournal
 from ray_backend.bulk.ledger import Ledger
 
 
@@ -29,11 +30,12 @@ def run_until_done(
 
     while True:
         try:
-            return Ledger(path).run(count, work), deaths
+            return Ledger(FileJournal(path)).run(count, work), deaths
         except Died:
             deaths += 1
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40), st.sets(st.integers(0, 39), max_size=3))
 def test_only_what_ends_its_process_each_time_has_no_answer(count, deadly):
     from tempfile import TemporaryDirectory
@@ -59,11 +61,11 @@ def test_a_range_is_divided_once_it_has_ended_two_processes(tmp_path, deaths, ca
         asked.append((start, stop))
         return range(start, stop)
 
-    assert Ledger(path).run(8, work) == [*range(8)]
+    assert Ledger(FileJournal(path)).run(8, work) == [*range(8)]
     assert asked == calls
 
 
 def test_what_ended_well_is_not_blamed(tmp_path):
     path = tmp_path / "ledger"
     path.write_text("begin 0 1\nend 0 1\n" * 5 + "begin 0")
-    assert Ledger(path).run(1, lambda *_: "a") == ["a"]
+    assert Ledger(FileJournal(path)).run(1, lambda *_: "a") == ["a"]

@@ -9,36 +9,10 @@ from dataclasses import replace
 import pytest
 
 from clients.errors import ClientError
+from ray_backend.bulk.folder import Folder
 from ray_backend.bulk.manifest import NAME
 from ray_backend.bulk.workspace import Workspace
-from tests.ray_backend.bulk.conftest import Bench, Stop
-
-
-def fill(bench: Bench) -> dict[str, list[str]]:
-    """Large and small files, the texts of each."""
-    texts = {
-        "a.jsonl": [f"a {n}" for n in range(11)],
-        "more/b.jsonl": ["b"],
-        "more/c.jsonl": [],
-        "more/d.jsonl": [f"d {n}" for n in range(9)],
-    }
-    for name, own in texts.items():
-        bench.write_records(name, own)
-    return texts
-
-
-def check(bench: Bench, texts: dict[str, list[str]]) -> None:
-    """Every id is there exactly once, with its own translation, and nothing else is."""
-    names = [name.replace(".jsonl", ".fr.jsonl") for name in texts]
-    assert bench.list_results() == sorted([*names, NAME])
-    for name, own in zip(names, texts.values(), strict=True):
-        expected = [
-            {"id": n, "text": text, "text_fr": text.upper()}
-            for n, text in enumerate(own)
-        ]
-        assert bench.read_records(name) == expected
-    outputs = [record["output"] for record in bench.read_records(NAME)]
-    assert sorted(outputs) == sorted(names)
+from tests.ray_backend.bulk.conftest import Stop, check, fill
 
 
 def test_files_of_any_size_are_translated(bench):
@@ -160,7 +134,7 @@ def test_a_run_does_not_go_on_with_other_options(bench):
 def test_two_runs_do_not_write_into_one_folder(bench):
     bench.write("a.txt", "one\n")
     with (
-        Workspace(bench.results).open({}, is_restart=False),
+        Workspace(Folder(bench.results)).open({}, is_restart=False),
         pytest.raises(ClientError, match="another run writes there"),
     ):
         bench.run()

@@ -19,6 +19,7 @@ from clients.sources import find_sources
 from clients.subtitles import Format
 from handlers.base import Outcome, Result, Row, TaskError
 from ray_backend.bulk import running
+from ray_backend.bulk.folder import Folder
 from ray_backend.bulk.running import Listeners
 from ray_backend.bulk.running import Outcome as Ended
 from ray_backend.bulk.videos import InProcess, VideoTask, VideoWorker
@@ -63,7 +64,7 @@ def videos(tmp_path: Path) -> Path:
 
 def make_task(videos: Path, kind: Format, every: Every) -> VideoTask:
     return VideoTask(
-        workspace=Workspace(videos.parent / "dst"),
+        workspace=Workspace(Folder(videos.parent / "dst")),
         reading=Reading(every),
         is_full_size=True,
         kind=kind,
@@ -84,7 +85,7 @@ def run(
     errors: list[str] = []
     listeners = Listeners(lambda *_: None, errors.append, errors.append)
     found = find_sources([str(videos)], task.sources)
-    return running.run(task, found, here, listeners), errors, task.workspace.results
+    return running.run(task, found, here, listeners), errors, videos.parent / "dst"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -138,8 +139,8 @@ def test_a_video_that_is_refused_hurts_no_other(videos):
 
 def test_a_video_that_has_ended_each_worker_is_not_tried_again(videos):
     workspace = make_task(videos, Format.JSONL, Every()).workspace
-    workspace.make_folders()
-    workspace.find_ledger([f"{videos}/b.mp4"]).write_text("begin 0 1\n" * 2)
+    for _ in range(2):
+        workspace.find_ledger([f"{videos}/b.mp4"]).append(b"begin 0 1")
     ended, errors, results = run(videos, Reader())
     assert ended.failed == 1
     assert errors == [

@@ -1,0 +1,379 @@
+"""Sources and results in an object store, behind the protocol that a real one speaks."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import requests
+
+from clients.captioner import Captioner, Sending
+from clients.errors import ClientError, InputError, OutputError
+from clients.frames import Reading
+from clients.sources import TABLES
+from clients.subtitles import Format
+from ray_backend.bulk import objects, running
+from ray_backend.bulk.manifest import NAME
+from ray_backend.bulk.objects import Bucket
+from ray_backend.bulk.running import Listeners
+from ray_backend.bulk.sources import fetch, find
+from ray_backend.bulk.storage import Store
+from ray_backend.bulk.videos import InProcess, VideoTask, VideoWorker
+from ray_backend.bulk.workspace import Workspace, open_store
+from tests.clients.drawing import draw_number, write_video
+from tests.object_store import serve_objects
+from tests.ray_backend.bulk.conftest import Bench, Here, Stop, check, fill
+from tests.ray_backend.bulk.test_videos import MODEL, Reader
+
+BUCKET = "bulk-tests"
+LOCK = ".bulk.lock"
+numbers = count()
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with serve_objects(tmp_path_factory.mktemp("moto"), BUCKET) as found:
+        yield found
+
+
+@pytest.fixture
+def place(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A URL below which there is nothing."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    # A run that was killed is found out soon.
+    monkeypatch.setattr(objects, "_RENEWED_S", 0.02)
+    monkeypatch.setattr(objects, "_PATIENCE_S", 0.1)
+    objects._connect.cache_clear()
+    yield f"s3://{BUCKET}/a folder %20/{next(numbers)}"
+    objects._connect.cache_clear()
+
+
+@dataclass
+class ObjectBench(Bench):
+    """As `Bench`, in an object store."""
+
+    url: str = ""
+
+    @property
+    def bucket(self) -> Bucket:
+        return Bucket(f"{self.url}/dst")
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        content = content.encode() if isinstance(content, str) else content
+        Bucket(self.locate_sources()).write(name, content)
+        return Path(name)
+
+    def locate_sources(self) -> str:
+        return f"{self.url}/src"
+
+    def open_results(self) -> Store:
+        return self.bucket
+
+    def read(self, name: str) -> str:
+        content = self.bucket.read(name)
+        assert content is not None
+        return content.decode()
+
+    def list_results(self) -> list[str]:
+        return sorted(found["path"] for found in self.bucket.list_objects())
+
+
+@pytest.fixture
+def bench(place: str, tmp_path: Path) -> ObjectBench:
+    return ObjectBench(tmp_path / "src", tmp_path / "dst", url=place)
+
+
+@pytest.mark.parametrize("stop_after", [0, 2, 4, 6])
+def test_a_run_that_was_killed_goes_on_where_it_was(bench, stop_after):
+    texts = fill(bench)
+    with pytest.raises(Stop):
+        bench.run(stop_after=stop_after)
+    # What a kill leaves, and the results of nobody.
+    bench.bucket.write(LOCK, b"")
+    bench.bucket.write(".bulk/staged/0123", b"torn")
+    bench.run()
+    check(bench, texts)
+    asked = sum(len(batch) for batch in bench.handler.batches)
+    assert asked - 21 <= bench.most_texts
+
+
+def test_a_repeated_run_does_nothing(bench):
+    texts = fill(bench)
+    bench.run()
+    bench.handler.batches.clear()
+    ended, _ = bench.run()
+    check(bench, texts)
+    assert (ended.skipped, ended.count, ended.failed) == (4, 0, 0)
+    assert bench.handler.batches == []
+
+
+def test_overwriting_begins_anew(bench):
+    texts = fill(bench)
+    bench.run()
+    with pytest.raises(Stop):
+        bench.run(is_overwrite=True, stop_after=1)
+    bench.run()
+    check(bench, texts)
+
+
+def test_a_text_that_ends_its_worker_is_an_error_of_its_own(bench):
+    bench.write_records("a.jsonl", ["one", "kill", "three"])
+    bench.handler.deadly = {"kill"}
+    assert bench.run()[0].failed == 1
+    one, kill, three = bench.read_records("a.fr.jsonl")
+    assert (one["text_fr"], three["text_fr"]) == ("ONE", "THREE")
+    assert kill["text_fr_error"] == "each worker that translated this text has ended"
+
+
+def test_a_record_comes_before_its_result(bench, monkeypatch):
+    def stop(*_: str) -> None:
+        raise Stop
+
+    bench.write("a.txt", "one\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "rename", stop)
+        with pytest.raises(Stop):
+            bench.run()
+    (line,) = bench.bucket.open_journal(NAME).read()
+    assert b'"a.fr.txt"' in line
+    assert "a.fr.txt" not in bench.list_results()
+    bench.run()
+    assert bench.list_results() == ["a.fr.txt", NAME]
+    assert len(bench.read_records(NAME)) == 1
+
+
+def test_half_an_upload_is_neither_a_source_nor_a_result(bench, environment):
+    bench.write("a.txt", "one\n")
+    for name in ("src/b.txt", "dst/a.fr.txt"):
+        key = f"{bench.url.removeprefix('s3://')}/{name}".replace("%", "%25")
+        url = f"{environment['AWS_ENDPOINT_URL']}/{key}"
+        begun = requests.post(f"{url}?uploads", timeout=10).text
+        upload = begun.split("<UploadId>")[1].split("<")[0]
+        part = f"{url}?partNumber=1&uploadId={upload}"
+        assert requests.put(part, b"half", timeout=10).ok
+    bench.run()
+    assert bench.list_results() == ["a.fr.txt", NAME]
+    assert bench.read("a.fr.txt") == "ONE\n"
+
+
+@pytest.mark.parametrize("is_back", [False, True], ids=["into it", "out of it"])
+def test_tables_go_from_a_folder_into_a_bucket_and_back(bench, tmp_path, is_back):
+    table = pa.table({"id": list(range(9)), "text": [f"x {n}" for n in range(9)]})
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    folder = Bench(tmp_path / "src", tmp_path / "dst")
+    here, there = (bench, folder) if is_back else (folder, bench)
+    here.write("more/é %20.parquet", out.getvalue())
+    assert there.run(source=here.locate_sources())[0].failed == 0
+    (name, *_) = [name for name in there.list_results() if name != NAME]
+    assert name == "more/é %20.fr.parquet"
+    found = there.open_results().read(name) or b""
+    texts = pq.read_table(io.BytesIO(found)).column("text_fr").to_pylist()
+    assert texts == [f"X {n}" for n in range(9)]
+    (record,) = there.read_records(NAME)
+    assert record["file"] == f"{here.locate_sources()}/more/é %20.parquet"
+    assert record["bytes"] == len(found)
+
+
+def test_videos_are_captioned_from_bucket_to_bucket(bench, tmp_path):
+    write_video(tmp_path / "a.mp4", [draw_number(n, 48, 64) for n in range(20)])
+    bench.write("more/a.mp4", (tmp_path / "a.mp4").read_bytes())
+    bench.write("b.mp4", b"no video")
+    task = VideoTask(
+        workspace=Workspace(bench.bucket),
+        reading=Reading(),
+        is_full_size=True,
+        kind=Format.JSONL,
+        model=MODEL,
+        cache=tmp_path,
+    )
+    captioner = Captioner(InProcess(Reader()), task.reading, Sending())
+    errors: list[str] = []
+    running.run(
+        task,
+        find(bench.locate_sources(), task.sources),
+        Here(VideoWorker(task, captioner)),
+        Listeners(lambda *_: None, errors.append, errors.append),
+    )
+    records = bench.read_records("more/a.jsonl")
+    assert [record["caption"] for record in records] == [str(n) for n in range(20)]
+    assert {record["video"] for record in records} == {f"{bench.url}/src/more/a.mp4"}
+    (error,) = errors
+    assert error.startswith(f"{bench.url}/src/b.mp4: ")
+
+
+def test_large_objects_are_read_and_copied_piece_by_piece(bench, monkeypatch):
+    monkeypatch.setattr(objects, "_READ_BYTES", 1 << 20)
+    monkeypatch.setattr(objects, "_MOST_COPIED_BYTES", 1 << 20)
+    line = "a" * 999
+    bench.most_texts = 1000
+    bench.write("a.txt", f"{line}\n" * 6000)
+    bench.run()
+    assert bench.read("a.fr.txt") == f"{line.upper()}\n" * 6000
+    assert bench.list_results() == ["a.fr.txt", NAME]
+
+
+def test_an_object_of_its_own_and_what_counts_in_a_folder(bench):
+    for name in ("a.txt", "more/b.txt", "more/.c.txt", "more/d.mp4"):
+        bench.write(name, "one\n")
+    url = bench.locate_sources()
+    found = find(f"{url}/", TABLES)
+    assert [source.relative.as_posix() for source in found] == ["a.txt", "more/b.txt"]
+    (one,) = find(f"{url}/more/b.txt", TABLES)
+    assert (one.relative.as_posix(), one.name) == ("b.txt", f"{url}/more/b.txt")
+
+
+def test_nothing_is_left_of_a_copy(bench):
+    bench.write("a.txt", "one\n")
+    (source,) = find(bench.locate_sources(), TABLES)
+    with fetch(source) as copy:
+        assert copy.path.read_text() == "one\n"
+        assert not copy.has_changed()
+        assert copy.path.resolve().name.endswith(" (deleted)")
+    assert not copy.path.exists()
+
+
+def test_a_source_that_changes_meanwhile_has_no_result(bench):
+    bench.write("a.txt", "one\n")
+    bench.handler.before = lambda: bench.write("a.txt", "other\n")
+    assert bench.run()[0].failed == 1
+    assert bench.errors == [f"{bench.url}/src/a.txt has changed meanwhile"]
+    assert "a.fr.txt" not in bench.list_results()
+
+
+def test_a_source_that_is_gone_hurts_no_other(bench):
+    bench.write("a.txt", "one\n")
+    bench.write("b.txt", "two\n")
+    bucket = Bucket(bench.locate_sources())
+    bench.handler.before = lambda: bucket.remove(["a.txt"])
+    assert bench.run()[0].failed == 1
+    assert bench.errors == [f"{bench.url}/src/a.txt: somebody has removed it"]
+    assert bench.read("b.fr.txt") == "TWO\n"
+
+
+def test_a_run_that_renews_its_lock_keeps_others_away(bench, monkeypatch):
+    bench.write("a.txt", "one\n")
+    with bench.bucket.lock():
+        # However slow this machine is.
+        monkeypatch.setattr(objects, "_PATIENCE_S", 60)
+        with pytest.raises(ClientError, match="dst: another run writes there"):
+            bench.run()
+    bench.run()
+    assert LOCK not in bench.list_results()
+
+
+def test_a_run_whose_lock_was_taken_ends(bench):
+    bench.write("a.txt", "one\n")
+
+    def take() -> None:
+        (lease,) = [t for t in threading.enumerate() if t.name == "lease"]
+        until = time.monotonic() + 60
+        while lease.is_alive() and time.monotonic() < until:
+            # It may just be about to renew its own.
+            bench.bucket.write(LOCK, b"another run")
+            lease.join(0.1)
+
+    bench.handler.before = take
+    with pytest.raises(ClientError, match="dst: another run writes there"):
+        bench.run()
+    assert bench.read(LOCK) == "another run"
+    assert "a.fr.txt" not in bench.list_results()
+
+
+def test_of_two_runs_that_begin_at_once_one_begins(bench, monkeypatch):
+    bench.write("a.txt", "one\n")
+    bench.bucket.write(LOCK, b"a run that was not there yet")
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "read", lambda *_: None)
+        with pytest.raises(ClientError, match="dst: another run writes there"):
+            bench.run()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (
+            "s3://no-such-bucket/x",
+            "s3://no-such-bucket/x: The specified bucket does not exist",
+        ),
+        (
+            f"s3://{BUCKET}/empty",
+            f"s3://{BUCKET}/empty: no object, and no folder with a file of texts "
+            "(.csv .jsonl .parquet .tsv .txt)",
+        ),
+        (
+            "ftp://host/x",
+            "ftp://host/x: expected a folder, or a URL such as s3://bucket/folder that "
+            "begins with s3, gs, az, abfs, abfss",
+        ),
+        (
+            "s3:///",
+            "s3:///: expected a folder, or a URL such as s3://bucket/folder that begins with "
+            "s3, gs, az, abfs, abfss",
+        ),
+    ],
+    ids=["no bucket", "nothing there", "another protocol", "no name"],
+)
+def test_what_is_no_place_is_said_in_one_line(place, url, said):
+    with pytest.raises(ClientError) as caught:
+        find(url, TABLES)
+    assert str(caught.value) == said
+
+
+def test_results_need_a_bucket(bench):
+    bench.write("a.txt", "one\n")
+    source, bench.url = bench.locate_sources(), "s3://no-such-bucket"
+    said = "s3://no-such-bucket/dst.*: The specified bucket does not exist"
+    with pytest.raises(OutputError, match=said):
+        open_store(bench.bucket.url)
+    with pytest.raises(OutputError, match=said):
+        bench.run(source=source)
+
+
+def test_a_bucket_that_is_forbidden_is_said_in_one_line(place, environment):
+    url = environment["AWS_ENDPOINT_URL"]
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:*"}
+    policy = {"Statement": [deny | {"Resource": "arn:aws:s3:::forbidden*"}]}
+    assert requests.put(f"{url}/forbidden", timeout=10).ok
+    assert requests.put(f"{url}/forbidden?policy", json=policy, timeout=10).ok
+    with pytest.raises(ClientError) as caught:
+        find("s3://forbidden/x", TABLES)
+    assert str(caught.value) == f"s3://forbidden/x: {url}: 403 Forbidden"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1: HTTP error"),
+        ({"AWS_SECRET_ACCESS_KEY": None}, "Missing SecretAccessKey"),
+    ],
+    ids=["no answer", "half of the credentials"],
+)
+def test_a_store_that_cannot_be_asked_is_said_soon(place, monkeypatch, changed, said):
+    for name, value in changed.items():
+        if value is None:
+            monkeypatch.delenv(name)
+        else:
+            monkeypatch.setenv(name, value)
+    with pytest.raises(ClientError) as caught:
+        find(place, TABLES)
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"{place}: {said}")
+    assert "the-secret" not in line
+
+
+def test_a_folder_stays_a_folder(tmp_path):
+    assert open_store(str(tmp_path)).locate("a.txt") == f"{tmp_path}/a.txt"
+    with pytest.raises(InputError, match="no such file or folder"):
+        find(str(tmp_path / "nothing"), TABLES)
