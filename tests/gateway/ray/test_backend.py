@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backend import ModelState, Room, Row, write_row
+from gateway.backend import Room, Row, write_row
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -29,12 +28,6 @@ TRANSLATED = {"translated": "ko:Hello"}
 
 def predict(backend: RayBackend, *, timeout_s: float = 60):
     return backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + timeout_s)
-
-
-def find_state(backend: RayBackend) -> ModelState:
-    state = backend.states(["ko"])["ko"]
-    assert state
-    return state
 
 
 def test_a_replica_gets_the_row_the_key_and_the_time_of_the_attempt(backend, ingress):
@@ -152,7 +145,7 @@ def test_without_a_key_file_the_replicas_say_so(ingress, tmp_path, models):
     backend = RayBackend(urls, tmp_path / "none", models.models, connections=4)
     with pytest.raises(NotReady, match="do not take the gateway's key"):
         predict(backend)
-    assert find_state(backend).reason == "The replica says invalid-key."
+    assert backend.states(["ko"])["ko"].reason == "The replica says invalid-key."
 
 
 def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, caplog):
@@ -328,38 +321,6 @@ def test_every_fault_gives_its_connection_back(ingress, key_file, models, behavi
         predict(backend, timeout_s=0.5)
     ingress[0].will()
     assert predict(backend) == TRANSLATED
-
-
-@pytest.mark.parametrize(
-    ("state", "reason"),
-    [
-        ("not-ready", "The replica is not ready."),
-        ("loading", "The replica says not-ready."),
-        ("crash", r"No replica answers \(status 500\)."),
-        ("other", r"No replica answers \(status 200\)."),
-        ("unserved", "The cluster serves no such model."),
-        ("hang", "No replica answers."),
-    ],
-)
-def test_a_model_is_ready_where_one_replica_is_and_else_says_why_not(
-    backend, ingress, monkeypatch, state, reason
-):
-    monkeypatch.setattr("gateway.backend._STATES_S", 0.0)
-    monkeypatch.setattr("gateway.ray.looking._LIMIT_S", 0.2)
-    ingress[0].state = state
-    assert find_state(backend) == ModelState(True, batch_size=8, queued_rows=3)
-    ingress[1].state = state
-    found = find_state(backend)
-    assert (found.is_ready, found.batch_size, found.queued_rows) == (False, 64, 0)
-    assert re.fullmatch(reason, found.reason)
-
-
-def test_states_are_kept_for_a_moment(backend, ingress, monkeypatch):
-    monkeypatch.setattr("gateway.backend._STATES_S", 60.0)
-    seen = backend.states(["ko", "en"])
-    ingress[0].state = "crash"
-    assert backend.states(["en", "ko"]) == seen
-    assert ingress[0].looks == 2
 
 
 @pytest.fixture
