@@ -145,7 +145,9 @@ def test_without_a_key_file_the_replicas_say_so(ingress, tmp_path, models):
     backend = RayBackend(urls, tmp_path / "none", models.models, connections=4)
     with pytest.raises(NotReady, match="do not take the gateway's key"):
         predict(backend)
-    assert backend.states(["ko"])["ko"].reason == "The replica says invalid-key."
+    state = backend.states(["ko"])["ko"]
+    assert state
+    assert state.reason == "The replica says invalid-key."
 
 
 def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, caplog):
