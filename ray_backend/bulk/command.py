@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,16 @@ from contract.tasks import CAPTIONING, TRANSLATION
 from gateway.errors import Problem
 from gateway.schemas import TranslationLimits, TranslationRequest, parse_translation
 from handlers.engine.directories import ModelError
-from ray_backend.bulk.cluster import Pool, connect
+from ray_backend.bulk.cluster import RayMachines, join, start
+from ray_backend.bulk.joining import Cluster, find_cluster
+from ray_backend.bulk.room import Pool, fit
 from ray_backend.bulk.running import Listeners, Outcome, run
 from ray_backend.bulk.texts import TextTask
 from ray_backend.bulk.videos import VideoTask
 from ray_backend.bulk.workspace import Workspace
+from ray_backend.deployment import has_gpus
 from torchserve_backend import catalog, checkpoint
-from torchserve_backend.catalog import Catalog, CatalogError, Model
+from torchserve_backend.catalog import CPU, Catalog, CatalogError, Model
 
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
@@ -148,12 +151,16 @@ def command(
             task = replace(task, has_quotes=not no_quotes)
         sources = find_sources([source], task.sources)
         task.check(sources)
-        pool = choose_pool(task.model, workers, cpus, gpus)
-        if address is None:
+        cluster = None if address is None else find_cluster(address)
+        if cluster:
+            task = replace(task, model=_place(task.model, cluster))
+        else:
             checkpoint.prepare(task.model, task.cache)
+        pool = choose_pool(task.model, workers, cpus or (1 if cluster else None), gpus)
+        pool = _fit(pool, task.model, cluster) if cluster else pool
         with (
             _stopping(),
-            connect(pool, address) as machines,
+            _connect(pool, cluster) as machines,
             show_progress(console, task.unit) as tell,
         ):
             listeners = Listeners(tell, _say("red"), _say("yellow"))
@@ -230,6 +237,31 @@ def choose_pool(
     share = model.settings.gpus
     usual = 1 / model.settings.workers if share == "auto" else share
     return Pool(size, cpus or 1, usual if gpus is None else gpus)
+
+
+def _place(model: Model, cluster: Cluster) -> Model:
+    """The model where `deploy` would have it."""
+    if not model.is_on_gpu or has_gpus(cluster.machines):
+        return model
+    _say("yellow")("The cluster has no GPU: the model runs on the CPU.")
+    return replace(model, devices=(CPU,))
+
+
+def _fit(pool: Pool, model: Model, cluster: Cluster) -> Pool:
+    """The workers that the cluster has machines for. Raises InputError."""
+    wanted = model.settings.accelerator
+    if model.is_on_gpu and wanted != "any":
+        pool = replace(pool, accelerator=wanted)
+    fitting = fit(pool, cluster.machines)
+    if fitting.size < pool.size:
+        _say("yellow")(f"{fitting.size} of {pool.size} workers have room.")
+    return fitting
+
+
+def _connect(
+    pool: Pool, cluster: Cluster | None
+) -> AbstractContextManager[RayMachines]:
+    return join(pool, cluster, _say("yellow")) if cluster else start(pool)
 
 
 def _say(style: str) -> Callable[[str], None]:

@@ -1,0 +1,98 @@
+"""When a run says what it waits for, and when it waits no longer."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ray_backend.bulk import watch
+from ray_backend.bulk.room import Pool
+from ray_backend.bulk.watch import GONE_S, PATIENCE_S, Patience, Sight, Watch
+from ray_backend.dashboard import DashboardError, Machine
+
+POOL = Pool(2, 4, 0)
+FREE = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 3.7})
+BUSY = Sight(0, 2, (FREE,))
+ONE = Sight(1, 1, (FREE,))
+DONE = Sight(0, 0, (FREE,))
+AWAY = DashboardError("Ray's dashboard does not answer")
+NO_ROOM = (
+    "waiting for room: other work has taken it. Each needs 4 CPU; 10.0.0.1 has 3.7 CPU."
+)
+NO_ANSWER = "waiting for the cluster: Ray's dashboard does not answer"
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([BUSY] * 9, []),
+        ([BUSY] * 30, [NO_ROOM]),
+        ([BUSY] * 9 + [ONE] + [BUSY] * 9, []),
+        ([BUSY] * 12 + [ONE] + [BUSY] * 12, [NO_ROOM] * 2),
+        ([ONE] * 30, []),
+        ([DONE] * 30, []),
+        ([AWAY] * 30, [NO_ANSWER]),
+        ([BUSY] * 9 + [AWAY] * 9 + [BUSY] * 9, []),
+        ([BUSY] * int(GONE_S) + [AWAY] * 12, [NO_ROOM, NO_ANSWER]),
+    ],
+    ids=[
+        *(
+            "not yet",
+            "once",
+            "room was found",
+            "again",
+            "one has room",
+            "nothing to do",
+        ),
+        *("away", "something else each time", "away after a long wait"),
+    ],
+)
+def test_what_lasts_is_said_once(seen, expected):
+    said: list[str] = []
+    patience = Patience(POOL, said.append)
+    ends = [patience.judge(sight, float(second)) for second, sight in enumerate(seen)]
+    assert said == expected
+    assert set(ends) == {None}
+    assert PATIENCE_S == 10
+
+
+def test_a_cluster_that_stays_away_ends_the_run():
+    patience = Patience(POOL, lambda _: None)
+    assert patience.judge(AWAY, 7.0) is None
+    assert patience.judge(AWAY, 6.0 + GONE_S) is None
+    assert patience.judge(AWAY, 7.0 + GONE_S) == (
+        "the cluster has been away for 600 s: Ray's dashboard does not answer"
+    )
+
+
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Whatever started this process: shells have those in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
+def test_a_run_is_interrupted_once_the_cluster_is_lost(monkeypatch):
+    monkeypatch.setattr(watch, "GONE_S", 0)
+    monkeypatch.setattr(watch, "_LOOK_S", 0)
+    is_inside = threading.Event()
+
+    def look() -> Sight:
+        assert is_inside.wait(60)
+        raise AWAY
+
+    def wait() -> None:
+        is_inside.set()
+        threading.Event().wait(60)
+
+    with Watch(look, POOL, lambda _: None) as seen, pytest.raises(KeyboardInterrupt):
+        wait()
+    assert (
+        seen.lost
+        == "the cluster has been away for 0 s: Ray's dashboard does not answer"
+    )
