@@ -185,9 +185,9 @@ def _look(cluster: Cluster) -> Sight:
     machines = cluster.dashboard.list_machines()
     if not ray.is_initialized():
         return Sight(0, 0, machines)
+    own = ray.get_runtime_context()
     try:
-        job = ray.JobID.from_hex(ray.get_runtime_context().get_job_id())
-        actors = state.actors(job_id=job).values()
+        actors = state.actors(job_id=ray.JobID.from_hex(own.get_job_id())).values()
         free = state.available_resources_per_node()
         nodes = ray.nodes()
     except (RayError, RuntimeError) as error:
@@ -197,11 +197,17 @@ def _look(cluster: Cluster) -> Sight:
         for each in actors
         if _WORKER in each["ActorClassName"] and each["State"] != "DEAD"
     ]
+    alive = {each["NodeID"] for each in nodes if each["Alive"]}
     managers = {(n["NodeManagerAddress"], n["NodeManagerPort"]) for n in nodes}
     # A worker without a process is with the manager of a node, or nowhere.
     places = [(each["IPAddress"], each["Port"]) for each in workers]
     placed = [place for place in places if all(place) and place not in managers]
-    return Sight(len(placed), len(places) - len(placed), _describe_free(nodes, free))
+    return Sight(
+        len(placed),
+        len(places) - len(placed),
+        _describe_free(nodes, free),
+        is_homeless=own.get_node_id() not in alive,
+    )
 
 
 def _describe_free(

@@ -31,6 +31,7 @@ from ray_backend.bulk.room import Pool, fit
 from ray_backend.bulk.running import Listeners, Outcome, run
 from ray_backend.bulk.texts import TextTask
 from ray_backend.bulk.videos import VideoTask
+from ray_backend.bulk.watch import STOPPED
 from ray_backend.bulk.workspace import Workspace
 from ray_backend.deployment import has_gpus
 from torchserve_backend import catalog, checkpoint
@@ -282,7 +283,7 @@ def _stopping() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        console.print("Stopped, the same command goes on.")
+        console.print(STOPPED)
         raise typer.Exit(130) from error
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from ray_backend.bulk.room import Pool, explain
 from ray_backend.dashboard import DashboardError, Machine
@@ -20,8 +20,9 @@ PATIENCE_S = 10.0
 #: How long a cluster may stay away; its machines wait for their head as long.
 GONE_S = 600.0
 _LOOK_S = 2.0
-#: How long the run may take to end itself.
-_END_S = 30.0
+#: How long the run may take to end itself: Ray waits for a cluster that is away.
+_END_S = 15.0
+STOPPED = "Stopped, the same command goes on."
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Sight:
     waiting: int
     #: The machines with what is free there.
     free: tuple[Machine, ...]
+    #: Whether Ray has ended where the command runs. Another one there does not know the run.
+    is_homeless: bool = False
 
 
 @dataclass
@@ -41,7 +44,7 @@ class Patience:
 
     pool: Pool
     say: Callable[[str], None]
-    #: What is wrong: `room` or `cluster`.
+    #: What is wrong: `room`, `cluster` or `home`.
     _trouble: str | None = None
     _since_s: float = 0.0
     _is_said: bool = False
@@ -54,6 +57,8 @@ class Patience:
         lasted_s = now_s - self._since_s
         if trouble == "cluster" and lasted_s >= GONE_S:
             return f"the cluster has been away for {lasted_s:.0f} s: {sight}"
+        if trouble == "home":
+            return "Ray has ended on this machine; the same command goes on"
         if trouble and lasted_s >= PATIENCE_S and not self._is_said:
             self._is_said = True
             self.say(self._describe(sight))
@@ -69,12 +74,14 @@ class Patience:
 def _find_trouble(sight: Sight | DashboardError) -> str | None:
     if isinstance(sight, DashboardError):
         return "cluster"
+    if sight.is_homeless:
+        return "home"
     return "room" if sight.waiting and not sight.placed else None
 
 
 class Watch:
     """Looks while the block lasts, in a thread of its own. `lost` says why the block was
-    interrupted, if it was."""
+    interrupted, if that was not by Ctrl-C. An interrupted block ends in limited time."""
 
     def __init__(
         self, look: Callable[[], Sight], pool: Pool, say: Callable[[str], None]
@@ -85,10 +92,12 @@ class Watch:
         self._say = say
         self._patience = Patience(pool, say)
         self._has_ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._before = signal.getsignal(signal.SIGINT)
 
     def __enter__(self) -> Watch:
-        self._thread.start()
+        if self._before != signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._stop)
+        threading.Thread(target=self._run, daemon=True).start()
         return self
 
     def __exit__(
@@ -98,6 +107,7 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         self._has_ended.set()
+        signal.signal(signal.SIGINT, self._before)
 
     def _run(self) -> None:
         while not self._has_ended.wait(_LOOK_S):
@@ -107,14 +117,18 @@ class Watch:
                 sight = error
             self.lost = self._patience.judge(sight, time.monotonic())
             if self.lost:
-                self._interrupt(self.lost)
+                main = threading.main_thread().ident
+                assert main is not None
+                signal.pthread_kill(main, signal.SIGINT)
+                self._end()
                 return
 
-    def _interrupt(self, reason: str) -> None:
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        threading.Thread(target=self._end, daemon=True).start()
+        raise KeyboardInterrupt
+
+    def _end(self) -> None:
         """Ray may be waiting for the cluster where no signal reaches it."""
-        main = threading.main_thread().ident
-        assert main is not None
-        signal.pthread_kill(main, signal.SIGINT)
         if not self._has_ended.wait(_END_S):
-            self._say(reason)
-            os._exit(1)
+            self._say(self.lost or STOPPED)
+            os._exit(1 if self.lost else 130)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from deploy.stack import ROOT
 from ray_backend.bulk import watch
 from ray_backend.bulk.room import Pool
-from ray_backend.bulk.watch import GONE_S, PATIENCE_S, Patience, Sight, Watch
+from ray_backend.bulk.watch import (
+    GONE_S,
+    PATIENCE_S,
+    STOPPED,
+    Patience,
+    Sight,
+    Watch,
+)
 from ray_backend.dashboard import DashboardError, Machine
 
 POOL = Pool(2, 4, 0)
@@ -18,6 +29,7 @@ FREE = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 3.7})
 BUSY = Sight(0, 2, (FREE,))
 ONE = Sight(1, 1, (FREE,))
 DONE = Sight(0, 0, (FREE,))
+HOMELESS = replace(ONE, is_homeless=True)
 AWAY = DashboardError("Ray's dashboard does not answer")
 NO_ROOM = (
     "waiting for room: other work has taken it. Each needs 4 CPU; 10.0.0.1 has 3.7 CPU."
@@ -68,6 +80,49 @@ def test_a_cluster_that_stays_away_ends_the_run():
     )
 
 
+def test_a_run_whose_ray_has_ended_ends_at_once():
+    patience = Patience(POOL, lambda _: None)
+    assert patience.judge(ONE, 0.0) is None
+    assert patience.judge(HOMELESS, 1.0) == (
+        "Ray has ended on this machine; the same command goes on"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "code", "said"),
+    [
+        ("raise DashboardError('away')", 1, "the cluster has been away for 0 s: away"),
+        ("os.kill(os.getpid(), signal.SIGINT)", 130, STOPPED),
+    ],
+    ids=["the cluster is away", "Ctrl-C"],
+)
+def test_a_run_that_hears_no_signal_is_ended(seen, code, said):
+    script = f"""
+import os, signal, time
+from ray_backend.bulk import watch
+from ray_backend.bulk.room import Pool
+from ray_backend.dashboard import DashboardError
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+watch.GONE_S = watch._LOOK_S = watch._END_S = 0
+
+def look():
+    {seen}
+    return watch.Sight(1, 0, ())
+
+with watch.Watch(look, Pool(1, 1, 0), lambda line: print(line, flush=True)):
+    while True:
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            pass
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, f"{said}\n", "")
+
+
 @pytest.fixture
 def _interruptible() -> Iterator[None]:
     """Whatever started this process: shells have those in the background ignore Ctrl-C."""
@@ -90,8 +145,10 @@ def test_a_run_is_interrupted_once_the_cluster_is_lost(monkeypatch):
         is_inside.set()
         threading.Event().wait(60)
 
+    before = signal.getsignal(signal.SIGINT)
     with Watch(look, POOL, lambda _: None) as seen, pytest.raises(KeyboardInterrupt):
         wait()
+    assert signal.getsignal(signal.SIGINT) == before
     assert (
         seen.lost
         == "the cluster has been away for 0 s: Ray's dashboard does not answer"
