@@ -92,6 +92,8 @@ class Watch:
         self._say = say
         self._patience = Patience(pool, say)
         self._has_ended = threading.Event()
+        #: Of several interruptions one ends the process.
+        self._is_first = threading.Lock()
         self._before = signal.getsignal(signal.SIGINT)
 
     def __enter__(self) -> Watch:
@@ -129,6 +131,7 @@ class Watch:
 
     def _end(self) -> None:
         """Ray may be waiting for the cluster where no signal reaches it."""
-        if not self._has_ended.wait(_END_S):
+        is_late = not self._has_ended.wait(_END_S)
+        if is_late and self._is_first.acquire(blocking=False):
             self._say(self.lost or STOPPED)
             os._exit(1 if self.lost else 130)
