@@ -98,7 +98,7 @@ def test_a_run_whose_ray_has_ended_ends_at_once():
 )
 def test_a_run_that_hears_no_signal_is_ended(seen, code, said):
     script = f"""
-import os, signal, time
+import os, signal, threading, time
 from ray_backend.bulk import watch
 from ray_backend.bulk.room import Pool
 from ray_backend.dashboard import DashboardError
@@ -106,16 +106,20 @@ from ray_backend.dashboard import DashboardError
 signal.signal(signal.SIGINT, signal.default_int_handler)
 watch.GONE_S = watch._LOOK_S = watch._END_S = 0
 
+is_inside = threading.Event()
+
 def look():
+    assert is_inside.wait(60)
+    is_inside.clear()
     {seen}
     return watch.Sight(1, 0, ())
 
 with watch.Watch(look, Pool(1, 1, 0), lambda line: print(line, flush=True)):
-    while True:
-        try:
-            time.sleep(60)
-        except KeyboardInterrupt:
-            pass
+    try:
+        is_inside.set()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(60)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True
