@@ -129,7 +129,7 @@ def explain_unplaced(
     have = "; ".join(map(describe_machine, machines))
     return [
         f"{name}: {count} of {found[name].wanted} replicas cannot be placed. "
-        f"Each needs {_describe(_find_needs(found[name]))}; {have}."
+        f"Each needs {describe_resources(_find_needs(found[name]))}; {have}."
         f"{_explain_full(found[name])}"
         for name, count in find_unplaced(found).items()
     ]
@@ -151,7 +151,7 @@ def explain_failed(found: Mapping[str, Application]) -> list[str]:
 
 def describe_machine(machine: Machine) -> str:
     """Such as `10.0.0.1 has 16 CPU, 8 GPU, accelerator H100`."""
-    return f"{machine.node_ip} has {_describe(machine.resources_total)}"
+    return f"{machine.node_ip} has {describe_resources(machine.resources_total)}"
 
 
 def _find_needs(application: Application) -> Mapping[str, float]:
@@ -160,7 +160,7 @@ def _find_needs(application: Application) -> Mapping[str, float]:
     )
 
 
-def _describe(resources: Mapping[str, float]) -> str:
+def describe_resources(resources: Mapping[str, float]) -> str:
     """Such as `16 CPU, 8 GPU, accelerator H100`."""
     counted = [
         f"{resources[kind]:g} {kind}" for kind in ("CPU", "GPU") if resources.get(kind)

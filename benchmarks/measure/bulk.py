@@ -34,9 +34,10 @@ from clients.sources import TABLES, find_sources
 from clients.tables.table import Column
 from contract.tasks import TRANSLATION
 from handlers.engine.translation.m2m100 import Sentence
-from ray_backend.bulk.cluster import Pool, connect
+from ray_backend.bulk.cluster import start
 from ray_backend.bulk.command import read_wanted
 from ray_backend.bulk.folder import Folder
+from ray_backend.bulk.room import Pool
 from ray_backend.bulk.running import Listeners, run
 from ray_backend.bulk.texts import TextTask
 from ray_backend.bulk.workspace import Workspace
@@ -163,7 +164,7 @@ class _Bench:
             ends.append(time.perf_counter())
 
         found = find_sources([str(self.folder / "src")], TABLES)
-        with connect(Pool(1, os.cpu_count() or 1, 0), None) as machines:
+        with start(Pool(1, os.cpu_count() or 1, 0)) as machines:
             run(task, found, machines, Listeners(note, console.print, _ignore))
         return (len(self.sentences) - self.chunk) / (ends[-1] - ends[0])
 

@@ -1,5 +1,6 @@
 """Ray does the work: Ray Data streams chunks from readers to a pool of workers, each of which
-is a process with the model. What is not answered yet is bounded.
+is a process with the model. What is not answered yet is bounded. `start` and `join`
+say whose machines these are.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import os
 import secrets
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,23 @@ from pydantic import TypeAdapter
 
 from clients.errors import ClientError
 from clients.sources import Source
-from contract import variables
+from ray_backend.bulk.joining import Cluster
 from ray_backend.bulk.pieces import CHUNKS, REPORTS, Finished, Report, Task
-from torchserve_backend.catalog import ROOT
+from ray_backend.bulk.room import Pool
+from ray_backend.bulk.watch import Sight, Watch
+from ray_backend.dashboard import DashboardError, Machine
 
+#: What Ray Data calls the process of a `_Worker`.
+_WORKER = "MapWorker"
+#: How many threads libraries compute with.
+_THREADS = "OMP_NUM_THREADS"
 #: Chunks are far smaller. Ray takes no less than 75 MiB.
 _OBJECT_STORE_BYTES = 256 << 20
 #: Bytes of the name of a temporary folder: those of a socket's are 107 with Ray's own.
 _LONGEST_FOLDER = 24
-_READER_CPUS = 0.5
+#: The readers of a worker. They take a part of its cores, so that workers on all cores of a
+#: cluster leave room for somebody who reads.
+_READER_CPUS = 0.01
 _READERS = 2
 #: While one chunk is in the model, another one is read or written.
 _CHUNKS_AT_ONCE = 2
@@ -42,15 +51,6 @@ _ALONE = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-
-
-@dataclass(frozen=True)
-class Pool:
-    """The workers of a run, and what each takes."""
-
-    size: int
-    cpus: int
-    gpus: float
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,10 @@ class RayMachines:
         from ray.exceptions import RayError
 
         _configure()
+        mark = task.workspace.leave_mark()
         rows = [pa.table({"sources": [_SOURCES.dump_json(group)]}) for group in groups]
         chunks = ray.data.from_arrow(rows).map_batches(
-            _Reader(task),
+            _Reader(task, mark),
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=_READER_CPUS,
@@ -79,11 +80,12 @@ class RayMachines:
         )
         reports = chunks.map_batches(
             _Worker,
-            fn_constructor_args=(task,),
+            fn_constructor_args=(task, mark, self.pool.cpus),
             batch_size=1,
             batch_format="pyarrow",
-            num_cpus=self.pool.cpus,
+            num_cpus=self.pool.cpus - _READERS * _READER_CPUS,
             num_gpus=self.pool.gpus or None,
+            accelerator_type=self.pool.accelerator,
             compute=ray.data.ActorPoolStrategy(
                 size=self.pool.size,
                 enable_true_multi_threading=True,
@@ -91,8 +93,12 @@ class RayMachines:
             ),
         )
         try:
-            for row in reports.iter_rows():
-                yield from REPORTS.validate_json(row["reports"])
+            # Without a prefetched block each report comes as soon as it is there.
+            for block in reports.iter_batches(
+                batch_size=None, batch_format="pyarrow", prefetch_batches=0
+            ):
+                for report in block["reports"].to_pylist():
+                    yield from REPORTS.validate_json(report)
         except (RayError, UserCodeException) as error:
             raise ClientError(_explain(error)) from error
 
@@ -101,44 +107,125 @@ class RayMachines:
         import ray
 
         assemble = ray.remote(num_cpus=_READER_CPUS)(_assemble)
-        future: Future[Finished] = assemble.remote(task, source, parts).future()
+        future: Future[Finished] = Future()
+        asked = assemble.remote(task, source, parts).future()
+        asked.add_done_callback(partial(_pass_on, future))
         return future
 
 
 @contextmanager
-def connect(pool: Pool, address: str | None) -> Iterator[RayMachines]:
-    """The machines of the cluster at `address`, or this one. What was started here has
-    ended afterwards, also if this process is killed."""
+def start(pool: Pool) -> Iterator[RayMachines]:
+    """A Ray of this machine. It has ended afterwards, also if this process is killed."""
     _check_temporary()
     # Ray reads them when it is imported.
-    if address is None:
-        os.environ.update(_ALONE, RAY_AUTH_TOKEN=_make_token())
-    else:
-        token = ROOT / variables.RAY_TOKEN_FILE.read()
-        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
-    import ray
+    os.environ.update(_ALONE, RAY_AUTH_TOKEN=_make_token())
+    with _prepare() as folder, _run(_describe_own(pool, folder)):
+        yield RayMachines(pool)
 
-    with tempfile.TemporaryDirectory(
-        prefix="bulk-", ignore_cleanup_errors=True
-    ) as folder:
-        options: dict[str, Any] = {"address": address, "log_to_driver": False}
-        if address is None:
-            options |= {
-                "address": "local",
-                "num_cpus": pool.size * pool.cpus + _READERS,
-                "include_dashboard": False,
-                "object_store_memory": _OBJECT_STORE_BYTES,
-                "_temp_dir": folder,
-            }
-        with _hush(Path(folder, "said")):
-            try:
-                ray.init(**options, logging_level=logging.CRITICAL)
-            except (OSError, RuntimeError, ValueError) as error:
-                raise ClientError(f"Ray does not start: {error}") from error
-            try:
+
+@contextmanager
+def join(
+    pool: Pool, cluster: Cluster, say: Callable[[str], None]
+) -> Iterator[RayMachines]:
+    """The machines of a cluster. The workers have ended afterwards, also if this process is
+    killed. Says what the run waits for, if it does."""
+    os.environ.update(cluster.environment)
+    options = {"address": cluster.head, "_node_ip_address": cluster.address}
+    with _prepare(), Watch(partial(_look, cluster), pool, say) as watch:
+        try:
+            with _run(options):
                 yield RayMachines(pool)
-            finally:
-                ray.shutdown()
+        except KeyboardInterrupt as error:
+            if watch.lost:
+                raise ClientError(watch.lost) from error
+            raise
+
+
+def _describe_own(pool: Pool, folder: Path) -> Mapping[str, Any]:
+    return {
+        "address": "local",
+        "num_cpus": pool.size * pool.cpus + _READERS,
+        "include_dashboard": False,
+        "object_store_memory": _OBJECT_STORE_BYTES,
+        "_temp_dir": str(folder),
+    }
+
+
+@contextmanager
+def _prepare() -> Iterator[Path]:
+    """A folder for temporary files, where what Ray says goes."""
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="bulk-", ignore_cleanup_errors=True
+        ) as folder,
+        _hush(Path(folder, "said")),
+    ):
+        yield Path(folder)
+
+
+@contextmanager
+def _run(options: Mapping[str, Any]) -> Iterator[None]:
+    """Ray while the block lasts. Raises ClientError if it does not start."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
+    except (OSError, RuntimeError, ValueError, RayError) as error:
+        raise ClientError(f"Ray does not start: {error}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _look(cluster: Cluster) -> Sight:
+    """What the cluster does for this run. Raises DashboardError."""
+    import ray
+    from ray._private import state  # nothing public tells what is free where
+    from ray.exceptions import RayError
+
+    machines = cluster.dashboard.list_machines()
+    if not ray.is_initialized():
+        return Sight(0, 0, machines)
+    own = ray.get_runtime_context()
+    try:
+        actors = state.actors(job_id=ray.JobID.from_hex(own.get_job_id())).values()
+        free = state.available_resources_per_node()
+        nodes = ray.nodes()
+    except (RayError, RuntimeError) as error:
+        raise DashboardError(str(error)) from error
+    workers = [
+        each["Address"]
+        for each in actors
+        if _WORKER in each["ActorClassName"] and each["State"] != "DEAD"
+    ]
+    alive = {each["NodeID"] for each in nodes if each["Alive"]}
+    managers = {(n["NodeManagerAddress"], n["NodeManagerPort"]) for n in nodes}
+    # A worker without a process is with the manager of a node, or nowhere.
+    places = [(each["IPAddress"], each["Port"]) for each in workers]
+    placed = [place for place in places if all(place) and place not in managers]
+    return Sight(
+        len(placed),
+        len(places) - len(placed),
+        _describe_free(nodes, free),
+        is_homeless=own.get_node_id() not in alive,
+    )
+
+
+def _describe_free(
+    nodes: Sequence[Mapping[str, Any]], free: Mapping[str, Mapping[str, float]]
+) -> tuple[Machine, ...]:
+    """The machines with what nobody has taken there."""
+    return tuple(
+        Machine(
+            node_ip=node["NodeManagerAddress"],
+            state="ALIVE",
+            resources_total=dict(free[node["NodeID"]]),
+        )
+        for node in nodes
+        if node["NodeID"] in free
+    )
 
 
 @cache
@@ -193,10 +280,12 @@ class _Reader:
     """Reads the sources of each row."""
 
     task: Task
+    mark: str
 
     def __call__(self, rows: Any) -> Iterator[Any]:
         import pyarrow as pa
 
+        self.task.workspace.find_mark(self.mark)
         for sources in rows["sources"].to_pylist():
             for chunk in self.task.read(_SOURCES.validate_json(sources)):
                 yield pa.table({"chunk": [CHUNKS.dump_json(chunk)]})
@@ -205,7 +294,10 @@ class _Reader:
 class _Worker:
     """A worker in its own process."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, mark: str, cpus: int) -> None:
+        task.workspace.find_mark(mark)
+        # Ray sets it to the whole cores that the worker leaves to itself.
+        os.environ[_THREADS] = str(cpus)
         self._worker = task.load()
 
     def __call__(self, rows: Any) -> Any:
@@ -214,6 +306,15 @@ class _Worker:
         chunks = [CHUNKS.validate_json(chunk) for chunk in rows["chunk"].to_pylist()]
         reports = [report for chunk in chunks for report in self._worker(chunk)]
         return pa.table({"reports": [REPORTS.dump_json(tuple(reports))]})
+
+
+def _pass_on(future: Future[Finished], asked: Future[Finished]) -> None:
+    from ray.exceptions import RayError
+
+    try:
+        future.set_result(asked.result())
+    except RayError as error:
+        future.set_exception(ClientError(_explain(error)))
 
 
 def _assemble(task: Task, source: Source, parts: int) -> Finished:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -23,14 +23,18 @@ from contract.tasks import CAPTIONING, TRANSLATION
 from gateway.errors import Problem
 from gateway.schemas import TranslationLimits, TranslationRequest, parse_translation
 from handlers.engine.directories import ModelError
-from ray_backend.bulk.cluster import Pool, connect
+from ray_backend.bulk.cluster import RayMachines, join, start
+from ray_backend.bulk.joining import Cluster, find_cluster
+from ray_backend.bulk.room import Pool, fit
 from ray_backend.bulk.running import Listeners, Outcome, run
 from ray_backend.bulk.sources import find
 from ray_backend.bulk.texts import TextTask
 from ray_backend.bulk.videos import VideoTask
+from ray_backend.bulk.watch import STOPPED
 from ray_backend.bulk.workspace import Workspace, open_store
+from ray_backend.deployment import has_gpus
 from torchserve_backend import catalog, checkpoint
-from torchserve_backend.catalog import Catalog, CatalogError, Model
+from torchserve_backend.catalog import CPU, Catalog, CatalogError, Model
 
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
@@ -152,12 +156,16 @@ def command(
             task = replace(task, has_quotes=not no_quotes)
         sources = find(source, task.sources)
         task.check(sources)
-        pool = choose_pool(task.model, workers, cpus, gpus)
-        if address is None:
+        cluster = None if address is None else find_cluster(address)
+        if cluster:
+            task = replace(task, model=_place(task.model, cluster))
+        else:
             checkpoint.prepare(task.model, task.cache)
+        pool = choose_pool(task.model, workers, cpus or (1 if cluster else None), gpus)
+        pool = _fit(pool, task.model, cluster) if cluster else pool
         with (
             _stopping(),
-            connect(pool, address) as machines,
+            _connect(pool, cluster) as machines,
             show_progress(console, task.unit) as tell,
         ):
             listeners = Listeners(tell, _say("red"), _say("yellow"))
@@ -236,6 +244,31 @@ def choose_pool(
     return Pool(size, cpus or 1, usual if gpus is None else gpus)
 
 
+def _place(model: Model, cluster: Cluster) -> Model:
+    """The model where `deploy` would have it."""
+    if not model.is_on_gpu or has_gpus(cluster.machines):
+        return model
+    _say("yellow")("The cluster has no GPU: the model runs on the CPU.")
+    return replace(model, devices=(CPU,))
+
+
+def _fit(pool: Pool, model: Model, cluster: Cluster) -> Pool:
+    """The workers that the cluster has machines for. Raises InputError."""
+    wanted = model.settings.accelerator
+    if model.is_on_gpu and wanted != "any":
+        pool = replace(pool, accelerator=wanted)
+    fitting = fit(pool, cluster.machines)
+    if fitting.size < pool.size:
+        _say("yellow")(f"{fitting.size} of {pool.size} workers have room.")
+    return fitting
+
+
+def _connect(
+    pool: Pool, cluster: Cluster | None
+) -> AbstractContextManager[RayMachines]:
+    return join(pool, cluster, _say("yellow")) if cluster else start(pool)
+
+
 def _say(style: str) -> Callable[[str], None]:
     return partial(console.print, style=style)
 
@@ -254,7 +287,7 @@ def _stopping() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        console.print("Stopped, the same command goes on.")
+        console.print(STOPPED)
         raise typer.Exit(130) from error
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,6 +50,21 @@ class Workspace:
     def remove_parts(self, source: Source) -> None:
         """Removes all parts of a file."""
         self.store.remove_folder(_find_parts(source))
+
+    def leave_mark(self) -> str:
+        """The name of a file that whoever works must see, or else what is written there would
+        be lost. No machine has looked for it yet."""
+        mark = f"{KEPT}/mark-{secrets.token_hex(8)}"
+        self.store.write(mark, b"")
+        return mark
+
+    def find_mark(self, mark: str) -> None:
+        """Raises OutputError if it cannot be seen here."""
+        if self.store.read(mark) is None:
+            raise OutputError(
+                f"{socket.gethostname()} does not see {self.store.locate(mark)}: every "
+                "machine must have the folder of the results under the same path"
+            )
 
     def find_ledger(self, items: Iterable[str]) -> Journal:
         """The attempts at a list of texts, or at a video by its name."""

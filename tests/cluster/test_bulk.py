@@ -1,0 +1,205 @@
+"""Bulk work on a cluster: every id is there exactly once, whatever machine ends, and requests
+go on beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.instruments.asking import keep_asking
+from benchmarks.instruments.cluster import Cluster, start_cluster, wait_until
+from benchmarks.instruments.echo import write_map, write_model
+from benchmarks.instruments.faults import LIMIT_MS
+from benchmarks.instruments.generator import Target, ask_within
+from benchmarks.instruments.namespaces import Host, find_obstacle
+from deploy.stack import ROOT
+from ray_backend.bulk.watch import STOPPED
+from tests.e2e.test_bulk_on_ray import Place, end, show, wait_for
+from torchserve_backend import catalog
+
+#: A machine that is gone is missed after five looks.
+_ENVIRONMENT = {"RAY_health_check_period_ms": "1000"}
+#: Rows of a file; a worker takes 4,096 at once.
+_LARGE = 40_000
+#: Long enough for whatever should happen before the end.
+_SLOW_MS = 3
+#: What a worker takes so that no second one has room on its machine.
+_MOST_OF_A_MACHINE = ("--cpus", "3")
+_NO_ROOM = (
+    r"waiting for room: other work has taken it\. Each needs 3 CPU; "
+    r"(10\.77\.\d+\.\d has [\d.]+ CPU(; |\.\n)){3}"
+)
+
+
+@pytest.fixture(scope="module")
+def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The models that are served meanwhile, a replica each."""
+    folder = tmp_path_factory.mktemp("map")
+    model = write_model(folder / "model", batch_ms=10)
+    devices = {"fr": "cpu", "de": "cpu"}
+    return write_map(folder / "map.json", devices, model=str(model))
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, map_path: Path
+) -> Iterator[Cluster]:
+    """Three machines without GPUs."""
+    if obstacle := find_obstacle():
+        pytest.skip(obstacle)
+    folder = tmp_path_factory.mktemp("cluster")
+    environment = {**_ENVIRONMENT, "BABELGATE_CACHE": str(folder / "cache")}
+    with start_cluster(folder, 3, environment=environment) as started:
+        started.deploy(catalog.load(map_path, is_cluster=True))
+        started.wait_until_whole()
+        yield started
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """All machines see the same folders."""
+    return make_place(tmp_path / "place")
+
+
+def make_place(folder: Path) -> Place:
+    place = Place(folder, folder)
+    place.write_map(row_ms=0.5)
+    return place
+
+
+@contextmanager
+def start(
+    cluster: Cluster, place: Place, *options: str
+) -> Iterator[subprocess.Popen[str]]:
+    """The command on the head."""
+    command = [sys.executable, "-m", "ray_backend", "bulk", "--column", "text"]
+    where = ["--address", f"{cluster.head.address}:7800", *options]
+    changed = {
+        "BABELGATE_MAP": str(place.folder / "map.json"),
+        "BABELGATE_RAY_TOKEN_FILE": str(cluster.find_node(cluster.head).token_file),
+    }
+    folders = [place.folder / "src", place.results]
+    process = subprocess.Popen(
+        cluster.head.enter(*command, "--to", "fr", "--from", "en", *where, *folders),
+        cwd=ROOT,
+        env=os.environ | changed,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def find_workers(cluster: Cluster) -> dict[Host, list[psutil.Process]]:
+    """The processes with the model of all runs, by machine."""
+    found = {
+        host: [each for each in host.processes() if "MapWorker" in show(each)]
+        for host in cluster.network.hosts
+    }
+    return {host: workers for host, workers in found.items() if workers}
+
+
+def find_raylet(host: Host) -> psutil.Process:
+    return next(each for each in host.processes() if each.name() == "raylet")
+
+
+def wait_until_joined(cluster: Cluster) -> None:
+    """Ray has noticed whatever was killed, and the machines are there again."""
+    hosts = sorted(host.address for host in cluster.network.hosts)
+    wait_until(
+        lambda: sorted(m.node_ip for m in cluster.dashboard.list_machines()) == hosts,
+        "all machines are there",
+    )
+
+
+def count_parts(place: Place) -> int:
+    return len([*place.results.glob(".bulk/parts/*/??????")])
+
+
+def kill_machine(cluster: Cluster) -> Host:
+    """Another one than the head, with a worker."""
+
+    def find() -> list[Host]:
+        return [host for host in find_workers(cluster) if host != cluster.head]
+
+    wait_until(find, "another machine than the head has a worker")
+    (victim, *_) = find()
+    victim.kill()
+    return victim
+
+
+def test_killed_machines_and_a_killed_run_lose_and_double_nothing(
+    cluster: Cluster, place: Place, target: Target
+):
+    ids = place.write_sources(_LARGE)
+    with start(cluster, place, "--workers", "3") as run:
+        with keep_asking(target, ask_within(LIMIT_MS), clients=2) as asked:
+            wait_for(run, place.has_parts)
+        assert asked.replies
+        assert asked.failed == {}
+        killed = kill_machine(cluster)
+        before = count_parts(place)
+        wait_for(run, lambda: count_parts(place) > before)
+        run.kill()
+    wait_until(lambda: not find_workers(cluster), "the workers of a killed run end")
+    cluster.start(killed)
+    with start(cluster, place, "--workers", "3") as run:
+        before = count_parts(place)
+        wait_for(run, lambda: count_parts(place) > before)
+        other = kill_machine(cluster)
+        code, said = end(run)
+    assert code == 0, said
+    place.check(ids)
+    cluster.start(other)
+
+
+def test_a_run_waits_for_room_and_ctrl_c_makes_some(
+    cluster: Cluster, place: Place, tmp_path: Path
+):
+    wait_until_joined(cluster)
+    place.write_sources(_LARGE)
+    place.write_map(row_ms=_SLOW_MS)
+    other = make_place(tmp_path / "other")
+    ids = other.write_sources(100)
+    with start(cluster, place, *_MOST_OF_A_MACHINE, "--workers", "3") as first:
+        wait_for(first, lambda: len(find_workers(cluster)) == 3)
+        with start(cluster, other, *_MOST_OF_A_MACHINE) as second:
+            assert second.stderr is not None
+            line = second.stderr.readline()
+            first.send_signal(signal.SIGINT)
+            assert end(first) == (130, f"{STOPPED}\n")
+            assert end(second) == (0, "")
+    assert re.fullmatch(_NO_ROOM, line), line
+    other.check(ids)
+    wait_until(lambda: not find_workers(cluster), "no worker is left")
+
+
+def test_a_machine_that_does_not_see_the_results_ends_the_run(
+    cluster: Cluster, place: Place
+):
+    wait_until_joined(cluster)
+    place.write_sources(_LARGE)
+    place.write_map(row_ms=_SLOW_MS)
+    place.results.mkdir()
+    blind = cluster.network.hosts[1]
+    inside = ("nsenter", "--mount", f"--target={find_raylet(blind).pid}")
+    subprocess.run([*inside, "mount", "-t", "tmpfs", "none", place.results], check=True)
+    with start(cluster, place, *_MOST_OF_A_MACHINE, "--workers", "3") as run:
+        code, said = end(run)
+    assert code == 1
+    assert re.search(r"does not see .*/dst/\.bulk/mark-", said)

@@ -1,0 +1,159 @@
+"""When a run says what it waits for, and when it waits no longer."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from deploy.stack import ROOT
+from ray_backend.bulk import watch
+from ray_backend.bulk.room import Pool
+from ray_backend.bulk.watch import (
+    GONE_S,
+    PATIENCE_S,
+    STOPPED,
+    Patience,
+    Sight,
+    Watch,
+)
+from ray_backend.dashboard import DashboardError, Machine
+
+POOL = Pool(2, 4, 0)
+FREE = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 3.7})
+BUSY = Sight(0, 2, (FREE,))
+ONE = Sight(1, 1, (FREE,))
+DONE = Sight(0, 0, (FREE,))
+HOMELESS = replace(ONE, is_homeless=True)
+AWAY = DashboardError("Ray's dashboard does not answer")
+NO_ROOM = (
+    "waiting for room: other work has taken it. Each needs 4 CPU; 10.0.0.1 has 3.7 CPU."
+)
+NO_ANSWER = "waiting for the cluster: Ray's dashboard does not answer"
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([BUSY] * 9, []),
+        ([BUSY] * 30, [NO_ROOM]),
+        ([BUSY] * 9 + [ONE] + [BUSY] * 9, []),
+        ([BUSY] * 12 + [ONE] + [BUSY] * 12, [NO_ROOM] * 2),
+        ([ONE] * 30, []),
+        ([DONE] * 30, []),
+        ([AWAY] * 30, [NO_ANSWER]),
+        ([BUSY] * 9 + [AWAY] * 9 + [BUSY] * 9, []),
+        ([BUSY] * int(GONE_S) + [AWAY] * 12, [NO_ROOM, NO_ANSWER]),
+    ],
+    ids=[
+        *(
+            "not yet",
+            "once",
+            "room was found",
+            "again",
+            "one has room",
+            "nothing to do",
+        ),
+        *("away", "something else each time", "away after a long wait"),
+    ],
+)
+def test_what_lasts_is_said_once(seen, expected):
+    said: list[str] = []
+    patience = Patience(POOL, said.append)
+    ends = [patience.judge(sight, float(second)) for second, sight in enumerate(seen)]
+    assert said == expected
+    assert set(ends) == {None}
+    assert PATIENCE_S == 10
+
+
+def test_a_cluster_that_stays_away_ends_the_run():
+    patience = Patience(POOL, lambda _: None)
+    assert patience.judge(AWAY, 7.0) is None
+    assert patience.judge(AWAY, 6.0 + GONE_S) is None
+    assert patience.judge(AWAY, 7.0 + GONE_S) == (
+        "the cluster has been away for 600 s: Ray's dashboard does not answer"
+    )
+
+
+def test_a_run_whose_ray_has_ended_ends_at_once():
+    patience = Patience(POOL, lambda _: None)
+    assert patience.judge(ONE, 0.0) is None
+    assert patience.judge(HOMELESS, 1.0) == (
+        "Ray has ended on this machine; the same command goes on"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "code", "said"),
+    [
+        ("raise DashboardError('away')", 1, "the cluster has been away for 0 s: away"),
+        ("os.kill(os.getpid(), signal.SIGINT)", 130, STOPPED),
+    ],
+    ids=["the cluster is away", "Ctrl-C"],
+)
+def test_a_run_that_hears_no_signal_is_ended(seen, code, said):
+    script = f"""
+import os, signal, threading, time
+from ray_backend.bulk import watch
+from ray_backend.bulk.room import Pool
+from ray_backend.dashboard import DashboardError
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+watch.GONE_S = watch._LOOK_S = watch._END_S = 0
+
+is_inside = threading.Event()
+
+def look():
+    assert is_inside.wait(60)
+    is_inside.clear()
+    {seen}
+    return watch.Sight(1, 0, ())
+
+with watch.Watch(look, Pool(1, 1, 0), lambda line: print(line, flush=True)):
+    try:
+        is_inside.set()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(60)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, f"{said}\n", "")
+
+
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Whatever started this process: shells have those in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
+def test_a_run_is_interrupted_once_the_cluster_is_lost(monkeypatch):
+    monkeypatch.setattr(watch, "GONE_S", 0)
+    monkeypatch.setattr(watch, "_LOOK_S", 0)
+    is_inside = threading.Event()
+
+    def look() -> Sight:
+        assert is_inside.wait(60)
+        raise AWAY
+
+    def wait() -> None:
+        is_inside.set()
+        threading.Event().wait(60)
+
+    before = signal.getsignal(signal.SIGINT)
+    with Watch(look, POOL, lambda _: None) as seen, pytest.raises(KeyboardInterrupt):
+        wait()
+    assert signal.getsignal(signal.SIGINT) == before
+    assert (
+        seen.lost
+        == "the cluster has been away for 0 s: Ray's dashboard does not answer"
+    )
