@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from ray_backend.bulk.storage import Journal
 
-#: How often a range may be begun in vain before it is divided. Workers also end by chance.
-_MOST_DEATHS = 2
+#: How often a range may be begun in vain before it is divided, and an item alone before it is
+#: given up. Workers also end by chance, with their machine or their run.
+_MOST_DEATHS, _MOST_DEATHS_ALONE = 2, 5
 
 Answer = TypeVar("Answer")
 Span = tuple[int, int]
@@ -40,12 +41,13 @@ class Ledger:
         self, span: Span, work: Callable[[int, int], Sequence[Answer]]
     ) -> list[Answer | None]:
         start, stop = span
-        if self._open[span] < _MOST_DEATHS:
+        is_alone = stop - start == 1
+        if self._open[span] < (_MOST_DEATHS_ALONE if is_alone else _MOST_DEATHS):
             self._note("begin", span)
             answers = list(work(start, stop))
             self._note("end", span)
             return [*answers]
-        if stop - start == 1:
+        if is_alone:
             return [None]
         middle = (start + stop) // 2
         return [*self._run((start, middle), work), *self._run((middle, stop), work)]

@@ -191,7 +191,7 @@ class _Work:
             Progress(0, report.count), min(1.0, self._behind / self._total)
         )
         if report.finished:
-            self._publish(report.finished)
+            self._publish(report.finished, has_parts=False)
         else:
             self._await(report)
 
@@ -209,10 +209,10 @@ class _Work:
     def _collect(self, assembled: int, named: int) -> None:
         """Waits until fewer files than that are put together, and get their names."""
         for finished in _take(self._assembled, assembled):
-            self._publish(finished)
+            self._publish(finished, has_parts=True)
         _take(self._named, named)
 
-    def _publish(self, finished: Finished) -> None:
+    def _publish(self, finished: Finished, *, has_parts: bool) -> None:
         for line in finished.errors:
             self.listeners.error(line)
         for line in finished.warnings:
@@ -222,12 +222,19 @@ class _Work:
             return
         self.failed += finished.record.errors or bool(finished.errors)
         # An object store takes its time for each.
-        self._named.add(self._pool.submit(self._name, finished.record, finished.draft))
+        parts_of = finished.source if has_parts else None
+        self._named.add(
+            self._pool.submit(self._name, finished.record, finished.draft, parts_of)
+        )
 
-    def _name(self, record: Record, draft: str) -> None:
-        """The record comes first: a result that has its name has its record."""
+    def _name(self, record: Record, draft: str, parts_of: Source | None) -> None:
+        """The record comes first: a result that has its name has its record. Until then the
+        parts stay, because whoever puts them together may have to begin again."""
+        workspace = self.task.workspace
         self.manifest.append(record)
-        self.task.workspace.store.rename(draft, record.output)
+        workspace.store.rename(draft, record.output)
+        if parts_of:
+            workspace.remove_parts(parts_of)
 
 
 def _take(futures: set[Future[Taken]], most: int) -> list[Taken]:

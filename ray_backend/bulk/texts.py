@@ -145,9 +145,7 @@ class TextTask:
         def read() -> Iterator[Translations]:
             return (self._read_part(source, n).answers for n in range(parts))
 
-        finished = self.write(source, read, seconds=seconds, error=error)
-        self.workspace.remove_parts(source)
-        return finished
+        return self.write(source, read, seconds=seconds, error=error)
 
     def write(
         self,

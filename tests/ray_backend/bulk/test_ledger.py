@@ -65,6 +65,12 @@ def test_a_range_is_divided_once_it_has_ended_two_processes(tmp_path, deaths, ca
     assert asked == calls
 
 
+def test_an_item_alone_is_given_up_late(tmp_path):
+    """Two interruptions of a run are no fault of the video under way."""
+    answers, deaths = run_until_done(tmp_path / "ledger", 1, {0})
+    assert (answers, deaths) == ([None], 5)
+
+
 def test_what_ended_well_is_not_blamed(tmp_path):
     path = tmp_path / "ledger"
     path.write_text("begin 0 1\nend 0 1\n" * 5 + "begin 0")

@@ -139,7 +139,7 @@ def test_a_video_that_is_refused_hurts_no_other(videos):
 
 def test_a_video_that_has_ended_each_worker_is_not_tried_again(videos):
     workspace = make_task(videos, Format.JSONL, Every()).workspace
-    for _ in range(2):
+    for _ in range(5):
         workspace.find_ledger([f"{videos}/b.mp4"]).append(b"begin 0 1")
     ended, errors, results = run(videos, Reader())
     assert ended.failed == 1
