@@ -86,6 +86,8 @@ def start(
     where = ["--address", f"{cluster.head.address}:7800", *options]
     changed = {
         "BABELGATE_MAP": str(place.folder / "map.json"),
+        # What is killed leaves a folder there.
+        "TMPDIR": str(place.temporary),
         "BABELGATE_RAY_TOKEN_FILE": str(cluster.find_node(cluster.head).token_file),
     }
     folders = [place.folder / "src", place.results]
