@@ -314,7 +314,7 @@ class _Lease:
         return (self._bucket.read(_LOCK) or b"").startswith(self._holder)
 
     def _sign(self) -> bytes:
-        """Who has it, and since when: different each time."""
+        """The holder's name and the time: different at each renewal."""
         return self._holder + datetime.now(UTC).isoformat().encode()
 
     def _lose(self) -> OutputError:

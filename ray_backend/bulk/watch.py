@@ -92,7 +92,7 @@ class Watch:
         self._say = say
         self._patience = Patience(pool, say)
         self._has_ended = threading.Event()
-        #: Of several interruptions one ends the process.
+        #: Only one of several interruptions ends the process.
         self._is_first = threading.Lock()
         self._before = signal.getsignal(signal.SIGINT)
 
