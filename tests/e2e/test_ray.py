@@ -24,7 +24,6 @@ from tests.e2e.test_documents import (
     test_what_must_survive_survives_in_every_language,
 )
 from tests.e2e.test_translation import (
-    test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error,
     test_what_a_newcomer_types_first_is_right_in_all_languages,
     translate,
     translate_pairs,
@@ -42,7 +41,6 @@ from tests.e2e.test_vision import (
 #: The tests of the stack with TorchServe run here as well, with the fixtures of this file.
 __all__ = [
     "samples",
-    "test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error",
     "test_a_long_document_keeps_its_form",
     "test_a_sentence_that_is_too_long_is_divided_and_says_where",
     "test_alternatives_come_with_scores_best_first",
