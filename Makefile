@@ -68,6 +68,7 @@ bench: up  ## measure what docs/performance.md reports, about 90 minutes; stops 
 	$(BENCHMARK) page --out $(FIGURES)/page.json $(GO_ON)
 	@$(BIN)/python -m deploy down $(GO_ON)
 	$(BENCHMARK) bulk --rounds 3 --chunks 8 --chunk 1024 --out $(FIGURES)/bulk.json $(GO_ON)
+	$(BENCHMARK) bulk --model 418M --rounds 1 --chunks 6 --chunk 128 --phrases 2 --out $(FIGURES)/bulk-418M.json $(GO_ON)
 	$(BENCHMARK) hostile --kilobytes 1040 --out $(FIGURES)/hostile.json $(GO_ON)
 	$(BENCHMARK) dialects --clients 16 --seconds 3 --rounds 10 --out $(FIGURES)/dialects.json $(GO_ON)
 	$(BENCHMARK) keys --clients 16 --seconds 6 --rounds 5 --out $(FIGURES)/keys.json $(GO_ON)
