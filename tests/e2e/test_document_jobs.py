@@ -29,7 +29,8 @@ from tests.e2e.test_recovery import is_replaced
 LIMIT_S = 240
 #: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
 ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
-DOCUMENTS, LINES = 20, 2000
+#: Enough work to last until the last process is killed.
+DOCUMENTS, LINES = 20, 6000
 #: Whoever asks another program is stopped before it.
 STOPPED = ["nginx", "documents", "gateway", "registrar", "torchserve"]
 GOODBYE = "Bis morgen\n"
@@ -216,7 +217,7 @@ def test_twenty_documents_survive_the_death_of_every_process(
 def test_a_clean_stop_and_a_start_go_on(
     echo: Stack, upload: Callable[[str], str], cache: Path
 ):
-    content = "".join(f"Sentence {line}.\n" for line in range(10 * LINES))
+    content = "".join(f"Sentence {line}.\n" for line in range(3 * LINES))
     where = upload(content)
     wait_until(lambda: count_done([where]) > 0, limit_s=LIMIT_S)
     options = ("--run-dir", str(echo.run))
