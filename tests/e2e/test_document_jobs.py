@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,10 +172,10 @@ def kill(stack: Stack, name: str) -> None:
 def kill_all(stack: Stack, cache: Path) -> None:
     """Everything dies at once, as when the machine does; then `make up` is called."""
     victims = processes(stack)
-    for victim in victims:
-        victim.suspend()
-    for victim in victims:
-        victim.kill()
+    for end in (psutil.Process.suspend, psutil.Process.kill):
+        for victim in victims:
+            with suppress(psutil.NoSuchProcess):  # some end by themselves
+                end(victim)
     psutil.wait_procs(victims, timeout=LIMIT_S)
     options = ("--run-dir", str(stack.run), "--map", str(stack.map))
     done = run_deploy(
