@@ -8,10 +8,11 @@ FAILED := $(FIGURES)/failed
 GO_ON := || touch $(FAILED)
 PYTEST := $(BIN)/python -m pytest
 IN_PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
-# With CI set, what has failed gets a second try. What passes then is a race to be mended.
-AGAIN := || { test $$? -eq 1 && $(PYTEST) -v --last-failed --last-failed-no-failures none
 NO_STACK := 'not (e2e or chaos or image)'
 STACK := '(e2e or chaos) and not image'
+# Tests by their marker, with options. With CI set, what has failed gets a second try. What passes
+# then is a race to be mended.
+run_tests = $(PYTEST) -m $(1) $(2) $(if $(CI),|| { test $$? -eq 1 && $(PYTEST) -v --last-failed --last-failed-no-failures none -m $(1); })
 .DEFAULT_GOAL := help
 
 .PHONY: help up join down status reload restart monitor service image quick test check bench
@@ -53,8 +54,8 @@ quick: .venv/ready  ## run the tests that need no stack, in a minute
 
 test: .venv/ready  ## run all tests, the real stack included
 	@$(BIN)/python -m deploy prepare --for-tests
-	@$(PYTEST) -m $(NO_STACK) $(IN_PARALLEL) $(if $(CI),$(AGAIN) -m $(NO_STACK); })
-	@$(PYTEST) -m $(STACK) $(if $(CI),$(AGAIN) -m $(STACK); })
+	@$(call run_tests,$(NO_STACK),$(IN_PARALLEL))
+	@$(call run_tests,$(STACK))
 
 check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

@@ -6,27 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
+from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from deploy.programs import CHROMIUM, find
 from deploy.stack import Stack
 from tests.e2e.real_stack import is_ready, wait_until
-from tests.page.conftest import LIMIT_MS
+from tests.page.conftest import LIMIT_MS, browser
 from tests.page.views import draw_picture
+
+__all__ = ["browser"]
 
 pytestmark = pytest.mark.skipif(find(CHROMIUM) is None, reason="Chromium is missing")
 
 SENTENCE, TRANSLATION = "Where is the station?", "Où est la gare ?"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=find(CHROMIUM), args=["--no-sandbox"]
-        )
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

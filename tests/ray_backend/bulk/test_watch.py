@@ -83,6 +83,28 @@ def test_a_run_whose_ray_has_ended_ends_at_once():
     )
 
 
+_BEGINNING = """
+import os, signal, threading, time
+from ray_backend.bulk import watch
+from ray_backend.bulk.room import Pool
+from ray_backend.dashboard import DashboardError
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+watch.GONE_S = watch._LOOK_S = 0
+is_inside = threading.Event()
+"""
+
+
+def run_alone(script: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, which a watch may end."""
+    return subprocess.run(
+        [sys.executable, "-c", _BEGINNING + script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+
 @pytest.mark.parametrize(
     ("seen", "code", "said"),
     [
@@ -93,15 +115,7 @@ def test_a_run_whose_ray_has_ended_ends_at_once():
 )
 def test_a_run_that_hears_no_signal_is_ended(seen, code, said):
     script = f"""
-import os, signal, threading, time
-from ray_backend.bulk import watch
-from ray_backend.bulk.room import Pool
-from ray_backend.dashboard import DashboardError
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-watch.GONE_S = watch._LOOK_S = watch._END_S = 0
-
-is_inside = threading.Event()
+watch._END_S = 0
 
 def look():
     assert is_inside.wait(60)
@@ -116,23 +130,12 @@ with watch.Watch(look, Pool(1, 1, 0), lambda line: print(line, flush=True)):
     except KeyboardInterrupt:
         time.sleep(60)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True
-    )
+    done = run_alone(script)
     assert (done.returncode, done.stdout, done.stderr) == (code, f"{said}\n", "")
 
 
 def test_a_run_is_interrupted_once_the_cluster_is_lost():
     script = """
-import signal, threading, time
-from ray_backend.bulk import watch
-from ray_backend.bulk.room import Pool
-from ray_backend.dashboard import DashboardError
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-watch.GONE_S = watch._LOOK_S = 0
-is_inside = threading.Event()
-
 def look():
     assert is_inside.wait(60)
     raise DashboardError("away")
@@ -146,8 +149,6 @@ with watch.Watch(look, Pool(1, 1, 0), print) as seen:
 assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
 print(seen.lost)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True
-    )
+    done = run_alone(script)
     expected = "the cluster has been away for 0 s: away\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
