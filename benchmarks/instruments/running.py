@@ -15,12 +15,13 @@ from typing import Any
 import requests
 
 from benchmarks.instruments.generator import Request, Target
+from benchmarks.instruments.ports import claim_port_offset
 from benchmarks.instruments.processes import Leaders, find_leaders
 from benchmarks.instruments.programs import run_program, wait_until
 from contract import variables
 from contract.tasks import TRANSLATION
 from deploy import stack as stacks
-from deploy.stack import GATEWAY, ROOT, Stack, StackError
+from deploy.stack import GATEWAY, ROOT, StackError
 from deploy.supervision import Supervision
 from torchserve_backend import catalog
 from torchserve_backend.devices import count_gpus
@@ -28,8 +29,6 @@ from torchserve_backend.management import prediction_path, read_key
 
 START_S = 900
 _STOP_S = 180
-#: Beyond the offsets that the tests use, and below the ports that Linux gives to clients.
-_OFFSETS = range(12_000, 22_000, 500)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
 def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
     """Runs a stack with `python -m deploy` while the block lasts. `model` replaces the
     map's model for translation. Raises StackError with its message if it does not start."""
-    options = ["--map", str(map_path), "--port-offset", str(find_port_offset())]
+    options = ["--map", str(map_path), "--port-offset", str(claim_port_offset())]
     if model:
         options += ["--model", str(model)]
     try:
@@ -173,7 +172,7 @@ def _start_gunicorn(
     run: Path, settings: Mapping[str, str], page: str = "/readyz"
 ) -> Iterator[Running]:
     """Until the `page` answers with 200."""
-    bind = f"127.0.0.1:{GATEWAY + find_port_offset()}"
+    bind = f"127.0.0.1:{GATEWAY + claim_port_offset()}"
     run.mkdir(parents=True, exist_ok=True)
     gunicorn = Path(sys.executable).with_name("gunicorn")
     with run_program(
@@ -197,15 +196,6 @@ def _is_there(page: str) -> bool:
     with suppress(requests.RequestException):
         return requests.get(page, timeout=5).ok
     return False
-
-
-def find_port_offset() -> int:
-    """An offset at which every port of a stack is free. Raises StackError."""
-    for offset in _OFFSETS:
-        with suppress(StackError):
-            Stack(Path(), Path(), None, offset).check_ports()
-            return offset
-    raise StackError("No free ports for a stack.")
 
 
 def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:

@@ -13,10 +13,10 @@ import pytest
 import urllib3
 from rich.console import Console
 
+from benchmarks.instruments.ports import claim_port_offset
 from deploy import lifecycle
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
-from tests.e2e.real_stack import find_port_offset
 from torchserve_backend.catalog import Catalog, Model, TranslationSection
 
 NGINX = Path("/usr/sbin/nginx")
@@ -64,7 +64,7 @@ def told() -> Told:
 @pytest.fixture
 def wanted(tmp_path: Path) -> Stack:
     """A stack whose ports are free and whose run directory is laid out."""
-    stack = Stack(tmp_path, tmp_path / "setup.json", "model", find_port_offset())
+    stack = Stack(tmp_path, tmp_path / "setup.json", "model", claim_port_offset())
     stack.write("{}")
     return stack
 

@@ -17,17 +17,19 @@ import psutil
 import pytest
 import requests
 
+from benchmarks.instruments.ports import claim_port_offset
 from deploy.rotation import BOUNDS
 from deploy.stack import ROOT, Stack
 from deploy.supervision import Supervision
 from tests.e2e.real_stack import (
-    find_port_offset,
     is_ready,
     processes,
     run_deploy,
     start_stack,
     wait_until,
 )
+
+pytestmark = pytest.mark.faults
 
 EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
 SMALL = {"cuda_id": {"de": "cpu"}}
@@ -274,7 +276,7 @@ def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path, cache: Path):
     options = ["--map", str(tmp_path / "map.json"), "--run-dir", str(run)]
     with subprocess.Popen(
         [sys.executable, "-m", "deploy", "up", *options]
-        + ["--port-offset", str(find_port_offset())],
+        + ["--port-offset", str(claim_port_offset())],
         cwd=ROOT,
         env=os.environ | {"BABELGATE_CACHE": str(cache)},
         stdout=subprocess.PIPE,

@@ -16,12 +16,15 @@ import psutil
 import pytest
 import requests
 
+from benchmarks.instruments.ports import claim_port_offset
 from deploy import launch
 from deploy.stack import DOOR, EXPORTER, GATEWAY, ROOT, Stack
 from deploy.supervision import Supervision
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS
-from tests.e2e.real_stack import find_port_offset, hold_stack, run_deploy, wait_until
+from tests.e2e.real_stack import hold_stack, run_deploy, wait_until
 from tests.programs import run
+
+pytestmark = pytest.mark.faults
 
 HEAD, OTHER = "127.0.0.2", "127.0.0.3"
 MAP = {
@@ -49,14 +52,14 @@ def machines(
 
 def start(runs: list[Path], map_path: Path, cache: Path) -> Iterator[Machines]:
     options = ("--map", str(map_path), "--port-offset")
-    offset = find_port_offset(HEAD)
+    offset = claim_port_offset(HEAD)
     heads = ("up", "--backend", "ray", "--address", HEAD, *options, str(offset))
     with contextmanager(hold_stack)(runs[0], cache, *heads) as head:
         (runs[1] / "ray").mkdir()
         for name in ("token", "key"):
             shutil.copy(head.node.folder / name, runs[1] / "ray")
         place = head.node.find(PORTS.gcs)
-        offset = find_port_offset(OTHER)
+        offset = claim_port_offset(OTHER)
         joins = ("join", "--head", place, "--address", OTHER, "--gateway")
         arguments = (*joins, *options, str(offset))
         with contextmanager(hold_stack)(runs[1], cache, *arguments) as other:

@@ -20,14 +20,15 @@ import pytest
 import requests
 import yaml
 
+from benchmarks.instruments.ports import claim_port_offset
 from deploy import images
 from deploy.programs import BUILDAH, MMDEBSTRAP
 from deploy.stack import DOOR, ROOT, Stack, move_ports
-from tests.e2e.real_stack import find_port_offset, is_ready, wait_until
+from tests.e2e.real_stack import is_ready, wait_until
 from tests.programs import find_or_skip, run
 from torchserve_backend.display import make_console
 
-pytestmark = [pytest.mark.image, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.image, pytest.mark.faults, pytest.mark.timeout(1800)]
 
 #: The user of the image.
 USER = 10001
@@ -100,7 +101,7 @@ def container(
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65536)
     name = run(buildah, "from", f"--ulimit=nofile={most}:{most}", image).strip()
     made = Container(
-        buildah, name, tmp_path_factory.mktemp("image"), find_port_offset()
+        buildah, name, tmp_path_factory.mktemp("image"), claim_port_offset()
     )
     made.make_volumes()
     try:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.instruments.ports import claim_port_offset
 from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack
 from tests.certificates import make_certificate
 from tests.closing_server import ClosingServer
-from tests.e2e.real_stack import find_port_offset, run_deploy, start_stack, wait_until
+from tests.e2e.real_stack import run_deploy, start_stack, wait_until
 from tests.e2e.test_doors import Echo, is_open
 from tests.gateway.fake_torchserve import LIMIT_S
 
@@ -33,7 +34,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """nginx with a certificate of one name, before a gateway that says what it gets."""
     folder = tmp_path_factory.mktemp("tls")
     pair = make_certificate(folder / "pair", "DNS:babelgate.test")
-    stack = Stack(folder / "run", folder / "map", None, find_port_offset(), pair)
+    stack = Stack(folder / "run", folder / "map", None, claim_port_offset(), pair)
     stack.write("{}")
     gateway = ClosingServer(("127.0.0.1", GATEWAY + stack.port_offset), Echo)
     gateway.start()

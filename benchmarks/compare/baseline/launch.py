@@ -18,8 +18,9 @@ import psutil
 import requests
 import yaml
 
+from benchmarks.instruments.ports import claim_port_offset
 from benchmarks.instruments.programs import run_program, wait_until
-from benchmarks.instruments.running import START_S, Running, find_port_offset, read_map
+from benchmarks.instruments.running import START_S, Running, read_map
 from deploy import programs
 from deploy.stack import (
     DOOR,
@@ -44,7 +45,7 @@ _GATEWAY = "benchmarks.compare.baseline.gateway:create_app"
 @contextmanager
 def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
     """Starts the baseline for a map's languages and devices. Raises StackError if it cannot."""
-    offset = find_port_offset()
+    offset = claim_port_offset()
     placed = place(map_path)
     lay_out(run, placed, model, offset)
     url = f"http://127.0.0.1:{DOOR + offset}"
