@@ -7,44 +7,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import psutil
 import requests
 
+from benchmarks.instruments.ports import claim_port_offset
 from deploy import launch
 from deploy import stack as stacks
-from deploy.stack import ROOT, Backend, Stack, StackError
-from ray_backend.nodes import LOOPBACK
+from deploy.stack import ROOT, Stack
 
 START_S = 300
 
 
-def run_deploy(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
-    """`python -m deploy …`, as the Makefile calls it."""
+def run_deploy(
+    *arguments: str, cache: Path, root: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """Run `python -m deploy …` in a clone, as its Makefile does."""
     return subprocess.run(
         [sys.executable, "-m", "deploy", *arguments],
-        cwd=ROOT,
+        cwd=root,
         env=os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"},
         capture_output=True,
         text=True,
         timeout=START_S,
     )
-
-
-def find_port_offset(address: str = LOOPBACK) -> int:
-    """An offset at which every port of a stack is free, whatever its models run on."""
-    for offset in range(1000, 20_000, 500):
-        wanted = Stack(Path(), Path(), None, offset, address=address)
-        try:
-            for backend in get_args(Backend):
-                replace(wanted, backend=backend).check_ports()
-        except StackError:
-            continue
-        return offset
-    raise AssertionError("no free ports")
 
 
 def wait_until(condition: Callable[[], object], *, limit_s: float = 90) -> None:
@@ -62,6 +49,17 @@ def is_ready(url: str) -> bool:
         return False
 
 
+def list_glossaries(url: str) -> list[str]:
+    """Return the ids of all glossaries."""
+    listed = requests.get(f"{url}/glossaries", timeout=30).json()
+    return [glossary["id"] for glossary in listed["glossaries"]]
+
+
+def delete_glossaries(url: str) -> None:
+    for glossary_id in list_glossaries(url):
+        requests.delete(f"{url}/glossaries/{glossary_id}", timeout=30)
+
+
 def processes(stack: Stack) -> list[psutil.Process]:
     supervisord = psutil.Process(int((stack.run / "supervisord.pid").read_text()))
     return [supervisord, *supervisord.children(recursive=True)]
@@ -71,7 +69,7 @@ def start_stack(
     run: Path, cache: Path, *arguments: str
 ) -> Generator[Stack, None, None]:
     """Brings a stack up and takes it down; no process or socket may be left."""
-    offset = str(find_port_offset())
+    offset = str(claim_port_offset())
     yield from hold_stack(run, cache, "up", "--port-offset", offset, *arguments)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
 import requests
 
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
-from tests.e2e.real_stack import is_ready, processes, wait_until
+from tests.e2e.real_stack import is_ready, processes, run_deploy, wait_until
 from torchserve_backend import registrar
 from torchserve_backend.catalog import Model, TranslationSection
 from torchserve_backend.management import Management, read_key
@@ -140,21 +142,31 @@ def test_only_the_door_listens_beyond_loopback(stack: Stack):
 )
 def test_a_broken_configuration_is_not_taken_over(
     stack: Stack,
-    deploy: Callable[..., str],
+    cache: Path,
+    tmp_path: Path,
     file: str,
     right: str,
     wrong: str,
     message: str,
 ):
-    path = ROOT / file
+    copy_clone(tmp_path)
+    path = tmp_path / file
     original = path.read_text("utf-8")
     assert right in original
-    try:
-        path.write_text(original.replace(right, wrong))
-        answers = [deploy(command, expect=1) for command in ("reload", "up")]
-    finally:
-        path.write_text(original)
-    for said in answers:
-        assert f"{file} is not accepted" in said
-        assert message in said
+    path.write_text(original.replace(right, wrong))
+    where = ("--run-dir", str(stack.run))
+    for command in (("reload", *where), ("up", *where, "--map", str(stack.map))):
+        done = run_deploy(*command, cache=cache, root=tmp_path)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert f"{file} is not accepted" in done.stdout
+        assert message in done.stdout
     assert is_ready(stack.url)
+
+
+def copy_clone(folder: Path) -> None:
+    """Make a clone whose configuration may be edited; the rest is this one's."""
+    for path in ROOT.iterdir():
+        if path.name in ("deploy", "gateway", "nginx"):
+            shutil.copytree(path, folder / path.name)
+        else:
+            (folder / path.name).symlink_to(path)
