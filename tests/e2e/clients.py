@@ -6,6 +6,9 @@ import hashlib
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,19 @@ _LIMIT_S = 300
 def ask(script: str, *arguments: str) -> dict[str, Any]:
     """What the packages of both languages were answered, by package. `script` is the name
     of two programs in `foreign`."""
-    python = environments.prepare(FOREIGN / "requirements.txt", _PYTHON)
+    with _installing():
+        python = environments.prepare(FOREIGN / "requirements.txt", _PYTHON)
     by_python = _run(python, FOREIGN / f"{script}.py", *arguments)
     by_node = _run("node", prepare_node() / f"{script}.mjs", *arguments)
     return {**json.loads(by_python), **json.loads(by_node)}
+
+
+@contextmanager
+def _installing() -> Iterator[None]:
+    """Let one process at a time install."""
+    with _PYTHON.with_name("clients.lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        yield
 
 
 def prepare_node() -> Path:
@@ -36,9 +48,10 @@ def prepare_node() -> Path:
         shutil.copy(path, _NODE)
     lock = (FOREIGN / "package-lock.json").read_bytes()
     mark, digest = _NODE / "made-of", hashlib.sha256(lock).hexdigest()
-    if not mark.exists() or mark.read_text() != digest:
-        _run("npm", "ci", "--no-audit", "--no-fund", "--prefix", _NODE)
-        mark.write_text(digest)
+    with _installing():
+        if not mark.exists() or mark.read_text() != digest:
+            _run("npm", "ci", "--no-audit", "--no-fund", "--prefix", _NODE)
+            mark.write_text(digest)
     return _NODE
 
 
