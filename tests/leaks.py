@@ -33,6 +33,8 @@ class Traces:
     temporary: Path
     #: What was in the repository's run directory before.
     run: frozenset[Path]
+    #: The ports on which pytest's plugins listen.
+    ports: frozenset[int]
     #: What has been told already.
     told: set[str] = field(default_factory=set)
 
@@ -40,11 +42,13 @@ class Traces:
     def begin(cls, base: Path) -> Traces:
         temporary = base / "temporary"
         temporary.mkdir()
-        return cls(base, temporary, frozenset(ROOT.glob("run/*")))
+        run, ports = frozenset(ROOT.glob("run/*")), frozenset(_list_ports())
+        return cls(base, temporary, run, ports)
 
     def find(self) -> list[str]:
         """What is there now and should not be."""
-        found = [*self._find_processes(), *_find_ports(), *self._find_files()]
+        ports = [f"port {port}" for port in _list_ports() if port not in self.ports]
+        found = [*self._find_processes(), *ports, *self._find_files()]
         return [left for left in found if left not in self.told]
 
     def _find_processes(self) -> Iterator[str]:
@@ -77,11 +81,11 @@ class Traces:
                 yield f"file {path}"
 
 
-def _find_ports() -> Iterator[str]:
+def _list_ports() -> Iterator[int]:
     """Those on which this process still listens; another one's end with it."""
     for connection in psutil.Process().net_connections("inet"):
         if connection.status == psutil.CONN_LISTEN:
-            yield f"port {connection.laddr.port}"
+            yield connection.laddr.port
 
 
 def name_room(item: pytest.Item) -> str:
