@@ -7,17 +7,13 @@ FAILED := $(FIGURES)/failed
 # The other measurements go on after one that fails.
 GO_ON := || touch $(FAILED)
 PYTEST := $(BIN)/python -m pytest
-IN_PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
-NO_STACK := 'not (e2e or chaos or image)'
-STACK := '(e2e or chaos) and not image'
-# Tests by their marker, with options. With CI set, what has failed gets a second try. What passes
-# then is a race to be mended.
-run_tests = $(PYTEST) -m $(1) $(2) $(if $(CI),|| { test $$? -eq 1 && $(PYTEST) -v --last-failed --last-failed-no-failures none -m $(1); })
+# Two workers of pytest-xdist take turns with whole files; each has its own stacks.
+IN_PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
 
-.PHONY: help up join down status reload restart monitor service image quick test check bench
+.PHONY: help up join down status reload restart monitor service image quick test test-faults check bench
 help:     ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(ADDRESS)")
 
@@ -50,12 +46,16 @@ image: .venv/ready  ## build the container image with buildah and get a translat
 	@$(PYTEST) -q -m image tests/e2e/test_image.py tests/deploy/test_kubernetes.py
 
 quick: .venv/ready  ## run the tests that need no stack, in a minute
-	@$(PYTEST) -q -m 'not (e2e or chaos or slow or image)' $(IN_PARALLEL)
+	@$(PYTEST) -q -m 'not (e2e or slow or kubectl)' $(IN_PARALLEL)
 
-test: .venv/ready  ## run all tests, the real stack included
+test: .venv/ready  ## run the tests, each feature on the real stack included, in twelve minutes
 	@$(BIN)/python -m deploy prepare --for-tests
-	@$(call run_tests,$(NO_STACK),$(IN_PARALLEL))
-	@$(call run_tests,$(STACK))
+	@$(PYTEST) -m 'not (e2e or kubectl)' $(IN_PARALLEL)
+	@$(PYTEST) -m 'e2e and not faults' $(IN_PARALLEL) tests/e2e
+
+test-faults: .venv/ready  ## run the tests of chaos, kills, three machines of Ray, bulk work on Ray and the image
+	@$(BIN)/python -m deploy prepare --for-tests
+	@$(PYTEST) -m 'faults or (hypothesis and not kubectl)' --hypothesis-profile=thorough $(IN_PARALLEL)
 
 check: .venv/ready  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

@@ -1,14 +1,21 @@
-"""For tests of all rooms: markers by folder, leaks, Prometheus; with CI set none is skipped."""
+"""Fixtures and rules of all tests: markers by folder, hypothesis' profiles, second tries, and
+what the run reports at its end.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from operator import itemgetter
 from pathlib import Path
 
+import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from deploy.programs import PROMETHEUS, find, install
 from tests.leaks import pytest_runtest_teardown, traces
+from tests.retries import RETRIED
 
 __all__ = ["pytest_runtest_teardown", "traces"]
 
@@ -16,21 +23,73 @@ __all__ = ["pytest_runtest_teardown", "traces"]
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
-#: The markers of tests that start a real stack, those that come last first.
-STACKS = ("e2e", "chaos")
+#: The markers of the folders whose tests start processes of a real stack.
+FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faults")}
+SLOWEST_FILES = 10
+_CPU_TIMES = pytest.StashKey[tuple[float, float]]()
+
+# A busy machine is no failure, and a failure comes back.
+settings.register_profile(
+    "quick",
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=500)
+settings.load_profile("quick")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_CPU_TIMES] = _measure_cpu_times()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs a real stack. It comes last, so that no stack runs beside the rest."""
+    """Marks tests by their folder, and those that may be tried twice. Those that wait for a
+    stack come first, so that others fill the end of a run."""
+    items.sort(key=lambda item: item.path.parent.name not in FOLDERS)
     for item in items:
-        if item.path.parent.name in ("cluster", "e2e"):
-            item.add_marker(item.path.parent.name)
-            item.add_marker("e2e")
-    items.sort(key=lambda item: [bool(item.get_closest_marker(m)) for m in STACKS])
+        for marker in FOLDERS.get(item.path.parent.name, ()):
+            item.add_marker(marker)
+        if item.nodeid in RETRIED:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Shows where the time went, and what was tried twice."""
+    took_s: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                took_s[report.nodeid.partition("::")[0]] += report.duration
+    if not took_s:
+        return
+    terminalreporter.section(f"slowest {SLOWEST_FILES} files")
+    for file, duration_s in sorted(took_s.items(), key=itemgetter(1), reverse=True)[
+        :SLOWEST_FILES
+    ]:
+        terminalreporter.write_line(f"{duration_s:7.1f} s {file}")
+    busy_s, all_s = _measure_cpu_times()
+    busy_before_s, all_before_s = config.stash[_CPU_TIMES]
+    share = (busy_s - busy_before_s) / (all_s - all_before_s)
+    terminalreporter.write_line(f"The cores worked {share:.0%} of the time.")
+    for report in terminalreporter.stats.get("rerun", ()):
+        reason, since = RETRIED[report.nodeid]
+        terminalreporter.write_line(f"Tried twice: {report.nodeid} ({reason}, {since})")
+
+
+def _measure_cpu_times() -> tuple[float, float]:
+    """Return the seconds in which this machine's cores have worked, and all their seconds."""
+    times = psutil.cpu_times()
+    # Linux counts the time of guests as the user's as well.
+    all_s = sum(times) - times.guest - times.guest_nice
+    return all_s - times.idle - times.iowait, all_s
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What is skipped is listed by `-rs`; here is what it costs."""
+    """With CI set, a skipped test fails the run."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI") and reporter and reporter.stats.get("skipped"):
         reporter.write_line("CI: no test may be skipped.", red=True)

@@ -223,7 +223,7 @@ def test_problems_are_documented_once_with_their_status():
 def test_make_targets_and_alerts_are_documented():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     names = [
-        *(f"make {name}" for name in re.findall(r"(?m)^([a-z]+):.*##", makefile)),
+        *(f"make {name}" for name in re.findall(r"(?m)^([a-z-]+):.*##", makefile)),
         *list_names(r"- alert: (\w+)", "deploy/monitoring/*.yml"),
     ]
     assert list_undocumented(OPERATIONS, dict.fromkeys(names, "")) == []

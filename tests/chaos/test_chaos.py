@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.chaos.experiment import Report
 from tests.chaos.load import RIGHT
 from tests.chaos.scene import BACK_S
 from tests.chaos.verdicts import has_grown
-
-pytestmark = pytest.mark.chaos
 
 
 def test_every_request_gets_one_right_answer_or_a_problem_in_time(report: Report):

@@ -306,7 +306,7 @@ def test_a_copy_of_an_overlay_takes_the_image_from_a_registry(tmp_path: Path):
     assert images == {"registry.example.org/babelgate:0.1.0", "redis:7.4"}
 
 
-@pytest.mark.image
+@pytest.mark.kubectl
 @BOTH
 def test_kubectl_renders_the_same(overlay: str, tmp_path: Path):
     kubectl = shutil.which("kubectl")

@@ -1,4 +1,4 @@
-"""One real stack for all tests of this folder, with all 14 languages."""
+"""The stacks that a worker's tests share, one per map. Each file leaves them as they were."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from deploy.stack import ROOT, Stack
-from tests.e2e.real_stack import run_deploy, start_stack
+from tests.e2e.real_stack import (
+    is_ready,
+    list_glossaries,
+    run_deploy,
+    start_stack,
+    wait_until,
+)
 
 ALL_TASKS = ROOT / "torchserve_backend/all_tasks.json"
+#: The shared stacks of this worker that run.
+_shared: list[Stack] = []
 
 
 @pytest.fixture(scope="session")
@@ -21,14 +29,32 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """All 14 languages of the repository's own map and model."""
-    yield from start_stack(tmp_path_factory.mktemp("run"), cache)
+    yield from _share(start_stack(tmp_path_factory.mktemp("run"), cache))
 
 
 @pytest.fixture(scope="session")
 def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """Every task, as the map of all of them has it."""
     run = tmp_path_factory.mktemp("vision")
-    yield from start_stack(run, cache, "--map", str(ALL_TASKS))
+    yield from _share(start_stack(run, cache, "--map", str(ALL_TASKS)))
+
+
+def _share(started: Iterator[Stack]) -> Iterator[Stack]:
+    for stack in started:
+        _shared.append(stack)
+        yield stack
+        _shared.remove(stack)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clean_stacks() -> Iterator[None]:
+    """The tests of a file leave the shared stacks ready, and nothing of theirs in them."""
+    yield
+    for stack in _shared:
+        wait_until(lambda stack=stack: is_ready(stack.url))  # type: ignore[misc]
+        assert list_glossaries(stack.url) == []
+        unfinished = stack.run / "documents/unfinished"
+        assert not unfinished.exists() or list(unfinished.iterdir()) == []
 
 
 @pytest.fixture(scope="session")

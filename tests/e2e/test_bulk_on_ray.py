@@ -27,6 +27,8 @@ from ray_backend.bulk.objects import Bucket
 from ray_backend.bulk.texts import MOST_TEXTS
 from tests.object_store import serve_objects
 
+pytestmark = pytest.mark.faults
+
 LIMIT_S = 240
 TEXT = "A text of a usual length, which the model only copies, number {}."
 #: The rows of a file, more than one worker takes at once.

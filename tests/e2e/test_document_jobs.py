@@ -184,6 +184,7 @@ def kill_all(stack: Stack, cache: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.faults
 def test_twenty_documents_survive_the_death_of_every_process(
     echo: Stack, upload: Callable[[str], str], cache: Path
 ):

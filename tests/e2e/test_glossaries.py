@@ -10,7 +10,7 @@ import requests
 from models.phrasebook_recipe.items import LANGUAGES
 from tests.chaos.scene import VICTIMS
 from tests.e2e.clients import ask
-from tests.e2e.real_stack import is_ready, wait_until
+from tests.e2e.real_stack import delete_glossaries, is_ready, wait_until
 from tests.e2e.test_dialects import assert_has
 from tests.e2e.test_documents import FRAMES
 from tests.e2e.test_recovery import is_replaced
@@ -164,9 +164,7 @@ ANSWERS: list[tuple[str, str, Any]] = [
 @pytest.fixture(scope="module")
 def answers(url: str) -> dict[str, Any]:
     """By client and step. No other glossary is there."""
-    listed = requests.get(f"{url}/glossaries", timeout=LIMIT_S).json()["glossaries"]
-    for other in listed:
-        requests.delete(f"{url}/glossaries/{other['id']}", timeout=LIMIT_S)
+    delete_glossaries(url)
     return ask("ask_glossaries", url)
 
 

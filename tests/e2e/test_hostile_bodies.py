@@ -15,6 +15,8 @@ from deploy.stack import Stack
 from tests.e2e.real_stack import processes
 from tests.hostile_bodies import draw_bodies
 
+pytestmark = pytest.mark.faults
+
 ROUTES = ("/caption", "/classify", "/detect-objects")
 COUNT = 10_000
 #: Bodies after which every program has its working memory.

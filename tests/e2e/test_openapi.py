@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from schemathesis import GenerationMode
 
 from deploy.stack import Stack
 from tests.description import CONFIGURATION, Description, ask_anything
+from tests.e2e.real_stack import delete_glossaries
 from tests.handlers.encoding import write_image, write_npy
 
 TIMEOUT_S = 120
@@ -63,8 +64,9 @@ def make_asking(stack: Stack) -> Ask:
 
 
 @pytest.fixture(scope="module")
-def ask(stack: Stack) -> Ask:
-    return make_asking(stack)
+def ask(stack: Stack) -> Iterator[Ask]:
+    yield make_asking(stack)
+    delete_glossaries(stack.url)
 
 
 def test_its_examples_work(stack, ask):

@@ -14,6 +14,8 @@ from models.phrasebook_recipe.corpus import Corpus
 from tests.e2e.real_stack import start_stack
 from tests.e2e.test_translation import translate_pairs
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:

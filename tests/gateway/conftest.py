@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from hypothesis import settings
 
 from gateway.app import GLOSSARIES, create_app
 from gateway.settings import PREFIX, Settings
@@ -18,8 +17,6 @@ from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend import catalog
 
 # A test never asserts a time, and a busy machine is no counter-example.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 MakeClient = Callable[..., FlaskClient]
 

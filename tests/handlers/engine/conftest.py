@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
 
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
@@ -17,15 +16,6 @@ from handlers.engine.translation.transformers import TransformersEngine
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, Pair
 from tests.random_m2m100 import PHRASEBOOK
-
-# A busy machine is no failure, and a failure comes back.
-settings.register_profile(
-    "babelgate",
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("babelgate")
 
 MakeEngine = Callable[[str], Engine]
 
