@@ -25,7 +25,7 @@ def make() -> Make:
             "queue_size": 100_000,
             **parts.pop("replica", {}),
         }
-        stretch = {"seconds": 60, "settle_s": 5}
+        stretch = {"seconds": 20, "settle_s": 2}
         return Scenario.model_validate(
             {"replica": replica, "stretch": stretch, **parts}
         )
