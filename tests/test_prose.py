@@ -5,13 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-ROOMS = (
-    *("contract", "gateway", "torchserve_backend", "handlers", "models", "deploy"),
-    *("benchmarks", "clients", "tests"),
-)
+from tests.test_architecture import ALL, ROOMS, ROOT
+
 PAGES = [page for folder in ("", "docs/**/") for page in ROOT.glob(f"{folder}*.md")]
 
 #: Words that a sentence does not begin with, and phrases that have a shorter form.
@@ -19,17 +15,17 @@ AWKWARD = re.compile(
     r"(?:^|[.!?:;|]\s+|\n\s*[-*]\s|\n\n)(?:Of|Who)\s|(?i:so many|at the most)"
 )
 CODE = re.compile(r"```.*?```", re.DOTALL)
-FILE = re.compile(rf"`((?:{'|'.join((*ROOMS, 'docs', 'nginx'))})/[\w./-]+)`")
+FILE = re.compile(rf"`((?:{'|'.join((*ROOMS, 'docs', 'nginx', 'tests'))})/[\w./-]+)`")
 
 
 def list_texts() -> Iterator[tuple[str, str]]:
     """Every page without its code, and every docstring, each with its file."""
     for page in PAGES:
         yield page.name, CODE.sub("", page.read_text("utf-8"))
-    for path in (path for room in ROOMS for path in ROOT.glob(f"{room}/**/*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for file in ALL:
+        for node in (file.tree, *file.statements):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                yield str(path.relative_to(ROOT)), ast.get_docstring(node) or ""
+                yield file.name, ast.get_docstring(node) or ""
 
 
 def test_sentences_are_plain():
