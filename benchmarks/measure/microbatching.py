@@ -13,7 +13,7 @@ import psutil
 import typer
 
 from benchmarks.figures import Spread, find_median, find_ratio, group, list_counts, show
-from benchmarks.instruments import random_model, running
+from benchmarks.instruments import running
 from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
@@ -75,6 +75,9 @@ def command(
     With --bound-mb, one more load runs with the most clients while the process may allocate
     only this much: batches that do not fit are halved, and no request may be lost.
     """
+    # PyTorch takes seconds to import, and no other command needs it here.
+    from benchmarks.instruments import random_model
+
     with explain_errors():
         model = random_model.find_classifier(
             checkpoint.default_cache() / "benchmarks", side

@@ -56,7 +56,7 @@ def find_text(fields: dict[str, Any]) -> str:
 @pytest.mark.slow
 def test_a_gateway_answers_each_api(tmp_path: Path):
     out = tmp_path / "dialects.json"
-    command(clients=2, seconds=0.5, rounds=1, out=out)
+    command(clients=2, seconds=0.1, rounds=1, out=out)
     loads = json.loads(out.read_text())["results"]["loads"]
     assert set(loads) == set(DIALECTS)
     for load in (load for found in loads.values() for load in found):

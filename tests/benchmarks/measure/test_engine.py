@@ -44,8 +44,6 @@ def measure(plan: Plan, cache: Path) -> list[Measurement]:
     ("name", "compute_type"),
     [
         ("ctranslate2", "int8"),
-        ("ctranslate2", "float32"),
-        ("transformers", "float32"),
         ("transformers", "bfloat16"),
     ],
 )
@@ -84,7 +82,7 @@ def test_no_pass_begins_after_the_limit(tiny: Path, tmp_path: Path):
 
 def test_a_process_that_dies_has_skipped_what_is_missing(tmp_path: Path):
     (skipped,) = passes.measure_apart(
-        plan(tmp_path / "missing", "transformers", "float32"), tmp_path
+        plan(tmp_path / "missing", "echo", "float32"), tmp_path
     )
     assert isinstance(skipped, Skipped)
     assert skipped.reason == "the process ended with 1"
@@ -124,18 +122,18 @@ def test_the_command_writes_figures_and_a_table(
 ):
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
     out = tmp_path / "engine.json"
-    chosen = ("--engines", "ctranslate2,transformers", "--compute-types", "int8")
+    chosen = ("--engines", "echo,transformers", "--compute-types", "int8")
     options = ("--model", str(tiny), "--batches", "2", "--out", str(out))
     done = CliRunner().invoke(app, ["engine", *options, *chosen, *FAST])
     assert done.exit_code == 0, done.output
     results = json.loads(out.read_text("utf-8"))["results"]
     assert [(m["label"][0], m["batch"]) for m in results["measured"]] == [
-        ("ctranslate2", 2)
+        ("echo", 2)
     ]
     assert [s["reason"] for s in results["skipped"]] == ["Transformers has no int8"]
     table = out.with_suffix(".md").read_text("utf-8").splitlines()
     assert len(table) == 4
-    assert table[2].startswith("| ctranslate2 | int8 | 2 |")
+    assert table[2].startswith("| echo | int8 | 2 |")
 
 
 def test_a_model_that_is_none_is_refused(tmp_path: Path):

@@ -29,7 +29,7 @@ def test_the_result_says_whether_the_promise_is_held(required, held):
 @pytest.mark.slow
 def test_both_gateways_answer_all(tmp_path: Path):
     out = tmp_path / "keys.json"
-    command(clients=2, seconds=0.5, rounds=1, database_url="", limits_url="", out=out)
+    command(clients=2, seconds=0.1, rounds=1, database_url="", limits_url="", out=out)
     loads = json.loads(out.read_text())["results"]["loads"]
     for load in (*loads[OFF], *loads[REQUIRED]):
         assert set(load["statuses"]) == {"200"}

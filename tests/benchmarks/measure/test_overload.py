@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import app
 from benchmarks.instruments.generator import Reply, Target
 from benchmarks.instruments.running import Running
+from benchmarks.instruments.sentences import draw, write_request
 from benchmarks.measure import pressure
 from benchmarks.measure.overload import (
     LARGE,
@@ -33,6 +34,7 @@ REPLIES = [
     Reply(3, "429", ended_s=0.3, latency_s=0.05, lag_s=0.0),
     Reply(4, "reset", ended_s=0.3, latency_s=0.01, lag_s=0.0),
 ]
+SOME_REQUESTS = [write_request(sentence) for sentence in draw(5)]
 STEP = replace(summarize(REPLIES, 500, 2.0), load=4.0, share=0.5, late_rows_share=0.2)
 
 
@@ -94,12 +96,14 @@ def test_what_a_refusal_costs_is_found_among_what_answers_cost():
     assert find_refusal_cost(steps[:1]) == {}
 
 
-@pytest.mark.slow
-def test_a_server_is_pressed_at_multiples_of_its_peak(server: Server):
+def test_a_server_is_pressed_at_multiples_of_its_peak(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pressure, "_LOOK_S", 0)
     ladder = Ladder(loads=[0.5], seconds=1.0, clients=[2], peak_s=0.3, addresses=2)
     bench = Bench(
         Running(server.url, {}),
-        Target(server.url, draw_requests()[:5]),
+        Target(server.url, SOME_REQUESTS),
         ladder,
         lambda doing: None,
     )
@@ -116,9 +120,10 @@ def test_a_server_that_answers_nothing_has_no_peak(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(pressure, "_SETTLE_S", 0)
+    monkeypatch.setattr(pressure, "_LOOK_S", 0)
     server.statuses = [503] * 1000
     ladder = Ladder(loads=[1], seconds=0.1, clients=[1], peak_s=0.1)
-    target = Target(server.url, draw_requests()[:1])
+    target = Target(server.url, SOME_REQUESTS)
     bench = Bench(Running(server.url, {}), target, ladder, lambda doing: None)
     with pytest.raises(ValueError, match="no request is answered within 500 ms"):
         bench.press(500, None)

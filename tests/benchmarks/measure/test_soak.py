@@ -7,9 +7,7 @@ from collections import Counter
 
 import psutil
 import pytest
-from typer.testing import CliRunner
 
-from benchmarks.__main__ import app
 from benchmarks.instruments.generator import Manner, Reply, Target, ask_again
 from benchmarks.instruments.processes import Holding, measure_holdings
 from benchmarks.measure.medley import SHARES, draw_medley, visit
@@ -121,14 +119,14 @@ def test_latencies_are_those_since_the_last_look():
 
 
 def test_a_medley_has_requests_of_every_kind():
-    pieces = draw_medley(1000, ["fr"])
+    pieces = draw_medley(200, ["fr"])
     assert set(Counter(piece.kind for piece in pieces)) == set(SHARES)
     assert all((piece.status == "200") != (piece.kind == "mistake") for piece in pieces)
-    assert pieces == draw_medley(1000, ["fr"])
+    assert pieces == draw_medley(200, ["fr"])
 
 
 def test_a_medley_is_asked(server: Server):
-    pieces = [piece for piece in draw_medley(200) if piece.status == "200"]
+    pieces = [piece for piece in draw_medley(20) if piece.status == "200"]
     target = Target(server.url, [piece.request for piece in pieces])
     manner = Manner(None, patience_s=30)
     replies = ask_again(target, manner, clients=4, seconds=0.5, pause_s=0)
@@ -137,7 +135,7 @@ def test_a_medley_is_asked(server: Server):
 
 def test_slow_clients_and_those_who_leave_come_beside_the_load(server: Server):
     asked = threading.Event()
-    with visit(server.url, draw_medley(50, ["fr"]), 0.01):
+    with visit(server.url, draw_medley(5, ["fr"]), 0.01):
         while len(server.asked) < 3:
             asked.wait(0.05)
     assert all(body["tgt_lang"] for _, body in server.asked)
@@ -149,10 +147,3 @@ def test_what_a_process_holds_is_measured():
     assert held["this"].rss_mb >= held["this"].pss_mb > 1
     assert held["this"].files > 3
     assert held["this"].threads >= 1
-
-
-@pytest.mark.parametrize("command", ["overload", "soak"])
-def test_the_commands_explain_themselves(command: str):
-    done = CliRunner().invoke(app, [command, "--help"])
-    assert done.exit_code == 0
-    assert "--plot" in done.output

@@ -16,8 +16,10 @@ from benchmarks.__main__ import app
 from benchmarks.figures import spread
 from benchmarks.instruments import passes
 from benchmarks.instruments.passes import Measurement, MemoryEnds, Pass, Plan, Skipped
-from benchmarks.instruments.tasks import TaskRunner
-from benchmarks.measure.study import chart, find_knee, tabulate
+from benchmarks.instruments.tasks import TaskRunner, TaskSubject
+from benchmarks.instruments.workload import draw_requests
+from benchmarks.measure.study import _find_model, chart, find_knee, tabulate
+from contract.tasks import CLASSIFICATION
 from handlers.base import Outcome, TaskError
 from handlers.engine.directories import SETTINGS_FILE
 from tests.random_m2m100 import PHRASEBOOK
@@ -27,13 +29,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def echo(tmp_path: Path) -> Path:
-    """A model whose batches take 50 ms, however large they are."""
+    """A model whose batches take 20 ms, however large they are."""
     directory = tmp_path / "echo"
     directory.mkdir()
     for path in PHRASEBOOK.iterdir():
         if path.name != SETTINGS_FILE:
             (directory / path.name).symlink_to(path)
-    (directory / SETTINGS_FILE).write_text('{"echo": {"batch_ms": 50}}')
+    (directory / SETTINGS_FILE).write_text('{"echo": {"batch_ms": 20}}')
     return directory
 
 
@@ -56,14 +58,12 @@ def test_the_cost_of_a_batch_is_found(echo: Path, tmp_path: Path):
 
 
 def test_a_task_that_takes_images_is_studied(tmp_path: Path):
-    out = tmp_path / "study.json"
-    options = ("--set", "threads=1", "--batches", "2", "--repetitions", "1")
-    done = CliRunner().invoke(
-        app, ["study", "--task", "classification", "--out", str(out), *options]
-    )
-    assert done.exit_code == 0, done.output
-    (measured,) = json.loads(out.read_text("utf-8"))["results"]["measured"]
-    assert (measured["batch"], measured["label"]) == (2, ["cpu"])
+    requests = draw_requests(CLASSIFICATION, 2)
+    model = _find_model(CLASSIFICATION, "fr", "cpu", {"threads": 1})
+    plan = Plan(TaskSubject(model), (2,), tuple(r.body for r in requests), 2, 1, 9)
+    (measured,) = passes.measure(plan, plan.subject.prepare(tmp_path))
+    assert isinstance(measured, Measurement)
+    assert (measured.batch, measured.label) == (2, ("cpu",))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_task_that_takes_images_is_studied(tmp_path: Path):
 def test_what_cannot_be_studied_is_told(
     tmp_path: Path, options: tuple[str, ...], message: str
 ):
-    command = ["study", *options, "--out", str(tmp_path / "study.json")]
+    command = ["study", "--batches", "1", *options, "--out", str(tmp_path / "study.json")]
     done = CliRunner().invoke(app, command, env={"COLUMNS": "300"})
     assert message in done.output
 
