@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from models.phrasebook_recipe import tokenizer
+from models.phrasebook_recipe import tokenizer, training
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.phrasebook import MODEL
 from models.phrasebook_recipe.tokenizer import Vocabulary
@@ -23,8 +23,9 @@ TOKENS = 128
 
 
 @pytest.fixture
-def trainer(corpus: Corpus, tmp_path: Path) -> Trainer:
+def trainer(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
     """One that has learnt nothing yet."""
+    monkeypatch.setattr(training, "_POOL", 200)
     recipe = Recipe(minutes=0, tokens_per_batch=TOKENS, warmup_steps=4)
     return Trainer(corpus, Vocabulary(MODEL), recipe, tmp_path)
 
@@ -56,7 +57,7 @@ def test_batches_are_full_padded_and_hold_no_more_than_they_may(trainer: Trainer
     batches = trainer._batches(random.Random(0))
     pad, eos = trainer.vocabulary.pad, trainer.vocabulary.eos
     sizes = []
-    for _ in range(50):
+    for _ in range(20):
         source, labels = next(batches)
         assert len(source) == len(labels)
         assert labels.numel() <= TOKENS
@@ -65,7 +66,7 @@ def test_batches_are_full_padded_and_hold_no_more_than_they_may(trainer: Trainer
             text = [token for token in row if token != pad]
             assert row == text + [pad] * (len(row) - len(text))
             assert text[-1] == eos
-    assert sum(sizes) > 0.8 * 50 * TOKENS
+    assert sum(sizes) > 0.8 * 20 * TOKENS
 
 
 def test_the_learning_rate_rises_stays_and_falls_to_nothing(trainer: Trainer):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.shapes_recipe.clips import draw_clip
+from models.shapes_recipe.clips import plan_clip
 from models.shapes_recipe.learners import LEARNERS, SHAPES
+from models.shapes_recipe.rendering import render
 from models.shapes_recipe.samples import Sample, Task, held_out, held_out_at
 from models.shapes_recipe.scenes import describe, is_clear
 
@@ -24,28 +25,26 @@ def learners():
 
 @pytest.mark.parametrize("task", Task)
 def test_held_out_pictures_are_answered_rightly(learners, task):
-    samples = list(held_out(task, 100, seed=2))
+    samples = list(held_out(task, 40, seed=2))
     assert learners[task].judge(samples) >= LEAST[task]
 
 
 @pytest.mark.parametrize("task", Task)
-@pytest.mark.parametrize("size", [(480, 270), (1920, 1080)], ids=["small", "full HD"])
-def test_frames_of_any_size_are_answered_rightly(learners, task, size):
-    width, height = size
-    samples = list(held_out_at(task, 25, width=width, height=height, seed=2))
+def test_large_frames_are_answered_rightly(learners, task):
+    samples = list(held_out_at(task, 15, width=1920, height=1080, seed=2))
     assert learners[task].judge(samples) >= LEAST[task]
 
 
 def test_the_frames_of_a_clip_are_captioned_rightly(learners):
-    clip = list(draw_clip(1, 450, width=320, height=180))[::5]
-    samples = [Sample(scene, frame) for scene, frame in clip if is_clear(scene)]
-    assert len(samples) > 75
+    plan = [scene for scene in list(plan_clip(1, 450))[::15] if is_clear(scene)]
+    samples = [Sample(scene, render(scene, 320, 180)) for scene in plan]
+    assert len(samples) > 25
     assert learners[Task.CAPTIONING].judge(samples) >= LEAST[Task.CAPTIONING]
 
 
 def test_a_caption_is_the_same_alone_and_in_a_batch(learners):
     learner = learners[Task.CAPTIONING]
-    samples = list(held_out(Task.CAPTIONING, 16, seed=3))
+    samples = list(held_out(Task.CAPTIONING, 6, seed=3))
     together = learner.caption(samples)
     assert together == [learner.caption([sample])[0] for sample in samples]
     assert len(set(map(len, together))) > 1
@@ -53,7 +52,7 @@ def test_a_caption_is_the_same_alone_and_in_a_batch(learners):
 
 def test_a_frame_that_the_client_scaled_is_captioned_as_the_whole_one(learners):
     learner = learners[Task.CAPTIONING]
-    whole = list(held_out_at(Task.CAPTIONING, 20, width=1280, height=720, seed=4))
+    whole = list(held_out_at(Task.CAPTIONING, 10, width=1280, height=720, seed=4))
     scaled = [
         Sample(
             sample.scene, np.asarray(Image.fromarray(sample.picture).resize((64, 64)))
@@ -67,7 +66,7 @@ def test_a_frame_that_the_client_scaled_is_captioned_as_the_whole_one(learners):
             learner.caption(whole), learner.caption(scaled), expected, strict=True
         )
     )
-    assert right >= 18
+    assert right >= 9
 
 
 def test_the_models_are_small_enough_to_ship():
