@@ -127,9 +127,7 @@ def test_the_command_writes_figures_and_a_table(
     done = CliRunner().invoke(app, ["engine", *options, *chosen, *FAST])
     assert done.exit_code == 0, done.output
     results = json.loads(out.read_text("utf-8"))["results"]
-    assert [(m["label"][0], m["batch"]) for m in results["measured"]] == [
-        ("echo", 2)
-    ]
+    assert [(m["label"][0], m["batch"]) for m in results["measured"]] == [("echo", 2)]
     assert [s["reason"] for s in results["skipped"]] == ["Transformers has no int8"]
     table = out.with_suffix(".md").read_text("utf-8").splitlines()
     assert len(table) == 4

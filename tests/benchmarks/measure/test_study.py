@@ -80,7 +80,14 @@ def test_a_task_that_takes_images_is_studied(tmp_path: Path):
 def test_what_cannot_be_studied_is_told(
     tmp_path: Path, options: tuple[str, ...], message: str
 ):
-    command = ["study", "--batches", "1", *options, "--out", str(tmp_path / "study.json")]
+    command = [
+        "study",
+        "--batches",
+        "1",
+        *options,
+        "--out",
+        str(tmp_path / "study.json"),
+    ]
     done = CliRunner().invoke(app, command, env={"COLUMNS": "300"})
     assert message in done.output
 
