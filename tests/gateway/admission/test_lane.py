@@ -33,7 +33,6 @@ LARGE = Speed(0.3, 0.07)
     ("speed", "limit_s", "least", "runs"),
     [
         pytest.param(PHRASEBOOK, 30, 0.95, 1, id="phrasebook, 30 s"),
-        pytest.param(PHRASEBOOK, 2, 0.95, 1, id="phrasebook, 2 s"),
         # A row waits for two windows and two batches, which together are longer.
         pytest.param(PHRASEBOOK, 0.5, 0.5, 1, id="phrasebook, 500 ms"),
         pytest.param(TUNED, 0.5, 0.9, 1, id="phrasebook, 500 ms, short window"),
@@ -50,8 +49,8 @@ def test_no_load_keeps_the_model_from_answering_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ):
     simulations = [Simulation(speed, seed=seed) for seed in range(1, runs + 1)]
-    seconds = 15
-    for times in (0.9, 2, 4, 10):
+    seconds = 15 if speed is LARGE else 5
+    for times in (0.9, 2, 10):
         outcomes = []
         for simulation in simulations:
             rate = times * speed.capacity
@@ -64,31 +63,17 @@ def test_no_load_keeps_the_model_from_answering_in_time(
         assert late <= 0.05 * (answered + late)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("speed", "limit_s", "least"),
-    [
-        pytest.param(PHRASEBOOK, 30, 0.95, id="phrasebook, 30 s"),
-        pytest.param(LARGE, 30, 0.9, id="large, 30 s"),
-    ],
-)
-def test_eight_replicas_do_eight_times_the_work_of_one(
-    speed: Speed,
-    limit_s: float,
-    least: float,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    simulation = Simulation(speed, replicas=8)
-    capacity, seconds = 8 * speed.capacity, 8
+def test_eight_replicas_do_eight_times_the_work_of_one(monkeypatch: pytest.MonkeyPatch):
+    simulation = Simulation(LARGE, replicas=8)
+    capacity, seconds = 8 * LARGE.capacity, 8
     for times in (0.9, 3):
-        outcome = simulation.offer(times * capacity, seconds, limit_s)
+        outcome = simulation.offer(times * capacity, seconds, 30)
         simulation.run(monkeypatch)
-        expected = least * min(1.0, times)
-        assert outcome.answered / seconds >= expected * 0.95 * capacity
+        assert outcome.answered / seconds >= 0.9 * min(1.0, times) * 0.95 * capacity
         assert outcome.late <= 0.05 * (outcome.answered + outcome.late)
 
 
-@pytest.mark.parametrize("rate", [500, 700, 1000])
+@pytest.mark.parametrize("rate", [500, 1000])
 def test_a_burst_that_a_new_gateway_can_answer_in_time_is_answered(
     rate: float, monkeypatch: pytest.MonkeyPatch
 ):
@@ -104,7 +89,7 @@ def test_a_burst_that_a_new_gateway_can_answer_in_time_is_answered(
     assert outcome.refused + outcome.given_up + outcome.late == 0
 
 
-@pytest.mark.parametrize("times", [2, 4, 10])
+@pytest.mark.parametrize("times", [2, 10])
 @pytest.mark.parametrize(
     ("speed", "limit_s"),
     [
@@ -141,8 +126,8 @@ def test_a_client_that_asks_too_much_does_not_take_the_others_share(
     monkeypatch: pytest.MonkeyPatch,
 ):
     simulation = Simulation(PHRASEBOOK)
-    greedy = simulation.offer(10 * PHRASEBOOK.capacity, 20, 5, client="greedy")
-    modest = simulation.offer(0.2 * PHRASEBOOK.capacity, 20, 5, client="modest")
+    greedy = simulation.offer(10 * PHRASEBOOK.capacity, 5, 5, client="greedy")
+    modest = simulation.offer(0.2 * PHRASEBOOK.capacity, 5, 5, client="modest")
     simulation.run(monkeypatch)
     asked = modest.answered + modest.refused + modest.given_up + modest.late
     assert modest.answered >= 0.98 * asked
@@ -155,13 +140,13 @@ def test_clients_of_one_request_each_are_together_no_more_than_the_model_can_do(
 ):
     simulation = Simulation(PHRASEBOOK)
     outcomes = [
-        simulation.offer(PHRASEBOOK.capacity / 50, 20, 2, client=str(number))
+        simulation.offer(PHRASEBOOK.capacity / 50, 8, 2, client=str(number))
         for number in range(200)
     ]
     simulation.run(monkeypatch)
     answered = sum(outcome.answered for outcome in outcomes)
     given_up = sum(outcome.given_up + outcome.late for outcome in outcomes)
-    assert answered >= 0.9 * 20 * PHRASEBOOK.capacity
+    assert answered >= 0.9 * 8 * PHRASEBOOK.capacity
     assert given_up <= 0.02 * sum(outcome.refused for outcome in outcomes)
 
 
@@ -274,7 +259,7 @@ def test_a_row_that_waits_in_vain_is_not_sent():
 def test_rows_that_are_given_up_leave_the_queue():
     lane = make_lane(batch_size=2)
     join(lane, 4)
-    for _ in range(1000):
+    for _ in range(100):
         turns = join(lane, 8)
         for turn in turns:
             turn.end(Overloaded("gone"))
