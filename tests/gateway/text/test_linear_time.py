@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.measure.hostile_texts import SHAPES, Shape
@@ -70,8 +70,15 @@ def read(shape: Shape, size: int, source: str = "en", tags: Tags | None = None) 
     document.render(segment.text for segment in document.segments)
 
 
-@pytest.mark.parametrize("source", ["en", "zh"])
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    ("shape", "source"),
+    [
+        pytest.param(shape, source, id=f"{shape.name}-{source}")
+        for shape in SHAPES
+        # In elements are sentences as they are elsewhere.
+        for source in (["en"] if shape.is_html else ["en", "zh"])
+    ],
+)
 def test_reading_a_hostile_text_costs_what_it_is_long(shape, source):
     assert_linear(lambda size: read(shape, size, source))
 
@@ -92,7 +99,6 @@ ALPHABETS = (
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS, ids=["any", "markup", "protected"])
-@settings(max_examples=60)
 @given(st.data(), st.sampled_from([None, HTML_TAGS, XML_TAGS]))
 def test_reading_what_is_repeated_costs_what_it_is_long(alphabet, data, tags):
     unit = data.draw(st.text(alphabet, min_size=1, max_size=6))
@@ -212,7 +218,7 @@ ENTRIES: dict[str, Callable[[int], tuple[str, str]]] = {
 @pytest.mark.parametrize("write", ENTRIES.values(), ids=ENTRIES)
 def test_making_terms_costs_what_a_glossary_is_long(write):
     def make(size: int) -> None:
-        terms = Terms(map(write, range(size)), "en", "de")
-        assert terms.find(write(size - 1)[0])
+        terms = Terms(map(write, range(size // 4)), "en", "de")
+        assert terms.find(write(size // 4 - 1)[0])
 
     assert_linear(make)
