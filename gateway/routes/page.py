@@ -15,7 +15,7 @@ from typing import Any
 from babel import Locale
 from babel.core import UnknownLocaleError
 from flask import Blueprint, Response, g, request
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import Field
 
 from contract.dialects import OURS
@@ -158,6 +158,18 @@ def _choose_language(known: Collection[str], otherwise: str) -> str:
     return next((language for language in wanted if language in known), otherwise)
 
 
+@cache
+def _load_template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(PAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("index.html")
+
+
 class _Page:
     """Writes pages in the words that a browser asks for."""
 
@@ -165,14 +177,6 @@ class _Page:
         self._interpreter = interpreter
         self._is_key_required = is_key_required
         self._catalog = interpreter.translator.catalog
-        environment = Environment(
-            loader=FileSystemLoader(PAGE),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._template = environment.get_template("index.html")
         self._settings = self._write_settings()
         self._write_empty = lru_cache(_EMPTY_PAGES)(self._write)
 
@@ -252,7 +256,7 @@ class _Page:
             "root": f"page/{assets.digest}",
             "modules": assets.modules,
         }
-        return self._template.render(context).encode()
+        return _load_template().render(context).encode()
 
     def _write_settings(self) -> Mapping[str, Any]:
         """What the modules must know before they ask for anything."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -63,17 +64,17 @@ def map_path(tmp_path: Path) -> Path:
     return write_map(tmp_path / "setup_config.json", LANGUAGES, TASKS)
 
 
-@pytest.fixture
-def make_client(
-    torchserve: FakeTorchServe, map_path: Path, tmp_path: Path
+@contextmanager
+def make_clients(
+    torchserve: FakeTorchServe, map_path: Path, folder: Path
 ) -> Iterator[MakeClient]:
-    """Makes a client of a gateway before the fake; takes settings."""
+    """Makes clients of gateways before the fake; takes settings."""
     apps: list[Flask] = []
 
     def make(**given: object) -> FlaskClient:
         values = {
             "map": map_path,
-            **({} if "keys" in given else {"database_url": f"sqlite:///{tmp_path}/db"}),
+            **({} if "keys" in given else {"database_url": f"sqlite:///{folder}/db"}),
             "inference_url": torchserve.url,
             "management_url": torchserve.url,
             "metrics_url": torchserve.url,
@@ -89,6 +90,14 @@ def make_client(
     yield make
     for app in apps:
         app.extensions[GLOSSARIES].close()
+
+
+@pytest.fixture
+def make_client(
+    torchserve: FakeTorchServe, map_path: Path, tmp_path: Path
+) -> Iterator[MakeClient]:
+    with make_clients(torchserve, map_path, tmp_path) as make:
+        yield make
 
 
 @pytest.fixture
