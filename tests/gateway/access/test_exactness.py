@@ -42,8 +42,72 @@ class Site:
     storage: Storage
     send: Send
 
-    def used(storage: Storage, name: str) -> int:
-    (listed,) = [each for each in storage.list_all() if each.name == name]
+    def used(self, name: str) -> int:
+        """The characters of a key that are saved."""
+        return used(self.storage, name)
+
+
+def write_variables(folder: Path, database: str) -> dict[str, str]:
+    """The variables of such a gateway."""
+    return {
+        "WEB_CONCURRENCY": "2",
+        "BABELGATE_KEYS": "required",
+        "BABELGATE_DATABASE_URL": database,
+        variables.RUN_DIR.name: str(folder / "run"),
+    }
+
+
+@contextmanager
+def open_site(folder: Path, database: str, limits: str | None = None) -> Iterator[Site]:
+    """Such a gateway, once both processes are there."""
+    given = write_variables(folder, database)
+    if limits:
+        given["BABELGATE_LIMITS_URL"] = limits
+    with (
+        serve_before_fake(folder, **given) as running,
+        closing(Storage(database)) as storage,
+        sender(running) as send,
+    ):
+        wait_until(lambda: are_both_there(folder))
+        running[2].keeps_bodies = False
+        yield Site(folder, running, storage, send)
+
+
+@pytest.fixture(scope="module", params=["SQLite and memory", "PostgreSQL and Redis"])
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    """One for all tests here that leave it as it is."""
+    folder = tmp_path_factory.mktemp("site")
+    if request.param == "SQLite and memory":
+        database, limits = f"sqlite:///{folder / 'keys.db'}", None
+    else:
+        database = request.getfixturevalue("postgresql")()
+        limits = request.getfixturevalue("redis_url")
+    with open_site(folder, database, limits) as found:
+        yield found
+
+
+@contextmanager
+def sender(running: Running) -> Iterator[Send]:
+    """Sends requests from 64 clients at once, each on connections of its own, and counts the
+    statuses; 0 is no answer."""
+    url = running[0]
+
+    def ask(token: str) -> int:
+        try:
+            return requests.post(
+                url, json=WANTED, headers={"X-API-Key": token}, timeout=LIMIT_S
+            ).status_code
+        except requests.RequestException:
+            return 0
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        yield lambda token, times: Counter(pool.map(ask, [token] * times))
+
+
+def used(storage: Storage, name: str) -> int:
+    (listed,) = [each for each in storage.list_all() if each.key.name == name]
     return listed.characters
 
 

@@ -42,7 +42,7 @@ def has_shape_of(path: str, content: Any) -> bool:
 
 
 @pytest.mark.parametrize("path", FIELDS)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_fields_are_answered_in_the_apis_shape(client, path, data):
     names = st.sampled_from(FIELDS[path].split())
@@ -61,7 +61,7 @@ def test_any_fields_are_answered_in_the_apis_shape(client, path, data):
 
 
 @pytest.mark.parametrize("path", FIELDS)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=40), query=st.text("abq=&%ü[]0", max_size=12))
 def test_any_bytes_are_answered(client, path, body, query):
     for kind in (None, "application/json", "multipart/form-data; boundary=x"):

@@ -228,8 +228,9 @@ def test_two_gateways_see_the_same(make_client):
 
 @pytest.mark.parametrize("way", ["packed", "in chunks"])
 def test_a_large_body_may_come_in_any_way(client, way):
-    entries = {f"term {number}": "x" * 50 for number in range(20_000)}
+    entries = {f"term {number}": "x" * 50 for number in range(18_000)}
     body = json.dumps(GLOSSARY | {"entries": entries}).encode()
+    assert len(body) > 1 << 20
     given: dict[str, Any] = {
         "packed": {
             "data": gzip.compress(body),
@@ -241,7 +242,7 @@ def test_a_large_body_may_come_in_any_way(client, way):
         },
     }
     response = client.post("/glossaries", **given[way])
-    assert response.get_json()["dictionaries"][0]["entry_count"] == 20_000
+    assert response.get_json()["dictionaries"][0]["entry_count"] == 18_000
 
 
 def test_only_a_few_large_bodies_are_in_memory(make_client, monkeypatch):
