@@ -29,6 +29,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 8
 Running = tuple[str, psutil.Popen, FakeTorchServe]
+#: It takes a process to read them.
+ELEMENTS = "<b>" * 1000
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 
@@ -200,35 +202,43 @@ def is_reader(process: psutil.Process) -> bool:
     return False
 
 
-def test_a_text_that_takes_long_to_read_keeps_no_other_waiting(running, background):
-    url, master, _ = running
-    text = "<b>" * 100_000
-    waiting = background.submit(
-        requests.post, url, json=WANTED | {"src_text": text, "format": "html"}
-    )
-    wait_until(lambda: find_readers(master))
-    (reader,) = find_readers(master)
+def read_elements(url: str, **headers: str) -> requests.Response:
+    """The answer to a text that is read in a process, and has no sentence."""
+    wanted = WANTED | {"src_text": ELEMENTS, "format": "html"}
+    return requests.post(url, json=wanted, headers=headers, timeout=LIMIT_S)
+
+
+@pytest.fixture
+def reader(running: Running) -> psutil.Process:
+    """The process that reads long texts, without work."""
+    assert read_elements(running[0]).json() == {"translated": ELEMENTS}
+    (found,) = find_readers(running[1])
+    return found
+
+
+def test_a_text_that_takes_long_to_read_keeps_no_other_waiting(url, reader, background):
     reader.suspend()
+    waiting = background.submit(read_elements, url)
     assert is_alive(url)
     assert post(url, "b").json() == {"translated": "ko:b"}
     assert not waiting.done()
     reader.resume()
-    assert waiting.result().json() == {"translated": text}
+    assert waiting.result().json() == {"translated": ELEMENTS}
 
 
-def test_a_text_that_is_not_read_in_time_is_a_504_and_its_reader_is_replaced(running):
+def test_a_text_that_is_not_read_in_time_is_a_504_and_its_reader_is_replaced(
+    running, reader
+):
     url, master, _ = running
-    long = WANTED | {"src_text": "<b>" * 100_000, "format": "html"}
-    late = requests.post(
-        url, json=long, headers={"X-Timeout-Ms": "50"}, timeout=LIMIT_S
-    )
+    reader.suspend()
+    late = read_elements(url, **{"X-Timeout-Ms": "50"})
     assert (late.status_code, late.json()["type"]) == (504, "urn:babelgate:deadline")
-    assert requests.post(url, json=long, timeout=LIMIT_S).status_code == 200
+    assert read_elements(url).status_code == 200
     (reader,) = find_readers(master)
     reader.kill()
     # Its command line is gone before its socket is closed.
     wait_until(lambda: not reader.is_running())
-    assert requests.post(url, json=long, timeout=LIMIT_S).status_code == 200
+    assert read_elements(url).status_code == 200
     assert len(find_readers(master)) == 1
 
 
@@ -295,35 +305,24 @@ def test_a_body_in_chunks_is_read_and_has_the_same_limit(url, torchserve):
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize(
-    ("variables", "said"),
-    [
-        pytest.param(
-            {"BABELGATE_TIMEOUT": "5"},
-            "BABELGATE_TIMEOUT: unknown variable, did you mean BABELGATE_TIMEOUT_S?",
-            id="unknown",
-        ),
-        pytest.param(
-            {"BABELGATE_KEYS": "required", "BABELGATE_DATABASE_URL": "mysql://a:b@c/d"},
-            "BABELGATE_DATABASE_URL: expected sqlite:///FILE or ",
-            id="database",
-        ),
-    ],
-)
-def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path, variables, said):
-    run = {"BABELGATE_RUN_DIR": str(tmp_path / "run")}
-    master = start(tmp_path, **variables, **run)
+def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path):
+    master = start(
+        tmp_path,
+        BABELGATE_KEYS="required",
+        BABELGATE_DATABASE_URL="mysql://a:b@c/d",
+        BABELGATE_RUN_DIR=str(tmp_path / "run"),
+    )
     assert master.wait(LIMIT_S) != 0
     log = (tmp_path / "log").read_text()
-    assert said in log
+    assert "BABELGATE_DATABASE_URL: expected sqlite:///FILE or " in log
     assert "a:b@" not in log
 
 
-def test_a_reload_drops_no_request_and_no_connection(running, torchserve, background):
+def test_a_reload_drops_no_request_and_no_connection(
+    running, torchserve, reader, background
+):
     url, master, _ = running
     (old,) = master.children()
-    post(url, "Long. " * 1000, **{"X-Timeout-Ms": "1000"})
-    (reader,) = find_readers(master)
     torchserve.together = threading.Barrier(2)
     torchserve.will("together")
     with requests.Session() as client:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from gateway.app import create_app
 from gateway.settings import Settings
 from tests.e2e.real_stack import wait_until
 from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient
-from tests.gateway.ray.fake_cluster import LIMIT_S, FakeIngress
+from tests.gateway.ray.fake_cluster import LIMIT_S, FakeIngress, write_key
 from tests.gateway.test_gunicorn import WANTED, post, serve
+
+Running = tuple[str, list[FakeIngress]]
 
 
 @pytest.fixture
@@ -62,48 +65,73 @@ def test_this_machines_gpus_do_not_matter(tmp_path, monkeypatch):
     assert language["device"] == "7"
 
 
-@pytest.fixture
-def url(tmp_path: Path, ingress: list[FakeIngress], key_file: Path) -> Iterator[str]:
-    """Gunicorn's, with two addresses."""
+@contextmanager
+def serve_before_cluster(folder: Path) -> Iterator[Running]:
+    """Gunicorn's URL, and the two addresses that it asks."""
+    both = [FakeIngress(), FakeIngress()]
     variables = {
         "GATEWAY_BACKEND": "ray",
-        "BABELGATE_RAY_URLS": ",".join(each.url for each in ingress),
-        "BABELGATE_RAY_KEY_FILE": str(key_file),
-        "BABELGATE_RUN_DIR": str(tmp_path / "run"),
+        "BABELGATE_RAY_URLS": ",".join(each.url for each in both),
+        "BABELGATE_RAY_KEY_FILE": str(write_key(folder / "key", "first")),
+        "BABELGATE_RUN_DIR": str(folder / "run"),
     }
-    (tmp_path / "run").mkdir()
-    with serve(tmp_path, **variables) as (url, _):
-        yield url
+    (folder / "run").mkdir()
+    try:
+        with serve(folder, **variables) as (url, _):
+            yield url, both
+    finally:
+        for each in both:
+            each.stop()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serve_before_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def running(shared: Running) -> Iterator[Running]:
+    """The same for all tests that leave both addresses there."""
+    yield shared
+    for each in shared[1]:
+        each.will()
+        each.calls.clear()
+        each.has_left.clear()
+        each.state = "ready"
 
 
 def ask_meanwhile(url: str, harm) -> list[requests.Response]:
     """The answers to 16 clients, to whom something happens in between."""
-    for _ in range(20):
+    for _ in range(10):
         post(url)
     with ThreadPoolExecutor(16) as pool:
-        before = [pool.submit(post, url) for _ in range(100)]
+        before = [pool.submit(post, url) for _ in range(48)]
         harm()
-        after = [pool.submit(post, url) for _ in range(100)]
+        after = [pool.submit(post, url) for _ in range(48)]
         return [asked.result(LIMIT_S) for asked in before + after]
 
 
 @pytest.mark.slow
-def test_clients_notice_nothing_of_an_ingress_that_is_gone(url, ingress):
-    answers = ask_meanwhile(url, ingress[0].stop)
+def test_clients_notice_nothing_of_an_ingress_that_is_gone(tmp_path):
+    with serve_before_cluster(tmp_path) as (url, ingress):
+        answers = ask_meanwhile(url, ingress[0].stop)
     assert {answer.text for answer in answers} == {'{"translated":"ko:Hello"}\n'}
     assert ingress[0].calls
 
 
 @pytest.mark.slow
-def test_clients_notice_nothing_of_replicas_that_end(url, ingress):
+def test_clients_notice_nothing_of_replicas_that_end(running):
+    url, ingress = running
     answers = ask_meanwhile(url, lambda: ingress[0].will(*["crash", "close"] * 8))
     assert {answer.status_code for answer in answers} == {200}
 
 
 @pytest.mark.slow
-def test_no_client_waits_beyond_its_deadline_for_a_link_that_is_cut(url, ingress):
+def test_no_client_waits_beyond_its_deadline_for_a_link_that_is_cut(running):
     """The kernel notices it after seconds; then the other address is asked."""
-    for _ in range(20):
+    url, ingress = running
+    for _ in range(10):
         post(url)
     with ingress[0].cut(), ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda _: post(url), range(64)))
@@ -112,7 +140,8 @@ def test_no_client_waits_beyond_its_deadline_for_a_link_that_is_cut(url, ingress
 
 
 @pytest.mark.slow
-def test_a_row_whose_client_has_gone_is_taken_from_its_replica(url, ingress):
+def test_a_row_whose_client_has_gone_is_taken_from_its_replica(running):
+    url, ingress = running
     for each in ingress:
         each.will("wait")
     with pytest.raises(requests.ReadTimeout):
@@ -121,11 +150,12 @@ def test_a_row_whose_client_has_gone_is_taken_from_its_replica(url, ingress):
 
 
 @pytest.mark.slow
-def test_readiness_is_found_for_all_models_at_the_same_time(url, ingress):
+def test_readiness_is_found_for_all_models_at_the_same_time(running):
+    url, ingress = running
     assert requests.get(f"{url}/readyz", timeout=LIMIT_S).json()["status"] == "ready"
     for each in ingress:
         each.state = "crash"
+    # The last look counts for a while.
+    wait_until(lambda: not requests.get(f"{url}/readyz", timeout=LIMIT_S).ok)
     answer = requests.get(f"{url}/readyz", timeout=LIMIT_S)
-    while answer.ok:  # for as long as the last look counts
-        answer = requests.get(f"{url}/readyz", timeout=LIMIT_S)
     assert answer.json()["reasons"]["ko"] == "No replica answers (status 500)."
