@@ -1,13 +1,18 @@
-"""`python -m clients` as a process of its own."""
+"""`python -m clients`, as a call in this process and as a process of its own."""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import pytest
+
+from clients.__main__ import app
 from tests.clients.fake_server import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +34,20 @@ def start(folder: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
 
 def run(folder: Path, url: str, *arguments: str) -> tuple[int, str]:
     """Exit code and what was said."""
+    out, said = io.StringIO(), io.StringIO()
+    with (
+        chdir(folder),
+        redirect_stdout(out),
+        redirect_stderr(said),
+        pytest.raises(SystemExit) as ended,
+    ):
+        app([*arguments, "--url", url])
+    assert out.getvalue() == ""
+    return int(ended.value.code or 0), said.getvalue()
+
+
+def run_process(folder: Path, url: str, *arguments: str) -> tuple[int, str]:
+    """The same of a process of its own."""
     process = start(folder, url, *arguments)
     out, said = process.communicate(timeout=LIMIT_S)
     assert out == ""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.clients.drawing import write_numbers
 from tests.clients.fake_server import LIMIT_S
-from tests.clients.processes import run, start
+from tests.clients.processes import run, run_process, start
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_an_error_is_one_line_and_nothing_is_written(folder, fake, arguments, re
 
 def test_without_pyav_it_says_what_to_install(folder, fake):
     (folder / "av.py").write_text("raise ModuleNotFoundError('No module named av')")
-    code, said = run(folder, fake.url, "caption", "a.mp4", "-o", "x.srt")
+    code, said = run_process(folder, fake.url, "caption", "a.mp4", "-o", "x.srt")
     assert (code, said.strip()) == (
         1,
         "Videos are read by PyAV: pip install 'babelgate[captioner]'",

@@ -12,7 +12,7 @@ import pytest
 from clients.translator import MAX_TEXTS
 from tests.clients.fake_server import LIMIT_S
 from tests.clients.fake_stack import MARK, FakeStack
-from tests.clients.processes import run, start
+from tests.clients.processes import run, run_process, start
 
 REQUESTS = 40
 TRANSLATE = ("translate", "a.csv", "--column", "text", "--to", "fr", "--from", "en")
@@ -137,7 +137,7 @@ def test_without_pyarrow_it_says_what_to_install(stack, folder):
     (folder / "pyarrow.py").write_text("raise ModuleNotFoundError('No module pyarrow')")
     (folder / "a.parquet").write_bytes(b"PAR1")
     command = ("translate", "a.parquet", "--to", "fr", "--column", "text")
-    assert run(folder, stack.url, *command) == (
+    assert run_process(folder, stack.url, *command) == (
         1,
         "Parquet files are read by PyArrow: pip install 'babelgate[parquet]'\n",
     )
@@ -145,7 +145,7 @@ def test_without_pyarrow_it_says_what_to_install(stack, folder):
 
 def test_translations_need_no_pyav(stack, folder):
     (folder / "av.py").write_text("raise ModuleNotFoundError('No module named av')")
-    assert run(folder, stack.url, *TRANSLATE) == (0, "")
+    assert run_process(folder, stack.url, *TRANSLATE) == (0, "")
 
 
 def test_documents_are_translated_and_nothing_is_said(stack, folder):
