@@ -15,12 +15,17 @@ from typing import Any
 
 import psutil
 import pytest
+from huggingface_hub import constants
+from huggingface_hub.utils import close_session
+from typer.testing import CliRunner
 
 from contract.languages import LANGUAGES
 from handlers.engine.directories import SETTINGS_FILE, ModelError
 from tests.e2e.real_stack import wait_until
+from tests.random_m2m100 import build_tiny
 from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
 from torchserve_backend import catalog, checkpoint
+from torchserve_backend.__main__ import app
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +74,9 @@ class Machine:
             [*module, *arguments], cwd=catalog.ROOT, env=environment, **streams
         )
 
-    def run(self, *command: str, expect: int = 0, hub: str = "") -> tuple[str, str]:
+    def run_process(
+        self, *command: str, expect: int = 0, hub: str = ""
+    ) -> tuple[str, str]:
         """What a command that must end with this exit code has said."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with self.start(*command, hub=hub, text=True, **pipes) as process:
@@ -77,6 +84,19 @@ class Machine:
         assert process.returncode == expect, said + logged
         assert "Traceback" not in logged
         return said, logged
+
+    def run(self, expect: int = 0) -> str:
+        """What the command says as a call in this process."""
+        url = f"{self.hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        with pytest.MonkeyPatch.context() as patch:
+            # The library reads HF_ENDPOINT when it is imported.
+            patch.setattr(constants, "ENDPOINT", self.hub.url)
+            patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url)
+            patch.setenv("COLUMNS", "1000")
+            ran = CliRunner().invoke(app, self.command)
+        close_session()
+        assert ran.exit_code == expect, ran.output
+        return ran.stdout
 
 
 @pytest.fixture
@@ -96,26 +116,22 @@ def is_whole(directory: Path) -> bool:
     return set(same) == useful == {path.name for path in directory.iterdir()}
 
 
-def test_a_hub_name_is_downloaded_once_and_then_needs_no_hub(machine: Machine):
-    calls = machine.hub.calls
-    machine.run()
+def test_a_hub_name_is_downloaded_and_converted_once_and_then_needs_no_hub(
+    machine: Machine,
+):
+    calls, store = machine.hub.calls, machine.home / "store"
+    command = ("archive", "--model", NAME, "--store", str(store))
+    machine.run_process(*command)
     assert is_whole(machine.downloaded)
     assert calls[0] == f"/api/models/{NAME}"
     assert len(calls) == len(set(calls)), "something was asked for twice"
-
-    asked = len(calls)
-    machine.run(hub=NOWHERE)
-    assert len(calls) == asked
-
-
-def test_a_downloaded_model_is_converted_and_archived_for_every_language(
-    machine: Machine,
-):
-    store = machine.home / "store"
-    machine.run("archive", "--model", NAME, "--store", str(store))
     assert len(list(store.glob("*.mar"))) == 14
     (converted,) = machine.home.glob("cache/ctranslate2/phrasebook-*/int8")
     assert (converted / "model.bin").stat().st_size > 1_000_000
+
+    asked = len(calls)
+    machine.run_process(*command, hub=NOWHERE)
+    assert len(calls) == asked
 
 
 def test_a_connection_that_breaks_is_taken_up_again(machine: Machine):
@@ -130,7 +146,7 @@ def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(
 ):
     hub = machine.hub
     hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL), Fault(status=503)]
-    said, _ = machine.run(expect=1)
+    said = machine.run(expect=1)
     assert f"{NAME}: {hub.url} answered 503. What has arrived is kept" in said
     assert machine.weights_part.stat().st_size == PIECE
     assert not machine.downloaded.exists()
@@ -157,7 +173,7 @@ def test_a_download_that_was_killed_is_gone_on_with(machine: Machine):
 
 def test_weights_that_arrive_damaged_are_thrown_away(machine: Machine):
     machine.hub.faults[WEIGHTS] = [Fault(is_damaged=True)]
-    said, _ = machine.run(expect=1)
+    said = machine.run(expect=1)
     assert f"{NAME}: {WEIGHTS} arrived damaged and is thrown away" in said
     machine.run()
     assert machine.hub.sent(WEIGHTS) == ["", ""]
@@ -165,7 +181,7 @@ def test_weights_that_arrive_damaged_are_thrown_away(machine: Machine):
 
 
 def test_a_hub_that_cannot_be_reached_is_said_clearly(machine: Machine):
-    said, logged = machine.run(expect=1, hub=NOWHERE)
+    said, logged = machine.run_process(expect=1, hub=NOWHERE)
     assert said.strip() == (
         f"{NAME}: {NOWHERE} cannot be reached ([Errno 111] Connection refused). "
         "Give a directory's path instead, or set HF_ENDPOINT to a mirror."
@@ -188,7 +204,7 @@ def test_a_hub_that_does_not_give_the_model_is_said_clearly(
     machine: Machine, answer: tuple[int, bytes], expected: str
 ):
     machine.hub.instead = answer
-    said, _ = machine.run(expect=1)
+    said = machine.run(expect=1)
     assert said.startswith(f"{NAME}: ")
     assert expected in said
 
@@ -200,7 +216,7 @@ def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(
     other.mkdir()
     for file in ("config.json", "vocab.txt", WEIGHTS):
         (other / file).write_text("{}")
-    said, _ = machine.run(expect=1)
+    said = machine.run(expect=1)
     lacks = "it lacks sentencepiece.bpe.model, vocab.json"
     assert f"{NAME} on {machine.hub.url} is no model for translation: {lacks}" in said
     assert machine.hub.calls == [f"/api/models/{NAME}"]
@@ -268,8 +284,11 @@ def test_a_models_languages_are_found_wherever_it_lies(
 def test_with_a_vocabulary_each_language_has_a_directory_of_its_own(
     tmp_path: Path, write_map: Callable[..., Path]
 ):
+    tiny = str(build_tiny(tmp_path / "tiny", positions=8))
+
     def prepare(vocabulary: str) -> set[Path]:
-        path = write_map({"fr": "cpu", "de": "cpu"}, vocabulary=vocabulary)
+        devices = {"fr": "cpu", "de": "cpu"}
+        path = write_map(devices, vocabulary=vocabulary, model=tiny)
         models = catalog.load(path).models
         return {checkpoint.prepare(model, tmp_path) for model in models}
 
