@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -16,14 +17,14 @@ import pytest
 from contract import variables
 from deploy.stack import ROOT
 from documents.places import find_jobs
-from documents.storage import Document
+from documents.storage import Document, State
 from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
 from tests.gateway.access.servers import make_postgresql
 
 pytestmark = pytest.mark.slow
 
-MANY = [f"text {number}" for number in range(2000)]
+MANY = [f"text {number}" for number in range(300)]
 LIMIT_S = 60
 
 Add = Callable[..., Document]
@@ -38,16 +39,6 @@ def add_text(add: Add) -> Add:
 def is_busy(gateway: FakeGateway, count: int) -> Callable[[], bool]:
     """Whether more requests than this have arrived."""
     return lambda: len(gateway.asked) > count
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request) -> Iterator[str]:
-    """One of each kind; SQLite's is in the run directory."""
-    if request.param == "sqlite":
-        yield ""
-        return
-    with make_postgresql() as server, server.run():
-        yield f"{server.url}/postgres"
 
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -97,107 +88,27 @@ def check_results(documents: list[Document], texts: list[str] = MANY) -> None:
         assert lines == [text.upper() for text in texts]
 
 
-def test_documents_are_translated_and_their_jobs_end(add_text, start, storage):
-    documents = [add_text(*MANY[:5]) for _ in range(6)]
-    start()
-    wait_for(documents)
-    check_results(documents, MANY[:5])
-    wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
+def answer_only(count: int, gateway: FakeGateway) -> Callable[[], bool]:
+    """Lets the gateway answer so many requests more, and returns whether others came, for
+    which it has no room."""
+    last = len(gateway.asked) + count
+    gateway.judge = lambda _: Failure(503) if len(gateway.asked) > last else None
+    return is_busy(gateway, last)
 
 
-def test_killed_programs_lose_and_double_nothing(
-    add_text, start, storage, gateway, database_url
+def test_documents_are_translated_and_their_jobs_end(
+    add_text, start, storage, tmp_path
 ):
-    url = {variables.DATABASE_URL.name: database_url}
-    documents = [add_text(*MANY) for _ in range(20)]
-    for kills in range(1, 5):
-        program = start(**url)
-        wait_until(is_busy(gateway, 20 * kills), limit_s=LIMIT_S)
-        program.kill()
-        program.wait()
-    start(**url)
+    secret = "what nobody else may read"
+    damaged = add_text(content=b"\xff\xfe\xff", name="a.po")
+    documents = [add_text(secret, *MANY[:5]) for _ in range(6)]
+    program = start()
     wait_for(documents)
-    check_results(documents)
+    check_results(documents, [secret, *MANY[:5]])
+    wait_for([damaged], "failed")
     wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
-
-
-def test_another_machine_goes_on_for_one_that_is_gone(
-    add_text, start, gateway, tmp_path
-):
-    with make_postgresql() as server, server.run():
-        url = {variables.DATABASE_URL.name: f"{server.url}/postgres"}
-        gateway.pause = lambda: None
-        gateway.judge = lambda _: Failure(503)
-        documents = [add_text(*MANY) for _ in range(3)]
-        first = start("first", **url)
-        wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
-        first.kill()
-        first.wait()
-        gateway.judge = lambda _: None
-        second = start("second", **url)
-        wait_for(documents)
-        check_results(documents)
-        second.terminate()
-        assert second.wait(LIMIT_S) == 0
-
-
-def test_a_lost_database_is_made_anew(add_text, start, gateway):
-    gateway.judge = lambda _: Failure(503)
-    documents = [add_text(*MANY) for _ in range(3)]
-    program = start()
-    wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
-    program.kill()
-    program.wait()
-    for path in find_jobs().glob("jobs.db*"):
-        path.unlink()
-    gateway.judge = lambda _: None
-    start()
-    wait_for(documents)
-    check_results(documents)
-
-
-def test_a_clean_stop_leaves_the_rest_to_the_next_program(add_text, start, gateway):
-    documents = [add_text(*MANY) for _ in range(3)]
-    program = start()
-    wait_until(is_busy(gateway, 5), limit_s=LIMIT_S)
     program.terminate()
     assert program.wait(LIMIT_S) == 0
-    start()
-    wait_for(documents)
-    check_results(documents)
-
-
-def test_nobody_waits_for_a_client_with_many_documents(
-    add_text, start, storage, gateway
-):
-    gateway.judge = lambda _: Failure(503)
-    for _ in range(10):
-        add_text(*MANY)
-    start()
-    wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
-    other = add_text("one", caller="another")
-    gateway.judge = lambda texts: None if texts == ["one"] else Failure(503)
-    wait_for([other])
-    gateway.judge = lambda _: None
-
-
-def test_a_deleted_document_has_no_job(add_text, start, storage, gateway):
-    gateway.judge = lambda _: Failure(503)
-    document = add_text(*MANY)
-    start()
-    wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
-    storage.delete(document)
-    wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
-    assert not list((storage.folder / "kept" / "open").iterdir())
-
-
-def test_what_is_written_down_holds_no_text(add_text, start, run, tmp_path):
-    secret = "what nobody else may read"
-    documents = [add_text(secret), add_text(content=b"\xff\xfe\xff", name="a.po")]
-    program = start()
-    wait_until(lambda: all(d.read_state().is_over for d in documents), limit_s=LIMIT_S)
-    program.terminate()
-    program.wait(LIMIT_S)
     kept = (tmp_path / "run.log").read_bytes()
     with closing(sqlite3.connect(find_jobs() / "jobs.db")) as database:
         kept += "\n".join(database.iterdump()).encode()
@@ -206,10 +117,79 @@ def test_what_is_written_down_holds_no_text(add_text, start, run, tmp_path):
     assert oct((find_jobs() / "secret").stat().st_mode)[-3:] == "600"
 
 
-def test_documents_go_when_their_time_has_come(add_text, start, storage):
-    document = add_text("one")
-    start(**{variables.DOCUMENTS_KEPT_S.name: "0.5"})
-    wait_until(lambda: not document.folder.exists(), limit_s=2 * LIMIT_S)
+def kill(program: subprocess.Popen[bytes]) -> None:
+    program.kill()
+    program.wait(LIMIT_S)
+
+
+def kill_and_lose_the_database(program: subprocess.Popen[bytes]) -> None:
+    kill(program)
+    for path in find_jobs().glob("jobs.db*"):
+        path.unlink()
+
+
+def stop(program: subprocess.Popen[bytes]) -> None:
+    program.terminate()
+    assert program.wait(LIMIT_S) == 0
+
+
+def test_however_programs_end_they_lose_and_double_nothing(
+    add_text, start, storage, gateway
+):
+    documents = [add_text(*MANY) for _ in range(4)]
+    for end in (kill, kill_and_lose_the_database, stop):
+        is_full = answer_only(5, gateway)
+        program = start()
+        wait_until(is_full, limit_s=LIMIT_S)
+        end(program)
+        assert storage.list_unfinished()
+    gateway.judge = lambda _: None
+    start()
+    wait_for(documents)
+    check_results(documents)
+    wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
+
+
+def test_another_machine_goes_on_for_one_that_is_gone(add_text, start, gateway):
+    with make_postgresql() as server, server.run():
+        url = {variables.DATABASE_URL.name: f"{server.url}/postgres"}
+        documents = [add_text(*MANY) for _ in range(3)]
+        for machine in ("first", "second"):
+            is_full = answer_only(2, gateway)
+            program = start(machine, **url)
+            wait_until(is_full, limit_s=LIMIT_S)
+            kill(program)
+        gateway.judge = lambda _: None
+        program = start("second", **url)
+        wait_for(documents)
+        check_results(documents)
+        stop(program)
+
+
+def test_nobody_waits_for_a_client_with_many_documents(
+    add_text, start, storage, gateway
+):
+    gateway.judge = lambda texts: None if texts == ["one"] else Failure(503)
+    many = [add_text(*MANY) for _ in range(10)]
+    start()
+    wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
+    wait_for([add_text("one", caller="another")])
+    # A deleted document has no job.
+    for document in many:
+        storage.delete(document)
+    wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
+    assert not any(document.folder.exists() for document in many)
+
+
+def test_documents_go_when_their_time_has_come(add_text, start):
+    old, new = add_text("one"), add_text("two")
+    old.write_state(State(status="done", expires_at=time.time() - 1))
+    start(**{variables.DOCUMENTS_KEPT_S.name: "1000"})
+    wait_until(lambda: not old.folder.exists(), limit_s=LIMIT_S)
+    wait_for([new])
+    expires_at = new.read_state().expires_at
+    assert expires_at is not None
+    assert 0 < expires_at - time.time() <= 1000
 
 
 def test_a_database_that_is_gone_is_told_without_its_password(start, tmp_path):
