@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from typing import Protocol, TypeVar
 
@@ -33,9 +32,8 @@ from gateway.transport.sending import Connection, LeastRate, Silence, TooSlow
 _poll = get_original("select", "poll")
 #: The largest and the first read, in bytes.
 READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
-#: Seconds for the rest of a body whose answer is known: before the answer is sent, so that the
-#: connection can be used again, and afterwards for clients that send more.
-_REST_BEFORE_S, _REST_AFTER_S = 2, 10
+#: Seconds for the rest of a body whose answer is known: then its connection can be used again.
+_REST_S = 2
 _CLOSED = "The client has closed the connection."
 #: gevent takes 0 for no timer.
 _MOMENT_S = 1e-12
@@ -119,25 +117,19 @@ def read_chunk(body: Body, deadline: float, size: int = READ_BYTES) -> bytes:
 
 
 def register_reading(app: Flask) -> None:
-    """Reads the rest of the body of every failed request. If a connection closes in the
-    middle of a body, nginx takes the gateway for dead and drops the answer. After an early
-    answer it also fails to tell the client that it closes."""
+    """Reads the rest of the body of every failed request before its answer. After an early
+    answer nginx fails to tell the client that it closes the connection."""
 
     @app.after_request
     def read_on(response: Response) -> Response:
         body = request.environ["wsgi.input"]
         is_whole = isinstance(body, WholeBody)
         if response.status_code >= HTTPStatus.BAD_REQUEST and not is_whole:
-            _read_rest(body, _REST_BEFORE_S)
-            response.call_on_close(partial(_read_rest, body, _REST_AFTER_S))
+            deadline = time.monotonic() + _REST_S
+            with suppress(Problem):
+                while read_chunk(body, deadline):
+                    pass
         return response
-
-
-def _read_rest(body: Body, limit_s: float) -> None:
-    deadline = time.monotonic() + limit_s
-    with suppress(Problem):
-        while read_chunk(body, deadline):
-            pass
 
 
 @dataclass(frozen=True)

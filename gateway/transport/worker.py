@@ -1,6 +1,6 @@
-"""Gunicorn's gevent worker with four changes: requests that Gunicorn cannot read or has
+"""Gunicorn's gevent worker with five changes: requests that Gunicorn cannot read or has
 no room for get a problem document, refusals skip Gunicorn's parser, slow bodies are
-noticed, and logs never quote an error's message.
+noticed, answers in the middle of a body arrive, and logs never quote an error's message.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from gateway.transport.sending import Connection
 #: Surplus connections that get a refusal at the same time, and the seconds that each may take.
 #: Further ones wait to be accepted.
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
+#: Seconds in which a client may go on with a body that is not read any more.
+_REST_S = 10
 #: The application's extension that decides which requests are refused.
 EXTENSION = "babelgate.refusal"
 #: The one that counts what keys have used.
@@ -76,7 +78,13 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         # Gunicorn closes after a body that failed, but does not say so: nginx would send the
         # next request on that connection.
         req.should_close = lambda: should_close() or req.body.failed
-        super().handle_request(listener_name, req, sock, addr)
+        try:
+            super().handle_request(listener_name, req, sock, addr)
+        except StopIteration:
+            if req.body.failed:
+                with Timeout(_REST_S, False):
+                    linger(sock)
+            raise
         if getattr(req.body.reader, "length", None) == 0:  # all of its body has come
             sock.put_back(req.unreader.take_buffered())
             self._refuse_next(sock)
@@ -143,9 +151,17 @@ def _read_body(sock: Connection, head: bytes) -> bytes:
     return body
 
 
+def linger(client: Any) -> None:
+    """Ends an answer and waits until the client has read it: closing a connection with
+    unread bytes would reset it, and nginx takes a gateway for dead that it cannot write to."""
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(1 << 16):
+            pass
+
+
 def refuse(client: Any) -> None:
-    """Reads a request's beginning, refuses it, and waits until the client has read that:
-    closing a connection with unread bytes would reset it."""
+    """Reads a request's beginning and refuses it."""
     with Timeout(_REFUSAL_S, False):
         answer = render(
             HTTPStatus.TOO_MANY_REQUESTS,
@@ -155,9 +171,7 @@ def refuse(client: Any) -> None:
             retry_after_s=1,
         )
         client.sendall(answer)
-        client.shutdown(socket.SHUT_WR)
-        while client.recv(1 << 16):
-            pass
+        linger(client)
 
 
 def _read_path(head: bytes) -> str:

@@ -54,6 +54,18 @@ def test_a_refusal_comes_while_the_client_still_sends(url, torchserve):
         assert read_answer(client).startswith(b"HTTP/1.1 422 ")
 
 
+def test_who_sends_on_after_a_refusal_is_not_cut_off(url, torchserve):
+    """nginx drops an answer if it cannot write to the gateway."""
+    torchserve.will("row-no-image")
+    with begin(url, "/caption", "Transfer-Encoding: chunked") as client:
+        data = write_header((1000, *FRAME)) + bytes(FRAME_BYTES * 40)
+        client.sendall(b"%x\r\n%b\r\n" % (len(data), data))
+        with client.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 422 ")
+        for _ in range(3):
+            client.sendall(data)
+
+
 @pytest.mark.parametrize(
     ("header", "body"),
     [
