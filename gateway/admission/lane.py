@@ -44,6 +44,7 @@ class Turn:
     cost: float
     size: int
     deadline: float
+    joined_at: float = 0.0
     called: Event = field(default_factory=Event)
     is_sent: bool = False
     #: Whether the model was idle; its work in hand with this row; and the seconds since it
@@ -143,17 +144,17 @@ class Lane:
 
     def join(self, flow: Flow, turn: Turn) -> None:
         """Queues a row behind those of its client."""
+        turn.joined_at = time.monotonic()
         self._queue.push(flow, turn.cost, turn)
         self._call()
 
     def wait(self, turn: Turn) -> None:
         """Returns at this row's turn; `finish` must follow. Raises the problem that ended the
         turn."""
-        began = time.monotonic()
         try:
-            if not turn.called.wait(max(0.0, turn.deadline - began)):
+            if not turn.called.wait(max(0.0, turn.deadline - time.monotonic())):
                 self.pace.judge(is_late=True)
-                turn.end(_hung() if self.is_silent_since(began) else late())
+                turn.end(_hung() if self.is_silent_since(turn.joined_at) else late())
             if turn.problem:
                 raise turn.problem
         except BaseException:
@@ -212,9 +213,12 @@ class Lane:
                 continue
             left_s = turn.deadline - time.monotonic()
             in_hand, begun_s = load.sent + turn.cost, self._count_begun(load)
-            if load.sent_rows and self.pace.expect(in_hand) - begun_s > left_s:
+            needed_s = self.pace.expect(in_hand) - begun_s if load.sent_rows else 0.0
+            if needed_s > left_s:
                 self.pace.judge(is_late=True)
-                turn.end(late())
+                is_overdue = left_s < 0 or begun_s < 0
+                is_hung = is_overdue and self.is_silent_since(turn.joined_at)
+                turn.end(_hung() if is_hung else late())
                 continue
             turn.in_hand, turn.begun_s = in_hand, begun_s
             turn.was_idle = not load.sent_rows
@@ -313,7 +317,7 @@ class Lane:
 
 
 def _hung() -> DeadlineExceeded:
-    return DeadlineExceeded("The deadline passed before the model was asked.")
+    return DeadlineExceeded("The deadline passes while the model is silent.")
 
 
 def late() -> Overloaded:

@@ -250,10 +250,39 @@ def test_a_row_that_waits_in_vain_is_not_sent():
     lane = make_lane(batch_size=2)
     *with_model, last = join(lane, 5)
     last.deadline = -math.inf
-    with pytest.raises(DeadlineExceeded, match="before the model was asked"):
+    with pytest.raises(DeadlineExceeded, match="while the model is silent"):
         lane.wait(last)  # the model is silent
     lane.finish(with_model[0], 0.1, is_answered=True)
     assert not last.is_sent
+
+
+@pytest.mark.parametrize(
+    ("is_answered", "problem"),
+    [
+        pytest.param(False, DeadlineExceeded, id="the model answers nobody"),
+        pytest.param(True, Overloaded, id="the model answers others"),
+    ],
+)
+@pytest.mark.parametrize("left_s", [-1.0, 0.5])
+def test_a_row_without_enough_time_is_refused_only_because_of_others(
+    is_answered: bool,
+    problem: type[Exception],
+    left_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    lane = make_lane(batch_size=2)
+    (first,) = join(lane, 1)
+    lane.finish(first, 0.01, is_answered=True)
+    *with_model, last = join(lane, 5)
+    last.deadline = now + 10 + left_s
+    now += 10
+    for turn in with_model[:3]:
+        lane.finish(turn, 10, is_answered=is_answered)
+    assert not last.is_sent
+    with pytest.raises(problem):
+        lane.wait(last)
 
 
 def test_rows_that_are_given_up_leave_the_queue():
