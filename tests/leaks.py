@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -104,6 +105,8 @@ def traces(
     """Set for the whole run, and for all that it starts."""
     found = Traces.begin(tmp_path_factory.getbasetemp())
     pytestconfig.stash[_TRACES] = found
+    # A run that is terminated ends what it has started, as one that is interrupted does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(found.temporary))
         patch.setattr(tempfile, "tempdir", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,3 +95,36 @@ def test_the_last_test_of_a_room_fails_where_it_leaks(tmp_path: Path):
     assert "tests/first has left behind:\nport " in done.stdout
     assert "/forgotten\n" in done.stdout
     assert "tests/second" not in done.stdout.partition("= ERRORS =")[2]
+
+
+STARTING = """
+import threading
+import pytest
+
+@pytest.fixture(scope="session")
+def started():
+    yield
+    print("has ended")
+
+def test_one(started):
+    print("has started", flush=True)
+    threading.Event().wait()
+"""
+
+
+def test_a_run_that_is_terminated_ends_what_it_has_started(tmp_path: Path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_one.py").write_text(STARTING)
+    command = [sys.executable, "-m", "pytest", "-s", "-p", "tests.leaks"]
+    with subprocess.Popen(
+        [*command, "--basetemp", str(tmp_path / "base"), str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout
+        while "has started" not in run.stdout.readline():
+            assert run.poll() is None
+        run.send_signal(signal.SIGTERM)
+        assert "has ended" in run.stdout.read()
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
