@@ -7,12 +7,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
+
+from deploy.stack import ROOT
 
 #: `10.77.<network>.<host>`; this machine itself has the last address.
 _PREFIX, _OURS = "10.77", 254
@@ -83,13 +86,21 @@ def find_obstacle() -> str | None:
 @contextmanager
 def lay_network(count: int) -> Iterator[Network]:
     """`count` hosts while the block lasts. Then all that runs on them is killed, and they
-    are removed. Raises NoNamespaces."""
+    are removed, also if this process is killed before. Raises NoNamespaces."""
     if obstacle := find_obstacle():
         raise NoNamespaces(obstacle)
     number = _add_bridge()
     hosts = tuple(
         Host(f"bg{number}-{host}", f"{_PREFIX}.{number}.{host}")
         for host in range(1, count + 1)
+    )
+    guard = subprocess.Popen(
+        [sys.executable, "-m", __name__, *(host.name for host in hosts)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         address = f"{_PREFIX}.{number}.{_OURS}"
@@ -99,7 +110,9 @@ def lay_network(count: int) -> Iterator[Network]:
             _add(host)
         yield Network(hosts, address)
     finally:
-        _remove(hosts, f"bg{number}")
+        _, complaint = guard.communicate(timeout=_LIMIT_S * (count + 1))
+        if guard.returncode != 0:
+            raise NoNamespaces(complaint)
 
 
 def end(processes: Sequence[psutil.Process]) -> None:
@@ -131,7 +144,13 @@ def _add(host: Host) -> None:
         _run(*inside, "link", "set", device, "up")
 
 
-def _remove(hosts: Sequence[Host], bridge: str) -> None:
+def _guard(names: Sequence[str]) -> None:
+    """Removes hosts when whoever made them closes our input, or ends and so closes it."""
+    sys.stdin.read()
+    _remove([Host(name, "") for name in names])
+
+
+def _remove(hosts: Sequence[Host]) -> None:
     """Removes what there is of them: a network may have failed half-way."""
     known = _run("ip", "netns", "list").split()
     for host in hosts:
@@ -139,7 +158,7 @@ def _remove(hosts: Sequence[Host], bridge: str) -> None:
             _empty(host)
             _run("ip", "netns", "del", host.name)
     # A namespace takes its cable along, but later.
-    for name in (bridge, *(host.name for host in hosts)):
+    for name in (_name_bridge(hosts[0].name), *(host.name for host in hosts)):
         subprocess.run(["ip", "link", "del", name], capture_output=True)
 
 
@@ -147,7 +166,9 @@ def _empty(host: Host) -> None:
     """Kills until nothing is left: what is killed may just have started another."""
     give_up_at = time.monotonic() + _LIMIT_S
     while (left := host.processes()) and time.monotonic() < give_up_at:
-        end(left)
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         time.sleep(_LOOK_S)
 
 
@@ -161,3 +182,7 @@ def _run(*command: str) -> str:
     if done.returncode != 0:
         raise NoNamespaces(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
     return done.stdout
+
+
+if __name__ == "__main__":
+    _guard(sys.argv[1:])

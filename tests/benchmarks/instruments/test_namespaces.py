@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.instruments.cluster import wait_until
 from benchmarks.instruments.namespaces import find_obstacle, lay_network
+from deploy.stack import ROOT
 
 OBSTACLE = find_obstacle()
 pytestmark = pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
@@ -28,6 +29,26 @@ def reaches(host, address: str) -> bool:
     script = "import socket, sys; socket.create_connection((sys.argv[1], 7000), 1)"
     command = host.enter(sys.executable, "-c", script, address)
     return subprocess.run(command, capture_output=True).returncode == 0
+
+
+_MAKE = """
+import subprocess
+import time
+from benchmarks.instruments.namespaces import lay_network
+
+with lay_network(1) as network:
+    (host,) = network.hosts
+    subprocess.Popen(host.enter("sleep", "600"))
+    print(host.name, flush=True)
+    time.sleep(600)
+"""
+
+
+def is_there(name: str) -> bool:
+    """Whether a host has its namespace or its cable."""
+    commands = (["ip", "netns"], ["ip", "link"])
+    said = [subprocess.run(c, capture_output=True, text=True).stdout for c in commands]
+    return name in "".join(said)
 
 
 def test_hosts_reach_each_other_until_a_cable_is_out():
@@ -54,9 +75,19 @@ def test_what_runs_on_a_host_ends_with_it_also_after_a_failure():
         fail()
     ((host, process),) = started
     process.wait(10)
-    names = subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
-    links = subprocess.run(["ip", "link"], capture_output=True, text=True).stdout
-    assert host.name not in names + links
+    assert not is_there(host.name)
+
+
+def test_what_a_killed_process_has_made_is_removed():
+    with subprocess.Popen(
+        [sys.executable, "-c", _MAKE], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as maker:
+        assert maker.stdout
+        name = maker.stdout.readline().strip()
+        assert is_there(name)
+        maker.kill()
+        maker.stdout.read()  # until all have ended that may write there
+    assert not is_there(name)
 
 
 def test_two_networks_do_not_share_addresses():
