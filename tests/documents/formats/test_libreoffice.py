@@ -83,7 +83,9 @@ class Office:
                 (d for d in documents if d.suffix == suffix), kind, "others"
             )
         ]
-        return [other.rename(other.with_stem(f"other-{other.stem}")) for other in others]
+        return [
+            other.rename(other.with_stem(f"other-{other.stem}")) for other in others
+        ]
 
 
 @pytest.fixture(scope="module")
