@@ -22,7 +22,7 @@ from deploy import (
     systemd,
     tls,
 )
-from deploy.programs import BUILDAH, MMDEBSTRAP, NGINX, PROMETHEUS, Program
+from deploy.programs import BUILDAH, MMDEBSTRAP, NGINX, PROMETHEUS
 from deploy.stack import ROOT, Backend, Stack, StackError
 from deploy.supervision import Supervision, end
 from handlers.engine.directories import ModelError
@@ -128,11 +128,15 @@ def prepare(
     ] = False,
 ) -> None:
     """Install nginx where it is missing; `up` does so too."""
+    needed = programs.FOR_TESTS if for_tests else (NGINX,)
+    more = programs.FOR_SOME_TESTS if for_tests else ()
     with _errors():
-        for program in programs.FOR_TESTS if for_tests else (NGINX,):
-            console.print(f"{program.name}: {lifecycle.ensure(program, console)}")
-        for program in programs.FOR_SOME_TESTS if for_tests else ():
-            _ensure_or_tell(program)
+        try:
+            found = lifecycle.ensure(console, *needed, *more)
+        except StackError as error:
+            found = lifecycle.ensure(console, *needed)
+            console.print(f"{error}\nTests that need it are skipped.", style="yellow")
+        console.print(f"Installed: {', '.join(file.name for file in found)}")
 
 
 @app.command()
@@ -188,7 +192,7 @@ def reload(run_dir: RunDir = RUN) -> None:
     """Take over edited nginx and gateway configuration without dropping a request."""
     with _errors():
         running = lifecycle.find(run_dir)
-        lifecycle.reload(running, lifecycle.ensure(NGINX, console))
+        lifecycle.reload(running, *lifecycle.ensure(console, NGINX))
     console.print("Reloaded nginx and the gateway.")
 
 
@@ -212,7 +216,7 @@ def monitor(
     with _errors():
         running = lifecycle.find(run_dir)
         port += running.port_offset
-        program = lifecycle.ensure(PROMETHEUS, console)
+        (program,) = lifecycle.ensure(console, PROMETHEUS)
         command = prometheus.make_command(running, program, port)
     console.print(f"Prometheus is at http://127.0.0.1:{port}; Ctrl-C ends it.")
     # Prometheus takes this process over, so that no signal can leave it running.
@@ -228,9 +232,7 @@ def image(
 ) -> None:
     """Build the container image with buildah."""
     with _errors():
-        buildah, mmdebstrap = (
-            lifecycle.ensure(program, console) for program in (BUILDAH, MMDEBSTRAP)
-        )
+        buildah, mmdebstrap = lifecycle.ensure(console, BUILDAH, MMDEBSTRAP)
         name = images.build(buildah, mmdebstrap, console, is_fresh=fresh)
         console.print(f"{name}: {images.measure(buildah)}")
 
@@ -252,14 +254,6 @@ def write_manifests(
     with _errors():
         manifests.write(overlay, map_path, key_file, has_gpus=gpus)
     console.print(f"Wrote {manifests.MAP} and {manifests.SERVE} in {overlay}.")
-
-
-def _ensure_or_tell(program: Program) -> None:
-    """What only some tests need does not keep the others from running."""
-    try:
-        console.print(f"{program.name}: {lifecycle.ensure(program, console)}")
-    except StackError as error:
-        console.print(f"{error}\nTests that need it are skipped.", style="yellow")
 
 
 @contextmanager

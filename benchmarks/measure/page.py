@@ -73,7 +73,7 @@ def command(
 @contextmanager
 def open_page(url: str) -> Iterator[Page]:
     """The page of a stack in a Chromium."""
-    program = find(CHROMIUM) or install(CHROMIUM)
+    program = find(CHROMIUM) or install(CHROMIUM)[0]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program, args=["--no-sandbox"]

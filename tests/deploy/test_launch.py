@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from deploy import launch
-from deploy.programs import NGINX, find
+from deploy.programs import NGINX, find, install
 from tests.e2e.real_stack import wait_until
 from tests.programs import run
 
@@ -106,8 +106,7 @@ def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
     configuration = "pid nginx.pid; error_log logs/error.log; events {} http {}"
     (folder / "nginx.conf").write_text(configuration)
     (tmp_path / "logs").mkdir()
-    nginx = find(NGINX)
-    assert nginx
+    nginx = find(NGINX) or install(NGINX)[0]
     command = [str(nginx), "-p", f"{folder}/", "-c", "nginx.conf"]
     with psutil.Popen(
         [sys.executable, "-m", "deploy.launch", "nginx", *command, "-g", "daemon off;"],

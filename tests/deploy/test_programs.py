@@ -6,16 +6,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from deploy import programs
-from deploy.programs import NGINX, POSTGRESQL, PROMETHEUS, find, install
+from deploy.__main__ import app
+from deploy.programs import (
+    CHROMIUM,
+    FOR_SOME_TESTS,
+    FOR_TESTS,
+    NGINX,
+    POSTGRESQL,
+    PROMETHEUS,
+    find,
+    install,
+)
 from deploy.stack import StackError
 
-#: Writes down how it was called. `installs` is a file that an installation brings.
+#: Writes down how it was called. `installs` are programs that an installation brings.
 APT = """#!/bin/sh
 echo "apt-get $* $RUNLEVEL" >>{folder}/calls
 case " $* " in *" {fails} "*) echo "no network" >&2; exit 100;; esac
-case " $* " in *" install "*) [ -z "{installs}" ] || cp {folder}/env {installs};; esac
+case " $* " in *" install "*) for name in {installs}; do cp {folder}/env {folder}/$name; done;;
+esac
 """
 OTHERS = """#!/bin/sh
 echo "{name} $*" >>{folder}/calls
@@ -34,9 +46,8 @@ def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine
         folder.mkdir()
         for name in ("env", "cp"):
             (folder / name).symlink_to(f"/usr/bin/{name}")
-        target = folder / installs if installs else ""
         scripts = {
-            "apt-get": APT.format(folder=folder, fails=fails, installs=target),
+            "apt-get": APT.format(folder=folder, fails=fails, installs=installs),
             "systemctl": OTHERS.format(folder=folder, name="systemctl"),
             "sudo": f'#!/bin/sh\necho "sudo $1" >>{folder}/calls\nshift\nexec "$@"\n',
         }
@@ -58,7 +69,7 @@ def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine
 def test_a_package_is_installed_without_starting_its_server(make_machine: MakeMachine):
     calls = make_machine("prometheus")
     assert find(PROMETHEUS) is None
-    assert install(PROMETHEUS) == find(PROMETHEUS)
+    assert install(PROMETHEUS) == [find(PROMETHEUS)]
     assert calls() == [
         "apt-get -y update -qq 1",
         "apt-get -y install -qq --no-install-recommends prometheus 1",
@@ -85,6 +96,23 @@ def test_a_server_that_has_another_name_than_its_program_is_masked(
     assert "systemctl mask postgresql.service" in calls()
 
 
+def test_several_packages_are_installed_by_one_call(make_machine: MakeMachine):
+    calls = make_machine("nginx chromium prometheus", has_systemd=True)
+    wanted = (NGINX, CHROMIUM, PROMETHEUS)
+    assert install(*wanted) == [find(program) for program in wanted]
+    assert calls() == [
+        "apt-get -y update -qq 1",
+        "systemctl mask nginx.service prometheus.service",
+        "apt-get -y install -qq --no-install-recommends nginx-light chromium prometheus 1",
+    ]
+
+
+def test_nothing_is_masked_for_what_is_no_server(make_machine: MakeMachine):
+    calls = make_machine("chromium", has_systemd=True)
+    install(CHROMIUM)
+    assert "systemctl" not in " ".join(calls())
+
+
 def test_another_user_than_root_installs_through_sudo(make_machine: MakeMachine):
     calls = make_machine("prometheus", uid=1000)
     install(PROMETHEUS)
@@ -102,18 +130,46 @@ def test_another_user_than_root_installs_through_sudo(make_machine: MakeMachine)
 def test_what_cannot_be_installed_is_told_with_what_to_do(
     make_machine: MakeMachine, fails: str, said: str
 ):
-    make_machine(fails=fails)
+    make_machine("nginx", fails=fails)
     with pytest.raises(StackError) as refused:
-        install(PROMETHEUS)
-    assert "run `apt-get install prometheus` as root, then `make monitor`" in str(
-        refused.value
+        install(NGINX, PROMETHEUS)
+    first, *more = str(refused.value).splitlines()
+    assert first == (
+        "Missing, and cannot be installed from here: nginx, prometheus. Run "
+        "`apt-get install nginx-light prometheus` as root, then this command again."
     )
-    assert said in str(refused.value)
+    assert more == said.splitlines()
 
 
 def test_a_machine_without_apt_is_told_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StackError, match="nginx is missing"):
+    with pytest.raises(StackError, match="cannot be installed from here: nginx"):
         install(NGINX)
+
+
+def test_everything_missing_is_installed_and_named(make_machine: MakeMachine):
+    names = [program.name for program in (*FOR_TESTS, *FOR_SOME_TESTS)]
+    calls = make_machine(" ".join(names))
+    done = CliRunner().invoke(app, ["prepare", "--for-tests"])
+    assert done.exit_code == 0, done.output
+    assert [call.split()[2] for call in calls()] == ["update", "install"]
+    assert done.output.splitlines()[-1] == f"Installed: {', '.join(names)}"
+
+
+def test_what_only_some_tests_need_may_be_missing(make_machine: MakeMachine):
+    needed = [program.name for program in FOR_TESTS]
+    make_machine(" ".join(needed), fails="chromium")
+    done = CliRunner().invoke(app, ["prepare", "--for-tests"])
+    assert done.exit_code == 0, done.output
+    assert "Tests that need it are skipped." in done.output
+    assert done.output.splitlines()[-1] == f"Installed: {', '.join(needed)}"
+
+
+def test_tests_do_not_start_without_what_all_need(make_machine: MakeMachine):
+    make_machine(fails="nginx-light")
+    done = CliRunner().invoke(app, ["prepare", "--for-tests"])
+    assert done.exit_code == 1
+    assert "cannot be installed from here: nginx, prometheus" in done.output
+    assert "skipped" not in done.output

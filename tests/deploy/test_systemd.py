@@ -21,7 +21,7 @@ from torchserve_backend import catalog
 @pytest.fixture(scope="module")
 def systemd_analyze() -> Path:
     """systemd's checker, installed where it is missing."""
-    return find(SYSTEMD_ANALYZE) or install(SYSTEMD_ANALYZE)
+    return find(SYSTEMD_ANALYZE) or install(SYSTEMD_ANALYZE)[0]
 
 
 @pytest.fixture
