@@ -25,6 +25,7 @@ from deploy import (
 from deploy.programs import BUILDAH, MMDEBSTRAP, NGINX, PROMETHEUS
 from deploy.stack import ROOT, Backend, Stack, StackError
 from deploy.supervision import Supervision, end
+from gateway.settings import SettingsError
 from handlers.engine.directories import ModelError
 from ray_backend.dashboard import DashboardError
 from ray_backend.deployment import DeploymentError
@@ -270,6 +271,7 @@ def _errors(show_log: Path | None = None) -> Iterator[None]:
         ManagementError,
         DashboardError,
         DeploymentError,
+        SettingsError,
         StackError,
         TimeoutError,
     ) as error:

@@ -20,6 +20,7 @@ from deploy.programs import NGINX, Program
 from deploy.stack import DOOR, Stack, StackError
 from deploy.supervision import Supervision, end
 from deploy.torchserve import TorchServe
+from gateway.settings import read_settings
 from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
 
@@ -56,8 +57,10 @@ class Serving(Protocol):
 
 def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     """Starts what is not running yet, waits for every model, shows a translation. After a
-    KeyboardInterrupt nothing that it started is left. Raises StackError, CatalogError,
-    ModelError, ManagementError or TimeoutError."""
+    KeyboardInterrupt nothing that it started is left. Raises SettingsError, StackError,
+    CatalogError, ModelError, ManagementError or TimeoutError."""
+    if wanted.is_door:
+        read_settings()  # the gateway's log would not repeat what is wrong
     wanted.check_writable()
     supervision = Supervision(wanted)
     running = find_running(wanted, supervision)

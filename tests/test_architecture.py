@@ -37,7 +37,9 @@ ALLOWED = {
     "handlers": {"handlers.engine"},
     "handlers.engine": set(),
     "models": {"handlers.engine"},
-    "deploy": {"ray_backend", "torchserve_backend", "handlers.engine"},
+    "deploy": {
+        *("gateway.settings", "handlers.engine", "ray_backend", "torchserve_backend"),
+    },
     "benchmarks": {
         *("clients", "handlers.base", "handlers.engine", "models", "deploy"),
         *("handlers.microbatcher", "ray_backend", "torchserve_backend"),

@@ -17,6 +17,7 @@ from benchmarks.instruments.ports import claim_port_offset
 from deploy import lifecycle
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
+from gateway.settings import SettingsError
 from torchserve_backend.catalog import Catalog, Model, TranslationSection
 
 NGINX = Path("/usr/sbin/nginx")
@@ -94,6 +95,16 @@ def test_what_runs_is_what_was_written(wanted: Stack):
 def test_a_stack_that_does_not_run_is_not_found(tmp_path: Path):
     with pytest.raises(StackError, match="`make up` starts it"):
         lifecycle.find(tmp_path)
+
+
+def test_a_setting_that_the_gateway_would_refuse_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BABELGATE_IDENTIFIER", "nonsense")
+    run = tmp_path / "run"
+    with pytest.raises(SettingsError, match="BABELGATE_IDENTIFIER: .*'nonsense'"):
+        lifecycle.up(Stack(run, Path()), Console(), timeout_s=1)
+    assert not run.exists()
 
 
 RUNS = {
