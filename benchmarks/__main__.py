@@ -6,26 +6,29 @@ import signal
 
 import typer
 
-from benchmarks.compare import command as compare
-from benchmarks.measure import (
-    bulk,
-    captioning,
-    dialects,
-    documents,
-    engine,
-    fairness,
-    hostile,
-    ingress,
-    keys,
-    microbatching,
-    overload,
-    page,
-    soak,
-    stack,
-    study,
-)
-from benchmarks.simulate import command as simulate
-from benchmarks.tune import command as tune
+try:
+    from benchmarks.compare import command as compare
+    from benchmarks.measure import (
+        bulk,
+        captioning,
+        dialects,
+        documents,
+        engine,
+        fairness,
+        hostile,
+        ingress,
+        keys,
+        microbatching,
+        overload,
+        page,
+        soak,
+        stack,
+        study,
+    )
+    from benchmarks.simulate import command as simulate
+    from benchmarks.tune import command as tune
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}: `make .venv/ready-dev` installs it.") from error
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 

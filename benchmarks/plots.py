@@ -35,7 +35,7 @@ def load_figure() -> Any:
         )
     except ImportError as error:
         raise PlotError(
-            "A picture needs matplotlib: `.venv/bin/pip install matplotlib`."
+            "A picture needs matplotlib: `make .venv/ready-dev` installs it."
         ) from error
     return Figure
 

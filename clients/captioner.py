@@ -111,7 +111,7 @@ def check_decoder() -> None:
         import clients.decoding  # noqa: F401
     except ModuleNotFoundError as error:
         raise ClientError(
-            "Videos are read by PyAV: pip install 'babelgate[captioner]'"
+            "Videos are read by PyAV: `make .venv/ready-captioner` installs it."
         ) from error
 
 

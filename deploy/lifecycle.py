@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from http import HTTPStatus
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -88,8 +89,10 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
 
 
 def choose_serving(stack: Stack, console: Console) -> Serving:
-    """What the models of a stack run on."""
+    """Return what the models of a stack run on. Raises StackError if it is missing."""
     if stack.server == "ray":
+        if find_spec("ray") is None:
+            raise StackError("Ray is missing: `make .venv/ready-ray` installs it.")
         return Cluster(stack, console)
     return TorchServe(stack, console)
 

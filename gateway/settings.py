@@ -159,13 +159,12 @@ class Settings(BaseSettings):
         pattern=r"^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+",
         description="Where requests per minute are counted: `redis://HOST:6379` or "
         "`valkey://HOST:6379`. Default: in memory that the gateway's processes on this "
-        "machine share.",
+        "machine share. `make up` installs the client for it.",
     )
     identifier: Literal["py3langid", "lingua"] = Field(
         "py3langid",
         description="The library that identifies languages. `lingua` is better with "
-        "single words, but needs more memory and time, and "
-        "`pip install 'babelgate[lingua]'`.",
+        "single words, but needs more memory and time. `make up` installs it.",
     )
     cors_origins: str = Field(
         "*",
@@ -203,12 +202,15 @@ class Settings(BaseSettings):
             raise ValueError(f"the largest image, and what is read ahead, need {least}")
         return size
 
-    @field_validator("identifier")
+    @field_validator("limits_url", "identifier")
     @classmethod
-    def _is_installed(cls, library: str) -> str:
-        if importlib.util.find_spec(library) is None:
-            raise ValueError(f"not installed: pip install 'babelgate[{library}]'")
-        return library
+    def _is_installed(cls, value: str | None, info: ValidationInfo) -> str | None:
+        library = value if info.field_name == "identifier" else "redis"
+        if value and library and importlib.util.find_spec(library) is None:
+            raise ValueError(
+                f"{library} is missing: `make .venv/ready-{library}` installs it"
+            )
+        return value
 
 
 def read_settings() -> Settings:

@@ -13,13 +13,17 @@ import typer
 
 from contract import variables
 from ray_backend import deployment, display
-from ray_backend.bulk import command as bulk
 from ray_backend.dashboard import Dashboard, DashboardError
 from ray_backend.deployment import DeploymentError
 from torchserve_backend import catalog
 from torchserve_backend.catalog import CatalogError
 from torchserve_backend.display import make_console
 from torchserve_backend.options import Map, ModelName, make_option
+
+try:
+    from ray_backend.bulk import command as bulk
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}: `make .venv/ready-ray` installs it.") from error
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()

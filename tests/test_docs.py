@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import tomllib
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -227,6 +228,17 @@ def test_make_targets_and_alerts_are_documented():
         *list_names(r"- alert: (\w+)", "deploy/monitoring/*.yml"),
     ]
     assert list_undocumented(OPERATIONS, dict.fromkeys(names, "")) == []
+
+
+def test_what_adds_packages_names_an_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    texts = [page.read_text("utf-8") for page in [*PAGES, *ROOT.glob("*/**/*.py")]]
+    named = set(re.findall(r"make \.venv/ready-(\w+)", "\n".join(texts)))
+    assert named
+    assert named <= set(extras)
+    assert [extra for extra in extras if f"`{extra}`" not in OPERATIONS] == []
 
 
 def test_our_metrics_are_documented():

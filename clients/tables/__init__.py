@@ -43,7 +43,7 @@ def _open_parquet(source: Source, columns: Sequence[Column]) -> Table:
         columnar = import_module("clients.tables.columnar")
     except ModuleNotFoundError as error:
         raise ClientError(
-            "Parquet files are read by PyArrow: pip install 'babelgate[parquet]'"
+            "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it."
         ) from error
     table: Table = columnar.ParquetFile(source, columns)
     return table

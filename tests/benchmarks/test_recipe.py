@@ -30,6 +30,7 @@ def test_all_is_measured_and_a_failure_is_said_at_the_end(
     command = [
         "make",
         "--old-file=up",
+        "--old-file=.venv/ready-dev",
         "bench",
         f"BIN={tmp_path}",
         f"FIGURES={figures}",

@@ -136,5 +136,5 @@ def test_without_pyav_it_says_what_to_install(folder, fake):
     code, said = run_process(folder, fake.url, "caption", "a.mp4", "-o", "x.srt")
     assert (code, said.strip()) == (
         1,
-        "Videos are read by PyAV: pip install 'babelgate[captioner]'",
+        "Videos are read by PyAV: `make .venv/ready-captioner` installs it.",
     )

@@ -139,7 +139,7 @@ def test_without_pyarrow_it_says_what_to_install(stack, folder):
     command = ("translate", "a.parquet", "--to", "fr", "--column", "text")
     assert run_process(folder, stack.url, *command) == (
         1,
-        "Parquet files are read by PyArrow: pip install 'babelgate[parquet]'\n",
+        "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it.\n",
     )
 
 

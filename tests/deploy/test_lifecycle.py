@@ -107,6 +107,15 @@ def test_a_setting_that_the_gateway_would_refuse_starts_nothing(
     assert not run.exists()
 
 
+def test_a_cluster_without_ray_is_told_what_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lifecycle, "find_spec", lambda name: None)
+    cluster = Stack(tmp_path, Path(), backend="ray")
+    with pytest.raises(StackError, match="`make .venv/ready-ray` installs it"):
+        lifecycle.choose_serving(cluster, Console())
+
+
 RUNS = {
     "model": "a",
     "port_offset": 1,

@@ -229,10 +229,18 @@ def test_the_map_that_is_set_is_the_one_that_is_read(monkeypatch, map_path):
     assert [language["code"] for language in languages] == ["ko", "en", "zh", "pt"]
 
 
-def test_a_library_that_is_not_installed_is_named_with_its_extra(monkeypatch):
+@pytest.mark.parametrize(
+    ("variable", "value", "library"),
+    [
+        ("BABELGATE_IDENTIFIER", "lingua", "lingua"),
+        ("BABELGATE_LIMITS_URL", "redis://127.0.0.1:6379", "redis"),
+    ],
+)
+def test_what_a_setting_needs_is_named_with_what_installs_it(
+    monkeypatch, variable, value, library
+):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setenv("BABELGATE_IDENTIFIER", "lingua")
-    with pytest.raises(
-        SettingsError, match=r"IDENTIFIER: .*pip install 'babelgate\[lingua"
-    ):
+    monkeypatch.setenv(variable, value)
+    expected = f"{variable}: .*`make .venv/ready-{library}` installs it"
+    with pytest.raises(SettingsError, match=expected):
         read_settings()

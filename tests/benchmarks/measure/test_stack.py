@@ -75,4 +75,4 @@ def test_without_matplotlib_nothing_is_measured_in_vain(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     done = CliRunner().invoke(app, ["stack", "--plot", str(tmp_path / "figure.png")])
     assert done.exit_code == 1
-    assert "pip install matplotlib" in done.output
+    assert "make .venv/ready-dev" in done.output
