@@ -58,7 +58,7 @@ def test_rates_are_checked():
 
 def test_every_command_is_listed_and_explains_itself():
     listed = CliRunner().invoke(app, ["--help"]).output
-    assert all(command.name in listed for command in app.registered_commands)
+    assert all(str(command.name) in listed for command in app.registered_commands)
     assert "--out" in CliRunner().invoke(app, ["stack", "--help"]).output
 
 
