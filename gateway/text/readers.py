@@ -221,7 +221,8 @@ class _Reader:
             if not missing:
                 return
         patience.check()
-        if self._process.wait() < 0:
+        # A fault of its own is 1. After a kill it is 0 where libev has taken the status.
+        if self._process.wait() <= 0:
             raise NotReady("The process that read the text was killed.")
         raise InternalError("The text could not be read.")
 

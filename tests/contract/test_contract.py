@@ -178,13 +178,13 @@ def make_world(
         keep(map_path.with_name("documents"), **given.get("documents", {}))
         cluster = make_cluster(torchserve) if is_cluster else {}
         settings = cluster | given.get("settings", {})
-        client = make_keyed(given.get("keys", {}), **settings)
+        client: FlaskClient = make_keyed(given.get("keys", {}), **settings)
         if "glossary" in given:
             ids = map("{}".format, chain([GLOSSARY_ID], count()))
             new = "gateway.glossaries.storage.make_id"
             monkeypatch.setattr(new, partial(next, ids))
             made = client.post("/v3/glossaries", json=given["glossary"])
-            assert made.json["glossary_id"] == GLOSSARY_ID
+            assert made.get_json()["glossary_id"] == GLOSSARY_ID
         return client
 
     return make

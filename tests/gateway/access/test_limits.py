@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,6 @@ from gateway.sharing import Lock
 from tests.e2e.door import find_port
 from tests.gateway.access.conftest import LIMITS
 from tests.gateway.access.servers import run_redis
-
-_context = multiprocessing.get_context("spawn")
 
 
 def make_key(name: str, limit: int | None = 5) -> Key:
@@ -64,25 +60,6 @@ def test_refused_requests_do_not_count_and_any_60_seconds_have_the_limit(
         monkeypatch.setattr("time.time_ns", lambda now_s=now_s: now_s * 10**9)
         found.append(send(limiter, key, 1))
     assert found == [1, 1, 1, 0, 1, 0, 1, 0, 1, 0]
-
-
-def send_and_end(folder: Path, url: str | None, key: Key, times: int) -> None:
-    os._exit(send(Limiter(folder, url), key, times))
-
-
-@pytest.mark.parametrize("kind", LIMITS)
-def test_processes_share_a_limit_exactly(tmp_path, request, kind):
-    url = request.getfixturevalue("redis_url") if kind == "redis" else None
-    key = make_key(f"shared{tmp_path.name}", 100)
-    workers = [
-        _context.Process(target=send_and_end, args=(tmp_path, url, key, 70))
-        for _ in range(3)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert sum(worker.exitcode or 0 for worker in workers) == 100
 
 
 def test_several_requests_at_once_are_taken_together_or_not_at_all(tmp_path):

@@ -16,4 +16,4 @@ def test_any_request_is_answered_as_described(client, mode):
     api = schemathesis.openapi.from_wsgi(
         "/openapi.json", client.application, config=CONFIGURATION
     )
-    ask_anything(api, mode, cases=10)
+    ask_anything(api, mode, cases=5)
