@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    Locator,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from deploy.programs import CHROMIUM, find
 from documents.storage import Storage
 from tests.gateway.conftest import TASKS, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
-from tests.gateway.test_gunicorn import serve_before_fake
+from tests.gateway.test_gunicorn import Running, serve_before_fake
 
 LANGUAGES = ("en", "fr", "de", "ar", "ja", "ko")
+#: Playwright's own.
+VIEWPORT = ViewportSize(width=1280, height=720)
 #: Milliseconds until a test gives up waiting for the page.
 LIMIT_MS = 30_000
 expect.set_options(timeout=LIMIT_MS)
@@ -88,10 +99,29 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("page")
+def idle() -> dict[str, Tab]:
+    """Pages that no test uses, by their options: another one costs a second of CPU time."""
+    return {}
+
+
+@contextmanager
+def serve_page(folder: Path, idle: dict[str, Tab], **given: str) -> Iterator[Running]:
+    """A gateway with all tasks, with these variables, before a fake TorchServe."""
     found = write_map(folder / "page.json", LANGUAGES, TASKS)
-    with serve_before_fake(folder, **place(folder, found)) as (url, master, fake):
+    with serve_before_fake(folder, **place(folder, found), **given) as running:
+        yield running
+        # Gunicorn ends with its last connection.
+        for tab in idle.values():
+            tab.page.context.close()
+        idle.clear()
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, idle: dict[str, Tab]
+) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("page")
+    with serve_page(folder, idle) as (url, master, fake):
         yield Stage(url, fake, master, Storage(folder / "documents"))
 
 
@@ -108,27 +138,51 @@ MakeTab = Callable[..., Tab]
 
 
 @pytest.fixture
-def make_tab(browser: Browser) -> Iterator[MakeTab]:
-    """Opens pages, each in a browser of its own. A test that expects faults takes them out of
-    the list; all others fail."""
-    tabs: list[Tab] = []
+def make_tab(browser: Browser, idle: dict[str, Tab]) -> Iterator[MakeTab]:
+    """Opens pages that remember nothing. A test that expects faults takes them out of the
+    list; all others fail. A page that a test closes is not used again."""
+    tabs: list[tuple[str, Tab]] = []
 
     def make(url: str, **options: Any) -> Tab:
-        context = browser.new_context(**{"locale": "en"} | options)
-        context.set_default_timeout(LIMIT_MS)
-        tab = Tab(context.new_page())
-        tab.page.on("console", lambda said: _note(tab, said.type, said.text))
-        tab.page.on("pageerror", lambda error: tab.faults.append(str(error)))
+        options = {"locale": "en"} | options
+        kind = repr(options)
+        tab = idle.pop(kind, None) or _open(browser, options)
+        tabs.append((kind, tab))
         tab.page.goto(url)
         if options.get("java_script_enabled", True):
             tab.page.wait_for_selector("html[data-ready]")
-        tabs.append(tab)
         return tab
 
     yield make
-    for tab in tabs:
-        tab.page.context.close()
-    assert [fault for tab in tabs for fault in tab.faults] == []
+    faults = [fault for _, tab in tabs for fault in tab.faults]
+    for kind, tab in tabs:
+        if not tab.page.is_closed():
+            _forget(tab)
+            idle[kind] = tab
+    assert faults == []
+
+
+def _open(browser: Browser, options: dict[str, Any]) -> Tab:
+    tab = Tab(browser.new_context(**options).new_page())
+    tab.page.set_default_timeout(LIMIT_MS)
+    tab.page.on("console", lambda said: _note(tab, said.type, said.text))
+    tab.page.on("pageerror", lambda error: tab.faults.append(str(error)))
+    return tab
+
+
+def _forget(tab: Tab) -> None:
+    """Leaves a page as a new one is."""
+    page, address = tab.page, urlsplit(tab.page.url)
+    page.unroute_all(behavior="ignoreErrors")
+    page.context.clear_permissions()
+    page.set_viewport_size(VIEWPORT)
+    page.goto("about:blank")
+    session = page.context.new_cdp_session(page)
+    origin = f"{address.scheme}://{address.netloc}"
+    everything = {"origin": origin, "storageTypes": "all"}
+    session.send("Storage.clearDataForOrigin", everything)
+    session.detach()
+    tab.faults.clear()
 
 
 def _note(tab: Tab, kind: str, text: str) -> None:

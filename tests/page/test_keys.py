@@ -10,24 +10,24 @@ from playwright.sync_api import expect
 
 from gateway.access.keys import Grant
 from gateway.access.storage import Storage
-from tests.gateway.conftest import TASKS, write_map
-from tests.gateway.test_gunicorn import serve_before_fake
-from tests.page.conftest import LANGUAGES, LIMIT_MS, place
+from tests.gateway.conftest import TASKS
+from tests.page.conftest import LANGUAGES, LIMIT_MS, Tab, serve_page
 
 SENTENCE = "Where is the station?"
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def guarded(
+    tmp_path_factory: pytest.TempPathFactory, idle: dict[str, Tab]
+) -> Iterator[tuple[str, str]]:
     """The URL of a gateway that requires keys, and a key."""
     folder = tmp_path_factory.mktemp("guarded")
     database = f"sqlite:///{folder / 'keys.db'}"
     storage = Storage(database)
     key = storage.add("somebody", Grant())
     storage.close()
-    given = place(folder, write_map(folder / "page.json", LANGUAGES, TASKS))
-    given |= {"BABELGATE_KEYS": "required", "BABELGATE_DATABASE_URL": database}
-    with serve_before_fake(folder, **given) as (url, _, _):
+    given = {"BABELGATE_KEYS": "required", "BABELGATE_DATABASE_URL": database}
+    with serve_page(folder, idle, **given) as (url, _, _):
         yield url, key
 
 

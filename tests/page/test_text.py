@@ -1,4 +1,6 @@
-"""Texts: translated while somebody types, whatever comes late or in another order."""
+"""Texts: translated while somebody types, whatever comes late or in another order, and by the
+form alone without JavaScript.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ import pytest
 from playwright.sync_api import expect
 
 from benchmarks.measure.page import measure
-from tests.page.conftest import LIMIT_MS, Tab
+from tests.page.conftest import LIMIT_MS, MakeTab, Stage, Tab
 
 SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
 HOSTILE = '<img src=x onerror="document.title=1">[a](javascript:alert(1))\u202e'
+HOSTILE_FORM = "</textarea><img src=x onerror=alert(1)>"
 
 
 def write_link(url: str, **fields: str) -> str:
@@ -287,3 +290,58 @@ def test_the_pages_own_time_is_measured_without_the_apis(tab):
     ((own, api),) = measure(tab.page, [SENTENCE])
     assert own > 0
     assert api > 0
+
+
+@pytest.fixture
+def plain(make_tab: MakeTab, stage: Stage) -> Tab:
+    return make_tab(stage.url, java_script_enabled=False)
+
+
+def send(plain: Tab, text: str, target: str, button: str = "Translate") -> None:
+    plain.type(text)
+    plain.find("target").select_option(target)
+    plain.page.get_by_role("button", name=button, exact=True).click()
+
+
+def test_the_form_alone_translates_a_text(plain):
+    send(plain, SENTENCE, "ar")
+    expect(plain.find("output")).to_have_text(f"ar:{SENTENCE}")
+    expect(plain.find("output")).to_have_attribute("dir", "rtl")
+    expect(plain.find("output")).to_have_attribute("lang", "ar")
+    expect(plain.find("given")).to_have_value(SENTENCE)
+    expect(plain.find("target")).to_have_value("ar")
+
+
+def test_a_translation_of_the_form_may_have_a_link(plain):
+    send(plain, SENTENCE, "de", "Translate with a link to keep")
+    assert "q=Where+is+the+station" in plain.page.url
+    expect(plain.find("output")).to_have_text(f"de:{SENTENCE}")
+
+
+def test_a_text_that_is_too_long_for_a_link_is_translated(plain):
+    text = "\n".join([f"{SENTENCE} " * 20] * 80)
+    send(plain, text, "de")
+    assert plain.page.url.endswith("/page")
+    shown = plain.find("output").inner_text()
+    assert shown.count(f"de:{SENTENCE}") == 20 * 80
+
+
+def test_what_is_hostile_is_text_without_scripts(plain, stage):
+    stage.torchserve.translate = lambda target, text: HOSTILE_FORM
+    send(plain, HOSTILE_FORM, "de")
+    expect(plain.find("given")).to_have_value(HOSTILE_FORM)
+    expect(plain.find("output")).to_contain_text("<img src=x onerror=alert(1)>")
+    assert plain.page.locator("main img:visible").count() == 0
+
+
+def test_an_error_is_on_the_page_without_scripts(plain, stage):
+    stage.torchserve.will("row-broken")
+    send(plain, SENTENCE, "de")
+    expect(plain.find("state")).to_contain_text("The handler says internal.")
+    expect(plain.find("given")).to_have_value(SENTENCE)
+    plain.faults.clear()  # the browser notes the status
+
+
+def test_nothing_is_shown_that_needs_scripts(plain):
+    for part in ("nav", "#swap-button", "#code", "#history", "#theme-button"):
+        expect(plain.page.locator(part)).to_be_hidden()
