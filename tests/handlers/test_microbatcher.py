@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers import microbatcher
@@ -236,7 +236,6 @@ def test_nothing_of_a_batch_is_kept_when_it_is_over():
             assert time.monotonic() < give_up_at
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     items=st.lists(st.tuples(st.integers(), st.sampled_from(["run", "bad", "gone"]))),
     batch_size=st.integers(1, 9),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_backend.bulk.folder import FileJournal
@@ -35,7 +35,6 @@ def run_until_done(
             deaths += 1
 
 
-@settings(deadline=None)
 @given(st.integers(0, 40), st.sets(st.integers(0, 39), max_size=3))
 def test_only_what_ends_its_process_each_time_has_no_answer(count, deadly):
     from tempfile import TemporaryDirectory

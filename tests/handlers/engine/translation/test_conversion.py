@@ -25,7 +25,6 @@ from handlers.engine.translation import conversion
 from handlers.engine.translation.conversion import convert, converted_path
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from handlers.engine.translation.m2m100 import Sentence
-from tests.random_m2m100 import PHRASEBOOK
 
 CONVERT = """
 import sys
@@ -37,8 +36,8 @@ WAIT_S = 120
 
 
 @pytest.fixture(scope="module")
-def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return convert(PHRASEBOOK, tmp_path_factory.mktemp("converted"), "int8")
+def converted(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
+    return convert(tiny, tmp_path_factory.mktemp("converted"), "int8")
 
 
 def spoil(path: Path) -> None:
@@ -79,18 +78,18 @@ def test_a_changed_file_means_a_new_path(
 
 
 def test_every_precision_and_every_directory_has_a_path_of_its_own(
-    model: Path, tmp_path: Path
+    model: Path, tiny: Path, tmp_path: Path
 ):
     paths = {
         converted_path(directory, tmp_path, compute_type)
-        for directory in (model, PHRASEBOOK)
+        for directory in (model, tiny)
         for compute_type in ("int8", "float16")
     }
     assert len(paths) == 4
 
 
-def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path):
-    ids = json.loads((PHRASEBOOK / "vocab.json").read_text("utf-8"))
+def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path, tiny: Path):
+    ids = json.loads((tiny / "vocab.json").read_text("utf-8"))
     vocabulary = read_vocabulary(converted)
     assert vocabulary[: len(ids)] == sorted(ids, key=ids.__getitem__)
     assert vocabulary[len(ids) :][:100] == [f"__{code}__" for code in LANGUAGES]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,26 +25,23 @@ from handlers.engine.translation.m2m100 import (
 from handlers.engine.translation.transformers import TransformersEngine
 from tests.handlers.engine.conftest import MakeEngine
 from tests.handlers.fakes import FakeTokenizer
-from tests.random_m2m100 import build_tiny
 
 pytestmark = pytest.mark.slow
 
 DECODINGS = [
     Decoding(beam_size=1),
-    Decoding(beam_size=2),
     Decoding(beam_size=4),
-    Decoding(beam_size=8),
     Decoding(alternatives=3),
     Decoding(beam_size=1, alternatives=5),
     Decoding().careful(),
 ]
-#: Answers out of ten that may differ: ties swap with rounding.
+#: Answers out of six that may differ: ties swap with rounding.
 ALLOWED_DIFFERENCES = 1
 
 
 @pytest.fixture
 def few(sentences: list[Sentence]) -> list[Sentence]:
-    return sentences[:10]
+    return sentences[:6]
 
 
 def ask_for(decoding: Decoding, sentences: Sequence[Sentence]) -> list[Sentence]:
@@ -67,7 +65,7 @@ def test_both_engines_search_alike(
             assert a.score == pytest.approx(b.score, abs=0.001)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS[4:6], ids=str)
+@pytest.mark.parametrize("decoding", DECODINGS[2:4], ids=str)
 def test_alternatives_are_as_many_as_asked_different_and_the_best_first(
     decoding: Decoding, engine: Engine, few: list[Sentence]
 ):
@@ -97,16 +95,13 @@ def test_a_wider_beam_finds_no_less_likely_answers(
     assert sum(a.score for a in wide) > sum(a.score for a in narrow) - rounding
 
 
-@pytest.mark.parametrize("max_tokens", [0, 40])
-def test_packing_does_not_change_an_answer(
-    max_tokens: int, engine: Engine, few: list[Sentence]
-):
+def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):
     """Nor do rows that ask for something else."""
     rows = [
         replace(sentence, decoding=DECODINGS[i % len(DECODINGS)])
         for i, sentence in enumerate(few)
     ]
-    answers, _ = Batcher(engine, max_tokens=max_tokens).translate(rows)
+    answers, _ = Batcher(engine, max_tokens=40).translate(rows)
     alone = [engine.translate([row])[0] for row in rows]
     assert differences(answers, alone) <= ALLOWED_DIFFERENCES
 
@@ -117,13 +112,12 @@ def test_one_batch_has_one_decoding(engine: Engine, few: list[Sentence]):
 
 
 @pytest.fixture(scope="module")
-def rambling(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Engine]:
-    """A model that has learnt nothing: its answers repeat themselves until they are cut."""
-    folder = tmp_path_factory.mktemp("random")
-    directory = build_tiny(folder / "model", positions=256)
-    converted = conversion.convert(directory, folder, "float32")
+def rambling(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> dict[str, Engine]:
+    """Engines of a model that has learnt nothing: its answers repeat themselves until they
+    are cut."""
+    converted = conversion.convert(tiny, tmp_path_factory.mktemp("tiny"), "float32")
     return {
-        "reference": TransformersEngine(directory),
+        "reference": TransformersEngine(tiny),
         "float32": CTranslate2Engine(converted, compute_type="float32"),
     }
 

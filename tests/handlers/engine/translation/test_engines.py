@@ -31,7 +31,7 @@ SCRIPTS = {
 
 @pytest.fixture
 def few(engine: Engine, sentences: list[Sentence]) -> list[Sentence]:
-    return sentences[:20]
+    return sentences[:8]
 
 
 def share_of_other_texts(
@@ -68,7 +68,7 @@ def test_ctranslate2_gives_the_answers_and_scores_of_transformers(
 
 
 def test_every_row_has_its_own_source_and_target(sentences: list[Sentence]):
-    assert len({(s.source, s.target) for s in sentences}) > 40
+    assert len({(s.source, s.target) for s in sentences}) > 25
 
 
 def test_alone_and_in_a_batch_the_answer_is_the_same(

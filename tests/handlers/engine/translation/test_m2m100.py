@@ -53,7 +53,7 @@ def break_link(directory: Path) -> None:
     "change",
     [
         lambda directory: None,
-        remove("generation_config.json", "tokenizer_config.json"),
+        remove("tokenizer_config.json"),
         rename_weights("model.safetensors.index.json"),
         rename_weights("pytorch_model.bin"),
     ],

@@ -125,14 +125,14 @@ def test_a_damaged_list_is_written_again(cache: Path):
 @pytest.mark.slow
 def test_translations_are_the_same_with_a_list(cache: Path, pairs: list[Pair]):
     languages = ["fr", "ko"]
-    chosen = [p for p in pairs if p.target_language in languages][:200]
+    chosen = [p for p in pairs if p.target_language in languages][:60]
     rows = [Sentence(p.source, p.source_language, p.target_language) for p in chosen]
     whole, listed = (
         CTranslate2Engine(conversion.convert(PHRASEBOOK, cache, "int8", languages=some))
         for some in ([], languages)
     )
     texts = [[t.text for t in engine.translate(rows)] for engine in (whole, listed)]
-    assert sum(a != b for a, b in zip(*texts, strict=True)) <= 4
+    assert sum(a != b for a, b in zip(*texts, strict=True)) <= 1
 
 
 def test_rows_that_need_other_pieces_get_them(cache: Path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -270,7 +270,6 @@ def damaged_files(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=1500, deadline=None)
 @given(damaged_files())
 def test_a_damaged_file_gives_frames_or_an_image_error(data: bytes):
     """The tests' filter makes an error of every warning."""
@@ -285,7 +284,6 @@ def test_a_damaged_file_gives_frames_or_an_image_error(data: bytes):
         assert (0 < height * width <= MAX_PIXELS, colours) == (True, 3)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text("{}'descr|u1:fotan_sape(),0123456789FalseTrue \n-*", max_size=200))
 def test_any_header_gives_frames_or_an_image_error(header: str):
     length = len(header).to_bytes(2, "little")
