@@ -13,7 +13,8 @@ from typing import Any
 
 from contract.documents import WORKER_HEADER
 from gateway.schemas import parse_timeout_ms
-from gateway.transport.connection import Patience, has_gone
+from gateway.transport.connection import Patience
+from gateway.transport.sending import has_gone
 
 #: nginx's headers for the client's address and the time of arrival (`t=` and Unix seconds).
 _ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"

@@ -5,7 +5,6 @@ client is still there.
 from __future__ import annotations
 
 import io
-import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,6 @@ from typing import Protocol, TypeVar
 
 from flask import Flask, Response, request
 from gevent import Timeout, sleep
-from gevent.monkey import get_original
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
 from gateway.errors import (
@@ -28,8 +26,6 @@ from gateway.errors import (
 )
 from gateway.transport.sending import Connection, LeastRate, Silence, TooSlow
 
-#: The system's own: gevent's switches greenlets and does not know POLLRDHUP.
-_poll = get_original("select", "poll")
 #: The largest and the first read, in bytes.
 READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
 #: Seconds for the rest of a body whose answer is known: then its connection can be used again.
@@ -161,15 +157,3 @@ def take_turns(items: Iterable[Item], patience: Patience) -> Iterator[Item]:
         let_others_run()
         patience.check()
         yield item
-
-
-def has_gone(client: socket.socket | None) -> bool:
-    """Whether the client has closed the connection, even with a part of its body unread."""
-    if client is None:
-        return False
-    try:
-        poll = _poll()
-        poll.register(client, select.POLLRDHUP)
-        return bool(poll.poll(0))
-    except (OSError, ValueError):
-        return True

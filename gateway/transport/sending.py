@@ -15,7 +15,7 @@ from gevent.monkey import get_original
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 
-#: The system's own: gevent's switches greenlets.
+#: The system's own: gevent's switches greenlets and does not know POLLRDHUP.
 _poll = get_original("select", "poll")
 #: A timer of 0 seconds would fire before the waiting bytes are read.
 _LEAST_S = 0.001
@@ -94,3 +94,15 @@ def is_readable(sock: socket.socket) -> bool:
     poll = _poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def has_gone(client: socket.socket | None) -> bool:
+    """Whether the client has closed the connection, even with a part of its body unread."""
+    if client is None:
+        return False
+    try:
+        poll = _poll()
+        poll.register(client, select.POLLRDHUP)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):
+        return True

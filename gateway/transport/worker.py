@@ -25,7 +25,7 @@ from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped
 from contract.dialects import find_dialect
 from contract.problems import write_problem
 from gateway.faults import describe, reduce_logs
-from gateway.transport.sending import Connection
+from gateway.transport.sending import Connection, has_gone
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 
@@ -65,9 +65,13 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
                 refuse(client)
             return
         self._open += 1
+        connection = Connection(fileno=client.detach())
         try:
-            super().handle(listener, Connection(fileno=client.detach()), addr)
+            with suppress(StopIteration, OSError):
+                self._refuse_next(connection)
+                super().handle(listener, connection, addr)
         finally:
+            connection.close()
             self._open -= 1
 
     def handle_request(
@@ -96,7 +100,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             data = b""
             with self.timeout_ctx():
                 data = sock.recv(_READ_BYTES)
-            if not data:
+            if not data or (refusal.is_likely and has_gone(sock)):
                 raise StopIteration
             answer = None
             if refusal.is_likely:

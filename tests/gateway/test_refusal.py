@@ -10,6 +10,7 @@ from typing import Any
 import gevent
 import pytest
 from flask.testing import FlaskClient
+from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from gateway.admission.lane import Lane
 from gateway.errors import Overloaded
@@ -210,3 +211,34 @@ def test_a_client_that_closes_ends_its_connection():
     far.close()
     with Connection(fileno=near.detach()) as sock, pytest.raises(StopIteration):
         ProblemWorker._refuse_next(make_worker(Always()), sock)
+
+
+def test_in_a_flood_what_nobody_waits_for_is_not_read(client, refused, refusal):
+    client.post("/", data=json.dumps(WANTED))
+    near, far = socket.socketpair()
+    with far:
+        far.sendall(write())
+    with Connection(fileno=near.detach()) as sock, pytest.raises(StopIteration):
+        ProblemWorker._refuse_next(make_worker(refusal), sock)
+    assert len(refused) == 1
+
+
+def test_the_first_request_of_a_connection_is_refused_as_well(monkeypatch):
+    left: list[bytes] = []
+
+    def handle(worker: Any, listener: Any, client: Connection, address: Any) -> None:
+        left.append(client.recv(100_000))
+
+    monkeypatch.setattr(GeventWorker, "handle", handle)
+    worker = ProblemWorker.__new__(ProblemWorker)
+    vars(worker).update(vars(make_worker(Always())), _most=1, _open=0)
+    near, far = socket.socketpair()
+    with far:
+        far.sendall(write())
+        serving = gevent.spawn(worker.handle, None, near, None)
+        gevent.sleep(0.001)
+        assert far.recv(100) == b"no"
+        far.sendall(HEALTH)
+        serving.join(5)
+        assert far.recv(100) == b"", "it is closed"
+    assert left == [HEALTH]

@@ -12,7 +12,8 @@ from gevent.socket import wait_read
 from gunicorn.http.errors import InvalidChunkSize, NoMoreData  # type: ignore[import-untyped]
 
 from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest
-from gateway.transport.connection import Patience, has_gone, read_chunk, take_turns
+from gateway.transport.connection import Patience, read_chunk, take_turns
+from gateway.transport.sending import has_gone
 
 LIMIT_S = 60
 
