@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from benchmarks.instruments.generator import GRACE_S
 from contract.dialects import (
     DEEPL,
     GOOGLE,
@@ -16,7 +17,7 @@ from contract.dialects import (
     find_dialect,
 )
 from contract.problems import write_problem
-from tests.test_docs import NGINX
+from tests.test_docs import NGINX, default_of, read_location, read_nginx
 
 MAP = re.compile(r"^    map \$(\w+) \$(\w+) \{\n(.*?)^    \}", re.DOTALL | re.MULTILINE)
 ENTRY = re.compile(r"^\s*(?:\"(~.+?)\"|(\S+))\s+(?:\"(.*)\"|'(.*)'|(\S+));$", re.M)
@@ -48,11 +49,18 @@ def expand(text: str, **known: str) -> str:
             return known[name]
         source, entries = MAPS[name]
         for pattern, value in entries:
-            if pattern[0] == "~" and re.search(pattern[1:], known[source]):
-                return expand(value, **known)
+            if pattern[0] == "~" and (found := re.search(pattern[1:], known[source])):
+                captured = {str(i): group for i, group in enumerate(found.groups(), 1)}
+                return expand(value, **known, **captured)
         return expand(dict(entries).get("default", ""), **known)
 
     return re.sub(r"\$(\w+)", look_up, text)
+
+
+def find_timeout_s(limit: str) -> float:
+    """How long nginx waits for the gateway's answer, by what X-Timeout-Ms says."""
+    location = read_location(expand("$within", http_x_timeout_ms=limit))
+    return float(read_nginx("proxy_read_timeout", location).removesuffix("ms")) / 1000
 
 
 def read_page(dialect: Dialect) -> str:
@@ -120,3 +128,17 @@ def test_a_document_for_both_apis_has_both_members(page, status, text, slug):
     found = json.loads(expand(text, **known))
     answer = LIBRETRANSLATE.answer(write_problem(slug, int(status), found["detail"]))
     assert found["error"] == answer.content["error"]
+
+
+@pytest.mark.parametrize("zeros", ["", "00"])
+def test_nginx_answers_within_the_grace_and_hardly_before_the_limit(zeros):
+    for limit_ms in range(1, 30_000, 7):
+        limit_s = limit_ms / 1000
+        waits_s = find_timeout_s(f"{zeros}{limit_ms}")
+        assert 0.85 * limit_s < waits_s <= max(1.0, limit_s + 0.75 * GRACE_S), limit_ms
+
+
+@pytest.mark.parametrize("limit", ["", "30000", "300000000", "soon", "-5", "1e3"])
+def test_without_a_limit_of_its_own_a_request_has_the_gateways(limit):
+    longest_s = default_of("timeout_s")
+    assert longest_s < find_timeout_s(limit) < longest_s + GRACE_S

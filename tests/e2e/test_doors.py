@@ -122,6 +122,25 @@ def test_idle_uploads_are_in_no_images_way(tmp_path):
             assert answer.json() == {"captions": said}
 
 
+def test_nginx_answers_in_time_for_a_gateway_that_stands_still(door):
+    door.gateway.suspend()
+    try:
+        hurried = requests.post(
+            f"{door.url}/translate",
+            json=WANTED,
+            headers={"X-Timeout-Ms": "300"},
+            timeout=LIMIT_S,
+        )
+    finally:
+        door.gateway.resume()
+    assert (hurried.status_code, hurried.json()["type"]) == (
+        504,
+        "urn:babelgate:deadline",
+    )
+    again = requests.post(f"{door.url}/translate", json=WANTED, timeout=LIMIT_S)
+    assert again.json() == {"translated": "ko:Hello"}
+
+
 SIZED, CHUNKED = "Content-Length: 100000", "Transfer-Encoding: chunked"
 
 
