@@ -20,6 +20,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from benchmarks.instruments.processes import Leaders
+from benchmarks.instruments.timed_socket import TimedSocket
 
 #: How much longer than its limit a client waits.
 GRACE_S = 1.0
@@ -64,7 +65,7 @@ class Reply(NamedTuple):
     number: int
     #: Of HTTP, or `refused`, `reset`, `timeout` or `unsent`.
     status: str
-    #: From the start of the load to the end of the answer.
+    #: From the start of the load to the arrival of the answer's end, read when it may be.
     ended_s: float
     #: From the planned arrival.
     latency_s: float
@@ -131,7 +132,7 @@ def ask_again(
 class _Connection:
     """A socket, and the request that waits on it."""
 
-    socket: socket.socket
+    socket: TimedSocket
     number: int = 0
     planned_s: float = 0.0
     sent_s: float = 0.0
@@ -164,7 +165,7 @@ class Generator:
         allow_many_files()
         self._keep = keep
         self._due = sorted(arrivals)
-        self._began = time.perf_counter()
+        self._began = time.monotonic()
         # To look through a model's libraries for garbage holds the loop for 0.1 s.
         gc.freeze()
         try:
@@ -191,7 +192,7 @@ class Generator:
                 self._tick()
 
     def _now(self) -> float:
-        return time.perf_counter() - self._began
+        return time.monotonic() - self._began
 
     def _find_pause(self) -> float:
         """Seconds until there is something to do."""
@@ -216,11 +217,11 @@ class Generator:
             return
         connection.number = self._number
         connection.planned_s = planned_s
-        connection.sent_s = self._now()
         connection.unsent = self._messages[self._number % len(self._messages)]
         connection.received = b""
         self._number += 1
         self._waiting[connection.socket.fileno()] = connection
+        connection.sent_s = self._now()
         self._write(connection)
 
     def _fail(self, planned_s: float, status: str) -> None:
@@ -230,7 +231,7 @@ class Generator:
         self._tell(Reply(self._number - 1, status, self._now(), late_s, late_s))
 
     def _connect(self) -> _Connection:
-        opened = socket.socket()
+        opened = TimedSocket()
         opened.setblocking(False)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -286,10 +287,11 @@ class Generator:
         else:
             self._close(connection)
         if was_asked:
-            now = self._now()
-            planned_s = connection.planned_s
-            lag_s = connection.sent_s - planned_s
-            self._tell(Reply(connection.number, status, now, now - planned_s, lag_s))
+            arrived_s = connection.socket.arrived_at - self._began
+            ended_s = arrived_s if status.isdecimal() else self._now()
+            late_s = ended_s - connection.planned_s
+            lag_s = connection.sent_s - connection.planned_s
+            self._tell(Reply(connection.number, status, ended_s, late_s, lag_s))
 
     def _tell(self, reply: Reply) -> None:
         again_s = self._keep(reply)
@@ -302,7 +304,10 @@ class Generator:
             oldest = next(iter(self._waiting.values()))
             if oldest.sent_s > last_s:
                 return
-            self._finish(oldest, TIMEOUT)
+            # Its answer may have come since the last look.
+            self._read(oldest)
+            if self._waiting.get(oldest.socket.fileno()) is oldest:
+                self._finish(oldest, TIMEOUT)
 
     def _close_unused(self, now: float) -> None:
         for connection in [c for c in self._idle if c.sent_s < now - _IDLE_S]:

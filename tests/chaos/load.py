@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from benchmarks.instruments.generator import Request, Target, write_messages
+from benchmarks.instruments.timed_socket import TimedSocket
+
 CLIENTS = 8
 #: Before the next request: after a right answer, and after anything else.
 PAUSE_S, LONG_PAUSE_S = 0.03, 0.3
@@ -52,7 +55,7 @@ class Exchange:
 
     @property
     def lasted_s(self) -> float:
-        """From connecting to the end of the answer."""
+        """From sending to the arrival of the answer's end."""
         return self.ended - self.began
 
 
@@ -87,18 +90,19 @@ def learn(url: str, questions: Sequence[Question]) -> list[Question]:
 
 
 def _learn(url: str, question: Question) -> Question:
-    status, _, document = _exchange(url, question, 30.0, 30.0)
+    with _connect(url, 30.0) as client:
+        status, _, document = _exchange(client, question, 30.0)
     right = document["translated"] if status == 200 else document["type"]
     return Question(question.kind, question.body, right)
 
 
 def ask(url: str, question: Question, limit_s: float) -> Exchange:
     """Asks on a connection of its own; without a right answer any 200 is `right`."""
-    began = time.monotonic()
+    began, client = time.monotonic(), None
     status, slug, detail = 0, "", ""
     try:
-        patience_s = limit_s + _PATIENCE_S
-        status, content_type, document = _exchange(url, question, limit_s, patience_s)
+        with _connect(url, limit_s + _PATIENCE_S) as client:
+            status, content_type, document = _exchange(client, question, limit_s)
     except TimeoutError:
         outcome = HUNG
     except (OSError, http.client.HTTPException) as error:
@@ -108,28 +112,35 @@ def ask(url: str, question: Question, limit_s: float) -> Exchange:
     else:
         outcome = _judge(status, content_type, document, question.right)
         slug = str(document.get("type", "")).rpartition(":")[2]
+    ended = client.arrived_at if client and status else time.monotonic()
     return Exchange(
-        *(question.kind, began, time.monotonic(), limit_s),
+        *(question.kind, client.sent_at if client else began, ended, limit_s),
         *(outcome, status, slug, detail),
     )
 
 
+@contextmanager
+def _connect(url: str, patience_s: float) -> Iterator[TimedSocket]:
+    parts = urlsplit(url)
+    with TimedSocket() as client:
+        client.settimeout(patience_s)
+        client.connect((parts.hostname or "", parts.port or 80))
+        yield client
+
+
 def _exchange(
-    url: str, question: Question, limit_s: float, patience_s: float
+    client: TimedSocket, question: Question, limit_s: float
 ) -> tuple[int, str, dict[str, Any]]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=patience_s)
-    headers = {
-        "X-Timeout-Ms": str(round(limit_s * 1000)),
-        "Connection": "close",
-        **question.headers,
-    }
-    try:
-        connection.request("POST", question.path, question.body, headers)
-        response = connection.getresponse()
+    host, port = client.getpeername()
+    request = Request(question.body, question.path)
+    headers = {"Connection": "close", **question.headers}
+    target = Target(f"http://{host}:{port}", [request], headers=headers)
+    (message,) = write_messages(target, round(limit_s * 1000))
+    client.sendall(message)
+    with http.client.HTTPResponse(client, method="POST") as response:
+        response.begin()
         content_type = response.headers.get_content_type()
         return response.status, content_type, json.loads(response.read())
-    finally:
-        connection.close()
 
 
 def _judge(

@@ -230,7 +230,7 @@ def test_the_first_request_of_a_connection_is_refused_as_well(monkeypatch):
         left.append(client.recv(100_000))
 
     monkeypatch.setattr(GeventWorker, "handle", handle)
-    worker = ProblemWorker.__new__(ProblemWorker)
+    worker: Any = ProblemWorker.__new__(ProblemWorker)
     vars(worker).update(vars(make_worker(Always())), _most=1, _open=0)
     near, far = socket.socketpair()
     with far:

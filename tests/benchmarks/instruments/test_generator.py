@@ -6,12 +6,14 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
 from benchmarks.instruments.generator import (
+    Generator,
     Manner,
+    Reply,
     Request,
     Target,
     ask_again,
@@ -88,6 +90,35 @@ def test_a_server_that_hangs_up_resets():
         replies = ask_at(Target(url, REQUESTS), [0.0], ask_within(5000))
         thread.join()
     assert [reply.status for reply in replies] == ["reset"]
+
+
+def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(monkeypatch):
+    replies: list[Reply] = []
+    now_s = 0.0
+    monkeypatch.setattr(Generator, "_now", lambda _: now_s)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as servers:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        accepted: list[socket.socket] = []
+
+        def serve() -> None:
+            for _ in range(2):
+                accepted.append(servers.enter_context(listening.accept()[0]))
+                accepted[-1].recv(1000)
+            accepted.pop().sendall(HEAD + b"{}")
+
+        def keep(reply: Reply) -> None:
+            nonlocal now_s
+            replies.append(reply)
+            if accepted:
+                accepted.pop().sendall(HEAD + b"{}")
+                now_s = 60.0
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        Generator(Target(url, REQUESTS), ask_within(5000)).run([0.0, 0.0], keep)
+        thread.join()
+    assert [reply.status for reply in replies] == ["429", "429"]
+    assert all(reply.ended_s < 60 for reply in replies)
 
 
 def test_clients_come_from_several_addresses():
