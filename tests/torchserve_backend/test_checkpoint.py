@@ -15,8 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from huggingface_hub import constants
-from huggingface_hub.utils import close_session
+from huggingface_hub import close_session, constants
 from typer.testing import CliRunner
 
 from contract.languages import LANGUAGES
