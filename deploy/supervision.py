@@ -6,7 +6,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+import time
+from contextlib import closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ SUPERVISORD = ROOT / "deploy/supervisord.conf"
 _STOP_S = 150
 #: Seconds for an answer. A program that is being stopped may take its time.
 _ANSWER_S = 140
-#: Seconds for a sign of life.
-_ALIVE_S = 10
+#: Seconds for a sign of life, and between two looks.
+_ALIVE_S, _LOOK_S = 10, 0.1
 
 
 class Supervision:
@@ -68,7 +69,14 @@ class Supervision:
         supervisord = psutil.Process(pid)
         family = [supervisord, *supervisord.children(recursive=True)]
         self._call("shutdown")
-        psutil.wait_procs([supervisord], timeout=_STOP_S)
+        give_up_at = time.monotonic() + _STOP_S
+        while time.monotonic() < give_up_at and supervisord.is_running():
+            # It stops one program after the other, and looks for their ends once a second
+            # or when somebody connects.
+            connection = _Connection(self._stack.socket, _ALIVE_S)
+            with suppress(OSError), closing(connection):
+                connection.connect()
+            psutil.wait_procs([supervisord], timeout=_LOOK_S)
         end_left(self._stack)
         _, alive = psutil.wait_procs(family, timeout=_ALIVE_S)
         if alive:
