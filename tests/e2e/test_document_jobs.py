@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,7 @@ from tests.e2e.test_recovery import is_replaced
 LIMIT_S = 240
 #: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
 ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
-#: Enough work to last until the last process is killed.
-DOCUMENTS, LINES = 20, 6000
+DOCUMENTS, LINES = 20, 1000
 #: Whoever asks another program is stopped before it.
 STOPPED = ["nginx", "documents", "gateway", "registrar", "torchserve"]
 GOODBYE = "Bis morgen\n"
@@ -160,6 +160,10 @@ def count_done(places: list[str]) -> int:
     return sum(ask_state(where).get("texts_done", 0) for where in places)
 
 
+def is_done(where: str) -> bool:
+    return ask_state(where).get("status") == "done"
+
+
 def kill(stack: Stack, name: str) -> None:
     """Returns when another one has its place and all languages are ready."""
     process = VICTIMS[name](stack)
@@ -188,30 +192,39 @@ def kill_all(stack: Stack, cache: Path) -> None:
 def test_twenty_documents_survive_the_death_of_every_process(
     echo: Stack, upload: Callable[[str], str], cache: Path
 ):
-    contents = [
-        "".join(f"Sentence {line} of document {number}.\n" for line in range(LINES))
-        for number in range(DOCUMENTS)
-    ]
-    places = list(map(upload, contents))
+    contents: dict[str, str] = {}
+    unfinished: list[str] = []
+
+    def upload_until(count: int) -> None:
+        """Until so many documents are unfinished, however fast the machine is."""
+        unfinished[:] = [where for where in unfinished if not is_done(where)]
+        while len(unfinished) < count:
+            content = "".join(
+                f"Sentence {line} of document {len(contents)}.\n"
+                for line in range(LINES)
+            )
+            unfinished.append(where := upload(content))
+            contents[where] = content
+
+    def has_gone_on(before: int) -> bool:
+        upload_until(2)
+        return count_done(list(contents)) > before
+
+    upload_until(DOCUMENTS)
     for name in ("documents", *VICTIMS, "all", "documents"):
-        before = count_done(places)
-        wait_until(lambda n=before: count_done(places) > n, limit_s=LIMIT_S)  # type: ignore[misc]
+        before = count_done(list(contents))
+        wait_until(partial(has_gone_on, before), limit_s=LIMIT_S)
         if name == "all":
             kill_all(echo, cache)
         elif name != "supervisord":
             kill(echo, name)
-    wait_until(
-        lambda: {ask_state(where).get("status") for where in places} == {"done"},
-        limit_s=LIMIT_S,
-    )
-    results = [
-        requests.get(f"{where}/result", timeout=LIMIT_S).text for where in places
-    ]
-    assert results == contents
+    wait_until(lambda: all(map(is_done, unfinished)), limit_s=LIMIT_S)
+    for where, content in contents.items():
+        assert requests.get(f"{where}/result", timeout=LIMIT_S).text == content
     kept = echo.run / "documents" / "kept" / "open"
-    assert len(list(kept.iterdir())) == DOCUMENTS
+    assert len(list(kept.iterdir())) == len(contents)
     assert list((echo.run / "documents" / "unfinished").iterdir()) == []
-    for where in places:
+    for where in contents:
         assert requests.delete(where, timeout=LIMIT_S).status_code == 204
     assert list(kept.iterdir()) == []
 
@@ -219,7 +232,7 @@ def test_twenty_documents_survive_the_death_of_every_process(
 def test_a_clean_stop_and_a_start_go_on(
     echo: Stack, upload: Callable[[str], str], cache: Path
 ):
-    content = "".join(f"Sentence {line}.\n" for line in range(3 * LINES))
+    content = "".join(f"Sentence {line}.\n" for line in range(6 * LINES))
     where = upload(content)
     wait_until(lambda: count_done([where]) > 0, limit_s=LIMIT_S)
     options = ("--run-dir", str(echo.run))
@@ -246,8 +259,6 @@ def test_a_large_document_passes_through_the_door(
 
 
 def test_status_tells_of_the_program(echo: Stack, cache: Path):
-    def tell() -> str:
-        return run_deploy("status", "--run-dir", str(echo.run), cache=cache).stdout
-
-    # For ten seconds after its start the program is STARTING.
-    wait_until(lambda: "documents RUNNING" in tell())
+    said = run_deploy("status", "--run-dir", str(echo.run), cache=cache).stdout
+    # For ten seconds after its start a program is STARTING.
+    assert re.search("documents (STARTING|RUNNING)", said), said
