@@ -223,7 +223,7 @@ def test_another_number_of_translations_is_an_error(name, new, fault, tmp_path):
 def test_a_long_file_is_read_and_written_in_parts(name, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "CHUNK_BYTES", 4 << 10)
     source, target = tmp_path / name, tmp_path / "new"
-    source.write_bytes(b"2030-01-31\t12.50\t42,99\r\n" * 5_000)
+    source.write_bytes(b"2030-01-31\t12.50\t42,99\r\n" * 10_000)
     format = find_format(name)
     tracemalloc.start()
     try:
