@@ -49,11 +49,11 @@ image: .venv/ready-dev  ## build the container image with buildah and get a tran
 	@$(PYTEST) -q -m 'image or kubectl' tests/e2e/test_image.py tests/deploy/test_kubernetes.py
 
 quick: .venv/ready-dev  ## run the tests that need no stack, in a minute
-	@$(PYTEST) -q -m 'not (e2e or slow or kubectl)' $(IN_PARALLEL)
+	@OMP_NUM_THREADS=1 $(PYTEST) -q -m 'not (e2e or slow or kubectl)' $(IN_PARALLEL)
 
 test: .venv/ready-dev  ## run the tests, each feature on the real stack included, in twelve minutes
 	@$(BIN)/python -m deploy prepare --for-tests
-	@$(PYTEST) -m 'not (e2e or kubectl)' $(IN_PARALLEL) --ignore tests/test_architecture.py
+	@OMP_NUM_THREADS=1 $(PYTEST) -m 'not (e2e or kubectl)' $(IN_PARALLEL) --ignore tests/test_architecture.py
 	@$(PYTEST) -m 'e2e and not faults' $(IN_PARALLEL) tests/e2e
 
 test-faults: .venv/ready-dev  ## run the tests of chaos, kills, three machines of Ray, bulk work on Ray and the image
