@@ -18,8 +18,12 @@ import psutil
 
 from contract import variables
 from deploy import statefiles
+from deploy.programs import NGINX
 
 _WAIT_S = 5
+#: Every program but nginx gives way by this much: whoever else has no CPU left, nginx must say
+#: so in time.
+_NICENESS = 5
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 #: A field of /proc/<pid>/stat, counted from the name: the start in ticks since boot, which
 #: setting the clock does not change.
@@ -37,6 +41,8 @@ def main(name: str, command: list[str]) -> None:
     with suppress(OSError):
         _write_own_log(run / "logs" / f"{name}.log")
     os.environ[variables.PROGRAM.name] = name
+    if name != NGINX.name:
+        os.nice(_NICENESS)
     os.execv(command[0], command)
 
 

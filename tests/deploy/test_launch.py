@@ -137,3 +137,12 @@ def test_a_programs_output_goes_to_its_own_log(tmp_path: Path):
     )
     run(*launch_it, env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)})
     assert (tmp_path / "logs/gateway.log").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(("name", "gives_way"), [("nginx", False), ("gateway", True)])
+def test_every_program_but_nginx_gives_way(tmp_path: Path, name: str, gives_way: bool):
+    (tmp_path / "logs").mkdir()
+    launch_it = (sys.executable, "-m", "deploy.launch", name, "/usr/bin/env", "nice")
+    run(*launch_it, env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)})
+    found = int((tmp_path / f"logs/{name}.log").read_text())
+    assert (found > os.nice(0)) == gives_way
