@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
 from contextlib import closing
 
 import pytest
@@ -35,8 +36,10 @@ def report(
     map_path.write_text(json.dumps(MAP))
     cache = tmp_path_factory.mktemp("cache")
     run = tmp_path_factory.mktemp("run")
+    began = time.monotonic()
     with closing(start_stack(run, cache, "--map", str(map_path))) as started:
-        return experiment.run(next(started), cache, seed)
+        stack = next(started)
+        return experiment.run(stack, cache, seed, time.monotonic() - began)
 
 
 def _show(config: pytest.Config, line: str) -> None:

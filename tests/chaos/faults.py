@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,15 +41,20 @@ _FLOOD_S, _FLOOD_LIMIT_MS, _TIMES_CAPACITY, _SENTENCES = 2.0, 500, 4, 500
 _CROWD = 40
 _DOOR = ("nginx master", "nginx worker")
 _WRITERS = ("gateway master", "gateway worker")
-#: A process that stands still for longer than these seconds would be taken for dead.
+#: Java and its worker would be taken for dead if they stood still for longer; for the gateway
+#: worker nginx answers by then.
 _STOPS_S = {
     "nginx worker": 1.5,
-    "gateway worker": 2.0,
+    "gateway worker": 4.0,
     "java": 3.0,
     "model worker": 3.0,
-    "registrar": 4.0,
-    "supervisord": 4.0,
+    "registrar": 2.0,
+    "supervisord": 0.5,
 }
+#: Of each period in seconds, the part that a throttled gateway may run.
+_PERIOD_S, _PART = 0.1, 0.2
+#: Seconds after which a busy neighbour ends, whatever becomes of the test.
+_BUSY_S = 60
 
 
 def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
@@ -77,13 +86,13 @@ def kill_readers(scene: Scene, rng: random.Random) -> None:
 
 
 def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
-    """`kill -STOP`, and `-CONT` after a while. Answers are late by as much where they had to
-    pass through the process."""
+    """`kill -STOP`, and `-CONT` after a while. Only nginx's own answers may be late by as
+    much: it answers for whoever else is."""
     victim = scene.find(name)
     if victim is None:
         return
     with ExitStack() as windows:
-        if name in (*_DOOR, "gateway worker"):
+        if name in _DOOR:
             windows.enter_context(scene.note(scene.frozen, name))
         victim.suspend()
         try:
@@ -102,7 +111,7 @@ def _fill_its_pipes(scene: Scene) -> None:
     began = time.monotonic()
     replies = ask_at(
         Target(scene.stack.url, [request]),
-        [number / 300 for number in range(900)],
+        [number / 900 for number in range(900)],
         ask_within(_FLOOD_LIMIT_MS),
     )
     _take_down(scene, "junk while supervisord stands still", began, replies)
@@ -162,6 +171,46 @@ def flood(scene: Scene, rng: random.Random) -> None:
     _take_down(scene, "flood", began, replies)
 
 
+def flood_beside_neighbours(scene: Scene, rng: random.Random) -> None:
+    """A flood while other programs want all cores."""
+    code = f"import time\nwhile time.monotonic() < {time.monotonic() + _BUSY_S}: pass"
+    with ExitStack() as neighbours:
+        for _ in range(os.cpu_count() or 1):
+            # A session each, so that the kernel gives each of them as much as the stack.
+            busy = subprocess.Popen(
+                [sys.executable, "-c", code], start_new_session=True
+            )
+            neighbours.callback(busy.wait)
+            neighbours.callback(busy.kill)
+        flood(scene, rng)
+
+
+def flood_throttled(scene: Scene, rng: random.Random) -> None:
+    """A flood while the gateway gets no more than a fifth of a core, as from `cpulimit`."""
+    master = scene.find("gateway master")
+    workers = master.children() if master else []
+    is_over = threading.Event()
+
+    def throttle() -> None:
+        while not is_over.is_set():
+            for signal_all, share in (
+                (psutil.Process.suspend, 1 - _PART),
+                (psutil.Process.resume, _PART),
+            ):
+                for worker in workers:
+                    with suppress(psutil.NoSuchProcess):
+                        signal_all(worker)
+                time.sleep(_PERIOD_S * share)
+
+    thread = threading.Thread(target=throttle)
+    thread.start()
+    try:
+        flood(scene, rng)
+    finally:
+        is_over.set()
+        thread.join()
+
+
 def write_flood(marker: str) -> list[Request]:
     """Sentences of which no two are alike: in a batch equal ones would be one."""
     bodies = (
@@ -211,7 +260,7 @@ def hold_connections(scene: Scene, rng: random.Random) -> None:
             client = held.enter_context(_connect(scene, number))
             beginning = hostility.draw_beginning(rng, scene.marker)
             client.sendall(beginning)
-        time.sleep(2.0)
+        time.sleep(1.0)
 
 
 def leave(scene: Scene, rng: random.Random) -> None:
@@ -254,6 +303,8 @@ FAULTS: dict[str, Fault] = {
     "broken map": break_map,
     "recycled group": recycle_group,
     "flood": flood,
+    "busy neighbours": flood_beside_neighbours,
+    "throttled gateway": flood_throttled,
     "hostile texts": send_texts,
     "junk": send_junk,
     "held connections": hold_connections,

@@ -92,6 +92,7 @@ def learn(url: str, questions: Sequence[Question]) -> list[Question]:
 def _learn(url: str, question: Question) -> Question:
     with _connect(url, 30.0) as client:
         status, _, document = _exchange(client, question, 30.0)
+    assert status in (200, 422), document
     right = document["translated"] if status == 200 else document["type"]
     return Question(question.kind, question.body, right)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: Between two faults, in seconds: some come while the last one is being healed.
-PAUSE_S = (0.3, 3.0)
+PAUSE_S = (0.2, 1.2)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tests.chaos.verdicts import Disorder, find_fault, has_grown, list_faults
 ORDER = Disorder(shut=[], frozen=[])
 KILLED = Disorder(shut=[Window("nginx master", 10.0, 12.0)], frozen=[])
 CUT_OFF = Disorder([], [], cut=[Window("gateway worker", 10.0, 12.0)])
-STOPPED = Disorder(shut=[], frozen=[Window("gateway worker", 10.0, 12.0)])
+STOPPED = Disorder(shut=[], frozen=[Window("nginx worker", 10.0, 12.0)])
 
 
 def exchange(outcome: str, lasted_s: float = 0.1, **fields) -> Exchange:

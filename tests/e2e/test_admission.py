@@ -21,10 +21,10 @@ import psutil
 import requests
 
 from benchmarks.instruments.generator import (
-    Manner,
     Request,
     Target,
     ask_at,
+    ask_within,
     draw_arrivals,
     name_address,
 )
@@ -173,7 +173,7 @@ def test_rows_of_a_client_that_hangs_up_are_not_computed(stack: Stack):
 def test_a_flood_is_answered_or_refused(stack: Stack):
     bodies = [Request(write_body(write_sentences(1), "fr")) for _ in range(500)]
     arrivals = draw_arrivals(FLOOD_PER_S, FLOOD_S, 11)
-    manner = Manner(FLOOD_LIMIT_MS, addresses=100, patience_s=TIMEOUT_S)
+    manner = ask_within(FLOOD_LIMIT_MS, addresses=100)
     seen: list[Reply] = []
     is_over = threading.Event()
 
@@ -192,11 +192,11 @@ def test_a_flood_is_answered_or_refused(stack: Stack):
     for one in looking:
         one.result()
     statuses = Counter(reply.status for reply in replies)
+    # How many of each depends on the machine.
     assert set(statuses) <= {"200", "429", "504"}, statuses
-    # A forecast leaves one row in a hundred late.
-    assert statuses["504"] <= 0.01 * len(replies), statuses
-    assert statuses["200"] > len(replies) / 20, statuses
-    assert max(r.number for r in replies if r.status == "200") > len(replies) / 2
+    assert statuses["200"], statuses
+    assert all(r.latency_s - r.lag_s <= manner.patience_s for r in replies)
+    wait_until(lambda: ask(stack.url, write_sentences(1)).status == 200)
     rest = [reply for reply in seen if reply.status not in (200, 504)]
     assert all(reply.is_refusal for reply in rest), rest
 
