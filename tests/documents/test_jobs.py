@@ -89,7 +89,7 @@ def check_results(documents: list[Document], texts: list[str] = MANY) -> None:
 
 
 def answer_only(count: int, gateway: FakeGateway) -> Callable[[], bool]:
-    """Lets the gateway answer so many requests more, and returns whether others came, for
+    """Lets the gateway answer `count` requests more, and returns whether others came, for
     which it has no room."""
     last = len(gateway.asked) + count
     gateway.judge = lambda _: Failure(503) if len(gateway.asked) > last else None
