@@ -17,13 +17,13 @@ PLAN = """\
 models:
   - languages: [fr]
     engine: echo
-    max_batch_delay: [5, 100]
+    max_batch_delay: [5, 2000]
 load:
-  clients: [1, 128]
+  clients: [1, 2, 4]
   seconds: 2
   warm_up_seconds: 1
 sla:
-  p99_ms: 95  # within a window of 100 ms nothing is answered
+  p99_ms: 1500  # within a window of 2 s nothing is answered, whatever the machine
 """
 
 
@@ -57,23 +57,21 @@ def rows(out: Path) -> dict[tuple[str, str, float], dict[str, str]]:
         }
 
 
-def test_the_window_is_what_a_lonely_request_waits_for(rows):
-    short, long = (float(rows["echo", d, 1]["queue_ms"]) for d in ("5", "100"))
+def test_the_window_is_what_a_request_waits_for(rows):
+    short, long = (float(rows["echo", d, 2]["queue_ms"]) for d in ("5", "2000"))
     assert long > 5 * short
-    assert float(rows["echo", "100", 1]["p50_ms"]) > 100
-    assert float(rows["echo", "5", 1]["batch_fill"]) == 1
+    assert float(rows["echo", "2000", 1]["p99_ms"]) > 2000
 
 
-def test_many_clients_fill_batches(rows):
-    for delay in ("5", "100"):
-        fills = [float(rows["echo", delay, n]["batch_fill"]) for n in (1, 128)]
-        assert fills[1] > 4 * fills[0]
+def test_requests_within_a_window_are_one_batch(rows):
+    fills = [float(rows["echo", "2000", n]["batch_fill"]) for n in (1, 2)]
+    assert fills == [1, 2]
 
 
 def test_nothing_keeps_an_sla_that_is_shorter_than_its_window(rows):
     kept = {key for key, row in rows.items() if row["is_within_sla"] == "True"}
     assert kept
-    assert {delay for _, delay, _ in kept} == {"5"}
+    assert {delay for engine, delay, _ in kept if engine == "echo"} == {"5"}
 
 
 def test_the_winner_is_written_as_a_map_and_confirmed(out: Path):
