@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from contract import variables
 from deploy import statefiles
 from deploy.programs import NGINX
 
-_WAIT_S = 5
+_WAIT_S, _LOOK_S = 5, 0.02
 #: Every program but nginx gives way by this much: whoever else has no CPU left, nginx must say
 #: so in time.
 _NICENESS = 5
@@ -79,7 +80,26 @@ def end_recorded(record: Path) -> None:
     for process in members:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGKILL)
-    psutil.wait_procs(members, timeout=_WAIT_S)
+    wait_for_end(members, _WAIT_S)
+
+
+def wait_for_end(
+    processes: Sequence[psutil.Process], limit_s: float
+) -> list[psutil.Process]:
+    """Returns those that have not ended in time."""
+    give_up_at = time.monotonic() + limit_s
+    while alive := list(filter(is_alive, processes)):
+        if time.monotonic() > give_up_at:
+            break
+        time.sleep(_LOOK_S)
+    return alive
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process has not ended. A zombie has; only its parent has not noticed yet."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def is_ours(pid: int, run: Path) -> bool:

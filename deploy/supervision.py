@@ -7,8 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
-from http.client import HTTPConnection
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
@@ -24,8 +24,10 @@ SUPERVISORD = ROOT / "deploy/supervisord.conf"
 _STOP_S = 150
 #: Seconds for an answer. A program that is being stopped may take its time.
 _ANSWER_S = 140
-#: Seconds for a sign of life, and between two looks.
-_ALIVE_S, _LOOK_S = 10, 0.1
+#: Seconds for a sign of life.
+_ALIVE_S = 10
+#: Seconds between two looks at whether it has ended.
+_LOOK_S = 0.1
 
 
 class Supervision:
@@ -70,16 +72,13 @@ class Supervision:
         family = [supervisord, *supervisord.children(recursive=True)]
         self._call("shutdown")
         give_up_at = time.monotonic() + _STOP_S
-        while time.monotonic() < give_up_at and supervisord.is_running():
-            # It stops one program after the other, and looks for their ends once a second
-            # or when somebody connects.
-            connection = _Connection(self._stack.socket, _ALIVE_S)
-            with suppress(OSError), closing(connection):
-                connection.connect()
-            psutil.wait_procs([supervisord], timeout=_LOOK_S)
+        while launch.is_alive(supervisord) and time.monotonic() < give_up_at:
+            # Only once a second does supervisord look by itself for programs that have ended.
+            with suppress(OSError, HTTPException, Fault):
+                self._call("getState", timeout_s=_LOOK_S)
+            time.sleep(_LOOK_S)
         end_left(self._stack)
-        _, alive = psutil.wait_procs(family, timeout=_ALIVE_S)
-        if alive:
+        if alive := launch.wait_for_end(family, _ALIVE_S):
             raise StackError(
                 f"still running: {', '.join(str(process.pid) for process in alive)}"
             )

@@ -19,7 +19,7 @@ _SPACE = socket.CMSG_SPACE(_STAMP.size)
 
 
 class TimedSocket(socket.socket):
-    """Of TCP. Times are of the monotonic clock, and 0 at first."""
+    """A TCP socket. Times are of the monotonic clock, and 0 at first."""
 
     #: When it last began to send.
     sent_at = 0.0

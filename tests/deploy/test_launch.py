@@ -64,7 +64,7 @@ def test_what_an_earlier_life_has_left_is_ended(
 ):
     leader, record = start_leader(tmp_path)
     end(tmp_path, record)
-    assert not leader.is_running()
+    assert not launch.is_alive(leader)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
         master.kill()
     assert all(worker.is_running() for worker in workers)
     launch.end_recorded(tmp_path / "nginx.group")
-    assert not any(worker.is_running() for worker in workers)
+    assert not any(map(launch.is_alive, workers))
 
 
 def test_a_programs_output_goes_to_its_own_log(tmp_path: Path):

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from deploy import launch
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision, end
 from tests.e2e.real_stack import wait_until
@@ -159,7 +160,7 @@ def test_torn_files_do_not_keep_a_stack_from_being_ended(small: Stack):
     ):
         (small.run / file).write_text(torn)
     assert end(small)
-    assert not any(leader.is_running() for leader in leaders)
+    assert not any(map(launch.is_alive, leaders))
     assert list(small.run.glob("*.group")) == []
     assert not small.socket.exists()
 
@@ -168,11 +169,11 @@ def test_what_a_killed_supervisord_has_left_is_ended(small: Stack):
     leaders = start_all(small)
     killed = supervisord(small)
     killed.kill()
-    wait_until(lambda: not killed.is_running())
-    assert all(leader.is_running() for leader in leaders)
+    wait_until(lambda: not launch.is_alive(killed))
+    assert all(map(launch.is_alive, leaders))
     assert small.socket.exists()
     assert not end(small)
-    assert not any(leader.is_running() for leader in leaders)
+    assert not any(map(launch.is_alive, leaders))
     assert list(small.run.glob("*.group")) == []
 
 
@@ -194,6 +195,6 @@ def test_what_has_left_its_group_is_ended_with_its_program(tmp_path: Path):
         wait_until(lambda: (tmp_path / "worker").exists())
         left = psutil.Process(int((tmp_path / "worker").read_text()))
         stack.find_leader("ray").kill()
-        wait_until(lambda: not left.is_running() or left.status() == "zombie")
+        wait_until(lambda: not launch.is_alive(left))
     finally:
         end(stack)

@@ -196,7 +196,7 @@ def test_twenty_documents_survive_the_death_of_every_process(
     unfinished: list[str] = []
 
     def upload_until(count: int) -> None:
-        """Until so many documents are unfinished, however fast the machine is."""
+        """Uploads until `count` documents are unfinished, however fast the machine is."""
         unfinished[:] = [where for where in unfinished if not is_done(where)]
         while len(unfinished) < count:
             content = "".join(

@@ -1,4 +1,4 @@
-"""Who was late, the client or the server: what a socket knows of its answer's arrival."""
+"""A timed socket tells a client that reads late from a server that answers late."""
 
 from __future__ import annotations
 
