@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.clients.processes import run, start
+from tests.clients.processes import run_process as run
+from tests.clients.processes import start
 from tests.e2e.real_stack import wait_until
 from tests.e2e.test_translation import NEWCOMERS, translate
 
