@@ -1,11 +1,13 @@
-"""Gunicorn's gevent worker with five changes: requests that Gunicorn cannot read or has
+"""Gunicorn's gevent worker with six changes: requests that Gunicorn cannot read or has
 no room for get a problem document, refusals skip Gunicorn's parser, slow bodies are
-noticed, answers in the middle of a body arrive, and logs never quote an error's message.
+noticed, answers in the middle of a body arrive, a worker that starts can be ended, and
+logs never quote an error's message.
 """
 
 from __future__ import annotations
 
 import re
+import signal
 import uuid
 from contextlib import suppress
 from http import HTTPStatus
@@ -55,6 +57,9 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
 
     def init_process(self) -> None:
         """Runs the worker until it ends."""
+        # Until Gunicorn sets its handlers the master's are ours, which only make a note: who was
+        # told to end while it starts went on, and the master waited for it for two minutes.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         reduce_logs()
         super().init_process()
 

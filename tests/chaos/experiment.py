@@ -78,9 +78,10 @@ def run(stack: Stack, cache: Path, seed: int, start_s: float) -> Report:
             # The first time batches of every length make their buffers.
             _measure_under_load(scene, questions, seed)
             before = _measure_under_load(scene, questions, seed)
+            processes = _count_processes(stack)
             scene.start_strangers()
             _harm(scene, questions, report)
-            _await_ready(scene, questions, report)
+            _await_ready(scene, questions, processes, report)
             after = _measure_under_load(scene, questions, seed)
         report.memory_mb = (before, after)
         report.hurt_strangers = scene.find_hurt_strangers()
@@ -147,13 +148,29 @@ def _do(event: Event, scene: Scene, report: Report) -> None:
     report.schedule.append(f"{at_s:6.1f} {event.fault}, {lasted_s:.1f} s")
 
 
-def _await_ready(scene: Scene, questions: list[Question], report: Report) -> None:
+def _count_processes(stack: Stack) -> Mapping[str, int]:
+    """Each program's, but for its main one."""
+    leaders = find_leaders(stack)
+    return {program: len(leader.children()) for program, leader in leaders.items()}
+
+
+def _await_ready(
+    scene: Scene,
+    questions: list[Question],
+    processes: Mapping[str, int],
+    report: Report,
+) -> None:
+    """A killed master's processes still answer for a while, so that all must be there."""
     began = time.monotonic()
 
     def is_whole() -> bool:
+        found = _count_processes(scene.stack)
         answers = [ask(scene.stack.url, each, scene.back_s) for each in questions]
-        all_right = all(answer.outcome == RIGHT for answer in answers)
-        return all_right and is_ready(scene.stack.url)
+        return (
+            all(found[program] >= count for program, count in processes.items())
+            and all(answer.outcome == RIGHT for answer in answers)
+            and is_ready(scene.stack.url)
+        )
 
     if not scene.wait("ready again after the last fault", is_whole):
         scene.wait("ready again at all", is_whole)

@@ -191,16 +191,17 @@ def flood_throttled(scene: Scene, rng: random.Random) -> None:
     workers = master.children() if master else []
     is_over = threading.Event()
 
+    def tell(do: Callable[[psutil.Process], None]) -> None:
+        for worker in workers:
+            with suppress(psutil.NoSuchProcess):
+                do(worker)
+
     def throttle() -> None:
         while not is_over.is_set():
-            for signal_all, share in (
-                (psutil.Process.suspend, 1 - _PART),
-                (psutil.Process.resume, _PART),
-            ):
-                for worker in workers:
-                    with suppress(psutil.NoSuchProcess):
-                        signal_all(worker)
-                time.sleep(_PERIOD_S * share)
+            tell(psutil.Process.suspend)
+            time.sleep(_PERIOD_S * (1 - _PART))
+            tell(psutil.Process.resume)
+            time.sleep(_PERIOD_S * _PART)
 
     thread = threading.Thread(target=throttle)
     thread.start()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from gunicorn.http import errors  # type: ignore[import-untyped]
+from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
+from gateway.transport import worker
 from gateway.transport.worker import ProblemWorker, explain, refuse, render
 
 
@@ -51,14 +54,30 @@ def test_the_answer_is_a_whole_http_message():
     assert headers["Connection"] == "close"
 
 
+def test_a_worker_can_be_ended_while_it_starts(monkeypatch):
+    found: list[Any] = []
+
+    def init_process(worker: Any) -> None:
+        found.append(signal.getsignal(signal.SIGTERM))
+
+    monkeypatch.setattr(GeventWorker, "init_process", init_process)
+    monkeypatch.setattr(worker, "reduce_logs", lambda: None)
+    masters = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        ProblemWorker.init_process(ProblemWorker.__new__(ProblemWorker))
+    finally:
+        signal.signal(signal.SIGTERM, masters)
+    assert found == [signal.SIG_DFL]
+
+
 def test_a_client_that_has_gone_is_no_fault(caplog):
     client, peer = socket.socketpair()
     client.close()
     peer.close()
     said: list[str] = []
     log = SimpleNamespace(warning=lambda *a: said.append(a[0]), debug=lambda *a: None)
-    worker: Any = SimpleNamespace(log=log)
-    ProblemWorker.handle_error(worker, None, client, None, errors.InvalidHeader("x"))
+    stub: Any = SimpleNamespace(log=log)
+    ProblemWorker.handle_error(stub, None, client, None, errors.InvalidHeader("x"))
     assert said == ["a request cannot be read: %s"]
 
 
