@@ -57,8 +57,8 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
 
     def init_process(self) -> None:
         """Runs the worker until it ends."""
-        # Until Gunicorn sets its handlers the master's are ours, which only make a note: who was
-        # told to end while it starts went on, and the master waited for it for two minutes.
+        # Until Gunicorn sets a worker's handlers it has the master's, which only make a note: a
+        # worker that was told to end while it started went on, and the master waited for it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         reduce_logs()
         super().init_process()
