@@ -18,6 +18,7 @@ import pytest
 import requests
 
 from benchmarks.instruments.ports import claim_port_offset
+from deploy.launch import is_alive
 from deploy.rotation import BOUNDS
 from deploy.stack import ROOT, Stack
 from deploy.supervision import Supervision
@@ -264,7 +265,7 @@ def test_what_the_unit_watches_is_supervisord_and_up_recovers_from_its_end(
     supervisord = psutil.Process(int((small.run / "supervisord.pid").read_text()))
     assert "supervisord" in " ".join(supervisord.cmdline())
     supervisord.kill()
-    wait_until(lambda: not supervisord.is_running())
+    wait_until(lambda: not is_alive(supervisord))
     assert translate(small) == 200
     up()
     assert translate(small) == 200
@@ -292,6 +293,6 @@ def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path, cache: Path):
     assert process.returncode == 130
     assert "Interrupted: stopping" in said
     assert "Traceback" not in said
-    assert not any(process.is_running() for process in started)
+    assert not any(map(is_alive, started))
     assert not Supervision(Stack(run, Path())).is_running()
     assert list(run.glob("*.group")) == []
