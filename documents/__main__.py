@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
+import re
 import signal
 import sys
 
 from pydantic import ValidationError
+from sqlalchemy import Engine
 
 from documents.jobs import open_jobs
+from documents.postgresql import limit_waits
 from documents.settings import Settings, read_settings
 
 log = logging.getLogger("documents")
+
+#: Seconds for an answer of PostgreSQL; making the tables takes the longest.
+_ANSWER_S = 15
+_ID = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b")
+#: The most seconds that a look for documents, or the start, may take.
+_LONGEST_TURN_S = 120.0
 
 
 def main() -> None:
@@ -22,6 +32,8 @@ def main() -> None:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(message)s",
     )
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_shorten_ids)
     logging.getLogger("dbos").addFilter(_shorten)
     try:
         settings = read_settings()
@@ -30,6 +42,7 @@ def main() -> None:
             log.error("%s: %s", fault["loc"][0], fault["msg"])
         sys.exit(1)
     status = 0
+    limit_waits(Engine, _ANSWER_S)
     try:
         _translate(settings)
         log.info("ended")
@@ -45,15 +58,28 @@ def main() -> None:
 def _shorten(record: logging.LogRecord) -> bool:
     """The library's messages say enough without the places in its code."""
     record.exc_info = None
+    return _shorten_ids(record)
+
+
+def _shorten_ids(record: logging.LogRecord) -> bool:
+    """Without keys, who knows the whole id of a document may have it."""
+    record.msg, record.args = _ID.sub(r"\1", record.getMessage()), None
     return True
 
 
+def _beat() -> None:
+    """A program that does not get here again says where it hangs and ends: supervisor starts
+    it again. No thread of ours needs to run for that."""
+    faulthandler.dump_traceback_later(_LONGEST_TURN_S, exit=True)
+
+
 def _translate(settings: Settings) -> None:
+    _beat()
     with open_jobs(settings) as jobs:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: jobs.stop())
         log.info("waiting for documents")
-        jobs.run()
+        jobs.run(_beat)
 
 
 if __name__ == "__main__":

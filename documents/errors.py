@@ -1,5 +1,5 @@
-"""Errors that a document's owner is told: the message says what is wrong, what was expected,
-and where in the file.
+"""Errors that a document's owner is told, and how: the message says what is wrong, what was
+expected, and where in the file.
 
     DocumentError
     ├── UnknownFormat      no format of ours has this ending
@@ -7,10 +7,22 @@ and where in the file.
     ├── EncryptedDocument  needs a password
     ├── RefusedContent     holds what we never open: entities, external references, bombs
     ├── DocumentTooLarge   more bytes, parts or texts than allowed
+    ├── DocumentTooSlow    takes more time than allowed
     └── LostMarkup         a translation has not the elements of its text, or texts are missing
 """
 
 from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from contract.problems import write_problem
+
+log = logging.getLogger(__name__)
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DocumentError(Exception):
@@ -48,7 +60,46 @@ class DocumentTooLarge(DocumentError):
     slug, status = "document-too-large", 413
 
 
+class DocumentTooSlow(DocumentError):
+    """The document takes more time than allowed."""
+
+    slug, status = "document-too-slow", 422
+
+
 class LostMarkup(DocumentError):
     """The translations do not fit the document's texts: nothing is written rather than lost."""
 
     slug, status = "lost-markup", 500
+
+
+class Failed(Exception):
+    """The document cannot be translated, and `problem` says why."""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        super().__init__(problem["type"])
+        self.problem = problem
+
+
+def explain(error: Exception) -> dict[str, Any]:
+    """The problem for an error. A fault of ours is logged without the document's text."""
+    if isinstance(error, Failed):
+        return dict(error.problem)
+    if isinstance(error, DocumentError):
+        return write_problem(error.slug, error.status, str(error))
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return write_problem(
+            "disk-full", 507, "There is no room for the translated document."
+        )
+    _log_fault(error)
+    return write_problem(
+        "internal", 500, "The program that translates documents failed on this one."
+    )
+
+
+def _log_fault(error: Exception) -> None:
+    """Where it happened; its message may quote the document."""
+    frame = error.__traceback__
+    while frame and frame.tb_next:
+        frame = frame.tb_next
+    place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
+    log.error("%s at %s", type(error).__name__, place)

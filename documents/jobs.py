@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 
 from dbos import (
     DBOS,
@@ -28,6 +29,7 @@ from documents.places import (
     read_name,
     read_secret,
 )
+from documents.sandbox import Sandbox
 from documents.settings import Settings
 from documents.storage import Gone, Job, Storage
 from documents.translation import Stopped, Translation
@@ -40,6 +42,8 @@ _VERSION = "1"
 _SCHEMA = "babelgate_documents"
 #: Seconds between two looks for new documents, and for jobs that must be begun again.
 _SCAN_S, _MEND_S, _SWEEP_S = 0.25, 10.0, 20.0
+#: Seconds between two looks at all documents, and how many are looked at in a turn.
+_WALK_S, _WALKED = 86_400.0, 50
 #: Seconds between two looks at a document that another program translates.
 _LOCKED_S = 5.0
 #: How long a stop waits for answers that are on their way.
@@ -56,7 +60,8 @@ def open_jobs(settings: Settings) -> Iterator[Jobs]:
     name = f"documents-{read_name(folder)[:12]}"
     gateway = Gateway(settings.gateway, read_secret(), MOST_AT_ONCE * settings.at_once)
     DBOS(config=_configure(settings.database_url, name))
-    jobs = Jobs(Storage(folder), gateway, kept_s=settings.kept_s, name=name)
+    sandbox = Sandbox("documents.worker")
+    jobs = Jobs(Storage(folder), gateway, sandbox, kept_s=settings.kept_s, name=name)
     try:
         DBOS.launch()
         DBOS.register_queue(
@@ -71,6 +76,7 @@ def open_jobs(settings: Settings) -> Iterator[Jobs]:
         jobs.stop()
         DBOS.destroy(workflow_completion_timeout_sec=_STOP_S)
         gateway.close()
+        sandbox.close()
 
 
 def _configure(database_url: str, name: str) -> DBOSConfig:
@@ -101,14 +107,22 @@ class Jobs:
     the application, so that stacks with other documents may use the same database."""
 
     def __init__(
-        self, storage: Storage, gateway: Gateway, *, kept_s: float, name: str
+        self,
+        storage: Storage,
+        gateway: Gateway,
+        sandbox: Sandbox,
+        *,
+        kept_s: float,
+        name: str,
     ) -> None:
         self._storage = storage
         self._gateway = gateway
+        self._sandbox = sandbox
         self._kept_s = kept_s
         self._name = name
         self._stopping = threading.Event()
         self._known: set[str] = set()
+        self._unseen: Iterator[None] = iter(())
 
         def work(owner: str, caller: str, document_id: str) -> None:
             self.translate(Job(owner, caller, document_id))
@@ -120,27 +134,28 @@ class Jobs:
         """Ends `run` soon. What is being translated stays unfinished."""
         self._stopping.set()
 
-    def run(self) -> None:
-        """Looks for work until `stop`."""
-        mended_at = swept_at = -_SWEEP_S
+    def run(self, beat: Callable[[], None] = lambda: None) -> None:
+        """Looks for work until `stop`, and calls `beat` as often as it looks."""
+        plan = {self._mend: _MEND_S, self._sweep: _SWEEP_S, self._walk: _WALK_S}
+        due_at = dict.fromkeys([*plan, self._scan], 0.0)
         while not self._stopping.is_set():
-            with _told("looking for documents"):
-                now = time.monotonic()
-                if now - mended_at > _MEND_S:
-                    self._mend()
-                    mended_at = now
-                if now - swept_at > _SWEEP_S:
-                    self._sweep()
-                    swept_at = now
-                self._scan()
+            beat()
+            for act in due_at:
+                if time.monotonic() < due_at[act]:
+                    continue
+                due_at[act] = time.monotonic() + plan.get(act, 0.0)
+                with _told("looking for documents"):
+                    act()
             self._stopping.wait(_SCAN_S)
 
     def translate(self, job: Job) -> None:
         """Translates a document, unless it is deleted or this program is to end."""
         began = time.monotonic()
         with _told(f"document {job.id}"), suppress(Stopped):
-            with suppress(Gone):
+            try:
                 self._translate_alone(job)
+            except Gone:
+                self._storage.put_aside(job.owner, job.id)
             self._storage.finish(job)
             seconds = time.monotonic() - began
             log.info("document %s: ended after %.1f s", job.id, seconds)
@@ -150,21 +165,23 @@ class Jobs:
         while True:
             with document.lock() as is_ours:
                 if is_ours:
-                    Translation(document, self._gateway, self._stopping).run(
-                        self._kept_s
-                    )
+                    work = (document, self._gateway, self._sandbox, self._stopping)
+                    Translation(*work).run(self._kept_s)
                     return
             if self._stopping.wait(_LOCKED_S):
                 raise Stopped
 
     def _scan(self) -> None:
-        """Gives each new document a job; it has one already if another machine was faster."""
+        """Gives each new document a job; it has one already if another machine was faster.
+        Looks at a few of all others as well."""
         unfinished = self._storage.list_unfinished()
         for job in unfinished:
             if job.id not in self._known and self._storage.is_complete(job):
                 self._enqueue(job)
                 self._known.add(job.id)
         self._known &= {job.id for job in unfinished}
+        for _ in islice(self._unseen, _WALKED):
+            pass
 
     def _enqueue(self, job: Job) -> None:
         with SetWorkflowID(job.id), SetEnqueueOptions(queue_partition_key=job.caller):
@@ -186,7 +203,7 @@ class Jobs:
                 self._take_over(job)
 
     def _take_over(self, job: Job) -> None:
-        with suppress(Gone):
+        with suppress(Gone, PermissionError):
             with self._storage.find(job.owner, job.id).lock() as is_free:
                 pass
             if is_free:
@@ -200,6 +217,9 @@ class Jobs:
         over = {found.workflow_id for found in self._list_workflows(_OVER)}
         if over - unfinished:
             DBOS.delete_workflows(list(over - unfinished))
+
+    def _walk(self) -> None:
+        self._unseen = self._storage.walk()
 
     def _list_workflows(self, statuses: list[str]) -> list[WorkflowStatus]:
         return DBOS.list_workflows(

@@ -1,5 +1,5 @@
 """The translations of a document so far, in a file that survives a kill: a line each, in the
-order of the texts, with a checksum of the text.
+order of the texts or their pieces, with a checksum of the piece.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from documents.division import Piece
+
 #: After so long at most, lines are on the disk itself and survive a power cut.
 _SYNC_EVERY_S = 1.0
 
@@ -22,7 +24,7 @@ class Entry(NamedTuple):
     """A line."""
 
     checksum: int
-    translation: str
+    translation: Piece
 
 
 class Journal:
@@ -39,29 +41,29 @@ class Journal:
         """Gives the file back."""
         self._file.close()
 
-    def resume(self, texts: Iterator[str]) -> tuple[int, Iterator[str]]:
-        """How many of the texts have a translation, and the others. Lines that are torn or
-        belong to other texts are dropped, with all that follow."""
+    def resume(self, pieces: Iterator[Piece]) -> tuple[int, Iterator[Piece]]:
+        """How many texts have a translation, and the pieces that have none. Lines that are
+        torn or belong to other pieces are dropped, with all that follow."""
         count, end = 0, 0
-        pending: list[str] = []
+        pending: list[Piece] = []
         with self._path.open("rb") as file:
             for line in file:
                 entry = _parse(line)
-                text = next(texts, None) if entry else None
-                if entry is None or text is None:
+                piece = next(pieces, None) if entry else None
+                if entry is None or piece is None:
                     break
-                if entry.checksum != _sum(text):
-                    pending = [text]
+                if (entry.checksum, entry.translation.gap) != (_sum(piece), piece.gap):
+                    pending = [piece]
                     break
-                count, end = count + 1, end + len(line)
+                count, end = count + (piece.gap is None), end + len(line)
         self._file.truncate(end)
-        return count, chain(pending, texts)
+        return count, chain(pending, pieces)
 
-    def append(self, texts: Iterable[str], translations: Iterable[str]) -> None:
+    def append(self, pieces: Iterable[Piece], translations: Iterable[str]) -> None:
         """Writes translations before it returns, all or none. Raises OSError."""
         lines = "".join(
-            json.dumps([_sum(text), translation], ensure_ascii=False) + "\n"
-            for text, translation in zip(texts, translations, strict=True)
+            json.dumps(_write_entry(piece, translation), ensure_ascii=False) + "\n"
+            for piece, translation in zip(pieces, translations, strict=True)
         ).encode("utf-8", "surrogatepass")
         end = self._file.seek(0, os.SEEK_END)
         try:
@@ -76,18 +78,24 @@ class Journal:
                 self._file.truncate(end)
             raise
 
-    def read(self) -> Iterator[str]:
-        """All translations, in order."""
-        with self._path.open("rb") as file:
-            for line in file:
-                entry = _parse(line)
-                if entry is None:
-                    return
-                yield entry.translation
+
+def read_journal(path: Path) -> Iterator[Piece]:
+    """All translations, in order. Raises OSError."""
+    with path.open("rb") as file:
+        for line in file:
+            entry = _parse(line)
+            if entry is None:
+                return
+            yield entry.translation
 
 
-def _sum(text: str) -> int:
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+def _write_entry(piece: Piece, translation: str) -> list[int | str]:
+    whole: list[int | str] = [_sum(piece), translation]
+    return whole if piece.gap is None else [*whole, piece.gap]
+
+
+def _sum(piece: Piece) -> int:
+    return zlib.crc32(piece.text.encode("utf-8", "surrogatepass"))
 
 
 def _parse(line: bytes) -> Entry | None:
@@ -95,7 +103,9 @@ def _parse(line: bytes) -> Entry | None:
     try:
         match json.loads(line) if line.endswith(b"\n") else None:
             case [int(checksum), str(translation)]:
-                return Entry(checksum, translation)
+                return Entry(checksum, Piece(translation))
+            case [int(checksum), str(translation), str(gap)]:
+                return Entry(checksum, Piece(translation, gap))
     except ValueError:
         pass
     return None

@@ -3,32 +3,47 @@ translated; what is renamed into its place is whole, however the machine ends.
 
     incoming/<id>/                       an upload that has not ended
     unfinished/<owner>~<caller>~<id>     empty; counted before an upload begins
-    kept/<owner>/<id>/                   document.json, state.json, source, journal, result
+    sizes/<owner>~<caller>~<id>          as large as what the document may take
+    kept/<owner>/<id>/                   document.json, state.json, source, texts, journal,
+                                         result
+    expiring/                            when which document is to be deleted
+    aside/<digits>-<name>                what nobody can read
     trash/                               what is being deleted
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import TypeAdapter
+
+from documents import disk
+from documents.aside import Aside
+from documents.budget import Budget, Room
+from documents.expiry import Expiry
 
 #: The owner of documents where there are no keys: whoever knows an id.
 NOBODY = "open"
 #: An upload that has not ended after so long has been given up, in seconds.
 _UPLOAD_S = 3600.0
+#: What else is deleted after so long: what nobody can read, and what is being deleted.
+_KEPT_S = {"incoming": _UPLOAD_S, "aside": 7 * 86_400, "trash": 0.0}
+#: The most documents that one sweep deletes.
+_MOST_SWEPT = 1_000
 _ID = re.compile(r"[0-9a-f]{32}")
 _OWNER = re.compile(rf"[0-9a-f]{{12}}|{NOBODY}")
 _LONGEST_NAME = 200
+_MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 Status: TypeAlias = Literal["queued", "translating", "done", "failed"]
 
@@ -43,15 +58,16 @@ class TooManyWaiting(Exception):
 
 
 class Gone(Exception):
-    """The document has been deleted, or there never was one."""
+    """The document has been deleted, or there never was one, or nobody can read it."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most unfinished documents, and the most of one caller."""
+    """The most unfinished documents, the most of one caller, and the bytes of all."""
 
     waiting: int
     of_one: int
+    room: Room = Room()
 
 
 @dataclass(frozen=True)
@@ -101,17 +117,16 @@ class State:
         return self.status in ("done", "failed")
 
 
+#: They leave out fields that a later version has added.
+_ORDERS, _STATES = TypeAdapter(Order), TypeAdapter(State)
+
+
 class Job(NamedTuple):
     """An unfinished document."""
 
     owner: str
     caller: str
     id: str
-
-    @property
-    def mark(self) -> str:
-        """Its name in `unfinished`."""
-        return "~".join(self)
 
 
 def disguise(address: str) -> str:
@@ -140,13 +155,18 @@ class Document:
         return self.folder / f"source{self.order.suffix}"
 
     @property
+    def texts(self) -> Path:
+        """What is to be translated, until a worker reads it again."""
+        return self.folder / "texts"
+
+    @property
     def journal(self) -> Path:
         """The translations so far."""
         return self.folder / "journal"
 
     @property
     def result(self) -> Path:
-        """The translated file. It is there when the state says so."""
+        """The translated file, which is there when the state says so."""
         return self.folder / f"result{self.order.suffix}"
 
     @property
@@ -158,15 +178,23 @@ class Document:
         """Raises Gone. After a power cut the last one may be missing or torn: then the
         document begins again, behind what its journal has."""
         try:
-            return State(**json.loads((self.folder / "state.json").read_bytes()))
+            return _STATES.validate_json((self.folder / "state.json").read_bytes())
         except (FileNotFoundError, ValueError):
             self.check()
             return State()
 
     def write_state(self, state: State) -> None:
-        """Replaces the last one; the end survives a power cut. Raises Gone, and OSError."""
+        """Replaces the last one; the end survives a power cut, and no document ends that
+        would not be deleted some day. Raises Gone, and OSError."""
         path = self.folder / "state.json"
-        _write_json(path, asdict(state), is_synced=state.is_over)
+        if state.is_over and state.expires_at:
+            self.check()
+            expiry = Expiry(self.folder.parents[2] / "expiring")
+            expiry.add(self.order.owner, self.order.id, state.expires_at)
+        try:
+            disk.write_json(path, asdict(state), is_synced=state.is_over)
+        except FileNotFoundError as error:  # its folder is gone
+            raise Gone(self.order.id) from error
 
     def check(self) -> None:
         """Raises Gone."""
@@ -175,11 +203,17 @@ class Document:
 
     def sync(self) -> None:
         """Returns when renamed files are on the disk under their names."""
-        _sync_folder(self.folder)
+        disk.sync_folder(self.folder)
 
     def clear(self) -> None:
         """Removes all content; order and state stay."""
-        for path in (self.source, self.journal, self.part, self.result):
+        self.tidy()
+        for path in (self.part, self.result):
+            path.unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Removes what a document does not need any more that has a result."""
+        for path in (self.source, self.texts, self.journal):
             path.unlink(missing_ok=True)
 
     @contextmanager
@@ -190,7 +224,7 @@ class Document:
         except FileNotFoundError as error:
             raise Gone(self.order.id) from error
         try:
-            yield _try_lock(descriptor)
+            yield disk.try_lock(descriptor)
         finally:
             os.close(descriptor)
 
@@ -211,13 +245,14 @@ class Reservation:
 
     def accept(self, order: Order) -> Document:
         """The document, which from now on will be translated. Raises OSError."""
+        self._storage.budget.set(self.job, self.path.stat().st_size)
         self.path.rename(self._folder / f"source{order.suffix}")
-        _write_json(self._folder / "document.json", asdict(order))
-        _sync_folder(self._folder)
+        disk.write_json(self._folder / "document.json", asdict(order))
+        disk.sync_folder(self._folder)
         folder = self._storage.folder / "kept" / order.owner / order.id
         folder.parent.mkdir(parents=True, exist_ok=True)
         self._folder.rename(folder)
-        _sync_folder(folder.parent)
+        disk.sync_folder(folder.parent)
         return Document(folder, order)
 
     def drop(self) -> None:
@@ -231,13 +266,19 @@ class Storage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._expiry = Expiry(folder / "expiring")
+        self._aside = Aside(folder / "aside")
+        self.budget = Budget(folder)
 
-    def reserve(self, owner: str, caller: str, limits: Limits) -> Reservation:
-        """A place for one more document. Raises TooManyWaiting, and OSError."""
+    def reserve(
+        self, owner: str, caller: str, limits: Limits, size: int = 0
+    ) -> Reservation:
+        """A place for one more document of at most `size` bytes. Raises TooManyWaiting,
+        NoRoom, and OSError."""
         job = Job(owner, caller, secrets.token_hex(16))
-        unfinished = self.folder / "unfinished"
-        unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (unfinished / job.mark).touch(exist_ok=False)
+        mark = self._find_mark(job)
+        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark.touch(exist_ok=False)
         try:
             jobs = self.list_unfinished()
             own = sum(other.caller == caller for other in jobs)
@@ -245,6 +286,7 @@ class Storage:
                 raise TooManyWaiting(limits.of_one, is_own=True)
             if len(jobs) > limits.waiting:
                 raise TooManyWaiting(limits.waiting, is_own=False)
+            self.budget.reserve(job, size, limits.room)
             return Reservation(self, job)
         except BaseException:
             self.finish(job)
@@ -252,36 +294,26 @@ class Storage:
 
     def find(self, owner: str, document_id: str) -> Document:
         """Raises Gone."""
-        folder = self.folder / "kept" / owner / document_id
-        try:
-            if not (_ID.fullmatch(document_id) and _OWNER.fullmatch(owner)):
-                raise Gone(document_id)
-            order = json.loads((folder / "document.json").read_bytes())
-        except FileNotFoundError as error:
-            raise Gone(document_id) from error
-        return Document(folder, Order(**order))
-
-    def list_all(self, owner: str) -> list[Document]:
-        """An owner's documents, from the oldest on."""
-        found = []
-        for name in _list_names(self.folder / "kept" / owner):
-            with suppress(Gone):
-                found.append(self.find(owner, name))
-        return sorted(found, key=lambda document: document.order.created_at)
+        if not (_ID.fullmatch(document_id) and _OWNER.fullmatch(owner)):
+            raise Gone(document_id)
+        return read_document(self._find(owner, document_id))
 
     def list_unfinished(self) -> list[Job]:
         """All that wait or are being translated, and those that are being uploaded."""
-        names = _list_names(self.folder / "unfinished")
+        names = disk.list_names(self.folder / "unfinished")
         return [Job(*name.split("~")) for name in names if name.count("~") == 2]
 
     def is_complete(self, job: Job) -> bool:
         """Whether its upload has ended."""
-        kept = self.folder / "kept" / job.owner / job.id
-        return (kept / "document.json").exists()
+        return os.path.exists(self._find(job.owner, job.id) / "document.json")
 
     def finish(self, job: Job) -> None:
-        """Says that there is nothing more to do."""
-        (self.folder / "unfinished" / job.mark).unlink(missing_ok=True)
+        """Says that there is nothing more to do, and counts what is left."""
+        self._find_mark(job).unlink(missing_ok=True)
+        self.budget.settle(job, self._find(job.owner, job.id))
+
+    def _find_mark(self, job: Job) -> Path:
+        return self.folder / "unfinished" / "~".join(job)
 
     def delete(self, document: Document) -> None:
         """Deletes a document, also one that is being translated."""
@@ -293,82 +325,73 @@ class Storage:
         self.finish(Job(order.owner, order.caller, order.id))
         shutil.rmtree(trash, ignore_errors=True)
 
+    def put_aside(self, owner: str, document_id: str) -> None:
+        """Moves what nobody can read out of the way, if there is anything."""
+        self._aside.put(self._find(owner, document_id))
+
+    def _find(self, owner: str, document_id: str) -> Path:
+        return self.folder / "kept" / owner / document_id
+
     def sweep(self, now: float) -> list[str]:
         """Deletes documents whose time has come, and what killed programs have left. Returns
         the ids of deleted documents."""
-        expired = list(self._list_expired(now))
-        for document in expired:
-            self.delete(document)
-        for path in [*self._list_given_up(now), *(self.folder / "trash").glob("*")]:
-            shutil.rmtree(path, ignore_errors=True)
+        due = islice(self._expiry.list_due(now), _MOST_SWEPT)
+        deleted = [each[-1] for each in due if self._expire(*each, now=now)]
+        for folder, kept_s in _KEPT_S.items():
+            for path in (self.folder / folder).glob("*"):
+                if disk.read_age(path, now) > kept_s:
+                    disk.remove(path)
         for job in self.list_unfinished():
-            mark = self.folder / "unfinished" / job.mark
-            if not self.is_complete(job) and _read_age(mark, now) > _UPLOAD_S:
-                self.finish(job)
-        return [document.order.id for document in expired]
+            with self._aside.guard(mark := self._find_mark(job)):
+                if disk.read_age(mark, now) > _UPLOAD_S and not self.is_complete(job):
+                    self.finish(job)
+        return deleted
 
-    def _list_expired(self, now: float) -> Iterator[Document]:
-        for owner in _list_names(self.folder / "kept"):
-            for document in self.list_all(owner):
-                with suppress(Gone):
-                    expires_at = document.read_state().expires_at
-                    yield from [document] if expires_at and expires_at < now else []
+    def walk(self) -> Iterator[None]:
+        """Looks at all documents, one for each step: those that an older version has ended
+        get their place among those to be deleted, and what nobody can read is put aside."""
+        kept = self.folder / "kept"
+        for owner in disk.list_names(kept):
+            if not (_OWNER.fullmatch(owner) and (kept / owner).is_dir()):
+                self._aside.put(kept / owner)
+            names: list[str] = []
+            with self._aside.guard(kept / owner):
+                names = disk.list_names(kept / owner)
+            for name in names:
+                self._check(owner, name)
+                yield
 
-    def _list_given_up(self, now: float) -> Iterator[Path]:
-        for path in (self.folder / "incoming").glob("*"):
-            if _read_age(path, now) > _UPLOAD_S:
-                yield path
+    def _check(self, owner: str, name: str) -> None:
+        with self._aside.guard(self._find(owner, name)):
+            try:
+                state = self.find(owner, name).read_state()
+                if state.is_over and state.expires_at:
+                    self._expiry.add(owner, name, state.expires_at)
+            except Gone:
+                self.put_aside(owner, name)
+
+    def _expire(self, path: Path, owner: str, id: str, *, now: float) -> bool:
+        """Deletes a document, unless it has got more time."""
+        is_due = False
+        with self._aside.guard(path):
+            try:
+                document = self.find(owner, id)
+                state = document.read_state()
+                mark = self._find_mark(Job(owner, document.order.caller, id))
+                is_waiting = not state.is_over and mark.exists()
+                is_due = not is_waiting and (state.expires_at or 0) < now
+                if is_due:
+                    self.delete(document)
+            except Gone:
+                self.put_aside(owner, id)
+            path.unlink(missing_ok=True)
+        return is_due
 
 
-def fail(state: State, error: Mapping[str, Any], expires_at: float) -> State:
-    """The state of a document that cannot be translated."""
-    return replace(state, status="failed", error=dict(error), expires_at=expires_at)
-
-
-def _list_names(folder: Path) -> list[str]:
+def read_document(folder: Path) -> Document:
+    """The document in a folder. Raises Gone."""
     try:
-        return os.listdir(folder)
-    except FileNotFoundError:
-        return []
-
-
-def _read_age(path: Path, now: float) -> float:
-    try:
-        return now - path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _write_json(
-    path: Path, content: Mapping[str, Any], *, is_synced: bool = True
-) -> None:
-    """Replaces a file. If it `is_synced`, a power cut leaves the old one or the new one."""
-    part = path.with_name(f".{path.name}")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(content, file, ensure_ascii=False)
-            file.flush()
-            if is_synced:
-                os.fsync(file.fileno())
-        part.replace(path)
-    except FileNotFoundError as error:  # its folder is gone
-        raise Gone(path.parent.name) from error
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        order = _ORDERS.validate_json((folder / "document.json").read_bytes())
+    except (ValueError, *_MISSING) as error:
+        raise Gone(folder.name) from error
+    return Document(folder, order)

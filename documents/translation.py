@@ -1,30 +1,34 @@
-"""Translates one document: reads its texts, asks the gateway for them, a few requests at a
-time, and writes the document anew. What is translated is in a journal, so that another
-program can go on.
+"""Translates one document: a worker reads its texts, the gateway is asked for them, a few
+requests at a time, and a worker writes the document anew. What is translated is in a journal,
+so that another program can go on.
 """
 
 from __future__ import annotations
 
-import errno
+import json
 import logging
-import os
-import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from contract.problems import write_problem
 from documents.asking import MOST_AT_ONCE, Gateway, Pace, Refused, Wanted
-from documents.errors import DamagedDocument, DocumentError, DocumentTooLarge
-from documents.formats import find_format
-from documents.formats.format import Format, Languages
+from documents.division import Piece, divide
+from documents.errors import (
+    DamagedDocument,
+    DocumentError,
+    DocumentTooLarge,
+    DocumentTooSlow,
+    Failed,
+    explain,
+)
 from documents.journal import Journal
+from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
 from documents.storage import Document, Gone
 
 log = logging.getLogger(__name__)
@@ -32,15 +36,20 @@ log = logging.getLogger(__name__)
 #: A request's texts, and its characters unless one text has more. The gateway turns them into
 #: sentences, and takes 64 of them at a time.
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 64, 6_000
-#: Characters in which a document's language is looked for.
-_SAMPLE_CHARACTERS = 10_000
 #: Seconds between two looks at whether somebody still wants the document, and between two
 #: reports of how far it is.
 _LOOK_S, _REPORT_S = 1.0, 0.5
 #: So many programs may have ended with a document before anything of it was sent.
 _MOST_ATTEMPTS = 5
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_TAG = re.compile(r"<[^<>]+>")
+#: So many workers may end in the same step, or stand still, with a pause between them.
+_MOST_WORKERS, _PAUSE_S = 3, 5.0
+#: A worker may take so many seconds of CPU, and so many for each MB; a MB of Word that is well
+#: packed needs 8 s. On a busy machine that may last four times as long.
+_CPU_S, _CPU_S_PER_MB, _MOST_CPU_S, _TIMES_CPU = 30, 60, 3_600, 4
+#: Twice what the largest Markdown takes, which needs more than all other formats.
+_MEMORY_BYTES = 512 << 20
+#: What a worker may write: office documents are packed, and translations may be longer.
+_FILE_BYTES, _TIMES_BYTES = 32 << 20, 8
 
 
 class Stopped(Exception):
@@ -75,7 +84,7 @@ class Watch:
 class _Sent(NamedTuple):
     """A request of several texts, and its answer to come."""
 
-    chunk: list[str]
+    chunk: list[Piece]
     answer: Future[list[str]]
 
 
@@ -83,10 +92,15 @@ class Translation:
     """The translation of one document by this program."""
 
     def __init__(
-        self, document: Document, gateway: Gateway, stopping: threading.Event
+        self,
+        document: Document,
+        gateway: Gateway,
+        sandbox: Sandbox,
+        stopping: threading.Event,
     ) -> None:
         self._document = document
         self._gateway = gateway
+        self._sandbox = sandbox
         self._watch = Watch(document, stopping)
         self._state = document.read_state()
         self._reported_at = 0.0
@@ -98,7 +112,7 @@ class Translation:
         try:
             if not self._state.is_over:
                 self._begin()
-                self._translate(find_format(self._document.order.name))
+                self._translate()
                 self._report(status="done", attempts=0, expires_at=time.time() + kept_s)
         except Stopped:  # which is no fault of the document
             self._report(attempts=max(0, self._state.attempts - 1))
@@ -107,77 +121,88 @@ class Translation:
             raise
         except Exception as error:  # the job's edge: its owner is told
             self._document.check()
-            problem = _explain(error)
+            problem = explain(error)
             log.warning("document %s: %s", self._document.order.id, problem["type"])
             self._document.clear()
             self._report(
                 status="failed", error=problem, expires_at=time.time() + kept_s
             )
-        self._tidy()
+        self._document.tidy()
 
     def _begin(self) -> None:
         """Counts the attempt: a document must not end one program after the other."""
         attempts = self._state.attempts + 1
         if attempts > _MOST_ATTEMPTS:
-            raise DamagedDocument(
-                f"The program that reads it has ended {_MOST_ATTEMPTS} times with this "
-                "document: it cannot be read in the memory that is there."
-            )
+            raise _give_up("The program that reads it has ended", _MOST_ATTEMPTS)
         self._report(
             status="translating",
             attempts=attempts,
             started_at=self._state.started_at or time.time(),
         )
 
-    def _translate(self, format: Format) -> None:
-        order = self._document.order
-        source = self._survey(format)
-        wanted = Wanted(order, source, format.markup)
+    def _translate(self) -> None:
+        found = self._run("read")
+        source = self._find_language(found)
+        wanted = Wanted(self._document.order, source, found["markup"])
         journal = Journal(self._document.journal)
         try:
-            done, rest = journal.resume(self._read(format))
-            self._report(texts_done=done)
-            self._ask_for(rest, wanted, journal)
-            self._write(format, journal, Languages(source, order.tgt_lang))
+            with self._document.texts.open("rb") as texts:
+                done, rest = journal.resume(self._read(texts, wanted))
+                self._report(texts_done=done)
+                self._ask_for(rest, wanted, journal)
         finally:
             journal.close()
+        self._run("write", source=source)
+        self._document.part.replace(self._document.result)
+        self._document.sync()
 
-    def _survey(self, format: Format) -> str | None:
-        """Counts the texts and finds their language. What cannot be read is found before
-        anything is translated."""
-        texts = characters = 0
-        sample: list[str] = []
-        for text in self._read(format):
-            shown = _TAG.sub("", text) if format.markup == "xml" else text
-            if characters < _SAMPLE_CHARACTERS:
-                sample.append(shown)
-            texts, characters = texts + 1, characters + len(shown)
-        order, source = self._document.order, self._state.src_lang
-        if source is None and order.src_lang is None and sample:
+    def _run(self, step: Literal["read", "write"], **more: Any) -> Mapping[str, Any]:
+        """The answer of a worker. One that has ended without an answer is replaced, and so is
+        one that stood still. Raises Failed, DocumentError, Stopped and Gone."""
+        allowance = _allow(self._document)
+        request = {"step": step, "folder": str(self._document.folder), **more}
+        for attempt in range(1, _MOST_WORKERS + 1):
+            try:
+                answer = self._sandbox.run(request, allowance, self._look)
+            except LimitExceeded as error:
+                if error.resource != "time" or attempt == _MOST_WORKERS:
+                    raise _describe(error, step, allowance) from error
+            except WorkerEnded:
+                self._watch.wait(_PAUSE_S)
+            else:
+                if problem := answer.get("problem"):
+                    raise Failed(problem)
+                return answer
+        raise _give_up(f"The processes that {step} it have ended", _MOST_WORKERS)
+
+    def _find_language(self, found: Mapping[str, Any]) -> str | None:
+        """Tells what the document has, and its language."""
+        order, sample = self._document.order, found["sample"]
+        source = order.src_lang or self._state.src_lang
+        if source is None and sample:
             self._report(attempts=0)
-            shown = " ".join(sample)[:_SAMPLE_CHARACTERS]
-            source = self._gateway.identify(shown, order, self._watch.wait)
-        source = order.src_lang or source
-        self._report(
-            texts=texts,
-            characters=characters,
-            src_lang=source,
-            media_type=format.media_type,
-        )
+            source = self._gateway.identify(sample, order, self._watch.wait)
+        told = {name: found[name] for name in ("texts", "characters", "media_type")}
+        self._report(src_lang=source, **told)
         return source
 
-    def _read(self, format: Format) -> Iterator[str]:
-        for text in format.read(self._document.source, self._document.order.tgt_lang):
+    def _read(self, texts: Iterable[bytes], wanted: Wanted) -> Iterator[Piece]:
+        """What is to be translated; long texts are divided, as requests have a time limit."""
+        for text in map(json.loads, texts):
             self._look()
-            yield text
+            yield from divide(text, wanted.src_lang, wanted.markup, _CHUNK_CHARACTERS)
 
-    def _ask_for(self, texts: Iterator[str], wanted: Wanted, journal: Journal) -> None:
+    def _ask_for(
+        self, pieces: Iterator[Piece], wanted: Wanted, journal: Journal
+    ) -> None:
         """Translates texts into the journal, in their order."""
-        chunks, pace = _cut(texts), Pace()
+        chunks, pace = _cut(pieces), Pace()
+        watch = Watch(self._document, self._watch.stopping)
         sent: deque[_Sent] = deque()
 
-        def ask(chunk: list[str]) -> list[str]:
-            return self._gateway.translate(chunk, wanted, self._watch.wait, pace)
+        def ask(chunk: list[Piece]) -> list[str]:
+            texts = [piece.text for piece in chunk]
+            return self._gateway.translate(texts, wanted, watch.wait, pace)
 
         def send() -> None:
             room = max(0, int(pace.allowed) - len(sent))
@@ -191,7 +216,7 @@ class Translation:
                 _save(sent, journal)
                 raise
             finally:
-                self._watch.ended.set()
+                watch.ended.set()
 
     def _keep_all(
         self, sent: deque[_Sent], send: Callable[[], None], journal: Journal
@@ -209,27 +234,13 @@ class Translation:
         document."""
         if self._state.attempts:
             self._report(attempts=0)
-        count = len(sent.chunk)
+        done = self._state.texts_done
         try:
             journal.append(sent.chunk, sent.answer.result())
         except Refused as error:
-            raise _place(error, self._state.texts_done, count) from error
-        self._state = replace(self._state, texts_done=self._state.texts_done + count)
-
-    def _write(self, format: Format, journal: Journal, languages: Languages) -> None:
-        document = self._document
-        document.part.unlink(missing_ok=True)
-        translations = self._read_on(journal)
-        format.write(document.source, translations, document.part, languages)
-        with document.part.open("rb") as file:
-            os.fsync(file.fileno())
-        document.part.replace(document.result)
-        document.sync()
-
-    def _read_on(self, journal: Journal) -> Iterator[str]:
-        for translation in journal.read():
-            self._look()
-            yield translation
+            raise _place(error, done, sent.chunk) from error
+        done += _count_texts(sent.chunk)
+        self._state = replace(self._state, texts_done=done)
 
     def _look(self) -> None:
         """Now and then says how far the document is. Raises Stopped or Gone."""
@@ -245,24 +256,23 @@ class Translation:
         self._document.write_state(self._state)
         self._reported_at = time.monotonic()
 
-    def _tidy(self) -> None:
-        """Only the result is kept."""
-        for path in (self._document.source, self._document.journal):
-            path.unlink(missing_ok=True)
 
-
-def _cut(texts: Iterator[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
+def _cut(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
+    chunk: list[Piece] = []
     size = 0
-    for text in texts:
-        is_full = len(chunk) == _CHUNK_TEXTS or size + len(text) > _CHUNK_CHARACTERS
-        if chunk and is_full:
+    for piece in pieces:
+        size += len(piece.text)
+        if chunk and (len(chunk) == _CHUNK_TEXTS or size > _CHUNK_CHARACTERS):
             yield chunk
-            chunk, size = [], 0
-        chunk.append(text)
-        size += len(text)
+            chunk, size = [], len(piece.text)
+        chunk.append(piece)
     if chunk:
         yield chunk
+
+
+def _count_texts(pieces: Iterable[Piece]) -> int:
+    """How many texts end in these pieces."""
+    return sum(piece.gap is None for piece in pieces)
 
 
 def _save(sent: Iterable[_Sent], journal: Journal) -> None:
@@ -272,38 +282,42 @@ def _save(sent: Iterable[_Sent], journal: Journal) -> None:
             journal.append(chunk, answer.result())
 
 
-def _place(error: Refused, first: int, count: int) -> Refused:
+def _place(error: Refused, done: int, chunk: list[Piece]) -> Refused:
     """The refusal with its place in the document, counted from 1."""
-    index = 0 if count == 1 else error.index
+    index = 0 if len(chunk) == 1 else error.index
     if index is None:
         return error
-    place = f"Text {first + index + 1} of the document: "
-    problem = dict(error.problem) | {"detail": place + str(error.problem["detail"])}
-    return Refused(problem, first + index)
+    number = done + _count_texts(chunk[:index]) + 1
+    detail = f"Text {number} of the document: {error.problem['detail']}"
+    return Refused({**error.problem, "detail": detail}, index)
 
 
-def _explain(error: Exception) -> dict[str, Any]:
-    """The problem that the owner is told."""
-    if isinstance(error, Refused):
-        return dict(error.problem)
-    if isinstance(error, MemoryError):
-        error = DocumentTooLarge("It needs more memory than there is.")
-    if isinstance(error, DocumentError):
-        return write_problem(error.slug, error.status, str(error))
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
-        return write_problem(
-            "disk-full", 507, "There is no room for the translated document."
-        )
-    _log_fault(error)
-    return write_problem(
-        "internal", 500, "The program that translates documents failed on this one."
+def _allow(document: Document) -> Allowance:
+    """What a worker may have, by the size of the document and its translations."""
+    files = (document.source, document.journal)
+    size = sum(path.stat().st_size for path in files if path.exists())
+    cpu_s = min(_MOST_CPU_S, _CPU_S + (size * _CPU_S_PER_MB >> 20))
+    most_bytes = _FILE_BYTES + _TIMES_BYTES * size
+    return Allowance(cpu_s, _TIMES_CPU * cpu_s, _MEMORY_BYTES, most_bytes)
+
+
+def _describe(error: LimitExceeded, step: str, allowance: Allowance) -> DocumentError:
+    """What the owner is told of a limit."""
+    told = {
+        "memory": f"{allowance.memory_bytes >> 20:,} MB of memory",
+        "bytes": f"{allowance.file_bytes >> 20:,} MB in one file",
+        "cpu": f"{allowance.cpu_s:,} s of a processor's time",
+        "time": f"{allowance.time_s:,.0f} s",
+    }
+    is_size = error.resource in ("memory", "bytes")
+    return (DocumentTooLarge if is_size else DocumentTooSlow)(
+        f"To {step} it takes more than {told[error.resource]}, which is the limit for a "
+        "document of its size."
     )
 
 
-def _log_fault(error: Exception) -> None:
-    """Where it happened; its message may quote the document."""
-    frame = error.__traceback__
-    while frame and frame.tb_next:
-        frame = frame.tb_next
-    place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
-    log.error("%s at %s", type(error).__name__, place)
+def _give_up(what: str, times: int) -> DamagedDocument:
+    return DamagedDocument(
+        f"{what} {times} times with this document: it cannot be read in the memory that is "
+        "there."
+    )

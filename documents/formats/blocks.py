@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html.entities import name2codepoint
@@ -24,9 +25,14 @@ from documents.formats.names import shorten
 MAX_BLOCK_BYTES = 16 << 20
 #: Documents of real programs have less than a hundred.
 MAX_DEPTH = 200
+#: Elements of a block, attributes of one element, and characters of a namespace's name. A
+#: large chapter has tens of thousands of elements.
+MAX_ELEMENTS, _MAX_ATTRIBUTES, _MAX_URI = 250_000, 4_000, 1_000
 _CHUNK_BYTES = 1 << 16
 _TAG = re.compile(r"""<(?:[^"'>]|"[^"]*+"|'[^']*+')*+>""")
 _ENTITY = re.compile(r"&(\w+);")
+#: What may be the prefix of an element or attribute.
+_PREFIX = re.compile(r"""[\s</]([^\s<>/:="'&]++):""")
 _XML_ENTITIES = ("amp", "lt", "gt", "quot", "apos")
 #: Encodings of XML that expat reads, as Python calls them.
 _ENCODINGS = {"utf-8", "utf-16", "ascii", "iso8859-1"}
@@ -68,11 +74,13 @@ class Block:
     where: str
 
     def parse(self) -> Element:
-        """An element around the block that declares the namespaces."""
+        """An element around the block that declares the namespaces that it uses."""
         text = _ENTITY.sub(_replace_entity, self.raw.decode(self.encoding))
+        used = {"", *_PREFIX.findall(text)}
         declared = "".join(
-            f" xmlns{':' if prefix else ''}{prefix}={quoteattr(uri)}"
-            for prefix, uri in self.namespaces.items()
+            f" xmlns{':' if prefix else ''}{prefix}={quoteattr(self.namespaces[prefix])}"
+            for prefix in used
+            if prefix in self.namespaces
         )
         wrapped = f"<block{declared}>{text}</block>".encode()
         try:
@@ -125,8 +133,11 @@ class _Splitter:
     inside: int | None = None
     depth: int = 0
     encoding: str = "utf-8"
-    scopes: list[dict[str, str]] = field(default_factory=lambda: [{}])
+    #: The namespaces that each open element declares.
+    scopes: list[dict[str, str]] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
+    #: How many elements the open block has.
+    elements: int = 0
     #: Up to here all is known to be outside of a block.
     safe: int = 0
     ready: list[bytes | Block] = field(default_factory=list)
@@ -184,8 +195,17 @@ class _Splitter:
         if self.depth > MAX_DEPTH:
             message = f"{self.where}: elements are nested more than {MAX_DEPTH} deep"
             raise RefusedContent(message)
+        if len(attributes) > _MAX_ATTRIBUTES:
+            raise RefusedContent(
+                f"{self.where}: an element has more than {_MAX_ATTRIBUTES:,} attributes"
+            )
+        self.elements += 1
         if self.block_start is None:
-            self.safe = self.parser.CurrentByteIndex
+            self.safe, self.elements = self.parser.CurrentByteIndex, 0
+        elif self.elements > MAX_ELEMENTS:
+            raise DocumentTooLarge(
+                f"{self.where}: a paragraph or chapter of more than {MAX_ELEMENTS:,} elements"
+            )
         if self.inside is not None:
             return
         short = shorten(name)
@@ -196,8 +216,7 @@ class _Splitter:
             self.block_start = self.safe
             self._flush(self.safe)
         if self.inside is None:
-            outer = self.scopes[-1]
-            self.scopes.append({**outer, **self.declared} if self.declared else outer)
+            self.scopes.append(self.declared)
         self.declared = {}
 
     def _end(self, name: str) -> None:
@@ -217,7 +236,8 @@ class _Splitter:
             at = self.start + self.buffer.index(mark, at - self.start) + len(mark)
         raw = self._cut(at)
         where = f"{self.where}, line {self.parser.CurrentLineNumber}"
-        self.ready.append(Block(raw, self.encoding, self.scopes[-1], where))
+        namespaces = ChainMap(*filter(None, reversed(self.scopes)))
+        self.ready.append(Block(raw, self.encoding, namespaces, where))
         self.block_start = None
         self.safe = at
 
@@ -230,6 +250,10 @@ class _Splitter:
         return _TAG.fullmatch(text) is not None
 
     def _declare(self, prefix: str | None, uri: str | None) -> None:
+        if len(uri or "") > _MAX_URI:
+            raise RefusedContent(
+                f"{self.where}: a namespace of more than {_MAX_URI:,} characters"
+            )
         if self.inside is None:
             self.declared[prefix or ""] = uri or ""
 

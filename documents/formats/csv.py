@@ -4,8 +4,9 @@ and ends of lines stay. Only one row is in memory at a time.
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,8 +25,10 @@ from documents.formats.prose import is_identifier, is_prose
 _DELIMITERS = ",;\t|"
 #: No text has it, so a row is one cell.
 _NO_DELIMITER = "\0"
-#: The rows that tell the delimiter.
-_SAMPLE_ROWS = 50
+#: The rows that tell the delimiter, and the characters after which they are enough.
+_SAMPLE_ROWS, _SAMPLE_CHARACTERS = 50, 1 << 20
+#: Excel's rows have 16,384.
+_MAX_CELLS = 1 << 16
 #: What Excel reads as the delimiter.
 _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(.*)', re.DOTALL)
@@ -51,27 +54,37 @@ class Dialect:
             rf"({mark}|\r\n|\r|\n|\Z)"
         )
         for number, line in enumerate(lines, 1):
-            row, place, cells = line, 0, []
+            # The row up to `start` is done. The rest is copied for each quote that is open.
+            done: list[str] = []
+            rest, place, start = line, 0, 0
+            cells: list[tuple[int, int]] = []
             is_open = True
             while is_open:
-                found = cell.match(row, place)
+                found = cell.match(rest, place)
                 if found is None:
-                    row = _complete(row, lines, number)
+                    done.append(rest[:place])
+                    start += place
+                    rest, place = _complete(rest[place:], lines, number, start), 0
                     continue
-                cells.append(found.span(1))
+                if len(cells) == _MAX_CELLS:
+                    raise DocumentTooLarge(
+                        f"Row {number:,} has more than {_MAX_CELLS:,} cells"
+                    )
+                cells.append((start + found.start(1), start + found.end(1)))
                 place = found.end()
                 is_open = found[2] == self.delimiter
-            yield row, cells
+            yield "".join(done) + rest, cells
 
 
-def _complete(row: str, lines: Iterator[str], number: int) -> str:
-    """A row with the further lines of its last cell, which has a quote that is open."""
-    parts, length = [row], len(row)
+def _complete(rest: str, lines: Iterator[str], number: int, start: int) -> str:
+    """The rest of a row, which begins at `start` of it with an open quote, with the further
+    lines of its first cell."""
+    complete = io.StringIO(newline="")
+    length = start + complete.write(rest)
     for line in lines:
-        parts.append(line)
-        length += len(line)
+        length += complete.write(line)
         if line.count('"') % 2:
-            return "".join(parts)
+            return complete.getvalue()
         if length > MAX_LINE:
             raise DocumentTooLarge(
                 f"Row {number:,} has more than {MAX_LINE:,} characters"
@@ -87,35 +100,50 @@ def find_dialect(path: Path) -> Dialect:
     first = next(stream_lines(path, find_encoding(path)), "")
     if declared := _DECLARED.fullmatch(first):
         return Dialect(declared[1], True)
-    best = max(_DELIMITERS, key=lambda delimiter: _rate(path, delimiter))
-    if _rate(path, best) < (False, 2):
+    rates = {delimiter: _rate(path, delimiter) for delimiter in _DELIMITERS}
+    best = max(_DELIMITERS, key=rates.__getitem__)
+    if rates[best] < (False, 2):
         return Dialect(_NO_DELIMITER, False)
     return Dialect(best, _has_names(path, best))
 
 
-def _sample(path: Path, delimiter: str) -> list[list[str]]:
-    """The first rows, as far as they can be read."""
+def _sample(path: Path, delimiter: str) -> Iterator[Iterable[str]]:
+    """The cells of the first rows, as far as they can be read."""
     lines = stream_lines(path, find_encoding(path))
-    rows: list[list[str]] = []
+    left = _SAMPLE_CHARACTERS
     try:
         for row, cells in islice(Dialect(delimiter, False).split(lines), _SAMPLE_ROWS):
-            rows.append([row[start:end] for start, end in cells])
+            yield (row[start:end] for start, end in cells)
+            left -= len(row)
+            if left < 0:
+                return
     except (DamagedDocument, DocumentTooLarge):
         # With this delimiter it is none; the chosen one is told of its faults.
-        return rows
-    return rows
+        return
 
 
 def _rate(path: Path, delimiter: str) -> tuple[bool, int]:
-    counts = [len(row) for row in _sample(path, delimiter) if any(row)]
+    rows = map(_count, _sample(path, delimiter))
+    counts = [number for number, is_filled in rows if is_filled]
     first = counts[0] if counts else 0
     return first > 1 and len(set(counts)) == 1, first
 
 
+def _count(row: Iterable[str]) -> tuple[int, bool]:
+    """How many cells a row has, and whether any is not empty."""
+    number, is_filled = 0, False
+    for cell in row:
+        number, is_filled = number + 1, is_filled or bool(cell)
+    return number, is_filled
+
+
 def _has_names(path: Path, delimiter: str) -> bool:
-    first = next(iter(_sample(path, delimiter)), [])
-    names = [_read_cell(cell) for cell in first]
-    return len(names) > 1 and all(map(is_identifier, names))
+    number = 0
+    for cell in next(_sample(path, delimiter), ()):
+        number += 1
+        if not is_identifier(_read_cell(cell)):
+            return False
+    return number > 1
 
 
 def _read_cell(raw: str) -> str:
@@ -149,14 +177,14 @@ def _make_edit(
     return Edit(start, end, (text,), lambda new, _: write(new[0]))
 
 
-def _find_rows(path: Path) -> Iterator[tuple[str, list[Edit]]]:
-    """Each row with its edits."""
+def _find_rows(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:
+    """Each row with its edits, one of which is in memory at a time."""
     dialect = find_dialect(path)
     lines = stream_lines(path, find_encoding(path))
     for number, (row, cells) in enumerate(dialect.split(lines)):
         is_kept = dialect.keeps_first_row and not number
         found = () if is_kept else _find_edits(row, cells, dialect.delimiter)
-        yield row, list(found)
+        yield row, found
 
 
 def _read(path: Path, _: str) -> Iterator[str]:

@@ -8,7 +8,13 @@ from documents.formats.blocks import Vocabulary
 from documents.formats.format import Languages
 from documents.formats.fragments import Element, Part, Slot
 from documents.formats.names import beside, name_of
-from documents.formats.runs import Runs, Style, find_plain_slot, is_right_to_left
+from documents.formats.runs import (
+    Copies,
+    Runs,
+    Style,
+    find_plain_slot,
+    is_right_to_left,
+)
 
 
 class DrawingRuns(Runs):
@@ -43,16 +49,13 @@ class DrawingRuns(Runs):
             properties.attrib.pop("rtl", None)
 
 
-_RUNS = DrawingRuns()
-
-
 def find_slots(wrapper: Element) -> list[Slot]:
     """The texts of paragraphs, of a chart's labels and names, and of plain comments."""
-    found = []
+    runs, found = DrawingRuns(Copies()), []
     for element in wrapper.iter():
         name = name_of(element)
         if name == "a:p":
-            found.append(_RUNS.find_slot(element))
+            found.append(runs.find_slot(element))
         elif name in ("c:v", "p:text", "dc:title"):
             found.append(find_plain_slot(element))
     return [slot for slot in found if slot]

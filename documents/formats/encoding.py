@@ -22,6 +22,10 @@ CHUNK_BYTES = 1 << 20
 _HEAD_BYTES = 4096
 #: A CR at the end may be the first half of CRLF.
 _LINE_END = re.compile(r"\r\n|\r(?!\Z)|\n")
+#: Encodings of Python in which any text may hide, or that take far longer than others.
+_REFUSED = frozenset(
+    "idna punycode raw-unicode-escape undefined unicode-escape utf-7".split()
+)
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -52,17 +56,21 @@ def find_encoding(path: Path, declaration: re.Pattern[bytes] | None = None) -> E
     if not found:
         return Encoding()
     name = found[1].decode("ascii", "replace")
-    # gettext's templates have CHARSET in place of a name. UTF-16 would have a mark.
-    if name.upper() == "CHARSET" or name.upper().startswith("UTF-16"):
+    # gettext's templates have CHARSET in place of a name.
+    if name.upper() == "CHARSET":
         return Encoding()
     try:
         info = codecs.lookup(name)
+        if info.name in _REFUSED:
+            raise LookupError(name)
         "".encode(info.name)
     except (LookupError, UnicodeError) as error:
         raise DamagedDocument(
             f"The file declares the encoding {name[:40]!r}, which is unknown; expected UTF-8"
         ) from error
-    return Encoding(info.name)
+    # Where a declaration can be read, the file is neither of these.
+    is_wide = info.name.startswith(("utf-16", "utf-32"))
+    return Encoding() if is_wide else Encoding(info.name)
 
 
 def stream(path: Path, encoding: Encoding) -> Iterator[str]:
@@ -82,7 +90,9 @@ def stream(path: Path, encoding: Encoding) -> Iterator[str]:
                 raise _refuse(place - len(before) + error.start, encoding) from error
             if (zero := text.find("\0")) >= 0:
                 start = place - len(before)
-                raise _refuse(start + len(text[:zero].encode(encoding.name)), encoding)
+                raise _refuse(
+                    start + len(text[:zero].encode(encoding.name, "replace")), encoding
+                )
             place += len(chunk)
             yield text
 

@@ -146,17 +146,22 @@ def _plan(package: Package) -> Mapping[str, Vocabulary]:
     _check_encryption(package)
     texts = _Chapters()
     chapters = Vocabulary(frozenset({"h:html"}), texts.find_slots, finish=texts.finish)
+    kinds = {"application/xhtml+xml": chapters, "application/x-dtbncx+xml": _NCX}
     vocabularies: dict[str, Vocabulary] = {}
+    roots: set[str] = set()
     for root in package.list_elements(_CONTAINER, "container:rootfile"):
         path = root.get("full-path") or ""
+        if path in roots:
+            continue
+        roots.add(path)
         vocabularies[path] = _METADATA
+        folder = posixpath.dirname(path)
         for item in package.list_elements(path, "opf:item"):
             href = unquote(item.get("href") or "")
-            name = posixpath.normpath(posixpath.join(posixpath.dirname(path), href))
-            if item.get("media-type") == "application/xhtml+xml":
-                vocabularies[name] = chapters
-            elif item.get("media-type") == "application/x-dtbncx+xml":
-                vocabularies[name] = _NCX
+            name = posixpath.normpath(posixpath.join(folder, href))
+            kind = kinds.get(item.get("media-type") or "")
+            if kind and package.has(name):
+                vocabularies[name] = kind
     if not vocabularies:
         raise DamagedDocument(f"{_CONTAINER} names no book")
     return vocabularies

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import zip_longest
 from typing import TypeAlias
 
 from documents.formats.format import Languages
@@ -19,6 +20,7 @@ from documents.formats.fragments import (
     Slot,
     Span,
     has_text,
+    list_spans,
     make_slot,
 )
 from documents.formats.names import name_of
@@ -80,12 +82,18 @@ class Flow:
     def finish(self) -> None:
         """Fills all elements with new texts, each once: a chapter may have many texts."""
         for element, stretches in self._changed.items():
-            element[:] = []
-            element.text = None
+            blocks = {stretch for stretch in stretches if isinstance(stretch, Element)}
             for stretch in stretches:
-                if not isinstance(stretch, list):
-                    stretch = [Atom(((stretch, None),))]
-                _append(element, stretch)
+                _take_apart(stretch if isinstance(stretch, list) else [])
+            for child in [child for child in element if child not in blocks]:
+                element.remove(child)
+            element.text = None
+            for stretch, after in zip_longest(stretches, stretches[1:]):
+                if isinstance(stretch, Element):
+                    stretch.tail = None
+                else:
+                    following = after if isinstance(after, Element) else None
+                    _insert(element, stretch, following)
         self._changed.clear()
 
     def _make_slot(
@@ -146,9 +154,21 @@ def _is_blank(parts: Sequence[Part]) -> bool:
     return all(isinstance(part, str) for part in parts) and not has_text(parts)
 
 
-def _append(element: Element, parts: Sequence[Part]) -> None:
-    """Adds parts at the end of an element."""
-    last = next(element.iterchildren(reversed=True), None)
+def _take_apart(parts: Sequence[Part]) -> None:
+    for span in list_spans(parts):
+        if isinstance(span.shell, Element):
+            span.shell[:] = []
+            span.shell.text = span.shell.tail = None
+
+
+def _insert(
+    element: Element, parts: Sequence[Part], following: Element | None = None
+) -> None:
+    """Adds parts at the end of an element, or before one of its blocks."""
+    if following is None:
+        last, add = next(element.iterchildren(reversed=True), None), element.append
+    else:
+        last, add = following.getprevious(), following.addprevious
     for part in parts:
         if isinstance(part, str):
             if last is None:
@@ -158,10 +178,8 @@ def _append(element: Element, parts: Sequence[Part]) -> None:
         elif isinstance(part, Atom):
             for last, _ in part.elements:
                 last.tail = None
-                element.append(last)
+                add(last)
         elif isinstance(part.shell, Element):
             last = part.shell
-            last[:] = []
-            last.text = last.tail = None
-            _append(last, part.parts)
-            element.append(last)
+            add(last)
+            _insert(last, part.parts)

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from xml.sax.saxutils import escape
 
@@ -20,14 +20,16 @@ Element: TypeAlias = etree._Element
 _ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|[^\s@]+@[^\s@]+\.\w+", re.I
 )
+#: So many elements of a fragment are named in a message.
+_MOST_SHOWN = 50
 
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """What has no text: an image, a line break, a field. Each element has the run that it
-    is taken from, or None."""
+    """What has no text: an image, a line break, a field. Each element has the style of the run
+    that it is taken from, or None."""
 
-    elements: tuple[tuple[Element, Element | None], ...]
+    elements: tuple[tuple[Element, object], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,11 @@ class Span:
     shell: object
     parts: Sequence[Part]
     is_container: bool = False
+    #: Whether it has text. It is found out once, as each span around it asks.
+    is_filled: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_filled", has_text(self.parts))
 
 
 Part: TypeAlias = str | Atom | Span
@@ -111,7 +118,7 @@ class _Texts:
 
 @dataclass(frozen=True)
 class _Atoms:
-    elements: list[tuple[Element, Element | None]]
+    elements: list[tuple[Element, object]]
 
 
 @dataclass
@@ -158,12 +165,23 @@ def trim(
 
 def has_text(parts: Sequence[Part]) -> bool:
     """Whether anything but white space is in the text."""
-    return any(text.strip() for text in list_texts(parts))
+    return any(
+        part.is_filled
+        if isinstance(part, Span)
+        else isinstance(part, str) and part.strip()
+        for part in parts
+    )
 
 
 def list_texts(parts: Sequence[Part]) -> Iterator[str]:
     """All pieces of text, in order."""
     return (part for part in _walk(parts) if isinstance(part, str))
+
+
+def list_spans(parts: Sequence[Part]) -> list[Span]:
+    """All spans, those in others first. An element that moves costs all that is in it: each is
+    emptied in this order, and filled where it is written."""
+    return [part for part in _walk(parts) if isinstance(part, Span)][::-1]
 
 
 def _walk(parts: Sequence[Part]) -> Iterator[Part]:
@@ -218,12 +236,17 @@ def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
     read = _read(root, marks, found)
     if sorted(found) != sorted(marks):
         raise LostMarkup(
-            f"A translation has the elements {sorted(found)}, and its text has "
-            f"{sorted(marks)}: each must be there once"
+            f"A translation has the elements {_show(found)}, and its text has "
+            f"{_show(marks)}: each must be there once"
         )
     if _place_containers(read) != _place_containers(parts):
         raise LostMarkup("A translation moves a link into or out of another element")
     return read
+
+
+def _show(numbers: Iterable[int]) -> str:
+    shown = sorted(numbers)
+    return f"{shown[:_MOST_SHOWN]}{'…' if len(shown) > _MOST_SHOWN else ''}"
 
 
 def _read(

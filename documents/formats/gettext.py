@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import gettext
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import chain
 
 from babel import Locale, UnknownLocaleError
@@ -23,9 +24,18 @@ from documents.formats.prose import is_prose
 
 _DECLARATION = re.compile(rb"Content-Type:[^\n\"]*charset=([\w.:-]+)", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _FIELD = re.compile(
-    r'[ \t]*(?:(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*)?"((?:[^"\\]|\\.)*)"[ \t]*'
+    r"[ \t]*(?:(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*)?"
+    r'"((?:[^"\\]++|\\.)*+)"[ \t]*'
 )
+#: A line of the header, which may be on several lines of the file: what is before its text,
+#: and its text with the end, if it has one.
+_HEADER_LINE = re.compile(
+    r'(\s*+(?:msgstr\s*+(?="))?+[\s"]*+)((?:[^\\]++|\\[^n])*+)(\\n|\Z)', re.DOTALL
+)
+#: Where the text goes on in the next line, or ends.
+_JOINT = re.compile(r'(\\.)|"\s*"?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _CHARACTERS = {
     "n": "\n",
@@ -36,7 +46,12 @@ _CHARACTERS = {
     "f": "\f",
     "v": "\v",
 }
-_SIGNS = {"\\": "\\\\", '"': '\\"', **{c: f"\\{n}" for n, c in _CHARACTERS.items()}}
+#: A character without a letter of its own is written as its number.
+_SIGNS = {
+    **{code: f"\\{code:03o}" for code in range(32)},
+    **{ord(sign): f"\\{letter}" for letter, sign in _CHARACTERS.items()},
+    **{ord(sign): f"\\{sign}" for sign in '\\"'},
+}
 _PLURAL = re.compile(r"nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;\n]+)")
 #: Forms that any language has, and one more.
 _MOST_FORMS = 7
@@ -58,14 +73,22 @@ class _Field:
 
 @dataclass
 class _Entry:
-    """The fields of an entry by keyword, and the line of its flags."""
+    """The fields of an entry by keyword, those of its translations, which come last, and the
+    line of its flags."""
 
     fields: dict[str, _Field] = field(default_factory=dict)
+    translations: list[_Field] = field(default_factory=list)
     flags: tuple[int, int, str] | None = None
 
-    @property
-    def translations(self) -> list[_Field]:
-        return [f for f in self.fields.values() if f.keyword.startswith("msgstr")]
+    def add(self, new: _Field) -> bool:
+        """Whether the field may stand here."""
+        is_translation = new.keyword.startswith("msgstr")
+        if new.keyword in self.fields or (self.translations and not is_translation):
+            return False
+        self.fields[new.keyword] = new
+        if is_translation:
+            self.translations.append(new)
+        return True
 
     @property
     def is_header(self) -> bool:
@@ -73,61 +96,96 @@ class _Entry:
 
 
 @dataclass(frozen=True)
+class _Plural:
+    """The number of a language's forms, and gettext's expression for them."""
+
+    number: int
+    expression: str
+    #: The form of one thing.
+    singular: int
+
+
+@dataclass(frozen=True)
 class _Header:
-    """What a catalog says of its language."""
+    """What a catalog says of its language. It is read once: each entry asks for it."""
 
     text: str = ""
 
-    def get(self, name: str) -> str:
-        """The value of a header's line; empty if there is none."""
-        found = re.search(rf"^{name}:[ \t]*(.*)$", self.text, re.MULTILINE)
-        return found[1].strip() if found else ""
+    @cached_property
+    def _fields(self) -> dict[str, str]:
+        fields: dict[str, str] = {}
+        for line in self.text.split("\n"):
+            name, _, value = line.partition(":")
+            fields.setdefault(name.strip(), value.strip())
+        return fields
+
+    @cached_property
+    def language(self) -> str:
+        """The catalog's language; empty if it does not say."""
+        return normalize_language(self._fields.get("Language", ""))
+
+    @cached_property
+    def _plural(self) -> _Plural | None:
+        """The catalog's own forms, if it has them and they can be worked out."""
+        own = _PLURAL.search(self._fields.get("Plural-Forms", ""))
+        return _read_plural(own[1], own[2]) if own else None
 
     def is_in(self, language: str) -> bool:
         """Whether the catalog's translations are in a language, or it does not say."""
-        own = self.get("Language")
-        return not own or normalize_language(own) == language
+        return self.language in ("", language)
 
-    def find_plural(self, language: str) -> tuple[int, str]:
-        """The number of a language's forms and gettext's expression for them: the catalog's
-        own, or those of CLDR."""
-        own = _PLURAL.search(self.get("Plural-Forms"))
-        if own and self.get("Language") and self.is_in(language):
-            with suppress(ValueError):
-                gettext.c2py(own[2])
-                return min(max(int(own[1]), 1), _MOST_FORMS), own[2]
-        return _find_plural(language)
+    def find_plural(self, language: str) -> _Plural:
+        """The forms of a language: the catalog's own, or those of CLDR."""
+        own = self._plural if self.language == language else None
+        return own or _find_plural(language)
 
     def write(self, raw: str, language: str, line_end: str) -> str:
         """The header's field, as the file has it, for a catalog in a language."""
-        if not self.text or (self.get("Language") and self.is_in(language)):
+        if not self.text or self.language == language:
             return raw
-        number, expression = self.find_plural(language)
+        plural = self.find_plural(language)
         raw = _set(raw, "Language", language, line_end)
-        plural = f"nplurals={number}; plural={expression};"
-        return _set(raw, "Plural-Forms", plural, line_end)
+        value = f"nplurals={plural.number}; plural={plural.expression};"
+        return _set(raw, "Plural-Forms", value, line_end)
 
 
-def _find_plural(language: str) -> tuple[int, str]:
+def _read_plural(number: object, expression: object) -> _Plural | None:
+    """None for forms that cannot be worked out, such as those of `n%0`."""
+    with suppress(ValueError, ZeroDivisionError):
+        singular = gettext.c2py(str(expression))(1)
+        forms = min(max(int(str(number)), 1), _MOST_FORMS)
+        return _Plural(forms, str(expression), singular)
+    return None
+
+
+@cache
+def _find_plural(language: str) -> _Plural:
     """gettext's own plurals, or CLDR's where Babel's list of those lacks the language."""
-    if language in PLURALS:
-        number, expression = PLURALS[language][:2]
-        return int(number), str(expression)
+    known = PLURALS.get(language)
+    found = _read_plural(*known[:2]) if known else None
     # CLDR also has rules that gettext cannot express: those end in a ValueError.
     with suppress(UnknownLocaleError, ValueError):
         rule = _PLURAL.search(to_gettext(Locale.parse(language).plural_form))
-        if rule:
-            gettext.c2py(rule[2])
-            return int(rule[1]), rule[2]
-    number, expression = DEFAULT_PLURAL[:2]
-    return int(number), str(expression)
+        found = found or (_read_plural(rule[1], rule[2]) if rule else None)
+    return found or _Plural(int(DEFAULT_PLURAL[0]), str(DEFAULT_PLURAL[1]), 0)
 
 
 def _set(raw: str, name: str, value: str, line_end: str) -> str:
     """A header's field with another value, which may have been on several lines."""
-    line = rf'((?:"|\\n){name}:)(?:[^"\\]|\\[^n]|"\s*")*(?=\\n)'
-    written, count = re.subn(line, lambda found: f"{found[1]} {value}", raw)
-    return written if count else f'{raw}{line_end}"{name}: {value}\\n"'
+    written: list[str] = []
+    is_set = is_open = False
+    for line in _HEADER_LINE.finditer(raw):
+        before, text, end = line.groups()
+        joined = _JOINT.sub(r"\1", text)
+        if joined.startswith(f"{name}:"):
+            is_set, text, end = True, f"{name}: {value}", end or '\\n"'
+        is_open = not end if joined else is_open
+        written += [before, text, end]
+    if is_set:
+        return "".join(written)
+    # The last line may lack its end.
+    raw = raw.rstrip()[:-1] + '\\n"' if is_open else raw
+    return f'{raw}{line_end}"{name}: {value}\\n"'
 
 
 def find_edits(content: str) -> Iterator[Edit]:
@@ -140,9 +198,12 @@ def find_edits(content: str) -> Iterator[Edit]:
                 "The file has no msgid; expected a catalog of gettext"
             )
         return
-    header = _Header(first.fields["msgstr"].text if first.is_header else "")
+    named = first.fields.get("msgstr") if first.is_header else None
+    header = _Header(named.text if named else "")
+    end = _LINE_END.search(content)
     for entry in chain([first], entries):
-        yield from _Writer(content, header, entry).find_edits()
+        writer = _Writer(content, header, entry, end[0] if end else "\n")
+        yield from writer.find_edits()
 
 
 def _read_entries(content: str) -> Iterator[_Entry]:
@@ -163,7 +224,8 @@ def _read_entries(content: str) -> Iterator[_Entry]:
                 entry.flags = line.start(), line.end(), raw
         elif found and found[1]:
             last = _Field(found[1], line.start(), line.start() + len(raw), [found[2]])
-            entry.fields[found[1]] = last
+            if not entry.add(last):
+                raise _refuse(number)
         elif found and last:
             last.parts.append(found[2])
             last.end = line.start() + len(raw)
@@ -174,12 +236,16 @@ def _read_entries(content: str) -> Iterator[_Entry]:
 def _check(entry: _Entry, number: int) -> _Entry:
     """An entry with its texts unescaped."""
     if "msgid" not in entry.fields or not entry.translations:
-        raise DamagedDocument(
-            f"The entry before line {number:,} has no msgid or no msgstr"
-        )
+        raise _refuse(number)
     for each in entry.fields.values():
         each.text = _ESCAPE.sub(_unescape, "".join(each.parts))
     return entry
+
+
+def _refuse(number: int) -> DamagedDocument:
+    return DamagedDocument(
+        f"The entry before line {number:,} has no msgid or no msgstr, or one of them twice"
+    )
 
 
 def _unescape(found: re.Match[str]) -> str:
@@ -198,6 +264,7 @@ class _Writer:
     content: str
     header: _Header
     entry: _Entry
+    line_end: str
 
     def find_edits(self) -> Iterator[Edit]:
         """The edits of the entry."""
@@ -223,7 +290,7 @@ class _Writer:
     def _write_header(self, languages: Languages) -> str:
         old = self.entry.translations[0]
         raw = self.content[old.start : old.end]
-        return self.header.write(raw, languages.target, self._line_end)
+        return self.header.write(raw, languages.target, self.line_end)
 
     def _is_done(self, target: str) -> bool:
         done = all(each.text for each in self.entry.translations)
@@ -236,7 +303,7 @@ class _Writer:
         if "fuzzy" not in flags or self._is_done(languages.target):
             return self.content[first:last]
         others = ", ".join(flag for flag in flags if flag != "fuzzy")
-        return f"#, {others}{self._line_end}" if others else ""
+        return f"#, {others}{self.line_end}" if others else ""
 
     def _write(self, new: Sequence[str], languages: Languages) -> str:
         old = self.entry.translations
@@ -245,33 +312,27 @@ class _Writer:
         if "msgid_plural" not in fields:
             return self._format("msgstr", written[0], fields["msgid"])
         written.append(_surround(fields["msgid_plural"].text, new[1]))
-        number, expression = self.header.find_plural(languages.target)
-        rule: Callable[[int], int] = gettext.c2py(expression)
+        plural = self.header.find_plural(languages.target)
         is_kept = self.header.is_in(languages.target)
         kept = {each.keyword: each.text for each in old if is_kept}
         lines = []
-        for index in range(number):
+        for index in range(plural.number):
             keyword = f"msgstr[{index}]"
-            is_singular = number > 1 and rule(1) == index
+            is_singular = plural.number > 1 and plural.singular == index
             text = kept.get(keyword) or written[not is_singular]
             lines.append(self._format(keyword, text, fields["msgid_plural"]))
-        return self._line_end.join(lines)
+        return self.line_end.join(lines)
 
     def _format(self, keyword: str, text: str, model: _Field) -> str:
         """A field as gettext writes it: on one line, or one for each of the text's, broken
         where the model's are."""
-        written = "".join(_SIGNS.get(character, character) for character in text)
-        pieces = re.findall(r"(?:(?!\\n)(?:\\.|[^\\]))*\\n|.+", written)
+        pieces = [line.translate(_SIGNS) for line in text.split("\n")]
+        pieces = [*(f"{piece}\\n" for piece in pieces[:-1]), *filter(None, pieces[-1:])]
         if len(model.parts) > 1:
             pieces = [line for piece in pieces for line in _break(piece)]
         if len(pieces) < 2:
-            return f'{keyword} "{written}"'
-        return self._line_end.join([f'{keyword} ""', *(f'"{p}"' for p in pieces)])
-
-    @property
-    def _line_end(self) -> str:
-        found = re.search(r"\r\n|\r|\n", self.content)
-        return found[0] if found else "\n"
+            return f'{keyword} "{"".join(pieces)}"'
+        return self.line_end.join([f'{keyword} ""', *(f'"{p}"' for p in pieces)])
 
 
 def _surround(model: str, text: str) -> str:
@@ -283,7 +344,7 @@ def _surround(model: str, text: str) -> str:
 def _break(line: str) -> Iterator[str]:
     """A long line as several, cut after spaces."""
     part = ""
-    for word in re.findall(r"\s*\S+\s*", line) or [line]:
+    for word in re.findall(r"\S+\s*|\s+", line):
         if part and len(part) + len(word) > _WIDTH:
             yield part
             part = ""

@@ -12,12 +12,14 @@ from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.helpers import parseLinkLabel
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
+from documents.errors import DocumentTooLarge
 from documents.formats.edits import Edit, make_format
 from documents.formats.format import Languages
 from documents.formats.inline import (
@@ -39,17 +41,24 @@ _START = re.compile(
     r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
 )
 #: Space at the edges of formatted text, where a mark would not be one.
-_INNER_SPACE = re.compile(r'((?:<g id="\d+">)+)(\s+)|(?<!\s)(\s++)((?:</g>)+)')
+_INNER_SPACE = re.compile(r'(?<!">)((?:<g id="\d+">)++)(\s++)|(?<!\s)(\s++)((?:</g>)+)')
 #: An image's text that can be written as it is.
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
-_TAG = re.compile(r"</?([a-zA-Z][\w-]*)[^>]*?(/?)>")
+_TAG = re.compile(r"</?([a-zA-Z][\w-]*+)[^>]*+>")
 _PAIRS = {
     f"{name}_{end}": role
     for name in ("em", "strong", "s", "link")
     for end, role in (("open", Role.OPENING), ("close", Role.CLOSING))
 }
 
+#: As long as CommonMark allows.
+_LABEL = re.compile(r"\[\^[^\]\s]{1,999}\]")
+_MAX_TITLE_LINES = 100
+#: Tokens of any document; a cell has three.
+_MIN_TOKENS = 300_000
+
 Rule = Callable[[StateInline, bool], bool]
+BlockRule = Callable[[StateBlock, int, int, bool], bool]
 
 
 def make_parser() -> MarkdownIt:
@@ -65,8 +74,75 @@ def make_parser() -> MarkdownIt:
     parser.core.ruler.disable(["inline", "text_join"])
     for name in parser.inline.ruler.get_active_rules():
         rule = next(r.fn for r in parser.inline.ruler.__rules__ if r.name == name)
-        parser.inline.ruler.at(name, _locate(name, rule))
+        bound = _BOUNDS.get(name, _leave)
+        parser.inline.ruler.at(name, _locate(name, bound(rule)))
+    for block in parser.block.ruler.__rules__:
+        if block.name in _BLOCK_BOUNDS:
+            block.fn = _BLOCK_BOUNDS[block.name](block.fn)
     return parser
+
+
+def _leave(rule: Rule) -> Rule:
+    return rule
+
+
+def _bound_label(rule: Rule) -> Rule:
+    """The rule for references to footnotes looks for the end of each in the whole text."""
+
+    def bounded(state: StateInline, silent: bool) -> bool:
+        is_label = _LABEL.match(state.src, state.pos) is not None
+        return is_label and rule(state, silent)
+
+    return bounded
+
+
+def _bound_comment(rule: Rule) -> Rule:
+    """The rule for HTML tries many ends of each comment; it ends at the first."""
+
+    def bounded(state: StateInline, silent: bool) -> bool:
+        if not state.src.startswith("<!--", state.pos):
+            return rule(state, silent)
+        start, last = state.pos, state.html_terminator_last("-->")
+        end = state.src.find("-->", start + 2) + 3 if last >= start + 2 else 0
+        if not start < end <= state.posMax:
+            return False
+        if not silent:
+            state.push("html_inline", "", 0).content = state.src[start:end]
+        state.pos = end
+        return True
+
+    return bounded
+
+
+def _bound_reference(rule: BlockRule) -> BlockRule:
+    """The rule for the addresses of links joins all lines that may be their titles."""
+
+    def bounded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
+        try:
+            return rule(state, line, end, silent)
+        finally:
+            state.lineMax = last
+
+    return bounded
+
+
+def _bound_table(rule: BlockRule) -> BlockRule:
+    """The rule for tables adds cells to short rows: 2 KB become a hundred MB."""
+
+    def bounded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        is_table = rule(state, line, end, silent)
+        most = _MIN_TOKENS + len(state.src) // 4
+        if len(state.tokens) > most:
+            raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
+        return is_table
+
+    return bounded
+
+
+#: Rules that would take more than time and memory in proportion to the document.
+_BOUNDS = {"footnote_ref": _bound_label, "html_inline": _bound_comment}
+_BLOCK_BOUNDS = {"reference": _bound_reference, "table": _bound_table}
 
 
 def _locate(name: str, rule: Rule) -> Rule:
@@ -173,7 +249,7 @@ class _Block:
             own = list(pieces)
             translated = new[1:] if has_sentence else new
             for (index, mark), label in zip(images, translated, strict=True):
-                own[index] = self._relabel(mark, label)
+                own[index] = self._relabel(mark, label, special)
             fragment = new[0] if has_sentence else write_fragment(own)
             fragment = _INNER_SPACE.sub(r"\2\1\4\3", fragment)
             written = read_fragment(fragment, own, lambda text: _escape(text, special))
@@ -194,11 +270,11 @@ class _Block:
     def _raw(self, start: int, end: int) -> str:
         return self.content[self.places.find(start) : self.places.find(end - 1) + 1]
 
-    def _relabel(self, mark: _Mark, label: str) -> Piece:
+    def _relabel(self, mark: _Mark, label: str, special: frozenset[str]) -> Piece:
         first, last = mark.label or (0, 0)
         before, after = self._raw(mark.start, first), self._raw(last, mark.end)
-        special = frozenset("[]\\") | self._find_special()
-        return Piece(before + _escape(label, special) + after, Role.ALONE)
+        escaped = _escape(label, special.union("[]\\"))
+        return Piece(before + escaped + after, Role.ALONE)
 
     def _find_marks(self) -> Iterator[_Mark]:
         opened, last = [0], 0
@@ -255,7 +331,7 @@ class _Block:
 
 def _read_tag(raw: str) -> Piece:
     tag = _TAG.fullmatch(raw)
-    if not tag or tag[2]:
+    if not tag or raw.endswith("/>"):
         return Piece(raw, Role.ALONE)
     role = Role.CLOSING if raw.startswith("</") else Role.OPENING
     return Piece(raw, role, f"<{tag[1].lower()}>")

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from markdown_it.token import Token
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
-_PIPE = re.compile(r"(?:[^|\\]|\\.)*+\|")
+_PIPE = re.compile(r"(?:[^|\\]++|\\.)*+\|")
+_CELL_END = re.compile(r"\s*+(?:\||\Z)")
+_SPACE = re.compile(r"\s*")
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,35 @@ class Locator:
 
     def _locate_cell(self, text: str, number: int) -> Places | None:
         line, start = self.lines[number], self.starts[number]
-        place = self.cells.get(number, 0)
-        pattern = re.escape(text).replace(r"\|", r"\\\|")
-        # Before the first cell may be the marks of lists and quotations.
-        before = r"\s*" if place else ".*?"
-        found = re.compile(rf"{before}({pattern})\s*(?:\||\Z)").match(line, place)
-        end = _PIPE.match(line, found.end(1) if found else place)
-        self.cells[number] = end.end() if end else len(line)
-        if not found or not text:
+        raw, place = text.replace("|", r"\|"), self.cells.get(number, 0)
+        if not raw and not place:
+            # An empty cell is the first one only behind a pipe.
+            place = _skip(_PIPE, line, 0)
+        at = _find_cell(line, raw, place)
+        self.cells[number] = _skip(_PIPE, line, place if at < 0 else at + len(raw))
+        if at < 0 or not text:
             return None
-        inner, outer, place = [0], [start + found.start(1)], start + found.start(1)
+        inner, outer, place = [0], [start + at], start + at
         for index, character in enumerate(text):
             place += 1 + (character == "|")
             if character == "|":
                 inner.append(index + 1)
                 outer.append(place)
         return Places(inner, outer)
+
+
+def _find_cell(line: str, raw: str, place: int) -> int:
+    """Where a cell's text stands that comes next, or -1. Before the first cell may be the
+    marks of lists and quotations."""
+    at = _skip(_SPACE, line, place) if place else line.find(raw)
+    while at >= 0:
+        if line.startswith(raw, at) and _CELL_END.match(line, at + len(raw)):
+            return at
+        at = -1 if place else line.find(raw, at + 1)
+    return at
+
+
+def _skip(pattern: re.Pattern[str], line: str, place: int) -> int:
+    """The place after what is found at one, or the line's end."""
+    found = pattern.match(line, place)
+    return found.end() if found else len(line)

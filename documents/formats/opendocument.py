@@ -29,8 +29,10 @@ class _Texts:
     """The texts of one part. Its automatic styles come before its paragraphs."""
 
     def __init__(self) -> None:
-        #: What automatic styles of text look like, by name.
-        self._looks: dict[str, tuple[object, ...]] = {}
+        #: What automatic styles of text look like, by name: styles that look the same have
+        #: the same number, and those that look like nothing have 0.
+        self._looks: dict[str, int] = {}
+        self._numbers: dict[tuple[object, ...], int] = {(): 0}
         self._flow = Flow(self._classify, links=_CONTAINERS)
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
@@ -38,8 +40,9 @@ class _Texts:
         if name_of(wrapper[0]) == _STYLES:
             self._learn(wrapper[0])
             return []
+        copies: dict[Element, list[str]] = {}
         return [
-            _make_value_follow(paragraph, slot)
+            _make_value_follow(paragraph, slot, copies)
             for paragraph in wrapper.iter()
             if name_of(paragraph) in _PARAGRAPHS
             for slot in self._flow.find_slots(paragraph)
@@ -58,7 +61,8 @@ class _Texts:
                 parent = attribute(style, "style:parent-style-name")
                 looks = (parent, *map(_find_look, style))
                 name = attribute(style, "style:name")
-                self._looks[name] = tuple(look for look in looks if look)
+                look = tuple(look for look in looks if look)
+                self._looks[name] = self._numbers.setdefault(look, len(self._numbers))
 
     def _classify(self, element: Element) -> Kind:
         name = name_of(element)
@@ -72,17 +76,21 @@ class _Texts:
         return Kind(Role.SPAN, look) if look else Kind(Role.CLEAR)
 
 
-def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
+def _make_value_follow(
+    paragraph: Element, slot: Slot, copies: dict[Element, list[str]]
+) -> Slot:
     """A cell may have its text as an attribute as well, which programs prefer. Without the
-    attribute, the paragraphs are the cell's value."""
+    attribute, the paragraphs are the cell's value. `copies` has the attributes of each cell."""
     cell = paragraph.getparent()
     if cell is None or name_of(cell) != _CELL:
         return slot
-    copies = [n for n in cell.attrib if shorten(str(n)) == "office:string-value"]
+    if cell not in copies:
+        names = map(str, cell.attrib)
+        copies[cell] = [n for n in names if shorten(n) == "office:string-value"]
 
     def write(translation: str, languages: Languages) -> None:
         slot.write(translation, languages)
-        for name in copies:
+        for name in copies[cell]:
             cell.attrib.pop(name, None)
 
     return Slot(slot.text, write)

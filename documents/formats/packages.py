@@ -28,12 +28,14 @@ from documents.formats.fragments import Element, Slot
 
 #: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
 MAX_MEMBERS = 20_000
-#: The list of members, which is read as a whole.
-_MAX_DIRECTORY_BYTES = 8 << 20
+#: The list of members, which is read as a whole, and a member's name.
+_MAX_DIRECTORY_BYTES, _MAX_NAME = 8 << 20, 1_000
 #: All members together, unpacked. Less than the first is never too much for a small file.
 _MIN_UNPACKED_BYTES, MAX_UNPACKED_BYTES = 64 << 20, 2_000_000_000
 #: Unpacked bytes per byte of the file; the tables of real spreadsheets reach 50.
 MAX_RATIO = 200
+#: Bytes with translations per byte of all members, and how many are always allowed.
+_MAX_GROWTH, _MIN_WRITTEN_BYTES = 8, 16 << 20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _COPY_BYTES = 1 << 20
@@ -152,6 +154,7 @@ def open_package(path: Path) -> Iterator[Package]:
             raise DamagedDocument(f"The zip file is damaged: {error}") from error
         with zip_file:
             _check_members(zip_file.infolist(), path.stat().st_size)
+            _check_places(zip_file.infolist(), zip_file.start_dir)
             yield Package(zip_file, file)
 
 
@@ -172,9 +175,11 @@ def _check_start(file: BinaryIO) -> None:
 
 
 def _check_directory(file: BinaryIO) -> None:
-    """The list of members is bounded before zipfile reads all of it."""
+    """The list of members is bounded before zipfile reads all of it. A list for files of more
+    than 4 GB, which has its size elsewhere, is refused."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - (1 << 16) - 22))
+    # The longest comment, the end of the list, and what may say that it ends elsewhere.
+    file.seek(max(0, size - (1 << 16) - 22 - 20))
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + 22:
@@ -182,16 +187,18 @@ def _check_directory(file: BinaryIO) -> None:
             "The zip file is truncated: its list of members is missing"
         )
     directory_bytes = int.from_bytes(tail[at + 12 : at + 16], "little")
-    if directory_bytes > _MAX_DIRECTORY_BYTES:
+    is_elsewhere = tail[max(0, at - 20) : at].startswith(b"PK\6\7")
+    if directory_bytes > _MAX_DIRECTORY_BYTES or is_elsewhere:
         raise RefusedContent("The zip file's list of members is too long")
+    file.seek(max(0, size - len(tail) + at - directory_bytes))
+    members = file.read(directory_bytes).count(b"PK\1\2")
+    if members > MAX_MEMBERS:
+        raise DocumentTooLarge(
+            f"The document has {members} parts: expected {MAX_MEMBERS} or less"
+        )
 
 
 def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
-    if len(members) > MAX_MEMBERS:
-        message = (
-            f"The document has {len(members)} parts: expected {MAX_MEMBERS} or less"
-        )
-        raise DocumentTooLarge(message)
     names: set[str] = set()
     for member in members:
         _check_member(member, names)
@@ -203,8 +210,25 @@ def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
         )
 
 
+def _check_places(members: list[zipfile.ZipInfo], end: int) -> None:
+    """Each member has bytes of its own, and what is copied is not more than the file."""
+    ordered = sorted(members, key=lambda member: member.header_offset)
+    starts = [*(member.header_offset for member in ordered), end]
+    for member, following in zip(ordered, starts[1:], strict=True):
+        is_stored = member.compress_type == zipfile.ZIP_STORED
+        if is_stored and member.file_size != member.compress_size:
+            raise DamagedDocument(f"{member.filename} has two sizes")
+        packed_bytes = _LOCAL_HEADER.size + member.compress_size
+        if member.header_offset + packed_bytes > following:
+            raise RefusedContent(
+                f"{member.filename} overlaps with another part of the zip file"
+            )
+
+
 def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
     name = member.filename
+    if len(name) > _MAX_NAME:
+        raise RefusedContent(f"{name[:40]}… is longer than {_MAX_NAME:,} characters")
     if name in names:
         raise RefusedContent(f"The zip file has two members with the name {name}")
     names.add(name)
@@ -275,6 +299,9 @@ class _Writer:
 
     def write(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         self.out.comment = self.package.zip_file.comment
+        unpacked = sum(member.file_size for member in self.package.members)
+        allowed = _MIN_WRITTEN_BYTES + _MAX_GROWTH * unpacked
+        left = min(allowed, MAX_UNPACKED_BYTES)
         for member in self.package.members:
             vocabulary = vocabularies.get(member.filename)
             if vocabulary is None:
@@ -283,7 +310,8 @@ class _Writer:
             described = _describe(member)
             with self.out.open(described, "w") as part:
                 for piece in self.package.split(member.filename, vocabulary):
-                    part.write(self._translate(piece, vocabulary))
+                    left -= part.write(self._translate(piece, vocabulary))
+                    _check_room(left)
             # Without attributes, zipfile gives it those of a new file.
             described.external_attr = member.external_attr
         if next(self.translations, None) is not None:
@@ -306,3 +334,10 @@ class _Writer:
                 slot.write(translation, self.languages)
         is_changed |= vocabulary.finish(wrapper, self.languages)
         return piece.serialize(wrapper) if is_changed else piece.raw
+
+
+def _check_room(left: int) -> None:
+    if left < 0:
+        raise DocumentTooLarge(
+            f"With its translations the document has more than {_MAX_GROWTH} times the bytes"
+        )

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 
 from lxml import etree
 
 from contract.languages import SCRIPTS
+from documents.errors import DocumentTooLarge
 from documents.formats.format import Languages
 from documents.formats.fragments import (
     Atom,
@@ -20,6 +22,7 @@ from documents.formats.fragments import (
     Part,
     Slot,
     Span,
+    list_spans,
     list_texts,
     make_slot,
 )
@@ -28,12 +31,41 @@ from documents.formats.names import beside, describe, name_of
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
+#: The most bytes of formatting that a block's translation repeats: each piece of a run has
+#: all of it.
+_MAX_COPIED_BYTES = 4 << 20
+
+
+@dataclass
+class Copies:
+    """How many bytes of formatting the translation of a block repeats."""
+
+    size: int = 0
+
+    def add(self, size: int) -> None:
+        """Raises DocumentTooLarge for a style that is copied too often."""
+        self.size += size
+        if self.size > _MAX_COPIED_BYTES:
+            raise DocumentTooLarge(
+                "The formatting of a paragraph has too many bytes for each of its parts"
+            )
+
+
 @dataclass(frozen=True, eq=False)
 class Style:
-    """A run's formatting. Runs with the same key look the same."""
+    """A run's formatting. Runs of a paragraph with the same key look the same."""
 
-    key: tuple[object, ...]
+    key: int
     run: Element
+    #: Where the run says it, if it does.
+    properties: Element | None
+
+    @cached_property
+    def size(self) -> int:
+        """How many bytes a copy takes."""
+        attributes = sum(len(str(value)) for value in self.run.attrib.values())
+        said = b"" if self.properties is None else etree.tostring(self.properties)
+        return attributes + len(said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +106,10 @@ class Runs:
     #: Properties that do not change how a run looks.
     invisible: frozenset[str] = frozenset()
 
+    def __init__(self, copies: Copies) -> None:
+        self._copies = copies
+        self._keys: dict[tuple[object, ...], int] = {}
+
     def find_slot(self, paragraph: Element) -> Slot | None:
         """The text of a paragraph, without those in its text boxes."""
         base, parts = self.join(self.read(paragraph))
@@ -100,13 +136,13 @@ class Runs:
             if name == self.text:
                 yield Text(child.text or "", style)
             elif name != self.properties:
-                yield Atom(((child, run),))
+                yield Atom(((child, style),))
 
     def make_style(self, run: Element) -> Style:
         """The style of a run."""
         properties = find(run, self.properties)
         if properties is None:
-            return Style((), run)
+            return Style(self._find_key(()), run, None)
         attributes = sorted(
             (str(name), str(value))
             for name, value in properties.attrib.items()
@@ -117,7 +153,10 @@ class Runs:
             for child in properties
             if name_of(child) not in self.invisible
         )
-        return Style((*attributes, *children), run)
+        return Style(self._find_key((*attributes, *children)), run, properties)
+
+    def _find_key(self, look: tuple[object, ...]) -> int:
+        return self._keys.setdefault(look, len(self._keys))
 
     def join(
         self, items: Iterable[Text | Atom | Span]
@@ -153,6 +192,9 @@ class Runs:
         languages: Languages,
     ) -> None:
         """Puts new parts in the place of all that a paragraph consists of."""
+        for span in list_spans(parts):
+            if isinstance(span.shell, Container):
+                span.shell.inner[:] = []
         first = [child for child in paragraph if name_of(child) in self.first]
         last = [child for child in paragraph if name_of(child) in self.last]
         paragraph[:] = first
@@ -170,25 +212,25 @@ class Runs:
             if isinstance(part, str):
                 self.add_run(paragraph, part, style, languages)
             elif isinstance(part, Atom):
-                for element, run in part.elements:
-                    owner = paragraph if run is None else self.open_run(paragraph, run)
+                for element, own in part.elements:
+                    is_in_run = isinstance(own, Style)
+                    owner = self.open_run(paragraph, own) if is_in_run else paragraph
                     owner.append(element)
             elif isinstance(part.shell, Container):
                 shell = part.shell
-                shell.inner[:] = []
-                self._fill(shell.inner, shell.base, part.parts, languages)
                 paragraph.append(shell.outer)
+                self._fill(shell.inner, shell.base, part.parts, languages)
             elif isinstance(part.shell, Style):
                 self._fill(paragraph, part.shell, part.parts, languages)
 
-    def open_run(self, paragraph: Element, like: Element | None) -> Element:
-        """A new run at the end of a paragraph, with the formatting of another."""
-        if like is None:
+    def open_run(self, paragraph: Element, style: object) -> Element:
+        """A new run at the end of a paragraph, in a style or none."""
+        if not isinstance(style, Style):
             return etree.SubElement(paragraph, beside(paragraph, self.run[2:]))
-        run = etree.SubElement(paragraph, like.tag, like.attrib)
-        properties = find(like, self.properties)
-        if properties is not None:
-            run.append(deepcopy(properties))
+        self._copies.add(style.size)
+        run = etree.SubElement(paragraph, style.run.tag, style.run.attrib)
+        if style.properties is not None:
+            run.append(deepcopy(style.properties))
         return run
 
     def add_run(
@@ -199,7 +241,7 @@ class Runs:
         languages: Languages,
     ) -> None:
         """A run with text at the end of a paragraph."""
-        run = self.open_run(paragraph, style.run if style else None)
+        run = self.open_run(paragraph, style)
         self.mark(run, languages)
         self.add_text(run, text)
 
@@ -245,8 +287,8 @@ def _add_text(joiner: Joiner, text: Text) -> None:
 
 def _find_base(parts: Sequence[Part]) -> Style | None:
     """The first style among those that have the most characters."""
-    styles: dict[tuple[object, ...], Style] = {}
-    counts: Counter[tuple[object, ...]] = Counter()
+    styles: dict[int, Style] = {}
+    counts: Counter[int] = Counter()
     for part in parts:
         if isinstance(part, Span) and isinstance(part.shell, Style):
             styles.setdefault(part.shell.key, part.shell)

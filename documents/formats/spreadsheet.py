@@ -12,7 +12,14 @@ from documents.formats.fragments import Atom, Element, Slot, Span
 from documents.formats.names import name_of
 from documents.formats.openxml import list_types, make_plan
 from documents.formats.packages import Package, make_read, make_write
-from documents.formats.runs import Runs, Style, Text, find_plain_slot, keep_spaces
+from documents.formats.runs import (
+    Copies,
+    Runs,
+    Style,
+    Text,
+    find_plain_slot,
+    keep_spaces,
+)
 
 _TABLE = "application/vnd.openxmlformats-officedocument.spreadsheetml.table+xml"
 _CELLS = frozenset({"x:si", "x:is", "x:text"})
@@ -55,13 +62,11 @@ class _CellRuns(Runs):
         keep_spaces(owner[-1])
 
 
-_RUNS = _CellRuns()
-
-
 def _make_vocabulary(headings: frozenset[str]) -> Vocabulary:
     def find_slots(wrapper: Element) -> list[Slot]:
         cell = wrapper[0]
-        slot = _RUNS.find_slot(cell) if len(cell) else find_plain_slot(cell)
+        runs = _CellRuns(Copies())
+        slot = runs.find_slot(cell) if len(cell) else find_plain_slot(cell)
         is_heading = "".join(cell.itertext()) in headings
         return [slot] if slot and not is_heading else []
 

@@ -132,19 +132,20 @@ def divide(text: str, lengths: Sequence[int]) -> list[str]:
     words = _WORD.findall(text)
     total = sum(len(_TAG.sub("", word)) for word in words)
     scale = total / (sum(lengths) or 1)
-    lines: list[str] = [""]
-    length = 0
+    lines: list[list[str]] = [[]]
+    length, is_blank = 0, True
     goal = lengths[0] * scale
     for word in words:
         width = len(_TAG.sub("", word))
-        is_full = length + width / 2 > goal and bool(lines[-1].strip())
+        is_full = length + width / 2 > goal and not is_blank
         if is_full and len(lines) < len(lengths) and not word.startswith("</"):
             goal += lengths[len(lines)] * scale
-            lines.append("")
-        lines[-1] += word
-        length += width
-    lines += [""] * (len(lengths) - len(lines))
-    return [line.strip() for line in lines]
+            lines.append([])
+            is_blank = True
+        lines[-1].append(word)
+        length, is_blank = length + width, is_blank and word.isspace()
+    lines += [[]] * (len(lengths) - len(lines))
+    return ["".join(line).strip() for line in lines]
 
 
 def _make_piece(tag: str) -> Piece:

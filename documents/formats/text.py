@@ -15,8 +15,9 @@ from documents.formats.format import Format, Languages
 
 #: The widths at which people break lines, in characters.
 _LEAST_WIDTH, _MOST_WIDTH = 40, 100
-#: The most lines that are looked at together.
-_MAX_LINES = 200
+#: The most lines that are looked at together, and their characters. Lines that are longer
+#: were not broken.
+_MAX_LINES, _MAX_CHARACTERS = 200, 200 * 2 * _MOST_WIDTH
 _END = re.compile(r"(?:[.!?:;…।۔؟。！？：；][\"'»”’)\]」』]*|\|)\s*\Z")
 _ITEM = re.compile(r"\s*(?:[-*+•–—>#|=]|\d{1,3}[.)])\s")
 
@@ -41,11 +42,11 @@ def find_edits(block: str) -> Iterator[Edit]:
 
 def join(lines: list[str]) -> str:
     """Lines as one; Chinese and Japanese have no space between them."""
-    text = ""
-    for line in lines:
-        is_dense = bool(text and line) and _is_dense(text[-1]) and _is_dense(line[0])
-        text += line if is_dense or not text else f" {line}"
-    return text
+    parts: list[str] = []
+    for line in filter(None, lines):
+        is_dense = bool(parts) and _is_dense(parts[-1][-1]) and _is_dense(line[0])
+        parts += [line] if is_dense or not parts else [" ", line]
+    return "".join(parts)
 
 
 def _is_dense(character: str) -> bool:
@@ -97,11 +98,13 @@ def _make_edit(
 def _find_blocks(path: Path) -> Iterator[str]:
     """The lines between empty lines, and each empty line."""
     block: list[str] = []
+    left = _MAX_CHARACTERS
     for line in stream_lines(path, find_encoding(path)):
         block.append(line)
-        if not line.strip() or len(block) == _MAX_LINES:
+        left -= len(line)
+        if not line.strip() or len(block) == _MAX_LINES or left < 0:
             yield "".join(block)
-            block = []
+            block, left = [], _MAX_CHARACTERS
     yield "".join(block)
 
 

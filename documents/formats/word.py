@@ -15,6 +15,7 @@ from documents.formats.openxml import make_plan
 from documents.formats.packages import make_read, make_write
 from documents.formats.runs import (
     Container,
+    Copies,
     Runs,
     Style,
     Text,
@@ -25,6 +26,8 @@ from documents.formats.runs import (
 
 #: Fields whose result is text that a writer wrote; others are worked out, as page numbers.
 _WRITTEN_FIELDS = ("HYPERLINK", "TOC", "INDEX")
+#: So much of an instruction tells which.
+_LONGEST_WORD = 20
 _CONTAINERS = frozenset(
     "w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:dir w:bdo".split()
 )
@@ -43,7 +46,7 @@ _AFTER_BIDI = frozenset(
 
 @dataclass
 class _Field:
-    """A field that is open: an instruction, then perhaps its result."""
+    """A field that is open: an instruction, which may be cut, then perhaps its result."""
 
     instruction: str = ""
     is_shown: bool = False
@@ -56,8 +59,11 @@ class _WordRuns(Runs):
     first = frozenset({"w:pPr"})
     invisible = frozenset({"w:lang", "w:noProof"})
 
-    def __init__(self) -> None:
+    def __init__(self, copies: Copies) -> None:
+        super().__init__(copies)
         self._fields: list[_Field] = []
+        #: How many of them do not show what is inside.
+        self._hidden = 0
 
     def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
         """See Runs."""
@@ -86,7 +92,7 @@ class _WordRuns(Runs):
                 continue
             is_field = self._is_hidden() | self._follow(child)
             if is_field or name not in (self.text, *_LETTERS):
-                yield Atom(((child, run),))
+                yield Atom(((child, style),))
             else:
                 yield Text(_LETTERS.get(name) or child.text or "", style)
 
@@ -106,22 +112,29 @@ class _WordRuns(Runs):
         return child if name in _CONTAINERS else None
 
     def _is_hidden(self) -> bool:
-        return not all(field.is_shown for field in self._fields)
+        return self._hidden > 0
 
     def _follow(self, element: Element) -> bool:
         """Keeps account of fields; whether an element belongs to one."""
         name = name_of(element)
-        if name == "w:instrText" and self._fields:
-            self._fields[-1].instruction += element.text or ""
+        field = self._fields[-1] if self._fields else None
+        if name == "w:instrText" and field:
+            # The first word says what it is.
+            instruction = field.instruction + (element.text or "")
+            field.instruction = instruction.lstrip()[:_LONGEST_WORD]
         if name != "w:fldChar":
             return name == "w:instrText"
         kind = attribute(element, "w:fldCharType")
         if kind == "begin":
             self._fields.append(_Field())
-        elif kind == "separate" and self._fields:
-            words = self._fields[-1].instruction.split()
-            self._fields[-1].is_shown = bool(words) and words[0] in _WRITTEN_FIELDS
-        elif kind == "end" and self._fields:
+            self._hidden += 1
+        elif kind == "separate" and field:
+            words = field.instruction.split()
+            self._hidden += field.is_shown
+            field.is_shown = bool(words) and words[0] in _WRITTEN_FIELDS
+            self._hidden -= field.is_shown
+        elif kind == "end" and field:
+            self._hidden -= not field.is_shown
             self._fields.pop()
         return True
 
@@ -188,7 +201,8 @@ def _insert(properties: Element, local: str, successors: frozenset[str]) -> Elem
 def _find_slots(wrapper: Element) -> list[Slot]:
     """The texts of all paragraphs; those of text boxes are inside of others."""
     paragraphs = (p for p in wrapper.iter(etree.Element) if name_of(p) == "w:p")
-    found = (_WordRuns().find_slot(paragraph) for paragraph in paragraphs)
+    copies = Copies()
+    found = (_WordRuns(copies).find_slot(paragraph) for paragraph in paragraphs)
     return [slot for slot in found if slot]
 
 

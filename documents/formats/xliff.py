@@ -70,6 +70,7 @@ class _Reader:
     """Walks through the elements of a file that is known to be well-formed."""
 
     content: str
+    #: As our code of it; empty if the file does not say.
     target_language: str = ""
     names: list[str] = field(default_factory=list)
     #: For each open scope, whether its units are translated.
@@ -104,6 +105,8 @@ class _Reader:
             self.unit = _Unit(is_open=state in _OPEN_STATES)
 
     def _leave(self, name: str) -> Iterator[Edit]:
+        if not self.names:
+            raise DamagedDocument(f"An element {name[:40]!r} ends that did not begin")
         self.names.pop()
         if name in _UNITS and self.unit:
             if self.scopes[-1]:
@@ -122,7 +125,8 @@ class _Reader:
         attributes = ATTRIBUTE.finditer(token.raw, len(token.name) + 1)
         places = {found[1]: found for found in attributes}
         if (given := places.get(target)) and (group := given.lastindex):
-            self.target_language = old = given[group]
+            old = given[group]
+            self.target_language = normalize_language(old)
             first, last = (start + place for place in given.span(group))
             yield Edit(first, last, (), lambda _, languages: _name(old, languages))
         elif given := places.get(source):
@@ -166,7 +170,7 @@ class _Reader:
         language = self.target_language
 
         def is_done(target: str) -> bool:
-            is_ours = normalize_language(language) in ("", target)
+            is_ours = language in ("", target)
             return bool(raw_target.strip()) and is_ours and not is_open
 
         def write(new: Sequence[str], _: Languages) -> str:

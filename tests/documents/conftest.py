@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contract import variables
+from documents import worker
 from documents.asking import Gateway
 from documents.errors import DamagedDocument
 from documents.formats.format import Format, Languages
+from documents.pages import read_page
+from documents.sandbox import Allowance, Sandbox
 from documents.storage import NOBODY, Document, Limits, Order, Storage
 from tests.documents.fake_gateway import FakeGateway
 
@@ -46,7 +49,29 @@ LINES = Format((".lines",), "text/x-lines", "text", read_lines, write_lines)
 def lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """All documents are of this format, and stops are noticed at once."""
     monkeypatch.setattr("documents.translation._LOOK_S", 0.0001)
-    monkeypatch.setattr("documents.translation.find_format", lambda name: LINES)
+    monkeypatch.setattr("documents.translation._PAUSE_S", 0.01)
+    monkeypatch.setattr("documents.worker.find_format", lambda name: LINES)
+
+
+class InProcess(Sandbox):
+    """Takes steps without processes and limits."""
+
+    def __init__(self) -> None:
+        super().__init__("documents.worker")
+
+    def run(
+        self,
+        request: Mapping[str, Any],
+        allowance: Allowance,
+        check: Callable[[], None],
+    ) -> Mapping[str, Any]:
+        check()
+        return worker.run(request)
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    return InProcess()
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +119,12 @@ def asking(gateway: FakeGateway) -> Iterator[Gateway]:
     found = Gateway(gateway.address, "secret", connections=8)
     yield found
     found.close()
+
+
+def list_orders(storage: Storage, owner: str) -> list[Order]:
+    """The orders of an owner's documents that can be read."""
+    found, _ = read_page(storage, owner, "", 99)
+    return [document.order for document, _ in found]
 
 
 @pytest.fixture

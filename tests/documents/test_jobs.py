@@ -8,16 +8,19 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 
+import psutil
 import pytest
 
 from contract import variables
 from deploy.stack import ROOT
+from documents.jobs import Jobs
 from documents.places import find_jobs
 from documents.storage import Document, State
+from tests.documents.conftest import list_orders
 from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
 from tests.gateway.access.servers import make_postgresql
@@ -49,7 +52,9 @@ def start(gateway, storage, tmp_path) -> Iterator[Start]:
     """Starts the program; several with run directories of their own are several machines."""
     programs: list[subprocess.Popen[bytes]] = []
 
-    def start(run: str = "run", **more: str) -> subprocess.Popen[bytes]:
+    def start(
+        run: str = "run", command: Sequence[str] = ("-m", "documents"), **more: str
+    ) -> subprocess.Popen[bytes]:
         given = {
             variables.RUN_DIR: str(tmp_path / run),
             variables.DOCUMENTS: str(storage.folder),
@@ -58,7 +63,7 @@ def start(gateway, storage, tmp_path) -> Iterator[Start]:
         environment = {variable.name: value for variable, value in given.items()}
         with (tmp_path / f"{run}.log").open("ab") as log:
             program = subprocess.Popen(
-                [sys.executable, "-m", "documents"],
+                [sys.executable, *command],
                 cwd=ROOT,
                 env=os.environ | environment | more,
                 stderr=log,
@@ -118,8 +123,12 @@ def test_documents_are_translated_and_their_jobs_end(
 
 
 def kill(program: subprocess.Popen[bytes]) -> None:
+    """Its workers end with it."""
+    children = psutil.Process(program.pid).children(recursive=True)
     program.kill()
     program.wait(LIMIT_S)
+    _, alive = psutil.wait_procs(children, LIMIT_S)
+    assert alive == []
 
 
 def kill_and_lose_the_database(program: subprocess.Popen[bytes]) -> None:
@@ -133,6 +142,7 @@ def stop(program: subprocess.Popen[bytes]) -> None:
     assert program.wait(LIMIT_S) == 0
 
 
+@pytest.mark.faults
 def test_however_programs_end_they_lose_and_double_nothing(
     add_text, start, storage, gateway
 ):
@@ -150,6 +160,78 @@ def test_however_programs_end_they_lose_and_double_nothing(
     wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
 
 
+def test_processes_that_read_and_write_may_be_killed(add_text, start, gateway):
+    documents = [add_text(*MANY) for _ in range(3)]
+    is_full = answer_only(2, gateway)
+    program = start()
+    wait_until(is_full, limit_s=LIMIT_S)
+    children = psutil.Process(program.pid).children(recursive=True)
+    assert children
+    for child in children:
+        child.kill()
+    gateway.judge = lambda _: None
+    wait_for(documents)
+    check_results(documents)
+    stop(program)
+
+
+def test_what_nobody_can_read_stops_no_document(add_text, start, storage):
+    bad, good = add_text("one"), add_text("two")
+    (bad.folder / "document.json").write_text("")
+    (storage.folder / "kept" / "a file").touch()
+    (storage.folder / "unfinished" / "a~b~c").mkdir()
+    start()
+    wait_for([good])
+    aside = storage.folder / "aside"
+    wait_until(
+        lambda: aside.exists() and len(list(aside.iterdir())) == 2, limit_s=LIMIT_S
+    )
+    assert list_orders(storage, good.order.owner) == [good.order]
+
+
+def test_a_look_that_fails_keeps_no_other_from_its_turn(
+    storage, asking, sandbox, monkeypatch, caplog
+):
+    jobs = Jobs(storage, asking, sandbox, kept_s=60, name="one-that-is-not-started")
+    turns: list[str] = []
+
+    def make(look: str) -> Callable[[Jobs], None]:
+        def fail(_: Jobs) -> None:
+            turns.append(look)
+            raise TypeError("what a document says")
+
+        return fail
+
+    looks = ["_mend", "_sweep", "_walk"]
+    for look in looks:
+        monkeypatch.setattr(Jobs, look, make(look))
+    monkeypatch.setattr(Jobs, "_scan", lambda jobs: turns.append("scanned"))
+
+    def beat() -> None:
+        if turns.count("scanned") == 2 or len(turns) > 20:
+            jobs.stop()
+
+    jobs.run(beat)
+    assert turns[:5] == [*looks, "scanned", "scanned"]
+    assert "what a document says" not in caplog.text
+
+
+HANGING = """
+import re
+from documents import __main__ as program, jobs
+program._LONGEST_TURN_S = 2
+jobs.Jobs._scan = lambda jobs: re.match(r"(?:a|a)*b", "a" * 60)
+program.main()
+"""
+
+
+def test_a_program_that_hangs_says_where_and_ends(start, tmp_path):
+    program = start(command=("-c", HANGING))
+    wait_until(lambda: program.poll() == 1, limit_s=LIMIT_S)
+    assert "line 5 in <lambda>" in (tmp_path / "run.log").read_text()
+
+
+@pytest.mark.faults
 def test_another_machine_goes_on_for_one_that_is_gone(add_text, start, gateway):
     with make_postgresql() as server, server.run():
         url = {variables.DATABASE_URL.name: f"{server.url}/postgres"}

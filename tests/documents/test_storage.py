@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from documents.budget import NoRoom, Room
+from documents.pages import read_page
 from documents.places import find_documents, read_machine, read_name, read_secret
 from documents.storage import (
     NOBODY,
+    Document,
     Gone,
+    Job,
     Limits,
     Order,
     State,
@@ -22,9 +30,11 @@ from documents.storage import (
     clean_name,
 )
 from documents.translation import Translation
-from tests.documents.conftest import LIMITS
+from tests.documents.conftest import LIMITS, list_orders
 
 KEY = "0123456789ab"
+DAY_S = 86_400
+MIB = 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -67,6 +77,93 @@ def test_what_is_finished_makes_room(storage):
     storage.reserve(NOBODY, "somebody", limits)
 
 
+@pytest.mark.parametrize(
+    ("room", "is_own"),
+    [(Room(of_all=4 * MIB), False), (Room(of_one=4 * MIB), True)],
+    ids=["of all", "of one"],
+)
+def test_the_bytes_of_documents_are_bounded(storage, room, is_own):
+    limits = Limits(9, 9, room)
+    places = [storage.reserve(KEY, KEY, limits, MIB) for _ in range(2)]
+    with pytest.raises(NoRoom) as refused:
+        storage.reserve(KEY, KEY, limits, 1)
+    assert (refused.value.limit, refused.value.is_own) == (4 * MIB, is_own)
+    assert len(storage.list_unfinished()) == 2
+    if is_own:
+        storage.reserve(NOBODY, "another", limits, MIB)
+    places[0].drop()
+    storage.reserve(KEY, KEY, limits, MIB)
+
+
+def test_a_document_counts_what_it_takes(storage):
+    """Twice its bytes until it is done, what is in its folder then, and nothing afterwards."""
+    limits = Limits(9, 9, Room(of_one=4 * MIB))
+    place = storage.reserve(KEY, KEY, limits, MIB)
+    place.path.write_bytes(bytes(MIB // 2))
+    document = place.accept(make_order(place.job))
+    assert measure(storage) == MIB
+    document.source.unlink()
+    document.result.write_bytes(bytes(3 * MIB))
+    storage.finish(place.job)
+    assert 3 * MIB < measure(storage) < 4 * MIB
+    with pytest.raises(NoRoom):
+        storage.reserve(KEY, KEY, limits, MIB)
+    storage.delete(document)
+    assert measure(storage) == 0
+
+
+def test_small_documents_count_as_well(storage):
+    limits = Limits(99, 99, Room(of_one=MIB))
+    for _ in range(16):
+        storage.reserve(KEY, KEY, limits, 1)
+    with pytest.raises(NoRoom):
+        storage.reserve(KEY, KEY, limits, 1)
+
+
+def test_a_part_of_the_disk_stays_free(storage):
+    with pytest.raises(NoRoom):
+        storage.reserve(KEY, KEY, Limits(9, 9, Room(reserve=1 << 60)), 1)
+    assert measure(storage) == 0
+
+
+def test_what_a_killed_program_has_left_makes_room(storage):
+    limits = Limits(9, 9, Room(of_one=2 * MIB))
+    lost = storage.reserve(KEY, KEY, limits, MIB)
+    shutil.rmtree(lost.path.parent)
+    with pytest.raises(NoRoom):
+        storage.reserve(KEY, KEY, limits, 1)
+    for entry in (storage.folder / "sizes").iterdir():
+        os.utime(entry, (0, 0))
+    storage.reserve(KEY, KEY, limits, MIB)
+
+
+def test_an_owners_documents_have_pages_from_the_oldest_on(add, storage):
+    ids = [add(f"a{number}", owner=KEY).order.id for number in range(5)]
+    for number, document_id in enumerate(ids):
+        os.utime(
+            storage.folder / "kept" / KEY / document_id / "document.json", (0, number)
+        )
+    (storage.folder / "kept" / KEY / "stray").mkdir()
+    found: list[list[str]] = []
+    after: str | None = ""
+    while after is not None:
+        page, after = read_page(storage, KEY, after, 2)
+        found.append([document.order.id for document, _ in page])
+        for document, _ in page:  # whoever deletes what it has seen goes on
+            storage.delete(document)
+    assert found == [ids[:2], ids[2:4], ids[4:]]
+    assert read_page(storage, "ab0123456789", "", 9) == ([], None)
+
+
+def make_order(job: Job) -> Order:
+    return Order(job.id, job.owner, job.caller, "", "a.txt", "ko")
+
+
+def measure(storage: Storage) -> int:
+    """The bytes that all documents count."""
+    return sum(entry.stat().st_size for entry in (storage.folder / "sizes").iterdir())
+
+
 def test_documents_are_found_by_their_owners(add, storage):
     mine, others = add("one", owner=KEY), add("two", owner="ab0123456789")
     found = storage.find(KEY, mine.order.id)
@@ -76,13 +173,6 @@ def test_documents_are_found_by_their_owners(add, storage):
             storage.find(KEY, document_id)
     with pytest.raises(Gone):
         storage.find("..", mine.order.id)
-
-
-def test_documents_are_listed_in_order(add, storage):
-    added = [add("one", owner=KEY, created_at=float(n)) for n in (3, 1, 2)]
-    listed = [document.order.created_at for document in storage.list_all(KEY)]
-    assert listed == sorted(document.order.created_at for document in added)
-    assert storage.list_all("ab0123456789") == []
 
 
 def test_a_deleted_document_is_gone_for_all(add, storage):
@@ -105,12 +195,135 @@ def test_a_torn_state_is_that_of_the_beginning(add):
     assert document.read_state() == State()
 
 
+def test_fields_of_a_later_version_are_left_out(add, storage):
+    document = add("one")
+    for name, written in (("document", document.order), ("state", State(texts=3))):
+        content = json.dumps({**asdict(written), "later": [1]})
+        (document.folder / f"{name}.json").write_text(content)
+    found = storage.find(NOBODY, document.order.id)
+    assert (found.order, found.read_state()) == (document.order, State(texts=3))
+
+
+def damage(content: str) -> Callable[[Document], None]:
+    def write(document: Document) -> None:
+        (document.folder / "document.json").write_text(content)
+
+    return write
+
+
+def make_folder(document: Document) -> None:
+    (document.folder / "document.json").unlink()
+    (document.folder / "document.json").mkdir()
+
+
+def lose(document: Document) -> None:
+    (document.folder / "document.json").unlink()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [damage(""), damage('{"id": "'), damage("[]"), damage("{}"), make_folder, lose],
+)
+def test_a_document_that_nobody_can_read_is_put_aside_once(add, storage, caplog, spoil):
+    bad, good = add("one"), add("two")
+    spoil(bad)
+    with pytest.raises(Gone):
+        storage.find(NOBODY, bad.order.id)
+    assert list_orders(storage, NOBODY) == [good.order]
+    for _ in range(2):
+        assert len(list(storage.walk())) <= 2
+        assert storage.sweep(time.time()) == []
+    (aside,) = (storage.folder / "aside").iterdir()
+    assert (aside / "source.lines").exists()
+    assert not bad.folder.exists()
+    assert len(caplog.records) == 1
+    storage.sweep(time.time() + 8 * DAY_S)
+    assert list((storage.folder / "aside").iterdir()) == []
+
+
+def test_strangers_among_documents_harm_nobody(add, storage):
+    document = add("one")
+    document.write_state(State(status="done", expires_at=100.0))
+    kept = storage.folder / "kept"
+    (kept / "a file").touch()
+    (kept / "lost+found").mkdir()
+    (kept / NOBODY / "a file").touch()
+    (kept / NOBODY / "a folder").mkdir()
+    for name in ("expiring", "incoming", "trash", "unfinished"):
+        (storage.folder / name).mkdir(exist_ok=True)
+        (storage.folder / name / "a file").touch()
+    (storage.folder / "expiring" / "0" / "a file").touch()
+    (storage.folder / "unfinished" / "a~b~c").mkdir()
+    list(storage.walk())
+    assert {path.name for path in kept.iterdir()} == {NOBODY}
+    assert storage.sweep(101.0) == [document.order.id]
+    assert storage.sweep(time.time() + DAY_S) == []
+
+
+def test_what_may_not_be_moved_is_told_once(add, storage, caplog, monkeypatch):
+    bad, good = add("one"), add("two")
+    damage("")(bad)
+    good.write_state(State(status="done", expires_at=100.0))
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path == bad.folder:
+            raise PermissionError
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    for _ in range(3):
+        list(storage.walk())
+    assert storage.sweep(101.0) == [good.order.id]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_sweep_reads_only_what_is_due(add, storage, monkeypatch):
+    documents = [add("one") for _ in range(20)]
+    for number, document in enumerate(documents):
+        document.write_state(State(status="done", expires_at=1000.0 * number + 1))
+    read: list[str] = []
+    find = Storage.find
+
+    def note(self: Storage, owner: str, document_id: str) -> Document:
+        read.append(document_id)
+        return find(self, owner, document_id)
+
+    monkeypatch.setattr(Storage, "find", note)
+    assert storage.sweep(2500.0) == [each.order.id for each in documents[:3]]
+    assert len(read) == 3
+
+
+def test_documents_that_an_older_version_has_ended_are_swept(add, storage):
+    document = add("one")
+    document.write_state(State(status="done", expires_at=100.0))
+    shutil.rmtree(storage.folder / "expiring")
+    assert storage.sweep(101.0) == []
+    list(storage.walk())
+    assert storage.sweep(101.0) == [document.order.id]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_swept"),
+    [
+        (State(status="done", expires_at=200.0), False),
+        (State(status="translating"), False),
+        (State(status="failed", expires_at=100.0), True),
+    ],
+)
+def test_a_document_that_has_got_more_time_stays(add, storage, state, is_swept):
+    document = add("one")
+    document.write_state(State(status="done", expires_at=100.0))
+    document.write_state(state)
+    assert bool(storage.sweep(101.0)) is is_swept
+
+
 def test_a_document_is_swept_when_its_time_has_come(add, storage):
     document, other = add("one"), add("two")
     document.write_state(State(status="done", expires_at=100.0))
     assert storage.sweep(99.0) == []
     assert storage.sweep(101.0) == [document.order.id]
-    assert [found.order for found in storage.list_all(NOBODY)] == [other.order]
+    assert list_orders(storage, NOBODY) == [other.order]
 
 
 def test_one_document_is_locked_by_one(add):
@@ -156,16 +369,17 @@ def small_disk(tmp_path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
-def test_a_full_disk_is_told_and_leaves_room(small_disk, asking, stopping):
+def test_a_full_disk_is_told_and_leaves_room(small_disk, asking, sandbox, stopping):
     storage = Storage(small_disk)
     texts = [f"A rather long text of the document, number {n}" for n in range(2000)]
     place = storage.reserve(NOBODY, "somebody", LIMITS)
     place.path.write_text("\n".join(texts) + "\n")
     order = Order(place.job.id, NOBODY, "somebody", "::1", "a.lines", "de", "en")
     document = place.accept(order)
-    Translation(document, asking, stopping).run(60)
+    Translation(document, asking, sandbox, stopping).run(60)
     error = document.read_state().error or {}
     assert (error["type"], error["status"]) == ("urn:babelgate:disk-full", 507)
-    left = {path.name for path in document.folder.iterdir()}
-    assert left == {"document.json", "state.json"}
-    assert sum(p.stat().st_size for p in small_disk.rglob("*") if p.is_file()) < 4096
+    names = {path.name for path in document.folder.iterdir()}
+    assert names == {"document.json", "state.json"}
+    left = [p for p in (small_disk / "kept").rglob("*") if p.is_file()]
+    assert sum(path.stat().st_size for path in left) < 4096

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import pytest
 
+from documents.division import Piece, divide
 from documents.journal import Journal
 from documents.storage import Document, Gone
 from documents.translation import Stopped, Translation
@@ -22,9 +23,9 @@ KEPT_S = 60.0
 
 
 @pytest.fixture
-def run_one(asking, stopping):
+def run_one(asking, sandbox, stopping):
     def run_one(document):
-        Translation(document, asking, stopping).run(KEPT_S)
+        Translation(document, asking, sandbox, stopping).run(KEPT_S)
         return document.read_state()
 
     return run_one
@@ -142,6 +143,46 @@ def test_a_refusal_of_the_key_is_told_as_it_is(add, run_one, gateway):
     assert (error["status"], error["detail"]) == (401, "Revoked.")
 
 
+def test_a_long_text_is_asked_for_in_pieces(add, run_one, gateway):
+    """Each has its time, and each is written down."""
+    long = " ".join(f"This is sentence number {n}." for n in range(2000))
+    gateway.judge = lambda texts: Failure(504) if len(texts[0]) > 6000 else None
+    document = add("first", long, "last")
+    state = run_one(document)
+    assert (state.status, state.texts, state.texts_done) == ("done", 3, 3)
+    assert read_result(document)[1] == ["FIRST", long.upper(), "LAST"]
+    assert len(gateway.asked) > len(long) / 6000
+
+
+def test_pieces_go_on_where_they_stopped(add, run_one, gateway, stopping):
+    long = " ".join(f"This is sentence number {n}." for n in range(9000))
+    document = add(long)
+    stop_after(gateway, 10, stopping.set)
+    with pytest.raises(Stopped):
+        run_one(document)
+    assert document.read_state().texts_done == 0
+    before = len(document.journal.read_bytes().splitlines())
+    assert before > 0
+    gateway.asked.clear()
+    gateway.pause = lambda: None
+    stopping.clear()
+    assert run_one(document).status == "done"
+    assert read_result(document)[1] == [long.upper()]
+    assert len(gateway.texts) == len(divide(long, "en", "text", 6000)) - before
+
+
+def test_a_text_that_cannot_be_done_fails_with_its_place(
+    add, run_one, gateway, monkeypatch
+):
+    monkeypatch.setattr("documents.asking._LONGEST_DELAY_S", 0.001)
+    long = " ".join(f"This is sentence number {n}." for n in range(1000))
+    bad = Failure(504, "deadline", "Too late.")
+    gateway.judge = lambda texts: bad if "Bad" in " ".join(texts) else None
+    error = run_one(add("one", "two", f"{long} Bad.", "four")).error
+    assert error["detail"] == "Text 3 of the document: Too late."
+    assert (error["type"], error["status"]) == ("urn:babelgate:deadline", 504)
+
+
 def test_a_damaged_document_is_told_and_nothing_is_asked(add, run_one, gateway):
     document = add(content=b"fine\n" + DAMAGED)
     state = run_one(document)
@@ -208,7 +249,7 @@ def test_a_stopped_document_goes_on_where_it_stopped(
 def test_a_torn_journal_is_repaired(add, run_one, torn):
     document = add(*MANY)
     journal = Journal(document.journal)
-    journal.append(MANY[:10], [f"kept {n}" for n in range(10)])
+    journal.append(map(Piece, MANY[:10]), [f"kept {n}" for n in range(10)])
     journal.close()
     with document.journal.open("ab") as file:
         file.write(torn)

@@ -180,3 +180,57 @@ def test_what_is_between_blocks_has_none(monkeypatch: pytest.MonkeyPatch):
     assert (
         b"".join(bytes(p) for p in read(content) if not isinstance(p, Block)) == content
     )
+
+
+def test_a_block_declares_only_the_namespaces_that_it_uses():
+    declared = "".join(f' xmlns:a{n}="urn:{n}"' for n in range(2_000))
+    content = f"<r{declared} xmlns:d='{DC}'><d:title a7:b='c'><a9:c/></d:title></r>"
+    (block,) = [piece for piece in read(content.encode()) if isinstance(piece, Block)]
+    wrapper = block.parse()
+    assert set(wrapper.nsmap) == {"d", "a7", "a9"}
+    assert block.serialize(wrapper) == b'<d:title a7:b="c"><a9:c/></d:title>'
+
+
+OWN = "<b xmlns:c='u'>"
+
+
+def test_each_element_keeps_only_the_namespaces_that_it_declares():
+    declared = "".join(f' xmlns:a{n}="urn:{n}"' for n in range(1_000))
+    splitter = blocks._Splitter(TITLES, "part.xml")
+    splitter.feed(f"<r{declared}>{OWN * 100}".encode())
+    assert sum(map(len, splitter.scopes)) == 1_100
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "said"),
+    [
+        pytest.param(
+            f"<r xmlns:a='{'u' * 1_001}'/>",
+            RefusedContent,
+            "namespace of more than 1,000",
+            id="a long name of a namespace",
+        ),
+        pytest.param(
+            "<r {}/>".format(" ".join(f"a{n}=''" for n in range(4_001))),
+            RefusedContent,
+            "more than 4,000 attributes",
+            id="attributes",
+        ),
+        pytest.param(
+            f"<title xmlns='{DC}'>{'<a/>' * (blocks.MAX_ELEMENTS + 1)}</title>",
+            DocumentTooLarge,
+            "more than 250,000 elements",
+            id="elements of a block",
+        ),
+    ],
+)
+def test_what_would_take_much_more_memory_than_its_bytes_is_refused(
+    content, error, said
+):
+    with pytest.raises(error, match=said):
+        read(content.encode())
+
+
+def test_elements_between_blocks_have_no_bound(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(blocks, "MAX_ELEMENTS", 10)
+    assert read(f"<r>{'<a/>' * 50}<title xmlns='{DC}'><b/></title></r>".encode())

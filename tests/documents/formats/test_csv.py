@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from documents.errors import DamagedDocument, DocumentTooLarge
@@ -70,3 +72,48 @@ def test_a_row_that_does_not_end_is_an_error(monkeypatch):
     monkeypatch.setattr(csv, "MAX_LINE", 100)
     with pytest.raises(DocumentTooLarge, match="Row 2 has more than 100"):
         read("a.csv", b'a,b\n1,"' + b"open\n" * 100)
+
+
+def test_a_table_takes_the_memory_of_a_row(tmp_path):
+    """The first rows are counted and not kept."""
+    row = ",".join(["ab"] * 4_000) + "\n"
+    path = tmp_path / "a.csv"
+    path.write_text(row * 30)
+    tracemalloc.start()
+    try:
+        next(csv.COMMAS.read(path, "de"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The cells of all rows are 15 MB.
+    assert peak < 4_000_000
+
+
+def test_only_so_much_is_read_to_find_the_delimiter(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv, "_SAMPLE_CHARACTERS", 1_000)
+    path = tmp_path / "a.csv"
+    path.write_text(("a b," * 100 + "\n") * 40)
+    assert len(list(csv._sample(path, ","))) == 3
+
+
+def test_a_row_of_too_many_cells_is_an_error(monkeypatch):
+    monkeypatch.setattr(csv, "_MAX_CELLS", 100)
+    assert read("a.csv", b"a1,b1\n" + b"," * 99) == []
+    with pytest.raises(DocumentTooLarge, match="Row 2 has more than 100 cells"):
+        read("a.csv", b"a1,b1\n" + b"," * 100)
+
+
+def test_each_line_of_a_row_is_copied_once(monkeypatch):
+    """Each line closes the quote of the one before it, and opens another."""
+    content, copied = 'a,b\n"x' + '\n",x","' * 500 + '\n"\n', 0
+    complete = csv._complete
+
+    def count(rest, *more):
+        nonlocal copied
+        copied += len(whole := complete(rest, *more))
+        return whole
+
+    monkeypatch.setattr(csv, "_complete", count)
+    read("a.csv", content.encode())
+    # The delimiters are tried before.
+    assert copied < 20 * len(content)

@@ -91,3 +91,21 @@ def test_a_line_without_end_is_an_error(monkeypatch):
     monkeypatch.setattr(encoding, "MAX_LINE", 4)
     with pytest.raises(DocumentTooLarge, match="line of more than 4"):
         read("a.txt", b"hello")
+
+
+@pytest.mark.parametrize(
+    "name", ["punycode", "idna", "utf-7", "Unicode_Escape", "undefined"]
+)
+def test_encodings_in_which_text_may_hide_are_refused(name, tmp_path):
+    path = tmp_path / "a.html"
+    path.write_bytes(f"<meta charset={name}>".encode())
+    with pytest.raises(DamagedDocument, match="unknown"):
+        encoding.find_encoding(path, re.compile(rb"charset=([\w.:-]+)"))
+
+
+@pytest.mark.parametrize("name", ["utf16", "U32", "utf_32_le"])
+def test_a_declaration_that_can_be_read_is_not_of_a_wide_encoding(name, tmp_path):
+    path = tmp_path / "a.html"
+    path.write_bytes(f"<meta charset={name}>".encode())
+    found = encoding.find_encoding(path, re.compile(rb"charset=([\w.:-]+)"))
+    assert found == Encoding()

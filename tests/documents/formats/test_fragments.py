@@ -94,3 +94,10 @@ def test_a_link_does_not_move_into_another():
     parts: list[Part] = [Span(LINK, ["a"], True), Span(object(), ["b"], True)]
     with pytest.raises(LostMarkup, match="moves a link"):
         read_fragment('<g id="1">a<g id="2">b</g></g>', parts)
+
+
+def test_a_message_does_not_name_all_elements():
+    parts: list[Part] = ["a", *(Atom(()) for _ in range(5_000))]
+    with pytest.raises(LostMarkup, match="…") as caught:
+        read_fragment("a", parts)
+    assert len(str(caught.value)) < 1_000

@@ -7,7 +7,9 @@ from babel.messages.pofile import read_po
 
 from contract.languages import LANGUAGES
 from documents.errors import DamagedDocument
+from documents.formats import gettext
 from tests.documents.formats.translating import keep, read, shout, translate
+from tests.documents.formats.work import Calls, assert_linear
 
 HEADER = r"""# A title
 msgid ""
@@ -148,8 +150,69 @@ def test_ends_of_lines_stay():
         ('msgid "a"\n\nmsgid "b"\n', "has no msgid or no msgstr"),
         ('msgid "a"\nmsgstr "b\n', "Line 2 is no line"),
         ('msgstr "a"\n', "before line 2 has no msgid"),
+        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "before line 2 has .* twice"),
+        ('msgid "a"\nmsgstr ""\nmsgid_plural "b"\n', "before line 3 has .* twice"),
     ],
 )
 def test_what_is_no_catalog_is_an_error(content, fault):
     with pytest.raises(DamagedDocument, match=fault):
         read("a.po", content.encode())
+
+
+def test_a_header_of_many_lines_is_written_line_by_line():
+    """A search from each line to the header's end would take hours."""
+    lines = '"Language:"\n' * 200_000
+    new = translate("a.po", f'msgid ""\nmsgstr ""\n{lines}'.encode(), keep).decode()
+    assert new.startswith('msgid ""\nmsgstr ""\n"Language: de\\n"\n')
+
+
+@pytest.mark.parametrize(
+    ("header", "new"),
+    [
+        (r"Language: fr", r"Language: de\n"),
+        (r"X: y", r"X: y\n" + '"\n"' + r"Language: de\n"),
+        (r"X: \"" + '"\n"' + r"Language: fr\n", None),
+        (r"Lang" + '"\n"' + r"uage: fr\nX: y\n", r"Language: de\nX: y\n"),
+    ],
+    ids=["no end", "added to no end", "inside of a line", "a name on two lines"],
+)
+def test_a_line_of_the_header_may_be_anywhere(header, new):
+    written = translate("a.po", f'msgid ""\nmsgstr "{header}"\n'.encode(), keep)
+    expected = f'msgid ""\nmsgstr "{new or header}"\n"'.encode()
+    assert written.startswith(expected)
+    assert written.count(b"Language: de") == 1
+
+
+def test_the_header_is_read_once(monkeypatch):
+    calls = Calls(str.lower)
+    monkeypatch.setattr(gettext, "normalize_language", calls)
+    entries = '\nmsgid "a b"\nmsgid_plural "c d"\nmsgstr[0] ""\n' * 50
+    translate("a.po", make(entries), keep)
+    assert len(calls.asked) <= 2  # reading and writing
+
+
+def test_an_entry_costs_what_it_is_long():
+    def work(number: int) -> None:
+        forms = "".join(f'msgstr[{n}] ""\n' for n in range(number))
+        translate("a.po", f'msgid "a b"\nmsgid_plural "c d"\n{forms}'.encode(), shout)
+
+    assert_linear(work, 200)
+
+
+@pytest.mark.parametrize("plural", ["n%0", "1/0", "n", "n+", "n*" * 600 + "1"])
+def test_plural_forms_that_cannot_be_worked_out_are_those_of_the_language(plural):
+    header = HEADER.format("de", PLURALS.format(2, plural))
+    new = translate("a.po", (header + FILES.format("", "")).encode(), shout).decode()
+    assert new.startswith(header)
+    assert new.count("msgstr[") == 2
+
+
+def test_signs_that_a_file_cannot_have_are_written_as_numbers():
+    entry = 'msgid "a \\000 \\x1f b"\nmsgstr ""\n'
+    new = translate("a.po", make(entry), keep)
+    assert new == make('msgid "a \\000 \\x1f b"\nmsgstr "a \\000 \\037 b"\n')
+
+
+def test_a_long_text_of_spaces_is_broken():
+    entry = 'msgid "a b\\n"\n"' + " " * 500_000 + '"\nmsgstr ""\n'
+    assert b'msgstr ""\n"A B\\n"\n"  ' in translate("a.po", make(entry), shout)

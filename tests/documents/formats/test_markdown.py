@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from documents.errors import DocumentTooLarge
 from tests.documents.formats.translating import keep, read, shout, translate
+from tests.documents.formats.work import assert_linear
 
 TABLE = "| Name | A \\| b |\n|:--|--:|\n| `x` y | **z** |\n\n"
 
@@ -81,3 +83,54 @@ def test_everything_else_stays(content, new):
 def test_a_translation_brings_no_markup_of_its_own(content, translation, new):
     written = translate("a.md", content.encode(), lambda _: translation)
     assert written.decode() == new
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda n: "a " + "![b c](d) " * n, id="images"),
+        pytest.param(
+            lambda n: "[^x]: note\n\na " + "[^a" * n, id="labels of footnotes"
+        ),
+        pytest.param(lambda n: "|a b|c|\n|-|-|\n" + "|d e|f|\n" * n, id="rows"),
+        pytest.param(lambda n: "|a b|c|\n|-|-|\n|" + "d " * n + "|\n", id="a cell"),
+    ],
+)
+def test_a_document_costs_what_it_is_long(write):
+    assert_linear(lambda n: translate("a.md", write(n).encode(), shout), 100)
+
+
+@pytest.mark.parametrize(
+    ("before", "unit", "after"),
+    [
+        ("a ", "<!-- b", " ---->"),
+        ('[a]: b "', "\nx", ""),
+        ("a <", "b", ' c=">">'),
+        ("a ", "*_", "b c"),
+    ],
+    ids=["comments", "a title", "a name of a tag", "emphasis"],
+)
+@pytest.mark.slow
+def test_a_long_text_is_searched_once(before, unit, after):
+    """A search from each place to the text's end takes minutes."""
+    content = (before + unit * 30_000 + after).encode()
+    assert translate("a.md", content, keep) == content
+
+
+def test_short_rows_do_not_fill_the_memory():
+    """Half a kilobyte becomes 65,000 cells: one such table may be, and not hundreds."""
+    rows = "|" + "a|" * 256 + "\n|" + "-|" * 256 + "\n" + "|b\n" * 256 + "\n"
+    assert read("a.md", rows.encode())
+    with pytest.raises(DocumentTooLarge, match=r"more than 100,\d+ cells"):
+        read("a.md", rows.encode() * 4)
+
+
+def test_comments_end_at_their_first_end():
+    content = b"a <!-- b ----> c <!----> d <!-- e"
+    assert read("a.md", content) == ['a <x id="1"/> c <x id="2"/> d &lt;!-- e']
+    assert translate("a.md", content, shout) == b"A <!-- b ----> C <!----> D <!-- E"
+
+
+def test_cells_behind_an_empty_one_are_translated():
+    content = b"| | b c |\n|-|-|\n| | d e |\n| f | g\\|h i |\n"
+    assert translate("a.md", content, shout) == content.upper()

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lxml import etree
 from odfdo import Document, Paragraph, Table
 
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
+from documents.formats import opendocument
+from documents.formats.names import shorten
 from documents.formats.opendocument import FORMATS
 from tests.documents.formats.packing import mark, pack, translate, unpack
+from tests.documents.formats.work import Calls
 
 ODT, ODS, ODP = FORMATS
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
@@ -188,3 +192,32 @@ def test_the_library_reads_what_is_written(tmp_path: Path):
     written = Document(str(translate(ODT, source, mark)))
     assert [p.text for p in written.body.paragraphs][:1] == ["A PARAGRAPH"]
     assert written.body.tables[0].get_value("A1") == "A CELL"
+
+
+def test_the_attributes_of_a_cell_are_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    calls = Calls(shorten)
+    monkeypatch.setattr(opendocument, "shorten", calls)
+    attributes = "".join(f' a{n}=""' for n in range(100))
+    texts = "".join(f"<text:p>Hi {n}</text:p>" for n in range(100))
+    cell = f"<table:table-cell{attributes}>{texts}</table:table-cell>"
+    assert len(list(ODT.read(pack_odf(tmp_path, cell), "de"))) == 100
+    # To skip the cell or not, and for its paragraphs.
+    assert len(calls.asked) <= 2 * 100 + 20
+
+
+def test_styles_that_look_the_same_are_one_number():
+    """Whole looks are compared once, and not for each two spans."""
+    texts = opendocument._Texts()
+    style = '<style:style style:name="{}" style:family="text"><style:a a="{}"/></style:style>'
+    declared = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "style")
+    )
+    styles = style.format("x", 1) + style.format("y", 1) + style.format("z", 2)
+    wrapper = (
+        f"<b {declared}><office:automatic-styles>{styles}</office:automatic-styles></b>"
+    )
+    texts.find_slots(etree.fromstring(wrapper))
+    assert texts._looks == {"x": 1, "y": 1, "z": 2}

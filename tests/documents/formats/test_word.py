@@ -7,11 +7,13 @@ from pathlib import Path
 import docx
 import pytest
 
+from documents.errors import DocumentTooLarge
 from documents.formats.format import Languages
 from documents.formats.word import FORMAT
 from tests.documents.formats.packing import mark, pack_openxml, translate, unpack
 from tests.documents.formats.paragraphs import BOLD, CASES, LINK, TWICE, W, run
 from tests.documents.formats.samples import make_docx
+from tests.documents.formats.work import assert_linear
 
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
 MC = "http://schemas.openxmlformats.org/markup-compatibility/2006"
@@ -138,3 +140,56 @@ def test_styles_stay_and_the_library_reads_what_is_written(tmp_path: Path):
     )
     assert [r.text for r in bullet.runs if r.bold] == ["START"]
     assert document.core_properties.title == "THE TITLE"
+
+
+FIELDS = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+INSTRUCTION = "<w:r><w:instrText>{}</w:instrText></w:r>"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(
+            lambda n: FIELDS.format("begin") * n + run("Hi") * n, id="open fields"
+        ),
+        pytest.param(
+            lambda n: (
+                FIELDS.format("begin")
+                + INSTRUCTION.format("abc") * n
+                + FIELDS.format("separate") * n
+            ),
+            id="instructions",
+        ),
+        pytest.param(
+            lambda n: f"<w:r>{'<w:t>a b</w:t><w:tab/>' * n}</w:r>", id="pieces of a run"
+        ),
+        pytest.param(
+            lambda n: (
+                "<w:ins>" * min(n, 160)
+                + run(" ")
+                + run("a b")
+                + "</w:ins>" * min(n, 160)
+            ),
+            id="containers in each other",
+        ),
+    ],
+)
+def test_a_paragraph_costs_what_it_is_long(tmp_path: Path, write):
+    assert_linear(lambda n: translate(FORMAT, pack_docx(tmp_path, write(n)), mark), 40)
+
+
+def test_an_instruction_may_be_in_pieces_and_long(tmp_path: Path):
+    instruction = "".join(
+        map(INSTRUCTION.format, [" ", " HYPER", "LINK ", "u" * 90, " TOC"])
+    )
+    field = FIELDS.format("begin") + instruction + FIELDS.format("separate")
+    source = pack_docx(tmp_path, field + run("the page") + FIELDS.format("end"))
+    assert list(FORMAT.read(source, "de")) == ["the page"]
+
+
+def test_formatting_is_not_repeated_without_end(tmp_path: Path):
+    """2 KB become 200 MB where each piece of a run has all of its formatting."""
+    looks = "".join(f'<w:b w:val="{n}"/>' for n in range(5_000))
+    paragraph = f"<w:r><w:rPr>{looks}</w:rPr>{'<w:t>a b</w:t><w:tab/>' * 2_000}</w:r>"
+    with pytest.raises(DocumentTooLarge, match="formatting"):
+        translate(FORMAT, pack_docx(tmp_path, paragraph), mark)

@@ -1,0 +1,76 @@
+"""Divides a text that is too long for one request between sentences, where the gateway would
+divide it, and joins the translations as the gateway would join them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from contract.markup import scan
+from gateway.text.segmentation import segment
+from gateway.text.spacing import compare, find_separator, separate
+
+if TYPE_CHECKING:
+    from documents.formats.format import Markup
+
+#: Of a text of which nobody knows the language.
+_LANGUAGE = "en"
+
+
+class Piece(NamedTuple):
+    """A text or a part of one, or its translation."""
+
+    text: str
+    #: What stands between it and the next piece of the same text; None behind the last one.
+    gap: str | None = None
+
+
+def divide(
+    text: str, language: str | None, markup: Markup, most_characters: int
+) -> list[Piece]:
+    """A text in pieces of sentences. A piece has more than `most_characters` only if it is a
+    single sentence, or elements that cannot be divided."""
+    if len(text) <= most_characters:
+        return [Piece(text)]
+    whole = _find_elements(text) if markup == "xml" else ()
+    pieces: list[Piece] = []
+    start = end = 0
+    for part in segment(text, language or _LANGUAGE, whole):
+        if not part.is_sentence:
+            continue
+        if end > start and part.end - start > most_characters:
+            pieces.append(Piece(text[start:end], text[end : part.start]))
+            start = part.start
+        end = part.end
+    return [*pieces, Piece(text[start:])]
+
+
+def join(pieces: Iterable[Piece], source: str | None, target: str) -> Iterator[str]:
+    """The translations of texts from those of their pieces."""
+    spacing = compare(source or "", target)
+    parts: list[str] = []
+    gap = ""
+    for piece in pieces:
+        if parts:
+            found = find_separator(gap, spacing)
+            if not isinstance(found, str):
+                found = separate(parts[-1], gap, piece.text, spacing)
+            parts.append(found)
+        parts.append(piece.text)
+        gap = piece.gap or ""
+        if piece.gap is None:
+            yield "".join(parts)
+            parts = []
+
+
+def _find_elements(text: str) -> Iterator[tuple[int, int]]:
+    """The starts and ends of elements that are in no other one."""
+    start = end = depth = 0
+    for token in scan(text, is_xml=True):
+        start = start if depth else end
+        end += len(token.raw)
+        if token.name and not token.is_empty:
+            depth += 1 if token.is_start else -1
+        if not depth and not token.is_text:
+            yield start, end

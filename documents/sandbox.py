@@ -1,0 +1,256 @@
+"""Runs steps in processes of their own, each with limits: what reads an unknown file may take
+all memory or never end, and then only its own process ends.
+
+The program asks a server, `python -m documents.sandbox MODULE`, which has imported the module.
+It forks a keeper for each request, and the keeper a worker, which needs milliseconds. A keeper
+ends its worker when the time is over or nobody waits any more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import gc
+import importlib
+import json
+import logging
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from contract import variables
+
+_BYTES = 64 << 10
+_LOOK_S = 0.2
+#: Seconds for the server to start and for the keeper to tell, beside the worker's own.
+_SPARE_S = 60.0
+_PR_SET_PDEATHSIG = 1
+#: What a server needs of the environment; passwords are not among it.
+_ENVIRONMENT = (
+    *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR"),
+    *(*variables.RUN_NAMES, variables.PROGRAM.name),
+)
+
+Resource: TypeAlias = Literal["memory", "cpu", "bytes", "time"]
+Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+class LimitExceeded(Exception):
+    """A worker needed more than it may have. `resource` says of what."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(resource)
+        self.resource = resource
+
+
+class WorkerEnded(Exception):
+    """A worker has ended without an answer: it was killed, or it failed."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a worker may have: of the processor, in all, beside what the module's import has
+    taken, and of each file that it writes."""
+
+    cpu_s: int
+    time_s: float
+    memory_bytes: int
+    file_bytes: int
+
+
+class Sandbox:
+    """A server for the function `run` of a module, and its workers. Threads may share it."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._lock = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def close(self) -> None:
+        """Ends the server. Its workers end as soon as nobody waits for them."""
+        if self._server and self._control:
+            self._control.close()
+            self._server.kill()
+            self._server.wait()
+
+    def run(
+        self,
+        request: Mapping[str, Any],
+        allowance: Allowance,
+        check: Callable[[], None],
+    ) -> Mapping[str, Any]:
+        """The answer to a request. Calls `check` now and then; what it raises ends the worker.
+        Raises LimitExceeded and WorkerEnded."""
+        give_up_at = time.monotonic() + allowance.time_s + _SPARE_S
+        received = b""
+        with self._ask(json.dumps([request, asdict(allowance)]).encode()) as connection:
+            connection.settimeout(_LOOK_S)
+            while time.monotonic() < give_up_at:
+                try:
+                    chunk = connection.recv(_BYTES)
+                except TimeoutError:
+                    check()
+                    continue
+                except OSError as error:
+                    raise WorkerEnded from error
+                if not chunk:
+                    return _read_answer(received)
+                received += chunk
+        self.close()  # something has stopped it
+        raise WorkerEnded
+
+    def _ask(self, data: bytes) -> socket.socket:
+        mine, theirs = socket.socketpair()
+        with theirs, self._lock:
+            try:
+                control = self._control
+                if not (control and self._server and self._server.poll() is None):
+                    control = self._start()
+                socket.send_fds(control, [data], [theirs.fileno()])
+            except OSError as error:
+                mine.close()
+                self.close()
+                raise WorkerEnded from error
+        return mine
+
+    def _start(self) -> socket.socket:
+        self.close()
+        self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        self._control.settimeout(_SPARE_S)
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "documents.sandbox", self._module],
+                cwd=Path(__file__).parents[1],
+                env={
+                    name: os.environ[name]
+                    for name in _ENVIRONMENT
+                    if name in os.environ
+                },
+                stdin=theirs.fileno(),
+            )
+        return self._control
+
+
+def _read_answer(received: bytes) -> Mapping[str, Any]:
+    try:
+        told = json.loads(received)
+    except ValueError as error:  # the keeper was killed, or the worker while it told
+        raise WorkerEnded from error
+    match told:
+        case {"answer": dict(found)}:
+            return found
+        case {"limit": ("memory" | "cpu" | "bytes" | "time") as limit}:
+            raise LimitExceeded(limit)
+    raise WorkerEnded
+
+
+def serve(control: socket.socket, run: Run) -> None:
+    """Begins a keeper for each request, until nobody can ask any more."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the program that asks
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
+    gc.freeze()  # which spares workers copies of these pages
+    while True:
+        data, descriptors, *_ = socket.recv_fds(control, _BYTES, 1)
+        if not data:
+            return
+        # Where there is no process to be had, the asker finds nothing.
+        with socket.socket(fileno=descriptors[0]) as connection, suppress(OSError):
+            if os.fork() == 0:
+                control.close()
+                _keep(connection, data, run)
+
+
+def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
+    """Runs a request in a worker, and says how that has ended."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        request, limits = json.loads(data)
+        allowance = Allowance(**limits)
+        reader, writer = os.pipe()
+        worker = os.fork()
+        if worker == 0:
+            connection.close()
+            _work(writer, request, allowance, run)
+        os.close(writer)
+        told = _wait(reader, connection, allowance.time_s)
+        os.kill(worker, signal.SIGKILL)
+        _, status = os.waitpid(worker, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+            told = b'{"limit": "cpu"}'
+        connection.sendall(told)
+    finally:
+        os._exit(0)
+
+
+def _wait(reader: int, connection: socket.socket, time_s: float) -> bytes:
+    """What a worker tells until it ends, or nobody waits."""
+    give_up_at = time.monotonic() + time_s
+    told = b""
+    while (left_s := give_up_at - time.monotonic()) > 0:
+        ready, _, _ = select.select([reader, connection.fileno()], [], [], left_s)
+        if ready == [reader] and (chunk := os.read(reader, _BYTES)):
+            told += chunk
+        elif ready:
+            return told
+    return b'{"limit": "time"}'
+
+
+def _work(writer: int, request: Mapping[str, Any], limits: Allowance, run: Run) -> None:
+    try:
+        _limit(limits)
+        try:
+            told: dict[str, Any] = {"answer": run(request)}
+        except Exception as error:
+            told = {"limit": find_limit(error)}
+        with open(writer, "wb") as file:
+            file.write(json.dumps(told).encode())
+    finally:
+        os._exit(0)
+
+
+def find_limit(error: BaseException | None) -> Resource | None:
+    """The limit that made a library fail, whatever it has made of that."""
+    while error:
+        if isinstance(error, MemoryError):
+            return "memory"
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            return "bytes"
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _limit(allowance: Allowance) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    with suppress(OSError):  # the first to go where the machine has no memory left
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    taken = (
+        int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    )
+    for kind, most in (
+        (resource.RLIMIT_CORE, 0),  # which would have the document's text
+        (resource.RLIMIT_AS, taken + allowance.memory_bytes),
+        (resource.RLIMIT_CPU, allowance.cpu_s),
+        (resource.RLIMIT_FSIZE, allowance.file_bytes),
+    ):
+        _, hard = resource.getrlimit(kind)
+        # With the hard limit where it is, too much CPU is SIGXCPU, which no kill is.
+        is_free = hard == resource.RLIM_INFINITY
+        resource.setrlimit(kind, (most if is_free else min(most, hard), hard))
+
+
+if __name__ == "__main__":
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    serve(socket.socket(fileno=0), importlib.import_module(sys.argv[1]).run)

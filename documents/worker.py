@@ -1,0 +1,71 @@
+"""What a sandbox's workers do with a document: its texts are read into a file, and its
+translations are written into a copy of it. Nothing else of the program opens unknown files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from documents.division import join
+from documents.errors import explain
+from documents.formats import find_format
+from documents.formats.format import Format, Languages
+from documents.journal import read_journal
+from documents.sandbox import find_limit
+from documents.storage import Document, read_document
+
+#: Characters in which a document's language is looked for.
+_SAMPLE_CHARACTERS = 10_000
+_TAG = re.compile(r"<[^<>]+>")
+
+
+def run(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Takes the `step` with the document in `folder`, of which the language is `source`. What
+    is wrong with it is a `problem`. Raises Gone, MemoryError, and OSError for a file that
+    grows too large."""
+    document = read_document(Path(request["folder"]))
+    try:
+        format = find_format(document.order.name)
+        if request["step"] == "read":
+            return _read(document, format)
+        _write(document, format, request["source"])
+    except Exception as error:  # the worker's edge: the owner is told
+        document.check()
+        if find_limit(error):
+            raise
+        return {"problem": explain(error)}
+    return {}
+
+
+def _read(document: Document, format: Format) -> dict[str, Any]:
+    document.texts.unlink(missing_ok=True)
+    texts = characters = 0
+    sample: list[str] = []
+    with document.texts.open("x", encoding="ascii") as file:
+        for text in format.read(document.source, document.order.tgt_lang):
+            file.write(f"{json.dumps(text)}\n")
+            shown = _TAG.sub("", text) if format.markup == "xml" else text
+            if characters < _SAMPLE_CHARACTERS:
+                sample.append(shown[:_SAMPLE_CHARACTERS])
+            texts, characters = texts + 1, characters + len(shown)
+    return {
+        "texts": texts,
+        "characters": characters,
+        "sample": " ".join(sample)[:_SAMPLE_CHARACTERS],
+        "markup": format.markup,
+        "media_type": format.media_type,
+    }
+
+
+def _write(document: Document, format: Format, source: str | None) -> None:
+    document.part.unlink(missing_ok=True)
+    languages = Languages(source, document.order.tgt_lang)
+    translations = join(read_journal(document.journal), source, languages.target)
+    format.write(document.source, translations, document.part, languages)
+    with document.part.open("rb") as file:
+        os.fsync(file.fileno())

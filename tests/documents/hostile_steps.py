@@ -1,0 +1,84 @@
+"""What a worker of a sandbox does that has gone wrong, by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def run(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Does the `deed`, after its process's number is in the file `told`."""
+    if told := request.get("told"):
+        Path(told).write_text(json.dumps([os.getpid(), os.getppid()]))
+    deed = _DEEDS[request["deed"]]
+    return {"answer": deed(request)}
+
+
+def _answer(request: Mapping[str, Any]) -> Any:
+    return request["what"]
+
+
+def _take_memory(_: Mapping[str, Any]) -> None:
+    kept = []
+    while True:
+        kept.append(b"x" * (1 << 20))
+
+
+def _hide_memory(request: Mapping[str, Any]) -> None:
+    """As a library does that has its own word for it."""
+    try:
+        _take_memory(request)
+    except MemoryError as error:
+        raise ValueError("damaged") from error
+
+
+def _match_forever(_: Mapping[str, Any]) -> None:
+    """Holds the interpreter, so that no signal handler of Python would run."""
+    re.match(r"(?:a|a)*b", "a" * 60)
+
+
+def _sleep(_: Mapping[str, Any]) -> None:
+    time.sleep(600)
+
+
+def _write(request: Mapping[str, Any]) -> None:
+    with Path(request["file"]).open("wb") as file:
+        while True:
+            file.write(b"x" * (1 << 16))
+
+
+def _stand_still(_: Mapping[str, Any]) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _end(_: Mapping[str, Any]) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail(_: Mapping[str, Any]) -> None:
+    raise ValueError("what the document says")
+
+
+def _look_around(_: Mapping[str, Any]) -> Any:
+    return [dict(os.environ), "dbos" in sys.modules]
+
+
+_DEEDS = {
+    "answer": _answer,
+    "take memory": _take_memory,
+    "hide memory": _hide_memory,
+    "match forever": _match_forever,
+    "sleep": _sleep,
+    "write": _write,
+    "stand still": _stand_still,
+    "end": _end,
+    "fail": _fail,
+    "look around": _look_around,
+}

@@ -1,0 +1,203 @@
+"""Whatever a worker does, it hurts nobody, and who asked is told which limit has ended it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from deploy.stack import ROOT
+from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
+from tests.e2e.real_stack import wait_until
+
+HOSTILE = "tests.documents.hostile_steps"
+AMPLE = Allowance(cpu_s=30, time_s=60, memory_bytes=256 << 20, file_bytes=1 << 20)
+LIMIT_S = 60
+
+
+@pytest.fixture
+def hostile() -> Iterator[Sandbox]:
+    """A sandbox of hostile steps."""
+    found = Sandbox(HOSTILE)
+    yield found
+    found.close()
+
+
+def never() -> None:
+    """Somebody waits."""
+
+
+def ask(sandbox: Sandbox, deed: str, allowance: Allowance = AMPLE, **more: Any) -> Any:
+    return sandbox.run({"deed": deed, **more}, allowance, never)["answer"]
+
+
+@pytest.mark.parametrize(
+    ("deed", "allowance", "resource"),
+    [
+        ("take memory", AMPLE, "memory"),
+        ("hide memory", AMPLE, "memory"),
+        ("match forever", replace(AMPLE, cpu_s=1), "cpu"),
+        ("write", AMPLE, "bytes"),
+        ("sleep", replace(AMPLE, time_s=0.2), "time"),
+        ("stand still", replace(AMPLE, time_s=0.2), "time"),
+    ],
+)
+def test_a_worker_that_exceeds_a_limit_is_ended_by_it(
+    hostile, tmp_path, deed, allowance, resource
+):
+    told = tmp_path / "told"
+    with pytest.raises(LimitExceeded) as caught:
+        ask(hostile, deed, allowance, file=str(tmp_path / "file"), told=str(told))
+    assert caught.value.resource == resource
+    assert are_gone(read_processes(told))
+    assert ask(hostile, "answer", what="the next one") == "the next one"
+
+
+@pytest.mark.parametrize("deed", ["end", "fail"])
+def test_a_worker_that_ends_without_an_answer_is_told(hostile, deed):
+    with pytest.raises(WorkerEnded):
+        ask(hostile, deed)
+    assert ask(hostile, "answer", what=[1, "é\udc00"]) == [1, "é\udc00"]
+
+
+def read_processes(told: Path) -> list[int]:
+    """The worker and its keeper, once they are there."""
+    found: list[int] = []
+
+    def are_there() -> bool:
+        if told.exists() and (text := told.read_text()):
+            found[:] = json.loads(text)
+        return bool(found)
+
+    wait_until(are_there, limit_s=LIMIT_S)
+    return found
+
+
+def are_gone(processes: list[int]) -> bool:
+    def is_gone(number: int) -> bool:
+        try:
+            return psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    wait_until(lambda: all(map(is_gone, processes)), limit_s=LIMIT_S)
+    return True
+
+
+class Enough(Exception):
+    """Nobody wants the answer any more."""
+
+
+@pytest.mark.parametrize("deed", ["sleep", "match forever", "stand still"])
+def test_a_worker_that_nobody_waits_for_ends(hostile, tmp_path, deed):
+    told = tmp_path / "told"
+
+    def check() -> None:
+        if told.exists():
+            raise Enough
+
+    with pytest.raises(Enough):
+        hostile.run({"deed": deed, "told": str(told)}, AMPLE, check)
+    assert are_gone(read_processes(told))
+
+
+def in_thread(act: Callable[[], object]) -> list[type[Exception]]:
+    """What an act raises, once its thread has ended."""
+    raised: list[type[Exception]] = []
+
+    def run() -> None:
+        try:
+            act()
+        except Exception as error:
+            raised.append(type(error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    wait_until(lambda: not thread.is_alive(), limit_s=LIMIT_S)
+    return raised
+
+
+@pytest.mark.parametrize("victim", [0, 1], ids=["worker", "keeper"])
+def test_a_worker_is_told_to_be_gone_that_is_killed(hostile, tmp_path, victim):
+    told = tmp_path / "told"
+
+    def check() -> None:
+        if told.exists():
+            os.kill(read_processes(told)[victim], signal.SIGKILL)
+
+    with pytest.raises(WorkerEnded):
+        hostile.run({"deed": "sleep", "told": str(told)}, AMPLE, check)
+    assert are_gone(read_processes(told))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_server_that_is_killed_or_stands_still_is_replaced(
+    hostile, monkeypatch, number
+):
+    assert ask(hostile, "answer", what=1) == 1
+    (server,) = (
+        child for child in psutil.Process().children() if HOSTILE in child.cmdline()
+    )
+    server.send_signal(number)
+    if number == signal.SIGKILL:
+        server.wait(LIMIT_S)
+    monkeypatch.setattr("documents.sandbox._SPARE_S", 0.5)
+    with suppress(WorkerEnded):
+        ask(hostile, "answer", replace(AMPLE, time_s=0.1), what=2)
+    monkeypatch.undo()
+    assert ask(hostile, "answer", what=3) == 3
+
+
+PROGRAM = f"""
+import sys
+from documents.sandbox import Sandbox
+from tests.documents.test_sandbox import AMPLE, never
+Sandbox("{HOSTILE}").run({{"deed": sys.argv[1], "told": sys.argv[2]}}, AMPLE, never)
+"""
+
+
+@pytest.mark.parametrize("deed", ["sleep", "match forever", "stand still"])
+def test_workers_end_with_a_program_that_is_killed(tmp_path, deed):
+    told = tmp_path / "told"
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, deed, str(told)], cwd=ROOT
+    ) as program:
+        processes = read_processes(told)
+        program.kill()
+    assert are_gone(processes)
+
+
+def test_workers_know_no_secrets(hostile, monkeypatch):
+    monkeypatch.setenv("BABELGATE_DATABASE_URL", "postgresql://me:password@db/x")
+    environment, has_database = ask(hostile, "look around")
+    assert "password" not in json.dumps(environment)
+    assert not has_database
+
+
+def test_workers_run_at_the_same_time(hostile):
+    release = threading.Event()
+
+    def check() -> None:
+        if release.is_set():
+            raise Enough
+
+    slow = threading.Thread(
+        target=lambda: in_thread(
+            lambda: hostile.run({"deed": "match forever"}, AMPLE, check)
+        )
+    )
+    slow.start()
+    assert [ask(hostile, "answer", what=n) for n in range(5)] == list(range(5))
+    release.set()
+    slow.join(LIMIT_S)

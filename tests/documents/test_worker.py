@@ -1,0 +1,106 @@
+"""What becomes of a document of which a worker fails, exceeds a limit, or does its work."""
+
+from __future__ import annotations
+
+import pytest
+
+from documents.sandbox import LimitExceeded, Sandbox, WorkerEnded
+from documents.translation import Translation
+from tests.documents.conftest import InProcess
+
+MANY = [f"text {number}" for number in range(300)]
+KEPT_S = 60.0
+
+
+class Failing(InProcess):
+    """Workers that end in turn as they are told, and then as they should."""
+
+    def __init__(self, *ends: Exception) -> None:
+        super().__init__()
+        self.ends = list(ends)
+
+    def run(self, request, allowance, check):
+        if self.ends:
+            raise self.ends.pop(0)
+        return super().run(request, allowance, check)
+
+
+@pytest.mark.parametrize(
+    ("resource", "slug", "words"),
+    [
+        ("memory", "document-too-large", "more than 512 MB of memory"),
+        ("bytes", "document-too-large", "more than 32 MB in one file"),
+        ("cpu", "document-too-slow", "more than 30 s of a processor's time"),
+    ],
+)
+def test_the_limit_that_a_document_exceeds_is_told(
+    add, asking, stopping, gateway, resource, slug, words
+):
+    document = add(*MANY)
+    failing = Failing(LimitExceeded(resource))
+    Translation(document, asking, failing, stopping).run(KEPT_S)
+    error = document.read_state().error or {}
+    assert error["type"] == f"urn:babelgate:{slug}"
+    assert words in error["detail"]
+    assert gateway.asked == []
+    assert not document.source.exists()
+
+
+@pytest.mark.parametrize("end", [WorkerEnded(), LimitExceeded("time")])
+def test_a_worker_that_is_killed_or_stands_still_is_replaced(
+    add, asking, stopping, end
+):
+    document = add(*MANY)
+    Translation(document, asking, Failing(end, end), stopping).run(KEPT_S)
+    assert document.result.read_text().splitlines()[1:] == [
+        text.upper() for text in MANY
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "slug", "words"),
+    [
+        (WorkerEnded(), "damaged-document", "have ended 3 times"),
+        (LimitExceeded("time"), "document-too-slow", "more than 120 s,"),
+    ],
+)
+def test_a_document_that_ends_its_workers_is_given_up(
+    add, asking, stopping, end, slug, words
+):
+    document = add(*MANY)
+    Translation(document, asking, Failing(end, end, end), stopping).run(KEPT_S)
+    error = document.read_state().error or {}
+    assert error["type"] == f"urn:babelgate:{slug}"
+    assert words in error["detail"]
+
+
+def test_a_worker_that_writes_is_replaced_as_well(add, asking, stopping):
+    class FailsOnce(Failing):
+        def run(self, request, allowance, check):
+            if request["step"] == "write" and self.ends:
+                raise self.ends.pop()
+            return InProcess.run(self, request, allowance, check)
+
+    document = add(*MANY)
+    Translation(document, asking, FailsOnce(WorkerEnded()), stopping).run(KEPT_S)
+    assert document.read_state().status == "done"
+
+
+def test_workers_read_and_write_real_documents(
+    add, asking, gateway, stopping, monkeypatch
+):
+    sandbox = Sandbox("documents.worker")
+    try:
+        document = add(*MANY, name="a.txt")
+        large = add(*(f"Paragraph {n}.\n" for n in range(30_000)), name="a.md")
+        damaged = add(content=b"\xff\xfe\xff", name="a.po")
+        for each in (document, damaged):
+            Translation(each, asking, sandbox, stopping).run(KEPT_S)
+        monkeypatch.setattr("documents.translation._MEMORY_BYTES", 8 << 20)
+        Translation(large, asking, sandbox, stopping).run(KEPT_S)
+    finally:
+        sandbox.close()
+    assert document.result.read_text().splitlines() == [text.upper() for text in MANY]
+    for failed, slug in ((damaged, "damaged-document"), (large, "document-too-large")):
+        error = failed.read_state().error or {}
+        assert error["type"] == f"urn:babelgate:{slug}"
