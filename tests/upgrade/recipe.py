@@ -1,0 +1,142 @@
+"""Makes a run directory as test data, with the code of the version that is to be upgraded:
+
+    python -m tests.upgrade.recipe FOLDER
+
+Databases are written as SQL, so that a diff shows what is in them. The tokens open nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from io import BytesIO
+from pathlib import Path
+
+from contract import variables
+from deploy.stack import ROOT, Stack
+from documents.storage import Storage as Documents
+from gateway.access.keys import Grant
+from gateway.access.storage import Storage
+from gateway.database import find_database
+from gateway.settings import Settings
+from gateway.transport.worker import ACCESS
+from tests.documents.fake_gateway import Failure, FakeGateway
+from tests.e2e.real_stack import wait_until
+from tests.gateway.conftest import LANGUAGES, make_clients, write_map
+from tests.gateway.fake_torchserve import FakeTorchServe
+
+SENTENCES = [f"Sentence {number}." for number in range(200)]
+GLOSSARY = {
+    "name": "animals",
+    "src_lang": "en",
+    "tgt_lang": "ko",
+    "entries": {"cat": "고양이"},
+}
+#: Documents are kept until this data is of no use to anybody.
+_KEPT_S = str(10**10)
+#: Requests of the second document that are answered.
+_ANSWERED = 2
+_LIMIT_S = 300
+
+
+def main(folder: Path) -> None:
+    """Makes the folder, which must not exist."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        run = scratch / "run"
+        os.environ |= {
+            variables.RUN_DIR.name: str(run),
+            variables.DOCUMENTS_KEPT_S.name: _KEPT_S,
+        }
+        Stack(run, Path("/srv/babelgate/map.json"), "/srv/models/m2m100").write("{}")
+        tokens = _use_gateway(scratch)
+        _translate_documents(run)
+        (run / "tokens.json").write_text(json.dumps(tokens, indent=1) + "\n")
+        for database in (run / "access/keys.db", run / "jobs/jobs.db"):
+            _write_sql(database)
+        shutil.copytree(run, folder)
+
+
+def _use_gateway(scratch: Path) -> dict[str, str]:
+    """Two keys, what one has used, its glossary and two documents. Returns the tokens."""
+    map_path = write_map(scratch / "map.json", LANGUAGES, ())
+    with (
+        FakeTorchServe(scratch / "key_file.json") as torchserve,
+        make_clients(torchserve, map_path, scratch) as make,
+    ):
+        storage = Storage(find_database(Settings()))
+        tokens = {
+            "cat-tool": storage.add("cat-tool", Grant(5000, 600)),
+            "reader": storage.add("reader", Grant(routes=("/v2/usage",))),
+        }
+        storage.close()
+        documents = scratch / "run/documents"
+        client = make(keys="required", documents=documents)
+        headers = {"Authorization": f"Bearer {tokens['cat-tool']}"}
+        text = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+        for path, body in (("/translate", text), ("/glossaries", GLOSSARY)):
+            answer = client.post(path, json=body, headers=headers)
+            assert answer.status_code in (200, 201), answer.text
+        for name, lines in (("short.txt", ["Hello"]), ("long.txt", SENTENCES)):
+            file = "".join(f"{line}\n\n" for line in lines).encode()
+            answer = client.post(
+                "/documents",
+                data={
+                    "tgt_lang": "ko",
+                    "src_lang": "en",
+                    "file": (BytesIO(file), name),
+                },
+                headers=headers,
+            )
+            assert answer.status_code == 202, answer.text
+        client.application.extensions[ACCESS].close()
+    return tokens
+
+
+def _translate_documents(run: Path) -> None:
+    """The short document to its end, the long one until the program is killed."""
+    storage = Documents(run / "documents")
+
+    def is_short_done() -> bool:
+        return len(storage.list_unfinished()) == 1
+
+    with FakeGateway() as gateway:
+        long: list[list[str]] = []
+
+        def judge(texts: list[str]) -> Failure | None:
+            if texts[0] == "Hello":
+                return None
+            long.append(texts)
+            return Failure(503) if len(long) > _ANSWERED else None
+
+        gateway.judge = judge
+        program = subprocess.Popen(
+            [sys.executable, "-m", "documents"],
+            cwd=ROOT,
+            env=os.environ | {variables.GATEWAY_BIND.name: gateway.address},
+        )
+        try:
+            wait_until(
+                lambda: is_short_done() and len(long) > _ANSWERED, limit_s=_LIMIT_S
+            )
+        finally:
+            program.kill()
+            program.wait()
+
+
+def _write_sql(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        lines = "".join(f"{line}\n" for line in connection.iterdump())
+    database.with_suffix(".sql").write_text(lines)
+    for path in database.parent.glob(f"{database.name}*"):
+        path.unlink()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,194 @@
+"""This version starts on what an earlier one has left, and the earlier one can read what this
+one writes, or says that it cannot. `before` was made by `recipe.py` with the earlier code.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from contract import variables
+from deploy import stack
+from deploy.stack import ROOT, Stack
+from documents.storage import Limits, Order, State, Storage
+from gateway.access.usage import find_month
+from gateway.transport.worker import ACCESS
+from tests.documents.fake_gateway import FakeGateway
+from tests.e2e.real_stack import wait_until
+from tests.gateway.conftest import LANGUAGES, make_clients, write_map
+from tests.gateway.fake_torchserve import FakeTorchServe
+from tests.upgrade.recipe import SENTENCES
+
+BEFORE = Path(__file__).parent / "before"
+#: What the earlier version had translated for its key, in this month of its own.
+CHARACTERS, MONTH = 5, 24322
+#: Texts in the journal of the unfinished document.
+DONE = 128
+#: What the earlier version reads of a document. It stops at any other field.
+ORDER = {
+    *("id", "owner", "caller", "address", "name", "tgt_lang", "src_lang", "glossary"),
+    *("password", "created_at"),
+}
+STATE = {
+    *("status", "src_lang", "texts", "texts_done", "characters", "started_at"),
+    *("expires_at", "error", "media_type", "attempts"),
+}
+LIMIT_S = 60
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run directory of a machine that was upgraded in the same month."""
+    run = tmp_path / "run"
+    shutil.copytree(BEFORE, run)
+    for script in run.rglob("*.sql"):
+        with closing(sqlite3.connect(script.with_suffix(".db"))) as database:
+            database.executescript(script.read_text())
+            if script.stem == "keys":
+                database.execute(
+                    "UPDATE usage SET month = ?", [find_month(time.time())]
+                )
+            database.commit()
+    for file in (run / "access/usage").glob("*.usage"):
+        file.write_bytes(turn_to_this_month(file.read_bytes()))
+    for name in os.environ:
+        if name.startswith("BABELGATE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv(variables.RUN_DIR.name, str(run))
+    return run
+
+
+def turn_to_this_month(account: bytes) -> bytes:
+    """An account has two months, one in each half."""
+    values, now = array.array("q", account), find_month(time.time())
+    half = len(values) // 2
+    first = values.index(MONTH)
+    month = array.array("q", [now, *values[first + 1 : first + half]])
+    rest = array.array("q", bytes(8 * half))
+    return bytes(month + rest if now % 2 == 0 else rest + month)
+
+
+@pytest.fixture
+def tokens(run: Path) -> dict[str, str]:
+    found: dict[str, str] = json.loads((run / "tokens.json").read_text())
+    return found
+
+
+@pytest.fixture(params=["without a reboot", "after a reboot"])
+def client(
+    request: pytest.FixtureRequest, run: Path, tmp_path: Path
+) -> Iterator[FlaskClient]:
+    """A gateway of this version. The earlier one ran in this boot, or in another one."""
+    if request.param == "without a reboot":
+        ledger = run / "access/usage/ledger"
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        ledger.write_text(f"{boot} {ledger.read_text().split()[1]}")
+    map_path = write_map(tmp_path / "map.json", LANGUAGES, ())
+    with (
+        FakeTorchServe(tmp_path / "key_file.json") as torchserve,
+        make_clients(torchserve, map_path, tmp_path) as make,
+    ):
+        client = make(keys="required", documents=run / "documents")
+        yield client
+        client.application.extensions[ACCESS].close()
+
+
+def ask(client: FlaskClient, path: str, headers: dict[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(client.get(path, headers=headers).data)
+    return found
+
+
+def test_keys_usage_glossaries_and_documents_are_there(
+    client: FlaskClient, tokens: dict[str, str]
+):
+    headers = {"X-API-Key": tokens["cat-tool"]}
+    reader = {"X-API-Key": tokens["reader"]}
+    usage = ask(client, "/v2/usage", headers)
+    assert (usage["character_count"], usage["character_limit"]) == (CHARACTERS, 5000)
+    assert client.get("/v2/usage", headers=reader).status_code == 200
+    assert client.get("/glossaries", headers=reader).status_code == 403
+    (glossary,) = ask(client, "/glossaries", headers)["glossaries"]
+    assert glossary["name"] == "animals"
+    entries = client.get(f"/glossaries/{glossary['id']}/entries", headers=headers)
+    assert entries.text.strip() == "cat\t고양이"
+    documents = ask(client, "/documents", headers)["documents"]
+    states = {document["name"]: document["status"] for document in documents}
+    assert states == {"short.txt": "done", "long.txt": "translating"}
+    (done,) = (each["id"] for each in documents if each["name"] == "short.txt")
+    result = client.get(f"/documents/{done}/result", headers=headers)
+    assert result.text.strip() == "HELLO"
+    text = {
+        "src_lang": "en",
+        "src_text": "my cat",
+        "tgt_lang": "ko",
+        "glossary": "animals",
+    }
+    translated = client.post("/translate", json=text, headers=headers)
+    assert "고양이" in translated.text
+    usage = ask(client, "/v2/usage", headers)
+    assert usage["character_count"] == CHARACTERS + len(text["src_text"])
+
+
+def test_a_document_under_way_goes_on_where_it_was(run: Path):
+    storage = Storage(run / "documents")
+    (job,) = storage.list_unfinished()
+    with FakeGateway() as gateway:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "documents"],
+            cwd=ROOT,
+            env=os.environ | {variables.GATEWAY_BIND.name: gateway.address},
+        )
+        try:
+            wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
+        finally:
+            program.terminate()
+            program.wait(LIMIT_S)
+        assert sorted(gateway.texts) == sorted(SENTENCES[DONE:])
+    document = storage.find(job.owner, job.id)
+    assert document.read_state().status == "done"
+    lines = document.result.read_text().splitlines()
+    assert lines[::2] == [sentence.upper() for sentence in SENTENCES]
+
+
+def test_a_stack_that_was_started_by_it_is_known(run: Path):
+    assert stack.read(run) == Stack(
+        run, Path("/srv/babelgate/map.json"), "/srv/models/m2m100"
+    )
+
+
+def test_the_earlier_version_reads_the_documents_of_this_one(tmp_path: Path):
+    storage = Storage(tmp_path)
+    place = storage.reserve("open", "somebody", Limits(waiting=1, of_one=1))
+    place.path.write_text("Hello\n")
+    order = Order(place.job.id, "open", "somebody", "127.0.0.1", "a.txt", "ko")
+    document = place.accept(order)
+    document.write_state(State("done"))
+    for name, fields in (("document.json", ORDER), ("state.json", STATE)):
+        assert json.loads((document.folder / name).read_text()).keys() <= fields
+
+
+def test_the_earlier_version_starts_with_the_state_of_this_one(tmp_path: Path):
+    """It leaves out what it does not know, and needs what it has always had."""
+    written = Stack(tmp_path, tmp_path / "map.json", settings={"BABELGATE_KEYS": "off"})
+    written.remember()
+    earlier = json.loads((BEFORE / "stack.json").read_text())
+    assert earlier.keys() <= asdict(written).keys()
+    state = json.loads((tmp_path / "stack.json").read_text())
+    assert {state[name] for name in ("run", "map")} == {
+        str(tmp_path),
+        f"{tmp_path}/map.json",
+    }
