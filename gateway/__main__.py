@@ -52,7 +52,15 @@ def add(
     requests_per_minute: Annotated[
         int | None,
         typer.Option(
-            help="The most requests in any 60 seconds. Default: no limit.",
+            help="How many requests come back in a minute. Default: no limit.",
+            min=1,
+            max=_MOST_REQUESTS,
+        ),
+    ] = None,
+    burst: Annotated[
+        int | None,
+        typer.Option(
+            help="The most requests at once. Default: those of a minute.",
             min=1,
             max=_MOST_REQUESTS,
         ),
@@ -74,7 +82,11 @@ def add(
         allowed = read_routes(routes or [])
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--routes") from error
-    grant = Grant(characters_per_month, requests_per_minute, allowed)
+    if burst and not requests_per_minute:
+        raise typer.BadParameter(
+            "expected --requests-per-minute beside it", param_hint="--burst"
+        )
+    grant = Grant(characters_per_month, requests_per_minute, allowed, burst)
     with _storage() as storage:
         token = storage.add(name.strip(), grant)
     console.print(f"The key of {name.strip()}; keep it, it is not shown again:")
@@ -130,6 +142,7 @@ def _describe(listed: Listed) -> dict[str, Any]:
         "characters_this_month": listed.characters,
         "characters_per_month": grant.characters_per_month,
         "requests_per_minute": grant.requests_per_minute,
+        "burst": grant.burst,
         "routes": list(grant.routes) or None,
         "created_at": _write_time(key.created_at),
         "revoked_at": _write_time(key.revoked_at),
@@ -137,7 +150,7 @@ def _describe(listed: Listed) -> dict[str, Any]:
 
 
 def _draw(found: list[Listed]) -> Table:
-    numbers = ("this month", "per month", "per minute")
+    numbers = ("this month", "per month", "per minute", "at once")
     table = Table(
         *("id", "name"),
         *(Column(name, justify="right") for name in numbers),
@@ -152,6 +165,7 @@ def _draw(found: list[Listed]) -> Table:
             f"{listed.characters:,}",
             _write_limit(grant.characters_per_month),
             _write_limit(grant.requests_per_minute),
+            _write_limit(grant.burst or grant.requests_per_minute),
             ", ".join(grant.routes) or "all",
             _describe_state(key),
         )

@@ -47,10 +47,10 @@ from gateway.text.langid import Identifier
 from gateway.text.readers import Readers
 from gateway.text.translator import Translator
 from gateway.torchserve import TorchServeBackend
-from gateway.transport.bodies import register_bodies
+from gateway.transport.bodies import Bodies, register_bodies
 from gateway.transport.caller import read_request_id
 from gateway.transport.connection import register_reading
-from gateway.transport.fields import find_spoken
+from gateway.transport.fields import find_spoken, register_fields
 from gateway.transport.origins import register_origins
 from gateway.transport.paths import register_paths
 from gateway.transport.worker import ACCESS, EXTENSION
@@ -86,9 +86,7 @@ def create_app(
     _register_request_id(app)
     register_telemetry(app, telemetry, States(models, admission))
     register_error_handlers(app, find_spoken)
-    register_origins(app, settings.cors_origins)
-    register_bodies(app, settings)
-    access = app.extensions[ACCESS] = register_access(app, settings)
+    access = app.extensions[ACCESS] = _register_checks(app, settings)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
@@ -98,7 +96,7 @@ def create_app(
     _register_texts(app, interpreter, access)
     for blueprint in _make_documents(Documents(settings), interpreter, access):
         app.register_blueprint(blueprint)
-    app.register_blueprint(identification.make_blueprint(settings, identifier))
+    app.register_blueprint(identification.make_blueprint(interpreter))
     reception = Reception(models, Uploads(admission, settings), telemetry, settings)
     for task in UPLOADS:
         route = import_module(f"gateway.routes.{task}")
@@ -112,6 +110,17 @@ def create_app(
     app.register_blueprint(documentation.make_blueprint(models, keys))
     app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)
     return app
+
+
+def _register_checks(app: Flask, settings: Settings) -> Access:
+    """What a request passes before its route, in this order."""
+    is_key_required = settings.keys == "required"
+    register_origins(app, settings.cors_origins, is_key_required=is_key_required)
+    register_fields(app)
+    bodies = Bodies(settings)
+    access = register_access(app, settings, bodies)
+    register_bodies(app, bodies, settings.max_body_bytes)
+    return access
 
 
 def _make_documents(
@@ -182,8 +191,6 @@ class _Gateway(Flask):
 
 def _make_flask(settings: Settings) -> Flask:
     app = _Gateway(__name__, static_folder=None)
-    # The body's own limit holds for forms; what they may hold has limits of its own.
-    app.config["MAX_FORM_MEMORY_SIZE"] = settings.max_body_bytes
     app.config["MAX_FORM_PARTS"] = settings.max_texts + _OTHER_FIELDS
     # Flask's own answer to OPTIONS is text/html.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False

@@ -9,7 +9,7 @@ Problem                      what a client is told
 ├── InvalidKey           401 no key, or one that is not known; WWW-Authenticate
 ├── KeyNotAllowed        403 a route that the key is not for; lists those that it is for
 ├── QuotaExceeded        403 the key has no characters left for this month
-├── RateLimited          429 the key's requests of this minute are used up; Retry-After
+├── RateLimited          429 the key's requests come too fast; Retry-After
 ├── KeysUnavailable      503 the key may be right, but cannot be looked up; Retry-After
 ├── UnknownGlossary      404 none of this id or name; of another key neither
 ├── NoDictionary         422 the glossary has none for these languages
@@ -29,7 +29,7 @@ Problem                      what a client is told
 ├── TooManyRows          413 texts of too many sentences
 ├── ClientGone           499 nobody waits for the answer, and nobody gets this one
 ├── TooManyDocuments     429 as many documents wait as may; Retry-After
-├── DiskFull             507 there is no room for a document
+├── DiskFull             507 there is no room for a document or a glossary
 ├── Overloaded           429 it could not be done in time; Retry-After
 ├── NotReady             503 no worker, or it died twice; Retry-After
 ├── DeadlineExceeded     504
@@ -120,8 +120,8 @@ class InvalidKey(Problem):
             super().__init__("This key is not known, or it has been revoked.")
         else:
             super().__init__(
-                "A key is required: send it as Authorization: Bearer, as X-API-Key, or as "
-                "the field api_key."
+                "A key is required: send it as Authorization: Bearer, as X-API-Key, or, in a "
+                "body of at most 128 KiB, as the field api_key."
             )
         fault = ', error="invalid_token"' if is_given else ""
         self.headers = {"WWW-Authenticate": f'Bearer realm="babelgate"{fault}'}
@@ -155,12 +155,15 @@ class QuotaExceeded(Problem):
 
 
 class RateLimited(Problem):
-    """The key's requests of this minute are used up."""
+    """The key's requests come faster than it may send them."""
 
     status, slug = 429, "rate-limited"
 
-    def __init__(self, limit: int, *, retry_after_s: float) -> None:
-        super().__init__(f"This key may send {limit} requests in 60 s.", limit=limit)
+    def __init__(self, limit: int, burst: int, *, retry_after_s: float) -> None:
+        super().__init__(
+            f"This key may send {limit} requests per minute, and {burst} of them at once.",
+            limit=limit,
+        )
         self.headers = write_retry(retry_after_s)
 
 
@@ -319,7 +322,7 @@ class TooManyDocuments(Problem):
 
 
 class DiskFull(Problem):
-    """There is no room for the document on the server's disk."""
+    """The server has no room left for what it would have to keep."""
 
     status, slug = 507, "disk-full"
 

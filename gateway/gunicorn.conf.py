@@ -2,13 +2,13 @@
 
 import gc
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import multiprocess
 
 from contract import variables
+from contract.cpus import count_cpus
 from gateway.text.langid import load_model
 from gateway.transport.worker import ACCESS
 
@@ -18,11 +18,9 @@ bind = variables.GATEWAY_BIND.read()
 # Whether the models are in the gateway's own process.
 _IS_EMBEDDED = os.environ.get("GATEWAY_BACKEND") == "embedded"
 
-# One process per core; inside each, every request is a greenlet. With models in it, one in
-# all: each process would load models of its own, and get a part of every batch.
-workers = int(
-    os.environ.get("WEB_CONCURRENCY", 1 if _IS_EMBEDDED else os.cpu_count() or 1)
-)
+# One process per CPU that we may use; inside each, every request is a greenlet. With models
+# in it, one in all: each process would load models of its own, and get a part of every batch.
+workers = int(os.environ.get("WEB_CONCURRENCY", 1 if _IS_EMBEDDED else count_cpus()))
 # It is Gunicorn's gevent worker; only its own error pages are problem documents. With
 # models in it, threads are not patched.
 _WORKER = "EmbeddedWorker" if _IS_EMBEDDED else "ProblemWorker"
@@ -70,10 +68,13 @@ def on_starting(server: Any) -> None:
     """The workers share the model by which languages are identified. Metrics of the last
     life must not be added to this one's."""
     load_model()
-    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    if folder:
-        shutil.rmtree(folder, ignore_errors=True)
-        Path(folder).mkdir(parents=True)
+    given = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if given:
+        folder = Path(given)
+        # It is emptied, not removed: in /dev/shm another user could take its name.
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.iterdir():
+            file.unlink()
 
 
 def post_worker_init(worker: Any) -> None:

@@ -31,8 +31,9 @@ from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 AUTO = "auto"
 
 
-def _read_digits(text: str) -> str:
-    """int() takes what is no number elsewhere: spaces, underscores, other digits."""
+def read_digits(text: str) -> str:
+    """The digits of a number in a URL. int() takes what is no number elsewhere: spaces,
+    underscores, other digits. Raises ValueError."""
     if text.isascii() and text.isdigit():
         return text
     raise ValueError
@@ -108,7 +109,7 @@ class DocumentBody(Schema):
 class ClassificationParameters(Schema):
     """The URL's parameters of `POST /classify`."""
 
-    top_k: Annotated[int, Field(strict=False), BeforeValidator(_read_digits)] = Field(
+    top_k: Annotated[int, Field(strict=False), BeforeValidator(read_digits)] = Field(
         TOP_K.default,
         ge=TOP_K.least,
         le=TOP_K.most,
@@ -198,15 +199,14 @@ class IdentificationRequest:
     is_list: bool
 
 
-def parse_translation(body: bytes, limits: TranslationLimits) -> TranslationRequest:
-    """The request in `body`.
-
-    Raises MalformedRequest, InvalidRequest or UnknownLanguage.
-    """
+def parse_translation(
+    content: Mapping[str, Any], limits: TranslationLimits
+) -> TranslationRequest:
+    """The request in a body's JSON object. Raises InvalidRequest or UnknownLanguage."""
     schema = limit_translation(
         limits.max_texts, limits.max_beam_size, limits.max_alternatives
     )
-    given = _validate(schema, read_object(body))
+    given = _validate(schema, content)
     texts, is_list = _list_texts(given.src_text)
     return TranslationRequest(
         source=_read_source(given.src_lang, limits.targets),
@@ -234,9 +234,11 @@ def parse_document(
     )
 
 
-def parse_identification(body: bytes, max_texts: int) -> IdentificationRequest:
-    """The request in `body`. Raises MalformedRequest or InvalidRequest."""
-    given = _validate(limit_identification(max_texts), read_object(body))
+def parse_identification(
+    content: Mapping[str, Any], max_texts: int
+) -> IdentificationRequest:
+    """The request in a body's JSON object. Raises InvalidRequest."""
+    given = _validate(limit_identification(max_texts), content)
     return IdentificationRequest(*_list_texts(given.src_text))
 
 
@@ -313,7 +315,7 @@ def write_schema(schema: type[BaseModel]) -> dict[str, Any]:
     return schema.model_json_schema()
 
 
-def _validate(schema: type[Valid], content: dict[str, Any]) -> Valid:
+def _validate(schema: type[Valid], content: Mapping[str, Any]) -> Valid:
     try:
         return schema.model_validate(content)
     except ValidationError as error:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
+    NonNegativeInt,
     PositiveInt,
     ValidationError,
     ValidationInfo,
@@ -40,6 +41,8 @@ ROW_BYTES = 8 << 20
 #: Bytes of an upload that are in memory before they belong to a row: a chunk or two, and what
 #: Gunicorn has read ahead.
 AHEAD_BYTES = 2 << 20
+#: The bytes in which JSON and forms may write a byte of a glossary.
+_GLOSSARY_ESCAPES = 4
 
 
 class SettingsError(ValueError):
@@ -120,9 +123,9 @@ class Settings(BaseSettings):
     upload_buffer_bytes: PositiveInt = Field(
         72 << 20,
         validate_default=True,
-        description="How many bytes of uploads a gateway process holds; further uploads "
-        "wait. It must fit the largest image and 2 MiB. With room for two images, a slow "
-        "upload delays nobody.",
+        description="How many bytes of uploads a gateway process holds, and as many of other "
+        "bodies. Further uploads wait, further bodies get 429. It must fit the largest image "
+        "and 2 MiB. With room for two images, a slow upload delays nobody.",
     )
     max_texts: PositiveInt = Field(1000, description="The most texts in a request.")
     max_rows: PositiveInt = Field(
@@ -135,8 +138,22 @@ class Settings(BaseSettings):
     )
     max_glossary_bytes: PositiveInt = Field(
         10 << 20,
-        description="The most bytes of a glossary's entries. nginx has its own limit for "
-        "requests in nginx.conf, four times this one; change both.",
+        description="The most bytes of a glossary's entries, and of those of all glossaries "
+        "in a request. nginx has its own limit for requests in nginx.conf, four times this "
+        "one; change both.",
+    )
+    glossaries_kept_bytes_of_one: PositiveInt = Field(
+        100 << 20,
+        description="The most bytes of entries of all glossaries of a key, or of all clients "
+        "where there are no keys.",
+    )
+    glossaries_kept_bytes: PositiveInt = Field(
+        1 << 30,
+        description="The most bytes of entries of all glossaries.",
+    )
+    disk_reserve_bytes: NonNegativeInt = Field(
+        1 << 30,
+        description="Free bytes of the disk that documents and glossaries leave.",
     )
     readers: PositiveInt = Field(
         1,
@@ -153,13 +170,11 @@ class Settings(BaseSettings):
         "ignored.",
     )
     database_url: str | None = _share(variables.DATABASE_URL, None, repr=False)
-    limits_url: str | None = Field(
+    limits_url: str | None = _share(
+        variables.LIMITS_URL,
         None,
         repr=False,
-        pattern=r"^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+",
-        description="Where requests per minute are counted: `redis://HOST:6379` or "
-        "`valkey://HOST:6379`. Default: in memory that the gateway's processes on this "
-        "machine share. `make up` installs the client for it.",
+        pattern=r"^$|^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+",
     )
     identifier: Literal["py3langid", "lingua"] = Field(
         "py3langid",
@@ -170,7 +185,9 @@ class Settings(BaseSettings):
         "*",
         pattern=r"^(\*|(https?://[^/,\s]+(,\s*|$))*)$",
         description="Web pages that may ask for translations from a browser: their origins, "
-        "separated by commas, such as `https://example.org`. `*`: all.",
+        "separated by commas, such as `https://example.org`. `*`: all. Without keys, `*` is "
+        "for translations only: documents and glossaries take origins that are named, and the "
+        "stack's own page.",
     )
     connections: PositiveInt = Field(
         1024,
@@ -188,6 +205,21 @@ class Settings(BaseSettings):
     documents_of_one: PositiveInt = _share(
         variables.DOCUMENTS_OF_ONE, int(variables.DOCUMENTS_OF_ONE.default)
     )
+    documents_kept_bytes: PositiveInt = Field(
+        16 << 30,
+        description="The most bytes of all documents that are kept. A document counts twice "
+        "until it is done, because its translation needs room as well.",
+    )
+    documents_kept_bytes_of_one: PositiveInt = Field(
+        4 << 30,
+        description="The most bytes of the documents of one key, or of one address where "
+        "there are no keys.",
+    )
+
+    @property
+    def most_glossary_body_bytes(self) -> int:
+        """The largest body of a request with a glossary."""
+        return _GLOSSARY_ESCAPES * self.max_glossary_bytes
 
     @property
     def ray_addresses(self) -> list[str]:

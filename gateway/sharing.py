@@ -1,5 +1,5 @@
-"""What the gateway's processes on one machine share: files in memory, a numbered place for
-each process, and a lock.
+"""What the gateway's processes on one machine share: files in memory, tables of numbers in
+them, a numbered place for each process, and a lock.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from gevent.lock import Semaphore
 
 log = logging.getLogger(__name__)
 
-#: Processes that can take part. During a reload there are twice as many.
-PROCESSES = 64
+#: Numbered places for processes. During a reload there are twice as many processes.
+PROCESSES = 512
+#: Rows that a table has room for at first, and bytes of a number in it.
+_FIRST_ROWS, _NUMBER_BYTES = 1024, 8
 #: The longest wait for a lock, in seconds, and the pauses between attempts. It is held for
 #: microseconds, unless its process is stopped in between.
 _LOCK_S, _LEAST_PAUSE_S, _MOST_PAUSE_S = 5.0, 0.0002, 0.01
@@ -50,29 +52,79 @@ def take_place(folder: Path | None) -> tuple[int, int]:
     if folder is None:
         return -1, 0
     for place in range(PROCESSES):
-        lock = _lock_place(folder, place)
+        lock = lock_file(folder / f"{place}.lock")
         if lock is not None:
             return lock, place
     raise NoPlaceLeft(f"{PROCESSES} processes use {folder} already")
 
 
-def list_dead_places(folder: Path) -> list[int]:
-    """The places that processes have had and have no more."""
-    dead = []
-    for file in folder.glob("[0-9]*.lock"):
-        lock = _lock_place(folder, int(file.stem))
-        if lock is not None:
-            os.close(lock)
-            dead.append(int(file.stem))
-    return sorted(dead)
-
-
-def _lock_place(folder: Path, place: int) -> int | None:
-    lock = os.open(folder / f"{place}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-    if _try(lock):
-        return lock
-    os.close(lock)
+def lock_file(path: Path) -> int | None:
+    """Makes a file and locks it until this process ends or closes the descriptor. None where
+    another process has it."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    if _try(descriptor):
+        return descriptor
+    os.close(descriptor)
     return None
+
+
+class Table:
+    """Rows of 64-bit numbers that are found by an id: one file that grows, and one mapping of
+    it in each process. Only who holds a lock of its own may add rows."""
+
+    def __init__(self, path: Path, width: int) -> None:
+        """Raises OSError, as all that follows, where the disk is full."""
+        self._path, self._width = path, 1 + width
+        #: The number of a row, from 1 on, by its id. Row 0 has the number of rows.
+        self._known: dict[int, int] = {}
+        self._values = self._map(_FIRST_ROWS)
+
+    def get(self, row_id: int) -> memoryview | None:
+        """The row of an id, None without one."""
+        row = self._known.get(row_id) or self._learn().get(row_id)
+        return self._cut(row) if row else None
+
+    def find(self, row_id: int) -> memoryview:
+        """The row of an id; a new one has zeros."""
+        found = self.get(row_id)
+        if found is not None:
+            return found
+        row = self._values[0] + 1
+        if (row + 1) * self._width > len(self._values):
+            self._values = self._map(2 * row)
+        self._values[row * self._width] = row_id
+        self._values[0] = row
+        return self._cut(self._learn()[row_id])
+
+    def read_ids(self) -> list[int]:
+        """The ids of all rows, in their order."""
+        return list(self._learn())
+
+    def read_column(self, number: int) -> list[int]:
+        """A number of every row, in their order."""
+        first, end = self._width + 1 + number, (len(self._learn()) + 1) * self._width
+        return self._values[first : end : self._width].tolist()
+
+    def _cut(self, row: int) -> memoryview:
+        first = row * self._width
+        return self._values[first + 1 : first + self._width]
+
+    def _learn(self) -> dict[int, int]:
+        """Takes over what other processes have added."""
+        count = self._values[0]
+        if (count + 1) * self._width > len(self._values):
+            self._values = self._map(count + 1)
+        for row in range(len(self._known) + 1, count + 1):
+            self._known[self._values[row * self._width]] = row
+        return self._known
+
+    def _map(self, rows: int) -> memoryview:
+        """The file with room for at least these rows. What was cut before stays valid."""
+        with self._path.open("a+b") as file:
+            size = rows * self._width * _NUMBER_BYTES
+            # Whoever writes into a hole of a file is killed where the disk is full.
+            os.posix_fallocate(file.fileno(), 0, size)
+            return memoryview(mmap.mmap(file.fileno(), size)).cast("q")
 
 
 class Lock:

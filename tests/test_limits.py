@@ -45,6 +45,13 @@ def test_one_address_is_not_everybody():
     )
 
 
+def test_a_part_is_left_to_requests_with_keys():
+    assert int(read_nginx("limit_conn keyless")) * 4 <= OF_ALL * 3, (
+        "limit_conn keyless in nginx.conf: requests without a key must leave a quarter of "
+        "limit_conn all to others"
+    )
+
+
 def test_nginx_refuses_before_its_connections_are_used_up():
     used = 2 * OF_ALL + IDLE
     assert used * 1.25 <= NGINX_CONNECTIONS, (

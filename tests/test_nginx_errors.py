@@ -69,6 +69,41 @@ def read_page(dialect: Dialect) -> str:
     return str(text)
 
 
+ID = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("asked", "logged"),
+    [
+        ("/translate?key=bg_1", "/translate"),
+        (f"/documents/{ID}", "/documents/01234567"),
+        (f"/documents/{ID}/result?key=bg_1", "/documents/01234567/result"),
+        (f"//documents//{ID}//result", "//documents//01234567//result"),
+        (f"/./documents/{ID}", "/./documents/01234567"),
+        (f"/v2/document/{ID}/result", "/v2/document/01234567/result"),
+        (f"/documents/{ID}%2fresult", "/documents/01234567"),
+        (f"/documents/%30{ID[1:]}/result", "/documents/"),
+        (f"/document%73/{ID}", "/document"),
+        (f"/%64ocuments/{ID}/documents/{ID}", "/"),
+        ("/documents", "/documents"),
+        ("/documents/", "/documents/"),
+        (f"/download_file/open-{ID}-x", "/download_file/"),
+        (f"//download_file/open-{ID}-x", "/download_file/"),
+    ],
+)
+def test_the_log_has_no_query_and_no_whole_id_of_a_document(asked, logged):
+    source, entries = MAPS["asked_path"]
+    assert source == "request_uri"
+    matches = (
+        (re.search(pattern[1:].replace("(?<", "(?P<"), asked), value)
+        for pattern, value in entries
+    )
+    found, shown = next((found, value) for found, value in matches if found)
+    for name, text in found.groupdict().items():
+        shown = shown.replace(f"${name}", text or "")
+    assert shown == logged
+
+
 @pytest.mark.parametrize(("uri", "origin"), [("/problems/x", "*"), ("/v2/x", "")])
 def test_web_pages_may_read_its_errors_and_only_these(uri, origin):
     assert expand("$error_origin", uri=uri) == origin

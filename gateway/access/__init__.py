@@ -12,6 +12,7 @@ from flask import Flask, g
 from documents.storage import NOBODY
 from gateway.access.usage import Usage
 from gateway.settings import Settings
+from gateway.transport.bodies import Bodies
 
 __all__ = ["OPEN_ROUTES", "Access", "Usage", "find_owner", "register_access"]
 
@@ -53,12 +54,13 @@ class Access:
         """Writes what was used."""
 
 
-def register_access(app: Flask, settings: Settings) -> Access:
-    """From now on requests need a key, if the settings say so."""
+def register_access(app: Flask, settings: Settings, bodies: Bodies) -> Access:
+    """From now on requests need a key, if the settings say so: before their bodies are read,
+    unless these may have it."""
     if settings.keys == "off":
         return Access()
     from gateway.access.control import Guard, register_guard
 
     guard = Guard.open(settings)
-    register_guard(app, guard)
+    register_guard(app, guard, bodies)
     return guard

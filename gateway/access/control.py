@@ -5,7 +5,8 @@ characters left.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,17 +15,22 @@ from flask import Flask, g, request
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from documents.places import read_secret
 from gateway.access import OPEN_ROUTES, Access, find_owner
-from gateway.access.finding import find_token, pick_token
+from gateway.access.finding import (
+    KEY_BODY_BYTES,
+    find_token,
+    find_token_in_body,
+    pick_token,
+)
 from gateway.access.keys import Key
 from gateway.access.limits import Limiter
 from gateway.access.registry import Registry
 from gateway.access.storage import Storage
 from gateway.access.usage import Ledger, Usage
 from gateway.database import find_database, find_folder
-from gateway.errors import KeyNotAllowed
+from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
 from gateway.openapi.security import is_open
 from gateway.settings import Settings
-from gateway.transport.bodies import is_upload, takes_document
+from gateway.transport.bodies import Bodies, is_upload, takes_document
 from gateway.transport.caller import CHARGE
 
 
@@ -46,7 +52,7 @@ class Guard(Access):
         """The guard of this stack. Raises StorageError if the database's URL is wrong."""
         folder = find_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        storage, ledger = Storage(find_database(settings)), Ledger(folder / "usage")
+        storage, ledger = Storage(find_database(settings)), Ledger(folder / "accounts")
         registry = Registry(storage, ledger)
         registry.start()
         return cls(
@@ -60,7 +66,9 @@ class Guard(Access):
         """Lets the current request in. Raises what `check` raises."""
         rule = request.url_rule
         assert rule
-        self._let_in(self.check(token, rule.rule))
+        key = self.check(token, rule.rule)
+        g.key = key
+        request.environ[CHARGE] = partial(self._charge, key)
 
     def admit_worker(self) -> bool:
         """Lets the program in that translates documents, for their owner: only characters are
@@ -70,7 +78,8 @@ class Guard(Access):
         if not given or not hmac.compare_digest(given.encode(), expected):
             return False
         key_id = request.headers.get(OWNER_HEADER, "")
-        self._let_in(self._registry.find_by_id(key_id))
+        g.key = key = self._registry.find_by_id(key_id)
+        request.environ[CHARGE] = partial(self.ledger.charge, key)
         return True
 
     def find_owner(self, fields: Mapping[str, Any]) -> str:
@@ -96,15 +105,24 @@ class Guard(Access):
     def close(self) -> None:
         """Writes what was used."""
         self._registry.stop()
+        self._limiter.close()
 
-    def _let_in(self, key: Key) -> None:
-        g.key = key
-        request.environ[CHARGE] = partial(self.ledger.charge, key)
+    @contextmanager
+    def _charge(self, key: Key, characters: int) -> Iterator[None]:
+        """Counts characters. A request that has too few left is not counted as one."""
+        with ExitStack() as charged:
+            try:
+                charged.enter_context(self.ledger.charge(key, characters))
+            except QuotaExceeded:
+                self._limiter.give_back(key)
+                raise
+            yield
 
 
-def register_guard(app: Flask, guard: Guard) -> None:
-    """Every route needs a key, except those that are open. The body has been read, unless it
-    is an upload. Routes that take documents call `find_owner` once they know the fields."""
+def register_guard(app: Flask, guard: Guard, bodies: Bodies) -> None:
+    """Every route needs a key, except those that are open. Without one in a header or in the
+    query, as much of the body is read as may hold one; of an upload, nothing. Routes that
+    take documents call `find_owner` once they know the fields."""
 
     @app.before_request
     def check_key() -> None:
@@ -112,9 +130,16 @@ def register_guard(app: Flask, guard: Guard) -> None:
         if rule is None or request.method == "OPTIONS":
             return
         if is_open(OPEN_ROUTES, rule.rule, request.method):
+            bodies.read_for_key(KEY_BODY_BYTES)
             return
         if guard.admit_worker():
             return
-        token = find_token(request, has_body=not is_upload(app))
+        token = find_token(request)
+        if token is None and not is_upload(app):
+            try:
+                bodies.read_for_key(KEY_BODY_BYTES)
+            except BodyTooLarge as error:
+                raise InvalidKey(is_given=False) from error
+            token = find_token_in_body(request)
         if token is not None or not takes_document(app):
             guard.admit(token)

@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import Request
 
-from gateway.errors import MalformedRequest
+from gateway.errors import BodyTooLarge, MalformedRequest
 from gateway.transport.fields import read_fields
 
 #: The schemes of `Authorization`: ours, and that of DeepL's clients.
@@ -18,20 +18,21 @@ _SCHEMES = ("bearer", "deepl-auth-key")
 _HEADERS = ("X-API-Key", "X-Goog-Api-Key")
 #: The fields of LibreTranslate, of DeepL's older clients, and of Google.
 _FIELDS = ("api_key", "auth_key", "key")
-#: A larger body is a glossary: it takes too long to be read twice.
-_MOST_BYTES = 1 << 20
+#: The largest body in which a key is looked for: as large as DeepL takes any. Who has not
+#: shown a key can make the gateway read no more than this.
+KEY_BODY_BYTES = 128 << 10
 
 
-def find_token(request: Request, *, has_body: bool) -> str | None:
-    """The key that a client has sent, None without one. Where the body is still arriving,
-    only the headers and the query are read."""
-    header = _find_in_headers(request)
-    found = header or pick_token(request.args)
-    is_small = has_body and (request.content_length or 0) <= _MOST_BYTES
-    if found or not (is_small and _may_have_field(request.get_data())):
-        return found
-    with suppress(MalformedRequest):  # the route says what is wrong
-        return pick_token(read_fields(request))
+def find_token(request: Request) -> str | None:
+    """The key in the headers or in the query, None without one. Nothing of the body is read."""
+    return _find_in_headers(request) or pick_token(request.args)
+
+
+def find_token_in_body(request: Request) -> str | None:
+    """The key among the fields of the body, None without one."""
+    if any(name.encode() in request.get_data() for name in _FIELDS):
+        with suppress(MalformedRequest, BodyTooLarge):  # it has no fields that are read
+            return pick_token(read_fields(request))
     return None
 
 
@@ -47,8 +48,3 @@ def _find_in_headers(request: Request) -> str | None:
         return token.strip()
     given = (request.headers.get(name, "").strip() for name in _HEADERS)
     return next(filter(None, given), None)
-
-
-def _may_have_field(body: bytes) -> bool:
-    """Only such a body is worth parsing twice."""
-    return any(name.encode() in body for name in _FIELDS)

@@ -22,6 +22,8 @@ class Grant:
     characters_per_month: int | None = None
     requests_per_minute: int | None = None
     routes: tuple[str, ...] = ()
+    #: Requests that may come at once; without a number, those of a minute.
+    burst: int | None = None
 
     def allows(self, route: str) -> bool:
         """Whether the route is one of these; `/v2/*` is all that begin with `/v2/`."""

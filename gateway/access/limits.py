@@ -1,5 +1,6 @@
-"""Limits each key's requests per minute by the library `limits`: never more than allowed in
-any 60 seconds, over all gateway processes of this machine, or of all machines with Redis.
+"""Limits each key's requests per minute by a token bucket: a burst at once, and then as many
+as come back in the time, over all gateway processes of this machine, or of all machines with
+Redis.
 """
 
 from __future__ import annotations
@@ -7,125 +8,162 @@ from __future__ import annotations
 import logging
 import math
 import time
-from bisect import bisect_right
-from functools import cache
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from limits import RateLimitItem, RateLimitItemPerMinute
-from limits.errors import StorageError
-from limits.storage import MovingWindowSupport, Storage, storage_from_string
-from limits.strategies import MovingWindowRateLimiter
-
-from gateway.access.keys import Key
+from gateway.access.keys import Grant, Key
 from gateway.errors import KeysUnavailable, RateLimited
-from gateway.sharing import Lock, map_file
+from gateway.sharing import Lock, Table
 
 log = logging.getLogger(__name__)
 
-_NUMBER_BYTES, _SECOND_NS = 8, 10**9
+_MINUTE_US, _SECOND_US = 60 * 10**6, 10**6
 #: Redis answers within a millisecond, but a busy gateway may hear it late. Where it does not
 #: answer at all, one request in a while asks it again.
 _REDIS_S, _RETRY_S = 5.0, 5.0
 #: Connections to Redis of a gateway process.
 _CONNECTIONS = 32
+#: `Bucket.take`, with a time that all machines share.
+_SCRIPT = """
+local interval, burst, tokens = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local full_at = tonumber(redis.call('GET', KEYS[1]) or 0)
+full_at = math.min(math.max(full_at, now), now + burst * interval)
+local wait = math.max(0, full_at + tokens * interval - burst * interval - now)
+if wait == 0 then full_at = full_at + tokens * interval end
+local life_ms = math.max(1, math.ceil((full_at - now) / 1000))
+redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', life_ms)
+return wait
+"""
 
 
-class SharedMemoryStorage(Storage, MovingWindowSupport):
-    """The times of each limit's last requests: as many as are allowed, in a ring that all
-    processes share. Only the strategy of a moving window is supported."""
+class RedisGone(Exception):
+    """Redis does not answer."""
 
-    STORAGE_SCHEME = None
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket for `burst` tokens, to which one comes back every `interval_us`."""
+
+    interval_us: int
+    burst: int
+
+    def take(self, full_at_us: int, now_us: int, tokens: int) -> tuple[int, int]:
+        """When the bucket will be full again after `tokens` were taken, and how long to wait
+        until they can be; then they are not taken."""
+        size_us = self.burst * self.interval_us
+        # A clock that was set back must not keep anybody out for longer than this.
+        full_at_us = min(max(full_at_us, now_us), now_us + size_us)
+        after_us = full_at_us + tokens * self.interval_us
+        wait_us = after_us - size_us - now_us
+        return (full_at_us, wait_us) if wait_us > 0 else (after_us, 0)
+
+
+def find_bucket(grant: Grant) -> Bucket | None:
+    """The bucket of a key, None without a limit. By itself it holds the tokens of a minute."""
+    limit = grant.requests_per_minute
+    return Bucket(_MINUTE_US // limit, grant.burst or limit) if limit else None
+
+
+class SharedBuckets:
+    """When the bucket of each key is full again, in memory that all processes share."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__()
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
         self._lock = Lock(folder / "lock")
-        self._rings: dict[str, memoryview] = {}
-
-    def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Takes `amount` of `limit` requests, all or none."""
-        if amount > limit:
-            return False
-        times, head = self._open(key, limit)
         with self._lock.hold():
-            now, first = time.time_ns(), head[0]
-            oldest = times[(first + amount - 1) % limit]
-            if 0 <= now - oldest < expiry * _SECOND_NS:
-                return False
-            for i in range(amount):
-                times[(first + i) % limit] = now
-            head[0] = (first + amount) % limit
-        return True
+            self._table = Table(folder / "buckets", 1)
 
-    def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
-        """When the first request of the window came, and how many are in it."""
-        times, head = self._open(key, limit)
-        now, first = time.time_ns(), head[0]
-        before = now - expiry * _SECOND_NS
-        past = bisect_right(
-            range(limit), before, key=lambda i: times[(first + i) % limit]
+    def take(self, key_id: str, bucket: Bucket, tokens: int) -> float:
+        """Takes tokens, or returns the seconds until that can be done. Raises OSError, also
+        where another process holds the lock."""
+        with self._lock.hold():
+            row, now_us = self._table.find(int(key_id, 16)), time.time_ns() // 1000
+            row[0], wait_us = bucket.take(row[0], now_us, tokens)
+        return wait_us / _SECOND_US
+
+
+class RedisBuckets:
+    """The same in Redis. Valkey speaks its protocol, so that one client does for both."""
+
+    def __init__(self, url: str) -> None:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        plain = url.replace("valkey", "redis", 1).replace("redis+unix", "unix", 1)
+        pool: Any = redis.BlockingConnectionPool.from_url(
+            plain,
+            max_connections=_CONNECTIONS,
+            timeout=_REDIS_S,
+            socket_timeout=_REDIS_S,
+            socket_connect_timeout=_REDIS_S,
+            # Once, where Redis has closed a connection since; never what it may have counted.
+            retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
         )
-        begin = times[(first + past) % limit] if past < limit else now
-        return begin / _SECOND_NS, limit - past
+        self._run = redis.Redis(connection_pool=pool).register_script(_SCRIPT)
+        self.close = pool.disconnect
+        self._error = redis.RedisError
 
-    @property
-    def base_exceptions(self) -> type[Exception]:
-        """What is raised where another process holds the lock."""
-        return TimeoutError
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError("This storage has moving windows only.")
-
-    incr = get = get_expiry = clear = reset = check = _refuse
-
-    def _open(self, key: str, limit: int) -> tuple[memoryview, memoryview]:
-        """A limit's times, and the place of the oldest."""
-        ring = self._rings.get(key)
-        if ring is None:
-            name = _name_file(key, str(limit))
-            memory = map_file(self._folder, name, (limit + 1) * _NUMBER_BYTES)
-            ring = self._rings[key] = memoryview(memory).cast("q")
-        return ring[:limit], ring[limit:]
+    def take(self, key_id: str, bucket: Bucket, tokens: int) -> float:
+        """Takes tokens, or returns the seconds until that can be done. Raises RedisGone."""
+        given = [bucket.interval_us, bucket.burst, tokens]
+        try:
+            wait_us = self._run(keys=[f"babelgate:bucket:{key_id}"], args=given)
+        except self._error as error:
+            raise RedisGone from error
+        return int(wait_us) / _SECOND_US
 
 
 class Limiter:
     """Lets requests through, or not. While Redis is gone, this machine's memory counts."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
-        self._local = MovingWindowRateLimiter(SharedMemoryStorage(folder))
-        self._remote = MovingWindowRateLimiter(_connect(url)) if url else None
+        self._local = SharedBuckets(folder)
+        self._remote = RedisBuckets(url) if url else None
         self._is_reachable = True
         self._retry_at = -math.inf
 
     def check(self, key: Key) -> None:
         """Counts a request. Raises RateLimited if it is one too many, and KeysUnavailable."""
-        limit = key.grant.requests_per_minute
-        if limit is None:
-            return
-        item = _make_item(limit)
-        try:
-            wait_s = self._find_wait(item, key.id)
-        except TimeoutError as error:
-            raise KeysUnavailable(
-                "The key's requests cannot be counted now."
-            ) from error
-        if wait_s is not None:
-            raise RateLimited(limit, retry_after_s=wait_s)
+        bucket = find_bucket(key.grant)
+        wait_s = self._take(key, bucket, 1) if bucket else 0.0
+        if bucket and wait_s:
+            limit = key.grant.requests_per_minute or 0
+            raise RateLimited(limit, bucket.burst, retry_after_s=wait_s)
 
-    def _find_wait(self, item: RateLimitItem, key_id: str) -> float | None:
-        """Seconds until a request is let through; None if this one is."""
+    def give_back(self, key: Key) -> None:
+        """Says that a request does not count."""
+        bucket = find_bucket(key.grant)
+        if bucket:
+            with suppress(KeysUnavailable):
+                self._take(key, bucket, -1)
+
+    def close(self) -> None:
+        """Closes the connections to Redis."""
+        if self._remote:
+            self._remote.close()
+
+    def _take(self, key: Key, bucket: Bucket, tokens: int) -> float:
+        """Seconds until the tokens can be taken; 0 if they are."""
         if self._remote and time.monotonic() >= self._retry_at:
             if not self._is_reachable:
                 self._retry_at = time.monotonic() + _RETRY_S  # the others go on
             try:
-                wait_s = _hit(self._remote, item, key_id)
+                wait_s = self._remote.take(key.id, bucket, tokens)
                 self._note(is_reachable=True)
                 return wait_s
-            except StorageError as error:
+            except RedisGone as error:
                 self._note(is_reachable=False, error=error.__cause__)
-        return _hit(self._local, item, key_id)
+        try:
+            return self._local.take(key.id, bucket, tokens)
+        except OSError as error:
+            raise KeysUnavailable(
+                "The key's requests cannot be counted now."
+            ) from error
 
     def _note(self, *, is_reachable: bool, error: object = None) -> None:
         self._retry_at = -math.inf if is_reachable else time.monotonic() + _RETRY_S
@@ -137,40 +175,3 @@ class Limiter:
             )
             log.warning("the limits' Redis %s (%s)", said, type(error).__name__)
         self._is_reachable = is_reachable
-
-
-def _hit(
-    limiter: MovingWindowRateLimiter, item: RateLimitItem, key_id: str
-) -> float | None:
-    if limiter.hit(item, key_id):
-        return None
-    return limiter.get_window_stats(item, key_id).reset_time - time.time()
-
-
-@cache
-def _make_item(limit: int) -> RateLimitItem:
-    return RateLimitItemPerMinute(limit)
-
-
-def _connect(url: str) -> Any:
-    """Valkey speaks Redis' protocol, so that one client does for both."""
-    import redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
-    plain = url.replace("valkey", "redis", 1).replace("redis+unix", "unix", 1)
-    pool = redis.BlockingConnectionPool.from_url(
-        plain,
-        max_connections=_CONNECTIONS,
-        timeout=_REDIS_S,
-        socket_timeout=_REDIS_S,
-        socket_connect_timeout=_REDIS_S,
-        # Once, where Redis has closed a connection since; never what it may have counted.
-        retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
-    )
-    options: dict[str, Any] = {"connection_pool": pool, "key_prefix": "babelgate"}
-    return storage_from_string("redis://", wrap_exceptions=True, **options)
-
-
-def _name_file(key: str, limit: str) -> str:
-    return f"{key.replace('/', '-')}-{limit}.ring"

@@ -13,18 +13,21 @@ from gevent.event import Event
 from gevent.threadpool import ThreadPool
 
 from gateway.access.keys import Key, read_id
-from gateway.access.storage import Seen, Storage
+from gateway.access.storage import Storage
 from gateway.access.usage import Ledger
 from gateway.database.connections import StorageError
 from gateway.errors import InvalidKey, KeysUnavailable
 from gateway.faults import describe
+from gateway.threads import call_in_thread
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the database; the least where an unknown key asks for one.
 _EVERY_S, _LEAST_S = 0.5, 0.1
 #: Seconds for which a request with an unknown key waits for a look.
-_PATIENCE_S = 2.0
+_PATIENCE_S = 5.0
+#: Seconds for a look. One that hangs keeps its thread, and the next look takes another.
+_LOOK_S, _THREADS = 8.0, 4
 #: Seconds for the first look, and for the last.
 _START_S = 15.0
 
@@ -42,7 +45,7 @@ class Registry:
         self._is_reachable = True
         #: Set when a request wants a look; set and replaced when one has ended.
         self._asked, self._ended = Event(), Event()
-        self._thread = ThreadPool(1)
+        self._threads = ThreadPool(_THREADS)
         self._loop: gevent.Greenlet | None = None
 
     def start(self) -> None:
@@ -56,7 +59,7 @@ class Registry:
             self._loop.kill()
         with gevent.Timeout(_START_S, False):
             self._look()
-        self._thread.kill()
+        self._threads.kill()
         self._storage.close()
 
     def find(self, token: str | None) -> Key:
@@ -103,10 +106,11 @@ class Registry:
     def _look(self) -> None:
         """Writes counts and reads keys. A failure is logged once."""
         began, counts = time.monotonic(), self._ledger.list_unsaved()
+        late = TimeoutError("The database does not answer.")
         try:
-            seen: Seen = self._thread.apply(
-                self._storage.sync, (counts, self._ledger.id, self._version)
-            )
+            known = counts, self._ledger.id, self._version
+            with gevent.Timeout(_LOOK_S, late):
+                seen = call_in_thread(self._threads, self._storage.sync, *known)
         except Exception as error:  # nothing may end the loop
             if self._is_reachable:
                 is_ours = isinstance(error, StorageError)

@@ -134,7 +134,12 @@ def _read_key(row: Row[Any]) -> Key:
         row.id,
         row.name,
         row.digest,
-        Grant(row.characters_per_month, row.requests_per_minute, tuple(row.routes)),
+        Grant(
+            row.characters_per_month,
+            row.requests_per_minute,
+            tuple(row.routes),
+            row.burst,
+        ),
         row.created_at,
         row.revoked_at,
     )

@@ -2,32 +2,35 @@
 this machine share. `registry.py` writes the counts to the database.
 
 What a request may use is reserved before it is translated, and counted or given back
-afterwards. What a killed process had reserved is given back when the next one starts.
+afterwards. Each process also notes what it has reserved in a file of its own. A process
+that starts adds up those of all living ones: what a killed one had reserved is free again.
 """
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gateway.access.keys import Key
 from gateway.errors import KeysUnavailable, QuotaExceeded
-from gateway.sharing import PROCESSES, Lock, list_dead_places, map_file, take_place
+from gateway.sharing import Lock, Table, lock_file
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_SUFFIX = ".usage"
+_ACCOUNTS, _SUFFIX = "accounts", ".reserved"
 #: The longest wait for other processes that start, each of which looks at all accounts.
 _START_S = 30.0
-_NUMBER_BYTES = 8
-#: An account has this month and the last one; each has its month, the count that the database
-#: has, and every process' counted and reserved characters.
+#: An account has this month and the last one; each has its number, the count that the
+#: database has, and what all processes have counted and reserved.
 _MONTHS = 2
-_MONTH, _SAVED, _COUNTED, _RESERVED = 0, 1, 2, 2 + PROCESSES
-_FIELDS = 2 + 2 * PROCESSES
+_MONTH, _SAVED, _COUNTED, _RESERVED = range(4)
+_FIELDS = 4
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,14 @@ class Count:
     characters: int
 
 
+class _Charge(NamedTuple):
+    """Characters that are reserved for a request."""
+
+    account: int
+    month: int
+    characters: int
+
+
 def find_month(seconds: float) -> int:
     """The number of the month (UTC) at a Unix time."""
     date = time.gmtime(seconds)
@@ -59,133 +70,140 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
         self._lock = Lock(folder / "lock")
-        self._accounts: dict[str, Account] = {}
         self._elsewhere: Mapping[tuple[str, int], int] = {}
+        #: Charges that have ended and are not in the account yet, and whether they count.
+        self._ended: deque[tuple[_Charge, bool]] = deque()
         with self._lock.hold(_START_S):
             self.id = _read_ledger_id(folder)
-            self._place_lock, self._place = take_place(folder)
-            self._give_back_of_dead()
+            self._accounts = Table(folder / _ACCOUNTS, _MONTHS * _FIELDS)
+            self._give_back_of_dead(folder)
+            own = folder / f"{uuid.uuid4().hex}{_SUFFIX}"
+            self._own_lock = lock_file(own)
+            self._own = Table(own, _MONTHS)
 
     @contextmanager
     def charge(self, key: Key, characters: int) -> Iterator[None]:
         """Counts `characters` if the block succeeds. Raises QuotaExceeded before it begins if
         the key has fewer left."""
-        account, month = self._open(key.id), find_month(time.time())
+        month = find_month(time.time())
+        charge = _Charge(int(key.id, 16), month, characters)
         limit = key.grant.characters_per_month
         try:
             with self._lock.hold():
-                used = account.sum(month) + self._elsewhere.get((key.id, month), 0)
+                self._settle()
+                account = self._turn_to(charge)
+                used = account[_COUNTED] + account[_RESERVED]
+                used += self._elsewhere.get((key.id, month), 0)
                 if limit is not None and used + characters > limit:
                     raise QuotaExceeded(characters, used, limit)
-                account.reserve(month, characters)
-        except TimeoutError as error:
+                self._own.find(charge.account)[month % _MONTHS] += characters
+                account[_RESERVED] += characters
+        except OSError as error:  # also TimeoutError
             raise KeysUnavailable("The key's usage cannot be looked up now.") from error
+        is_done = False
         try:
             yield
-            account.count(month, characters)
+            is_done = True
         finally:
-            account.give_back(month, characters)
+            self._ended.append((charge, is_done))
+            self._settle_all()
 
     def read(self, key: Key) -> Usage:
         """What the key has used, without what is being translated."""
         month = find_month(time.time())
-        here = self._open(key.id).sum_counted(month)
-        elsewhere = self._elsewhere.get((key.id, month), 0)
-        return Usage(here + elsewhere, key.grant.characters_per_month)
+        count = self._elsewhere.get((key.id, month), 0)
+        values = self._accounts.get(int(key.id, 16))
+        if values:
+            account = _find(values, month)
+            count += account[_COUNTED] if account[_MONTH] == month else 0
+        return Usage(count, key.grant.characters_per_month)
 
     def list_unsaved(self) -> list[Count]:
-        """What this ledger has counted and the database does not have."""
-        return [
-            Count(key_id, month, characters)
-            for key_id, account in self._accounts.items()
-            for month, characters in account.list_unsaved()
-        ]
+        """What all processes have counted and the database does not have."""
+        self._settle_all()
+        found: list[Count] = []
+        for first in range(0, _MONTHS * _FIELDS, _FIELDS):
+            months, saved, counted = (
+                self._accounts.read_column(first + field)
+                for field in (_MONTH, _SAVED, _COUNTED)
+            )
+            ids = self._accounts.read_ids()
+            found += [
+                Count(f"{row_id:012x}", month, count)
+                for row_id, month, known, count in zip(
+                    ids, months, saved, counted, strict=False
+                )
+                if count != known
+            ]
+        return found
 
     def mark_saved(self, counts: Iterable[Count]) -> None:
         """Says that the database has these."""
         for count in counts:
-            self._accounts[count.key_id].mark_saved(count.month, count.characters)
+            values = self._accounts.get(int(count.key_id, 16))
+            account = _find(values, count.month) if values else None
+            if account and account[_MONTH] == count.month:
+                account[_SAVED] = max(account[_SAVED], count.characters)
 
     def learn(self, elsewhere: Mapping[tuple[str, int], int]) -> None:
         """Takes over what other ledgers have counted, by key and month."""
         self._elsewhere = elsewhere
 
-    def _open(self, key_id: str) -> Account:
-        account = self._accounts.get(key_id)
-        if account is None:
-            size = _MONTHS * _FIELDS * _NUMBER_BYTES
-            memory = map_file(self._folder, key_id + _SUFFIX, size)
-            account = Account(memoryview(memory).cast("q"), self._place)
-            self._accounts[key_id] = account
+    def _settle_all(self) -> None:
+        """Where another process does not let go of the lock, the next one does it."""
+        with suppress(OSError):
+            if self._ended:
+                with self._lock.hold():
+                    self._settle()
+
+    def _settle(self) -> None:
+        """Ends charges. A process that is killed in between has counted, and what it had
+        reserved is added up anew by the next one."""
+        while self._ended:
+            charge, is_done = self._ended[0]
+            account = _find(self._accounts.find(charge.account), charge.month)
+            if account[_MONTH] == charge.month:
+                account[_COUNTED] += charge.characters if is_done else 0
+                account[_RESERVED] -= charge.characters
+            self._own.find(charge.account)[charge.month % _MONTHS] -= charge.characters
+            self._ended.popleft()
+
+    def _turn_to(self, charge: _Charge) -> memoryview:
+        """The month of an account, which was the last month but one."""
+        account = _find(self._accounts.find(charge.account), charge.month)
+        if account[_MONTH] != charge.month:
+            for field in (_SAVED, _COUNTED, _RESERVED):
+                account[field] = 0
+            account[_MONTH] = charge.month
         return account
 
-    def _give_back_of_dead(self) -> None:
-        dead = {self._place, *list_dead_places(self._folder)}
-        for path in self._folder.glob(f"*{_SUFFIX}"):
-            self._open(path.stem).give_back_of(dead)
+    def _give_back_of_dead(self, folder: Path) -> None:
+        """Where a process has ended, only what the living have reserved is reserved."""
+        locks = {path: lock_file(path) for path in folder.glob(f"*{_SUFFIX}")}
+        dead = {path: lock for path, lock in locks.items() if lock is not None}
+        if not dead:
+            return
+        for row_id in self._accounts.read_ids():
+            for month in range(_MONTHS):
+                _find(self._accounts.find(row_id), month)[_RESERVED] = 0
+        for path in locks.keys() - dead.keys():
+            self._add_reserved(Table(path, _MONTHS))
+        for path, lock in dead.items():
+            path.unlink()
+            os.close(lock)
 
-
-class Account:
-    """One key's months. Each process writes numbers of its own; a reader adds them up."""
-
-    def __init__(self, values: memoryview, place: int) -> None:
-        self._values = values
-        self._place = place
-
-    def sum(self, month: int) -> int:
-        """What has been counted or reserved."""
-        return sum(self._turn_to(month)[_COUNTED:])
-
-    def sum_counted(self, month: int) -> int:
-        """What has been counted."""
-        values = self._find(month)
-        return sum(values[_COUNTED:_RESERVED]) if values[_MONTH] == month else 0
-
-    def reserve(self, month: int, characters: int) -> None:
-        """Keeps characters for a request."""
-        self._turn_to(month)[_RESERVED + self._place] += characters
-
-    def count(self, month: int, characters: int) -> None:
-        """Counts what was reserved; `give_back` follows."""
-        self._find(month)[_COUNTED + self._place] += characters
-
-    def give_back(self, month: int, characters: int) -> None:
-        """Ends a reservation."""
-        self._find(month)[_RESERVED + self._place] -= characters
-
-    def give_back_of(self, places: Iterable[int]) -> None:
-        """Ends all reservations of these places."""
+    def _add_reserved(self, other: Table) -> None:
         for month in range(_MONTHS):
-            for place in places:
-                self._find(month)[_RESERVED + place] = 0
+            reserved = zip(other.read_ids(), other.read_column(month), strict=False)
+            for row_id, characters in reserved:
+                _find(self._accounts.find(row_id), month)[_RESERVED] += characters
 
-    def list_unsaved(self) -> Iterator[tuple[int, int]]:
-        """Months and counts that the database does not have."""
-        for values in map(self._find, range(_MONTHS)):
-            counted = sum(values[_COUNTED:_RESERVED])
-            if counted != values[_SAVED]:
-                yield values[_MONTH], counted
 
-    def mark_saved(self, month: int, characters: int) -> None:
-        """Says what the database has."""
-        values = self._find(month)
-        if values[_MONTH] == month:
-            values[_SAVED] = max(values[_SAVED], characters)
-
-    def _find(self, month: int) -> memoryview:
-        first = month % _MONTHS * _FIELDS
-        return self._values[first : first + _FIELDS]
-
-    def _turn_to(self, month: int) -> memoryview:
-        """The month's numbers, which were those of the last month but one."""
-        values = self._find(month)
-        if values[_MONTH] != month:
-            for i in range(_FIELDS):
-                values[i] = 0
-            values[_MONTH] = month
-        return values
+def _find(values: memoryview, month: int) -> memoryview:
+    """A month of an account."""
+    first = month % _MONTHS * _FIELDS
+    return values[first : first + _FIELDS]
 
 
 def _read_ledger_id(folder: Path) -> str:
@@ -197,8 +215,7 @@ def _read_ledger_id(folder: Path) -> str:
     )
     if known == boot and ledger_id:
         return ledger_id
-    for path in folder.glob(f"*{_SUFFIX}"):
-        path.unlink()
+    (folder / _ACCOUNTS).unlink(missing_ok=True)
     ledger_id = uuid.uuid4().hex
     file.write_text(f"{boot} {ledger_id}")
     return ledger_id

@@ -3,5 +3,6 @@ at once.
 """
 
 from gateway.admission.control import Admission, Ticket
+from gateway.admission.loop_queue import LoopQueue
 
-__all__ = ["Admission", "Ticket"]
+__all__ = ["Admission", "LoopQueue", "Ticket"]

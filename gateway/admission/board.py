@@ -4,6 +4,7 @@ other's figures without asking.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import struct
 import time
@@ -11,7 +12,9 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.sharing import PROCESSES, map_file, take_place
+from gateway.sharing import PROCESSES, NoPlaceLeft, map_file, take_place
+
+log = logging.getLogger(__name__)
 
 #: Rows of one process that workers can look up at the same time.
 ROWS = 4096
@@ -42,17 +45,22 @@ _HEARD_AT = _RECORD.size - _DOUBLE.size
 
 
 class Board:
-    """One process's place. Without a folder there is only this process.
+    """One process's place. Without a folder, or where all places are taken, there is only
+    this process.
 
     Each process writes its own place and reads all others, so no locks are needed. A place is
     free again as soon as its process has ended, in whatever way.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
-        self._lock, self.place = take_place(folder)
+        try:
+            self._lock, self.place = take_place(folder)
+        except NoPlaceLeft as error:
+            log.warning("this process sees its own load only: %s", error)
+            folder, (self._lock, self.place) = None, take_place(None)
+        self._folder = folder
         self._rows = map_file(folder, "rows", PROCESSES * ROWS)
         first = self.place * ROWS
         self._rows[first : first + ROWS] = bytes(ROWS)

@@ -25,14 +25,15 @@ _BATCHES = 2
 #: A few rows hide the way to the model and back, however small the batches are.
 _FEWEST_ROWS = 4
 #: The share of a request's time that a forecast may use up.
-_MARGIN = 0.8
-#: Seconds during which the shortest recent time limit decides how much work the model gets at
-#: once. It gets at least the work of half a second.
-_REMEMBERED_S = 10.0
-_LEAST_WINDOW_S = 0.5
+MARGIN = 0.8
 #: The share of `response_timeout`, the limit for a batch, that the work in hand may take.
 _TIMEOUT_SHARE = 0.25
-_LONGEST_RETRY_S = 60
+#: The work in hand takes at most half of the average time limit, but at least this: short
+#: limits need short batches. It is the average of admitted rows, in which the next one has
+#: this weight, so that a caller cannot make batches short, and slow, for others.
+_LEAST_WINDOW_S = 0.5
+_GAIN = 0.2
+LONGEST_RETRY_S = 60
 #: Seconds between two tries by requests that would be late even if they were alone.
 _TRY_S = 1.0
 
@@ -88,7 +89,7 @@ class Lane:
         self._find_room = find_room
         self._most_waiting = settings.queue_size
         self._timeout_s = settings.response_timeout * _TIMEOUT_SHARE
-        self._shortest_s, self._shortest_until = math.inf, 0.0
+        self._limit_s = 2 * self._timeout_s
         self._sent_rows, self._sent, self._sent_bytes = 0, 0.0, 0
         #: When the model last showed that it is alive.
         self._heard_at = 0.0
@@ -106,8 +107,9 @@ class Lane:
 
     def announce(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
         """Announces rows that will come. Raises what `check` raises."""
-        self._remember(caller.limit_s)
         self.check(flow, cost, rows, caller)
+        gain = 1 - (1 - _GAIN) ** rows
+        self._limit_s += gain * (caller.limit_s - self._limit_s)
         if flow not in self._shares:
             self._shares[flow] = _Share()
             self._weights += flow.weight
@@ -119,16 +121,16 @@ class Lane:
         if load.waiting_rows >= self._most_waiting:
             raise Overloaded(
                 f"{load.waiting_rows:.0f} rows wait already, which is the limit.",
-                retry_after_s=min(_LONGEST_RETRY_S, self._forecast(load, load.waiting)),
+                retry_after_s=min(LONGEST_RETRY_S, self._forecast(load, load.waiting)),
             )
         in_turns = self._count_turns(flow, cost, rows) * max(1, processes)
         needed_s = self._forecast(load, in_turns)
         left_s = caller.deadline - time.monotonic()
-        if needed_s > left_s * _MARGIN and not self._may_try(load, rows, left_s):
+        if needed_s > left_s * MARGIN and not self._may_try(load, rows, left_s):
             raise Overloaded(
                 f"The work before this request and its own take about {needed_s:.1f} s, it "
                 f"has {max(0.0, left_s):.1f} s.",
-                retry_after_s=min(_LONGEST_RETRY_S, needed_s - left_s * _MARGIN),
+                retry_after_s=min(LONGEST_RETRY_S, needed_s - left_s * MARGIN),
             )
 
     def withdraw(self, flow: Flow, cost: float, rows: int) -> None:
@@ -249,11 +251,8 @@ class Lane:
         return is_own_part or is_free
 
     def _most_cost(self) -> float:
-        """The work that the model gets at once. Short time limits need short batches."""
-        shortest_s = self._shortest_s
-        if time.monotonic() > self._shortest_until:
-            shortest_s = math.inf
-        window_s = max(_LEAST_WINDOW_S, min(self._timeout_s, shortest_s / 2))
+        """The work that the model gets at once."""
+        window_s = max(_LEAST_WINDOW_S, min(self._timeout_s, self._limit_s / 2))
         return max(self._queue.mean_cost, self.pace.fit(window_s))
 
     def _forecast(self, load: Load, cost: float) -> float:
@@ -290,11 +289,6 @@ class Lane:
             return False
         self._tried_at = now
         return True
-
-    def _remember(self, limit_s: float) -> None:
-        now = time.monotonic()
-        if limit_s <= self._shortest_s or now > self._shortest_until:
-            self._shortest_s, self._shortest_until = limit_s, now + _REMEMBERED_S
 
     def _count(self, share: _Share, cost: float, rows: int) -> None:
         share.cost += cost

@@ -103,13 +103,13 @@ def _make_engine(url: URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
+    from documents.postgresql import limit_waits
+
     limits = "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
-    arguments = {
-        "connect_timeout": _LIMIT_S,
-        "tcp_user_timeout": _LIMIT_S * 1000,
-        "options": " ".join(f"-c {name}={_LIMIT_S}s" for name in limits),
-    }
-    return create_engine(url, connect_args=arguments)
+    options = " ".join(f"-c {name}={_LIMIT_S}s" for name in limits)
+    engine = create_engine(url, connect_args={"options": options})
+    limit_waits(engine, _LIMIT_S + 1)  # a server that stands still keeps to no option
+    return engine
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:

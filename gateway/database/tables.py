@@ -26,6 +26,8 @@ KEYS = Table(
     Column("digest", String(64), nullable=False),
     Column("characters_per_month", BigInteger),
     Column("requests_per_minute", BigInteger),
+    #: Without a number, the requests of a minute may come at once.
+    Column("burst", BigInteger),
     Column("routes", JSON, nullable=False),
     #: Unix seconds.
     Column("created_at", BigInteger, nullable=False),

@@ -67,10 +67,11 @@ def write_tsv(entries: Iterable[Entry]) -> bytes:
     return "\n".join(f"{source}\t{target}" for source, target in entries).encode()
 
 
-def read_stored(content: bytes) -> list[Entry]:
-    """The entries that `write_tsv` has written."""
-    lines = (line.partition("\t") for line in content.decode().split("\n"))
-    return [(source, target) for source, _, target in lines]
+def read_stored(content: bytes) -> Iterator[Entry]:
+    """The entries that `write_tsv` has written, one after the other."""
+    for line in io.BytesIO(content):
+        source, _, target = line.decode().removesuffix("\n").partition("\t")
+        yield source, target
 
 
 def _split_lines(text: str) -> Iterator[Placed]:

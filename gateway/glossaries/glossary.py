@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ class Dictionary:
     source: str
     target: str
     entry_count: int
+    #: Bytes of its entries.
+    size: int
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,14 @@ class Draft:
 
 @dataclass(frozen=True)
 class Limits:
-    """The most glossaries of an owner, and the most bytes of entries in one of them."""
+    """The most glossaries of an owner, and the most bytes of entries: of one of them, of all
+    of an owner, and of all owners. So much of the disk stays free."""
 
     glossaries: int
     glossary_bytes: int
+    owner_bytes: int = sys.maxsize
+    all_bytes: int = sys.maxsize
+    reserve_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from gevent.threadpool import ThreadPool
 
 from gateway.database import find_database
 from gateway.errors import (
+    BodyTooLarge,
     DeadlineExceeded,
     GlossariesUnavailable,
     InternalError,
@@ -33,6 +34,7 @@ from gateway.glossaries.reading import (
     write_upload,
 )
 from gateway.settings import Settings
+from gateway.threads import call_in_thread
 
 if TYPE_CHECKING:
     from gateway.glossaries.storage import GlossaryStorage
@@ -51,7 +53,13 @@ class Glossaries:
     """The glossaries of all owners. Safe to share among greenlets."""
 
     def __init__(self, settings: Settings) -> None:
-        self.limits = Limits(settings.max_glossaries, settings.max_glossary_bytes)
+        self.limits = Limits(
+            settings.max_glossaries,
+            settings.max_glossary_bytes,
+            settings.glossaries_kept_bytes_of_one,
+            settings.glossaries_kept_bytes,
+            settings.disk_reserve_bytes,
+        )
         self._timeout_s = settings.timeout_s
         self._url = find_database(settings)
         self._threads: ThreadPool | None = None
@@ -72,7 +80,7 @@ class Glossaries:
             self._turn.release()
 
     def create(self, owner: str, name: str, drafts: Sequence[Draft]) -> Glossary:
-        """Raises TooManyGlossaries, BodyTooLarge and GlossariesUnavailable."""
+        """Raises TooManyGlossaries, BodyTooLarge, DiskFull and GlossariesUnavailable."""
         return self._ask(lambda s: s.create(owner, name, drafts, self.limits))
 
     def list_all(self, owner: str) -> list[Glossary]:
@@ -127,14 +135,22 @@ class Glossaries:
         self, owner: str, wanted: Sequence[str], source: str | None, target: str
     ) -> Choice:
         """The dictionaries into `target` of these glossaries. Raises UnknownGlossary,
-        NoDictionary if there is none from `source`, and GlossariesUnavailable."""
+        NoDictionary if there is none from `source`, BodyTooLarge if they are too large
+        together, and GlossariesUnavailable."""
         by_source: dict[str, tuple[str, ...]] = {}
+        size, most = 0, self.limits.glossary_bytes
         for one in wanted:
             glossary = self.find(owner, one)
             for found in glossary.dictionaries:
-                if found.target == target:
+                if found.target == target and source in (None, found.source):
                     ids = by_source.get(found.source, ())
                     by_source[found.source] = (*ids, found.id)
+                    size += found.size
+        if size > most:
+            raise BodyTooLarge(
+                f"The glossaries of a request may have {most} bytes of entries together; "
+                f"these have {size}."
+            )
         if not by_source or not (source is None or source in by_source):
             languages = f"from {source} to {target}" if source else f"into {target}"
             raise NoDictionary(f"The glossary has no dictionary {languages}.")
@@ -151,7 +167,7 @@ class Glossaries:
             self._threads = ThreadPool(_THREADS)
         late = GlossariesUnavailable("The database of glossaries does not answer.")
         with gevent.Timeout(self._timeout_s, late):
-            return self._threads.apply(self._answer, (question,))  # type: ignore[no-any-return]
+            return call_in_thread(self._threads, self._answer, question)
 
     def _answer(self, question: Callable[[GlossaryStorage], Found]) -> Found:
         """In a thread of its own."""

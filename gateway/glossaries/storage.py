@@ -4,10 +4,14 @@ if the database cannot be used. Each owner sees its own only.
 
 from __future__ import annotations
 
+import math
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 
 from sqlalchemy import (
     ColumnElement,
@@ -17,6 +21,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 
@@ -24,11 +29,17 @@ from gateway.database.connections import Database
 from gateway.database.tables import DICTIONARIES, GLOSSARIES
 from gateway.errors import (
     BodyTooLarge,
+    DiskFull,
+    GlossariesUnavailable,
     TooManyGlossaries,
     UnknownGlossary,
 )
 from gateway.glossaries.entries import read_stored, write_tsv
 from gateway.glossaries.glossary import Dictionary, Draft, Glossary, Limits
+
+#: How often entries are merged with those that another client has changed meanwhile.
+_TRIES = 5
+_NO_ROOM = "There is no room for more glossaries here."
 
 
 def make_id() -> str:
@@ -48,7 +59,7 @@ class GlossaryStorage(Database):
     def create(
         self, owner: str, name: str, drafts: Sequence[Draft], limits: Limits
     ) -> Glossary:
-        """A new glossary. Raises TooManyGlossaries and BodyTooLarge."""
+        """A new glossary. Raises TooManyGlossaries, BodyTooLarge and DiskFull."""
         row = {"id": make_id(), "owner": owner, "name": name}
         with self.begin() as connection:
             mine = select(func.count()).where(GLOSSARIES.c.owner == owner)
@@ -56,9 +67,9 @@ class GlossaryStorage(Database):
                 raise TooManyGlossaries(limits.glossaries)
             values = row | {"created_at_ms": time.time_ns() // 10**6}
             connection.execute(insert(GLOSSARIES).values(values))
-            for draft in drafts:
-                _write(connection, row["id"], draft, limits)
-            return _find(connection, owner, row["id"])
+            made = _find(connection, owner, row["id"])
+            self._put(connection, made, drafts, limits)
+            return _find(connection, owner, made.id)
 
     def list_all(self, owner: str) -> list[Glossary]:
         """All glossaries of an owner, from the oldest on."""
@@ -89,20 +100,24 @@ class GlossaryStorage(Database):
         limits: Limits,
     ) -> Glossary:
         """Renames a glossary, and replaces its dictionaries of the drafts' languages or, if
-        `is_merged`, adds to them. Raises UnknownGlossary and BodyTooLarge."""
-        with self.begin() as connection:
-            glossary = _find(connection, owner, glossary_id)
-            if name is not None:
-                this = GLOSSARIES.c.id == glossary.id
-                connection.execute(update(GLOSSARIES).where(this).values(name=name))
-            for draft in drafts:
-                old = glossary.find(draft.source, draft.target)
-                if old and is_merged:
-                    draft = _merge(connection, old, draft)
-                if old:
-                    _delete(connection, DICTIONARIES.c.id == old.id)
-                _write(connection, glossary.id, draft, limits)
-            return _find(connection, owner, glossary.id)
+        `is_merged`, adds to them. Raises UnknownGlossary, BodyTooLarge, DiskFull, and
+        GlossariesUnavailable if others change it all the time."""
+        given = tuple(drafts)
+        for _ in range(_TRIES):
+            # Merging takes long, so nobody waits for the database meanwhile.
+            with self.look() as connection:
+                before = _find(connection, owner, glossary_id)
+                ready = _merge(connection, before, given) if is_merged else given
+            with self.begin() as connection:
+                glossary = _find(connection, owner, glossary_id)
+                if is_merged and glossary.dictionaries != before.dictionaries:
+                    continue
+                if name is not None:
+                    this = GLOSSARIES.c.id == glossary.id
+                    connection.execute(update(GLOSSARIES).where(this).values(name=name))
+                self._put(connection, glossary, ready, limits)
+                return _find(connection, owner, glossary.id)
+        raise GlossariesUnavailable("Others change this glossary all the time.")
 
     def delete_dictionary(
         self, owner: str, glossary_id: str, pair: Sequence[str]
@@ -122,6 +137,55 @@ class GlossaryStorage(Database):
             found = _find(connection, owner, glossary_id)
             _delete(connection, DICTIONARIES.c.glossary_id == found.id)
             connection.execute(delete(GLOSSARIES).where(GLOSSARIES.c.id == found.id))
+
+    def _put(
+        self,
+        connection: Connection,
+        glossary: Glossary,
+        drafts: Iterable[Draft],
+        limits: Limits,
+    ) -> None:
+        """Replaces dictionaries, or adds them, if the limits leave room."""
+        for draft in drafts:
+            old = glossary.find(draft.source, draft.target)
+            if old:
+                _delete(connection, DICTIONARIES.c.id == old.id)
+            size = len(draft.entries)
+            _check_room(connection, glossary.id, size, limits)
+            if size > self._count_free() - limits.reserve_bytes:
+                raise DiskFull(_NO_ROOM)
+            row = {"id": make_id(), "glossary_id": glossary.id}
+            connection.execute(insert(DICTIONARIES).values(row | asdict(draft)))
+
+    def _count_free(self) -> float:
+        """The free bytes of the disk that the database is on, if it is this machine's."""
+        if self.dialect != "sqlite":
+            return math.inf
+        return shutil.disk_usage(Path(self._url.database or "").absolute().parent).free
+
+
+def _check_room(
+    connection: Connection, glossary_id: str, size: int, limits: Limits
+) -> None:
+    """Raises BodyTooLarge and DiskFull where entries of this size are too many."""
+    known, is_this = GLOSSARIES.c, GLOSSARIES.c.id == glossary_id
+    owner = select(known.owner).where(is_this).scalar_subquery()
+    total = func.sum(func.length(DICTIONARIES.c.entries))
+    counted = is_this, known.owner == owner, true()
+    sums = select(*(total.filter(condition) for condition in counted))
+    found = connection.execute(sums.where(known.id == DICTIONARIES.c.glossary_id)).one()
+    own, of_owner, of_all = (int(each or 0) + size for each in found)
+    for whose, used, most in (
+        ("A glossary", own, limits.glossary_bytes),
+        ("Your glossaries", of_owner, limits.owner_bytes),
+    ):
+        if used > most:
+            raise BodyTooLarge(
+                f"{whose} may have {most} bytes of entries, all dictionaries together; "
+                f"these {size} bytes are too many."
+            )
+    if of_all > limits.all_bytes:
+        raise DiskFull(_NO_ROOM)
 
 
 def _clean(text: str) -> str:
@@ -143,7 +207,7 @@ def _list(connection: Connection, is_wanted: ColumnElement[bool]) -> list[Glossa
     pairs = (
         select(
             *(columns.glossary_id, columns.id, columns.source, columns.target),
-            columns.entry_count,
+            *(columns.entry_count, func.length(columns.entries)),
         )
         .join(GLOSSARIES, GLOSSARIES.c.id == columns.glossary_id)
         .where(is_wanted)
@@ -164,34 +228,28 @@ def _list(connection: Connection, is_wanted: ColumnElement[bool]) -> list[Glossa
     ]
 
 
-def _write(
-    connection: Connection, glossary_id: str, draft: Draft, limits: Limits
-) -> None:
-    """Adds a dictionary. All of a glossary's together have a limit."""
-    size = func.coalesce(func.sum(func.length(DICTIONARIES.c.entries)), 0)
-    query = select(size).where(DICTIONARIES.c.glossary_id == glossary_id)
-    rest = limits.glossary_bytes - int(connection.execute(query).scalar_one())
-    if len(draft.entries) > rest:
-        raise BodyTooLarge(
-            f"A glossary may have {limits.glossary_bytes} bytes of entries, all its "
-            f"dictionaries together; these {len(draft.entries)} bytes are too many."
-        )
-    row = {"id": make_id(), "glossary_id": glossary_id}
-    values = {
-        "source": draft.source,
-        "target": draft.target,
-        "entry_count": draft.entry_count,
-        "entries": draft.entries,
-    }
-    connection.execute(insert(DICTIONARIES).values(row | values))
+def _merge(
+    connection: Connection, glossary: Glossary, drafts: Iterable[Draft]
+) -> list[Draft]:
+    """What the dictionaries have after their entries were changed by these."""
+    merged: dict[tuple[str, str], Draft] = {}
+    for draft in drafts:
+        pair = draft.source, draft.target
+        old, known = glossary.find(*pair), merged.get(pair)
+        if known is None and old is None:
+            merged[pair] = draft
+            continue
+        entries = known.entries if known else _read_entries(connection, old)
+        both = dict(read_stored(entries)) | dict(read_stored(draft.entries))
+        merged[pair] = Draft(*pair, write_tsv(both.items()), len(both))
+    return list(merged.values())
 
 
-def _merge(connection: Connection, old: Dictionary, draft: Draft) -> Draft:
-    """What a dictionary has after its entries were changed by these."""
-    query = select(DICTIONARIES.c.entries).where(DICTIONARIES.c.id == old.id)
-    before = read_stored(connection.execute(query).scalar_one())
-    entries = dict(before) | dict(read_stored(draft.entries))
-    return Draft(old.source, old.target, write_tsv(entries.items()), len(entries))
+def _read_entries(connection: Connection, dictionary: Dictionary | None) -> bytes:
+    """Empty where it has been replaced; then the merged entries are not used."""
+    wanted = dictionary.id if dictionary else ""
+    query = select(DICTIONARIES.c.entries).where(DICTIONARIES.c.id == wanted)
+    return connection.execute(query).scalar_one_or_none() or b""
 
 
 def _delete(connection: Connection, is_wanted: ColumnElement[bool]) -> None:

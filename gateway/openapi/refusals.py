@@ -39,13 +39,13 @@ _OUT_OF_MEMORY = Refusal(
 EVERYWHERE = (
     *(errors.MalformedRequest, errors.BodyTooSlow, errors.BodyTooLarge),
     *(errors.UnsupportedEncoding, *_BEFORE_ROUTES, errors.InternalError),
-    *(errors.NotReady, errors.DeadlineExceeded),
+    *(errors.Overloaded, errors.NotReady, errors.DeadlineExceeded),
 )
 #: Where texts are translated.
 TRANSLATING = (
     *(errors.InvalidRequest, errors.UnknownLanguage, errors.TooManyRows),
     Refusal("text-too-long", 422, "A word has more tokens than the model takes."),
-    *(errors.Overloaded, _OUT_OF_MEMORY),
+    _OUT_OF_MEMORY,
 )
 #: Where a translation uses glossaries, and where these are stored.
 USING_GLOSSARIES = (
@@ -54,11 +54,12 @@ USING_GLOSSARIES = (
 STORING_GLOSSARIES = (
     *(errors.InvalidRequest, errors.UnknownLanguage, errors.UnknownGlossary),
     *(errors.TooManyGlossaries, errors.GlossariesUnavailable, errors.Overloaded),
+    *(errors.DiskFull, errors.Forbidden),
 )
 #: Where images are looked at.
 LOOKING = (
     *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),
-    *(errors.Overloaded, _OUT_OF_MEMORY),
+    _OUT_OF_MEMORY,
 )
 
 

@@ -1,5 +1,9 @@
 // Reads and writes tables of two columns: CSV and TSV.
 
+// A spreadsheet would run such a cell; an apostrophe before it says that it is text.
+const FORMULA = /^'*[=+\-@\t\r]/;
+const ESCAPED = /^'(?='*[=+\-@\t\r])/;
+
 /** The rows of a table. A tab in the first line makes it TSV, which has no quotes. */
 export function readTable(text) {
   const content = text.replace(/^\uFEFF/, "");
@@ -16,7 +20,7 @@ function readCsv(text, comma) {
   while (cells.lastIndex < text.length) {
     const match = cells.exec(text);
     if (!match) throw new SyntaxError(`"`);
-    rows.at(-1).push(match[1]?.replaceAll('""', '"') ?? match[2]);
+    rows.at(-1).push((match[1]?.replaceAll('""', '"') ?? match[2]).replace(ESCAPED, ""));
     if (match[3].endsWith("\n")) rows.push([]);
     if (!match[0]) break;
   }
@@ -28,6 +32,7 @@ export function writeTsv(rows) {
 }
 
 export function writeCsv(rows) {
+  const escape = (cell) => (FORMULA.test(cell) ? `'${cell}` : cell);
   const quote = (cell) => (/[",;\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
-  return rows.map((row) => `${row.map(quote).join(",")}\r\n`).join("");
+  return rows.map((row) => `${row.map((cell) => quote(escape(cell))).join(",")}\r\n`).join("");
 }

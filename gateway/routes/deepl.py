@@ -22,12 +22,13 @@ from gateway.routes.interpretation import (
     Interpreter,
     Wording,
     list_texts,
+    name_source,
     parse_fields,
     refuse,
 )
 from gateway.routes.languages import name_language
 from gateway.schemas import Splitting, Tags, Text, Texts, TranslationRequest
-from gateway.text import markup, outline
+from gateway.text import outline
 from gateway.text.composition import TranslatedText
 from gateway.transport.fields import Fields, read_fields
 
@@ -264,7 +265,7 @@ def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
     if given.tag_handling == "xml" and given.tag_handling_version == "v2":
         _check_xml(texts)
     translations = [
-        _write(text, answer, wanted, interpreter)
+        _write(text, answer, wanted)
         for text, answer in zip(texts, interpreter.translate(wanted), strict=True)
     ]
     if given.model_type:
@@ -334,18 +335,15 @@ def _check_xml(texts: tuple[str, ...]) -> None:
 
 
 def _write(
-    text: str,
-    answer: TranslatedText,
-    wanted: TranslationRequest,
-    interpreter: Interpreter,
+    text: str, answer: TranslatedText, wanted: TranslationRequest
 ) -> Translation:
     source = wanted.source
     if source is None:
-        source = interpreter.name_source(text, answer, other=wanted.target).language
+        source = name_source(answer.guess, other=wanted.target).language
     return {
         "detected_source_language": write_code(source),
         "text": answer.renderings[0].text,
-        "billed_characters": markup.count_characters(text, wanted.tags),
+        "billed_characters": answer.characters,
     }
 
 

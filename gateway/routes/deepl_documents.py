@@ -24,7 +24,7 @@ from gateway.openapi.operations import (
 )
 from gateway.openapi.refusals import USING_GLOSSARIES
 from gateway.routes.deepl import WORDING, list_targets
-from gateway.routes.documents import RECEIVING, send
+from gateway.routes.documents import FINDING, RECEIVING, send
 from gateway.routes.interpretation import (
     ForeignSchema,
     Interpreter,
@@ -137,7 +137,7 @@ def make_blueprint(documents: Documents, access: Access) -> Blueprint:
         Operation(
             "How far a document is",
             bodies=(_KEY,),
-            refusals=(NoDocument,),
+            refusals=FINDING,
             task=TRANSLATION,
             path=_NAMED,
         )
@@ -151,7 +151,7 @@ def make_blueprint(documents: Documents, access: Access) -> Blueprint:
         Operation(
             "The translated document",
             bodies=(_KEY,),
-            refusals=(NoDocument, NotDone),
+            refusals=(*FINDING, NotDone),
             task=TRANSLATION,
             path=_NAMED,
             is_file=True,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from flask import Blueprint, Response, jsonify, url_for
-from pydantic import Field
+from flask import Blueprint, Response, jsonify, request, url_for
+from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
@@ -15,6 +15,7 @@ from documents.storage import Document, State
 from gateway.access import Access
 from gateway.errors import (
     DiskFull,
+    Forbidden,
     InvalidRequest,
     NoDocument,
     NotDone,
@@ -32,12 +33,19 @@ from gateway.openapi.operations import (
 )
 from gateway.openapi.refusals import USING_GLOSSARIES
 from gateway.routes.interpretation import Interpreter
-from gateway.schemas import DocumentBody, Text, parse_document
+from gateway.schemas import (
+    DocumentBody,
+    Schema,
+    Text,
+    parse_document,
+    parse_parameters,
+    read_digits,
+)
 from gateway.transport.bodies import DocumentBlueprint
 from gateway.uploads.documents import Documents, read_file
 
 #: How an upload may fail, whichever API it is for.
-RECEIVING = (UnsupportedDocument, InvalidRequest, TooManyDocuments, DiskFull)
+RECEIVING = (UnsupportedDocument, InvalidRequest, TooManyDocuments, DiskFull, Forbidden)
 
 
 class DocumentForm(DocumentBody):
@@ -62,14 +70,36 @@ class DocumentStatus(TypedDict):
     error: dict[str, Any] | None
 
 
+class PageParameters(Schema):
+    """Which of a key's documents, in the URL."""
+
+    limit: Annotated[int, Field(strict=False), BeforeValidator(read_digits)] = Field(
+        100, ge=1, le=1000, description="The most documents in the answer."
+    )
+    after: str = Field(
+        "",
+        pattern=r"^([0-9a-f]{16}-[0-9a-f]{32})?$",
+        description="What the answer before has named as `next`.",
+    )
+
+
 class DocumentList(TypedDict):
-    """All documents of a key."""
+    """A key's documents, from the oldest on. `next` is for `after`; null where no more
+    follow."""
 
     documents: list[DocumentStatus]
+    next: str | None
 
 
 _NAMED = {"document_id": ()}
-_FINDING = (NoDocument,)
+#: How a document may be out of reach.
+FINDING = (NoDocument, Forbidden)
+_LISTING = Operation(
+    "The key's documents, page by page",
+    query=PageParameters,
+    refusals=(*FINDING, InvalidRequest),
+    task=TRANSLATION,
+)
 
 
 def make_upload_blueprint(
@@ -108,12 +138,14 @@ def make_blueprint(
         return documents.find(access.find_owner({}), document_id)
 
     @blueprint.get("/documents")
-    @describe(Operation("The key's documents", refusals=_FINDING, task=TRANSLATION))
+    @describe(_LISTING)
     def list_all() -> DocumentList:
         if not access.is_required:
             raise NotFound("Without keys, documents are found by their ids only.")
-        found = documents.list_all(access.find_owner({}))
-        return {"documents": [_describe(*each) for each in found]}
+        given = parse_parameters(PageParameters, request.args)
+        page = given["after"], int(given["limit"])
+        found, rest = documents.list_page(access.find_owner({}), *page)
+        return {"documents": [_describe(*each) for each in found], "next": rest}
 
     @blueprint.get("/documents/<document_id>")
     @describe(_describe_operation("How far a document is"))
@@ -207,7 +239,7 @@ def _describe_operation(
 ) -> Operation:
     return Operation(
         summary,
-        refusals=(*_FINDING, NotDone) if is_file else _FINDING,
+        refusals=(*FINDING, NotDone) if is_file else FINDING,
         task=TRANSLATION,
         path=_NAMED,
         is_file=is_file,

@@ -25,8 +25,6 @@ from gateway.schemas import Schema, parse_parameters
 from gateway.transport.bodies import LargeBlueprint
 
 TSV, _CSV = "text/tab-separated-values", "text/csv"
-#: JSON and forms write a byte in up to four.
-_ESCAPES = 4
 _ANY: Mapping[str, tuple[str, ...]] = {"glossary_id": ()}
 
 
@@ -108,7 +106,7 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
 
 def make_large_blueprint(name: str, interpreter: Interpreter) -> LargeBlueprint:
     """Routes whose bodies may have a whole glossary."""
-    most_bytes = _ESCAPES * interpreter.settings.max_glossary_bytes
+    most_bytes = interpreter.settings.most_glossary_body_bytes
     return LargeBlueprint(name, __name__, most_bytes=most_bytes)
 
 

@@ -7,11 +7,9 @@ from typing_extensions import TypedDict
 
 from gateway.errors import InvalidRequest
 from gateway.openapi.operations import Body, Operation, describe
+from gateway.routes.interpretation import Interpreter
 from gateway.schemas import limit_identification, parse_identification
-from gateway.settings import Settings
-from gateway.text.langid import Identifier
-from gateway.transport.caller import read_caller
-from gateway.transport.connection import take_turns
+from gateway.transport.fields import read_json
 
 #: Candidates in an answer.
 _MOST = 5
@@ -30,11 +28,12 @@ class Identified(TypedDict):
     languages: list[Candidate] | list[list[Candidate]]
 
 
-def make_blueprint(settings: Settings, identifier: Identifier) -> Blueprint:
+def make_blueprint(interpreter: Interpreter) -> Blueprint:
     """The identification route."""
     blueprint = Blueprint("identification", __name__)
+    most_texts = interpreter.settings.max_texts
     body = Body(
-        limit_identification(settings.max_texts),
+        limit_identification(most_texts),
         examples={
             "a text": {"src_text": "Where is the station?"},
             "a list": {"src_text": ["Where is the station?", "Wo ist der Bahnhof?"]},
@@ -51,14 +50,13 @@ def make_blueprint(settings: Settings, identifier: Identifier) -> Blueprint:
         )
     )
     def identify() -> Identified:
-        caller = read_caller(request.environ, settings.timeout_s)
-        wanted = parse_identification(request.get_data(), settings.max_texts)
+        wanted = parse_identification(read_json(request), most_texts)
         ranked: list[list[Candidate]] = [
             [
                 {"language": guess.language, "confidence": guess.confidence}
-                for guess in identifier.rank(text)[:_MOST]
+                for guess in guesses[:_MOST]
             ]
-            for text in take_turns(wanted.texts, caller.patience)
+            for guesses in interpreter.identify(wanted.texts)
         ]
         return {"languages": ranked if wanted.is_list else ranked[0]}
 

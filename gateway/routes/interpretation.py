@@ -5,7 +5,7 @@ translates it and counts it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -29,10 +29,9 @@ from gateway.schemas import (
 from gateway.settings import Settings
 from gateway.telemetry import NO_TARGET, Telemetry
 from gateway.text.composition import TranslatedText
-from gateway.text.langid import UNDETERMINED, Guess
+from gateway.text.langid import UNDETERMINED, Guess, weigh_identification
 from gateway.text.translator import Translator
 from gateway.transport.caller import read_caller
-from gateway.transport.connection import take_turns
 
 #: What clients write for a source that is to be identified.
 _UNKNOWN = ("", AUTO, UNDETERMINED)
@@ -139,11 +138,14 @@ class Interpreter:
             self.glossaries.choose(owner, (wanted.glossary,), *pair)
         return wanted
 
-    def identify(self, texts: Iterable[str]) -> list[list[Guess]]:
-        """The likely languages of each text of the current request, best first."""
+    def identify(self, texts: Sequence[str]) -> list[list[Guess]]:
+        """The likely languages of each text of the current request, best first. Raises what
+        `LoopQueue.take_turns` raises, and MalformedRequest."""
         caller = read_caller(request.environ, self.settings.timeout_s)
-        rank = self.translator.identifier.rank
-        return [rank(text) for text in take_turns(texts, caller.patience)]
+        turns = self.translator.identifying.take_turns(
+            texts, caller, weigh_identification
+        )
+        return [self.translator.identifier.rank(text) for text in turns]
 
     def find_target(self, tag: str) -> str | None:
         """The language that a tag asks for; None if it is not served as asked."""
@@ -194,14 +196,6 @@ class Interpreter:
             )
         return expected
 
-    def name_source(self, text: str, answer: TranslatedText, *, other: str) -> Guess:
-        """The language of a text, for an API that must name one: the likeliest, however
-        little is known, and `other` for a text without letters."""
-        if answer.guess and answer.guess.language != UNDETERMINED:
-            return answer.guess
-        ranked = self.translator.identifier.rank(text)
-        return ranked[0] if ranked else Guess(other, 0.0)
-
     def count_request(self, target: str, status: int) -> None:
         """Counts and times the current request by its target and status."""
         seconds = time.perf_counter() - g.started
@@ -215,6 +209,16 @@ class Interpreter:
             if request.path in paths:
                 self.count_request(g.get("target", NO_TARGET), response.status_code)
             return response
+
+
+def name_source(guess: Guess | None, *, other: str) -> Guess:
+    """The language of a text, for an API that must name one: the likeliest, however little is
+    known, and `other` for a text without letters."""
+    if guess is None or guess.language != UNDETERMINED:
+        return guess or Guess(other, 0.0)
+    if not guess.likeliest:
+        return Guess(other, 0.0)
+    return Guess(guess.likeliest, guess.confidence)
 
 
 def list_texts(given: str | list[str]) -> tuple[str, ...]:

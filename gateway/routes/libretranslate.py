@@ -19,6 +19,7 @@ from gateway.routes.interpretation import (
     Interpreter,
     Wording,
     list_texts,
+    name_source,
     parse_fields,
     refuse,
 )
@@ -179,7 +180,7 @@ def translate(fields: Fields, interpreter: Interpreter) -> Translation:
         splitting="sentences" if given.format == "html" else "lines",
         alternatives=_check_alternatives(given.alternatives, limits.max_alternatives),
     )
-    return _join(wanted, interpreter.translate(wanted), interpreter)
+    return _join(wanted, interpreter.translate(wanted))
 
 
 def read_source(tag: str, interpreter: Interpreter) -> str | None:
@@ -216,19 +217,12 @@ def _check_alternatives(number: int, most: int) -> int:
     return number
 
 
-def _join(
-    wanted: TranslationRequest,
-    texts: list[TranslatedText],
-    interpreter: Interpreter,
-) -> Translation:
+def _join(wanted: TranslationRequest, texts: list[TranslatedText]) -> Translation:
     columns: dict[str, list[Any]] = {
         "translatedText": [text.renderings[0].text for text in texts]
     }
     if wanted.source is None:
-        guesses = (
-            interpreter.name_source(text, answer, other=wanted.target)
-            for text, answer in zip(wanted.texts, texts, strict=True)
-        )
+        guesses = (name_source(text.guess, other=wanted.target) for text in texts)
         columns["detectedLanguage"] = [_write_detection(guess) for guess in guesses]
     if wanted.alternatives:
         columns["alternatives"] = [

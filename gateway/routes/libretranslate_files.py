@@ -18,7 +18,7 @@ from gateway.access import Access
 from gateway.errors import ClientGone, DeadlineExceeded, DocumentFailed, NoDocument
 from gateway.openapi.operations import BINARY, MULTIPART, Body, Operation, describe
 from gateway.openapi.refusals import TRANSLATING
-from gateway.routes.documents import RECEIVING, name_result, send
+from gateway.routes.documents import FINDING, RECEIVING, name_result, send
 from gateway.routes.interpretation import ForeignSchema, Interpreter, parse_fields
 from gateway.routes.libretranslate import WORDING, read_source, read_target
 from gateway.schemas import DocumentRequest, Text
@@ -93,7 +93,7 @@ def make_blueprint(documents: Documents) -> Blueprint:
     @describe(
         Operation(
             "A translated file",
-            refusals=(NoDocument,),
+            refusals=FINDING,
             task=TRANSLATION,
             path={"name": ()},
             is_file=True,

@@ -219,7 +219,7 @@ class _Page:
             "tgt_lang": shown.target,
         }
         limits = self._interpreter.limits
-        wanted = parse_translation(json.dumps(body).encode(), limits)
+        wanted = parse_translation(body, limits)
         (answer,) = self._interpreter.translate(wanted)
         return answer
 

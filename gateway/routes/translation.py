@@ -19,7 +19,7 @@ from gateway.routes import libretranslate
 from gateway.routes.interpretation import Interpreter
 from gateway.schemas import TranslationRequest, limit_translation, parse_translation
 from gateway.text.composition import TranslatedText, check_xml
-from gateway.transport.fields import read_fields, speaks_libretranslate
+from gateway.transport.fields import read_fields, read_json, speaks_libretranslate
 
 
 class Alternative(TypedDict):
@@ -50,7 +50,8 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     @blueprint.post("/")
     @describe(_describe_operation(body))
     def translate() -> Translated:
-        wanted = parse_translation(request.get_data(), interpreter.limits)
+        limits = interpreter.limits
+        wanted = parse_translation(read_json(request), limits)
         if wanted.tags and wanted.tags.is_xml:
             check_xml(wanted)
         return _join(wanted, interpreter.translate(wanted))

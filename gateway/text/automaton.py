@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
 
-#: The number of a symbol that no pattern has.
-UNKNOWN = 0
+#: Spreads edges over 64 bits, in which symbols are random already.
+_SPREAD, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
+#: The nodes of a depth: the keys of the edges to them, their parents and symbols.
+_Level = tuple[Any, Any, Any]
 
 
 class Automaton:
@@ -15,84 +19,131 @@ class Automaton:
     shows at every place the longest pattern that begins there. Going forward, an automaton
     would have to go back after each beginning that leads nowhere.
 
-    Symbols are numbers from 1 to `most`; every pattern has its own number.
+    Symbols are random numbers of 64 bits, such as hashes. Nodes are numbered by their depth,
+    from the root, which is 0. A node takes 24 bytes.
     """
 
-    def __init__(self, most: int) -> None:
-        self._width = most + 1
-        self._edges: dict[int, int] = {}
-        #: Each node's depth, the node and symbol before it, and its pattern or -1.
-        self._depths, self._parents = array("i", [0]), array("i", [0])
-        self._symbols, self._patterns = array("i", [0]), array("i", [-1])
-        #: The nodes of each depth, from 1 on.
-        self._levels: list[array[int]] = []
+    def __init__(
+        self,
+        symbols: Sequence[int],
+        lengths: Sequence[int],
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """The patterns' symbols, one pattern after the other, and the patterns' lengths.
+        `pause` is called now and then."""
+        import numpy as np  # only who uses a glossary loads it
+
+        flat = np.asarray(symbols, np.int64).view(np.uint64)
+        nodes, levels = _grow(flat, np.asarray(lengths, np.int64), pause)
+        counts = [len(keys) for keys, *_ in levels]
+        #: The first node of each depth.
+        self._firsts = [0, *accumulate(counts, initial=1)][:-1]
+        size = 1 + sum(counts)
+        keys = np.concatenate([np.zeros(0, np.uint64), *(keys for keys, *_ in levels)])
+        order = np.argsort(keys)
+        keys, targets = keys[order], (order + 1).astype(np.int32)
+        numbers = np.full(size, -1, np.int32)
+        numbers[nodes[::-1]] = np.arange(len(nodes), dtype=np.int32)[::-1]
+        rests, ends = _link(keys, targets, levels, numbers >= 0, pause=pause)
+        self._keys, self._targets = _pack("Q", keys), _pack("i", targets)
         #: The node of the longest end of a node's path that is another node's, and that of
-        #: the longest that is a pattern.
-        self._rests, self._ends = array("i", [0]), array("i", [0])
+        #: the longest that is a pattern; each node's first pattern, or -1.
+        self._rests, self._ends = _pack("i", rests), _pack("i", ends)
+        self._numbers = _pack("i", numbers)
+        firsts = numbers[nodes]
+        again = np.flatnonzero(firsts != np.arange(len(nodes)))
+        #: The numbers of patterns that were there before, and of the first such.
+        self.repeated = list(zip(again.tolist(), firsts[again].tolist(), strict=True))
 
-    def add(self, symbols: Sequence[int], number: int) -> int:
-        """Adds a pattern, and returns the number of the one that was there before it."""
-        node, edges = 0, self._edges
-        for symbol in reversed(symbols):
-            key = node * self._width + symbol
-            found = edges.get(key)
-            if found is None:
-                found = edges[key] = len(self._depths)
-                depth = self._depths[node]
-                self._depths.append(depth + 1)
-                if depth == len(self._levels):
-                    self._levels.append(array("i"))
-                self._levels[depth].append(found)
-                self._parents.append(node)
-                self._symbols.append(symbol)
-                self._patterns.append(-1)
-            node = found
-        if self._patterns[node] < 0:
-            self._patterns[node] = number
-        return self._patterns[node]
-
-    def finish(self) -> Iterable[None]:
-        """Makes the automaton of the patterns; pauses after every node."""
-        count = len(self._depths)
-        self._rests = array("i", bytes(self._rests.itemsize * count))
-        self._ends = array("i", bytes(self._ends.itemsize * count))
-        for node in chain.from_iterable(self._levels):
-            parent = self._parents[node]
-            if parent:
-                self._rests[node] = self._step(self._rests[parent], self._symbols[node])
-            is_pattern = self._patterns[node] >= 0
-            self._ends[node] = node if is_pattern else self._ends[self._rests[node]]
-            yield
-
-    def find(
-        self, symbols: Sequence[int], may_end: Sequence[bool]
-    ) -> list[tuple[int, int, int]]:
-        """The first and longest patterns that do not overlap: where each begins and ends, and
-        its number. `may_end` tells the symbols after which one may end."""
+    def read(self, symbols: Sequence[int]) -> list[int]:
+        """For every place the node of the longest pattern that begins there, or 0."""
         node, ends = 0, self._ends
         begun = [0] * len(symbols)
         for place in range(len(symbols) - 1, -1, -1):
             node = self._step(node, symbols[place])
             begun[place] = ends[node]
-        found = []
-        place = 0
-        while place < len(symbols):
-            node = begun[place]
-            while node and not may_end[place + self._depths[node] - 1]:
-                node = ends[self._rests[node]]
-            if node:
-                found.append((place, place + self._depths[node], self._patterns[node]))
-            place += self._depths[node] or 1
-        return found
+        return begun
+
+    def find(
+        self, begun: Sequence[int], place: int, may_end: Sequence[bool]
+    ) -> tuple[int, int]:
+        """The length and the number of the longest pattern that begins at a place of what was
+        read; both are 0 where none does. `may_end` tells where one may end."""
+        node = begun[place]
+        while node:
+            length = bisect_right(self._firsts, node) - 1
+            if may_end[place + length - 1]:
+                return length, self._numbers[node]
+            node = self._ends[self._rests[node]]
+        return 0, 0
 
     def _step(self, node: int, symbol: int) -> int:
-        if symbol == UNKNOWN:
-            return 0
-        edges, width, rests = self._edges, self._width, self._rests
+        keys, targets, rests = self._keys, self._targets, self._rests
         while True:
-            found = edges.get(node * width + symbol)
-            if found is not None:
-                return found
+            key = (node * _SPREAD + symbol) & _MASK
+            edge = bisect_left(keys, key)
+            if edge < len(keys) and keys[edge] == key:
+                return targets[edge]
             if not node:
                 return 0
             node = rests[node]
+
+
+def _grow(
+    flat: Any, lengths: Any, pause: Callable[[], None]
+) -> tuple[Any, list[_Level]]:
+    """The node of each pattern, and all nodes."""
+    import numpy as np
+
+    ends, nodes = np.cumsum(lengths), np.zeros(len(lengths), np.int32)
+    active, count = np.arange(len(lengths)), 1
+    levels: list[_Level] = []
+    while len(active := active[lengths[active] > len(levels)]):
+        pause()
+        parents, symbols = nodes[active], flat[ends[active] - 1 - len(levels)]
+        keys, chosen, which = np.unique(
+            _mix(parents, symbols), return_index=True, return_inverse=True
+        )
+        nodes[active] = count + which
+        levels.append((keys, parents[chosen], symbols[chosen]))
+        count += len(keys)
+    return nodes, levels
+
+
+def _link(
+    keys: Any,
+    targets: Any,
+    levels: Sequence[_Level],
+    is_pattern: Any,
+    *,
+    pause: Callable[[], None],
+) -> tuple[Any, Any]:
+    """Each node's longest end that is a node, and that is a pattern."""
+    import numpy as np
+
+    rests, ends = (np.zeros(len(is_pattern), np.int32) for _ in range(2))
+    first = 1
+    for own, parents, symbols in levels:
+        pause()
+        here, deep = np.arange(first, first + len(own)), parents != 0
+        left, symbols, where = here[deep], symbols[deep], rests[parents[deep]]
+        while len(left):
+            wanted = _mix(where, symbols)
+            edges = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            found = np.where(keys[edges] == wanted, targets[edges], 0)
+            rests[left] = found
+            more = (found == 0) & (where != 0)
+            left, symbols, where = left[more], symbols[more], rests[where[more]]
+        ends[here] = np.where(is_pattern[here], here, ends[rests[here]])
+        first += len(here)
+    return rests, ends
+
+
+def _mix(nodes: Any, symbols: Any) -> Any:
+    """The keys of edges, as `_step` makes them."""
+    return nodes.astype("uint64") * symbols.dtype.type(_SPREAD) + symbols
+
+
+def _pack(kind: str, values: Any) -> array[int]:
+    """Numbers of numpy, of which one is read faster so."""
+    return array(kind, values.tobytes())

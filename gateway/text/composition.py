@@ -66,6 +66,8 @@ class TranslatedText:
     renderings: tuple[Rendering, ...]
     warnings: tuple[str, ...] = ()
     guess: Guess | None = None
+    #: What a key pays for.
+    characters: int = 0
 
 
 def check_xml(wanted: TranslationRequest) -> None:
@@ -89,16 +91,24 @@ def plan_reading(
     sources: Sequence[str],
     max_rows: int,
     dictionaries: Choice | None = None,
+    *,
+    is_counted: bool = False,
 ) -> tuple[list[int], ReadingJob]:
-    """The job for all texts that need a translation, and their indices. `sources` are the
-    languages of the request's texts."""
-    needed = [
-        index
-        for index, (text, source) in enumerate(zip(wanted.texts, sources, strict=True))
+    """The job for all texts that need a translation, or, if it `is_counted`, a look at their
+    markup, and their indices. `sources` are the languages of the request's texts."""
+    needed = {
+        index: source
         if text.strip() and source not in (wanted.target, UNDETERMINED)
+        else ""
+        for index, (text, source) in enumerate(zip(wanted.texts, sources, strict=True))
+    }
+    chosen = [
+        index
+        for index, source in needed.items()
+        if source or (is_counted and wanted.tags)
     ]
-    return needed, ReadingJob(
-        tuple((wanted.texts[index], sources[index]) for index in needed),
+    return chosen, ReadingJob(
+        tuple((wanted.texts[index], needed[index]) for index in chosen),
         wanted.tags,
         wanted.is_protected,
         max_rows,

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 
 from gateway.schemas import HTML_TAGS, Splitting, Tags
 from gateway.text import capitals, markup, outline, segmentation, spacing
+from gateway.text.markup import Run
 from gateway.text.placeholders import (
     Placeholder,
     Role,
@@ -84,6 +85,8 @@ class Document:
 
     pieces: tuple[Piece, ...]
     format: Format
+    #: Those of the text that was read, without its markup.
+    characters: int = 0
 
     @property
     def segments(self) -> list[Segment]:
@@ -129,8 +132,17 @@ def read_html(
     source: str, language: str, *, is_protected: bool, format: Format = HTML
 ) -> Document:
     """An HTML document or fragment in `language`."""
-    pieces = scan_tagged(source, language, is_protected, tags=HTML_TAGS, format=format)
+    runs = parse(source, HTML_TAGS)
+    pieces = scan_tagged(runs, language, is_protected, tags=HTML_TAGS, format=format)
     return Document(tuple(pieces), format)
+
+
+def parse(source: str, tags: Tags | None) -> list[Run]:
+    """The runs of a text, however it is written. What is no markup is translated, and
+    counted."""
+    if tags is None:
+        return [Run(source)]
+    return (outline.parse if tags.is_xml else markup.parse)(source, tags)
 
 
 def scan_text(
@@ -140,7 +152,7 @@ def scan_text(
     *,
     splitting: Splitting = "lines",
     format: Format | None = None,
-    terms: Terms | None = None,
+    terms: Sequence[Terms] = (),
 ) -> Iterator[Piece]:
     """The pieces of plain text, one after the other."""
     format = format or find_format(None, splitting)
@@ -152,19 +164,18 @@ def scan_text(
 
 
 def scan_tagged(
-    source: str,
+    runs: Iterable[Run],
     language: str,
     is_protected: bool,
     *,
     tags: Tags,
     splitting: Splitting = "sentences",
     format: Format | None = None,
-    terms: Terms | None = None,
+    terms: Sequence[Terms] = (),
 ) -> Iterator[Piece]:
     """The pieces of an HTML or XML document or fragment, one after the other."""
     start, format = 0, format or find_format(tags, splitting)
-    parse = outline.parse if tags.is_xml else markup.parse
-    for run in parse(source, tags):
+    for run in runs:
         if run.is_markup:
             yield run.text
             continue

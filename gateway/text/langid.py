@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
 
@@ -42,6 +42,8 @@ _READ_AS_WELL = {"ko": ("Han",)}
 _MOST_COMMON = ("Latin",)
 #: Characters to look at. More take time and tell nothing new.
 _ENOUGH = 2000
+#: The work that each text takes beside its characters, in characters.
+_TEXT_CHARACTERS = 150
 _LETTER = regex.compile(r"\p{L}")
 _ADDRESS = regex.compile(r"(?<!\S)\S(?:(?!://|@)\S)*+(?:://|@)\S++")
 
@@ -52,6 +54,8 @@ class Guess:
 
     language: str
     confidence: float
+    #: Where the language is undetermined, the likeliest one.
+    likeliest: str = field(default="", compare=False)
 
 
 #: Languages and their shares, in any order.
@@ -92,10 +96,15 @@ class Identifier:
 
     def identify(self, text: str) -> Guess:
         """The likeliest language, or `und` if there is too little evidence."""
-        best, *_ = self.rank(text) or [Guess(UNDETERMINED, 0.0)]
+        best, *_ = self.rank(text) or [Guess("", 0.0)]
         if best.confidence < MIN_CONFIDENCE:
-            return Guess(UNDETERMINED, best.confidence)
+            return Guess(UNDETERMINED, best.confidence, best.language)
         return best
+
+
+def weigh_identification(text: str) -> int:
+    """The work of identifying the language of a text, in characters."""
+    return _TEXT_CHARACTERS + min(len(text), _ENOUGH)
 
 
 @cache
@@ -105,10 +114,16 @@ def load_model() -> LanguageIdentifier:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-def _rank_with_py3langid(languages: Collection[str]) -> Rank:
+@cache
+def _load_for(languages: frozenset[str]) -> LanguageIdentifier:
+    """The model for some languages, which takes milliseconds to make."""
     model = copy(load_model())
-    model.set_languages(sorted(set(languages) & set(model.labels)))
-    return model.rank  # type: ignore[no-any-return]
+    model.set_languages(sorted(languages & set(model.labels)))
+    return model
+
+
+def _rank_with_py3langid(languages: Collection[str]) -> Rank:
+    return _load_for(frozenset(languages)).rank  # type: ignore[no-any-return]
 
 
 def _rank_with_lingua(languages: Collection[str]) -> Rank:

@@ -12,7 +12,7 @@ from contract.markup import INLINE, VOID, scan, take_element, unescape
 from gateway.schemas import HTML_TAGS, Tags
 from gateway.text.placeholders import Placeholder, Role
 
-#: A tag for those who only count: `>` in quoted values ends it as well.
+#: A tag for those who only look at a text: `>` in quoted values ends it as well.
 _PLAIN_TAG = re.compile(r"<[^\s\d<>=][^<>]*+>")
 
 
@@ -57,13 +57,6 @@ def parse(source: str, tags: Tags = HTML_TAGS) -> list[Run]:
 def strip(source: str) -> str:
     """What a person reads of a text, roughly, for the start of a long one."""
     return unescape(_PLAIN_TAG.sub(" ", source))
-
-
-def count_characters(source: str, tags: Tags | None) -> int:
-    """The characters of a text as DeepL counts them: code points, without those of tags."""
-    if tags is None:
-        return len(source)
-    return len(source) - sum(map(len, _PLAIN_TAG.findall(source)))
 
 
 def escape(text: str) -> str:

@@ -39,6 +39,7 @@ from gateway.text.reading import (
     write_job,
 )
 from gateway.text.shelf import Shelf, TermsUnavailable
+from gateway.threads import call_in_thread
 from gateway.transport.connection import Patience, let_others_run
 
 _ROOT = Path(__file__).parents[2]
@@ -104,17 +105,14 @@ class Readers:
         if choice is None or target is None:
             return
         for source in {language for _, language in job.texts}:
-            if (
-                self._shelf.has(choice, source, target)
-                or source not in choice.by_source
-            ):
+            if self._shelf.has(choice, source):
                 continue
             if self._thread is None:
                 self._thread = ThreadPool(1)
             late = DeadlineExceeded("The deadline passed before the glossary was read.")
             limit_s = max(_LEAST_S, patience.deadline - time.monotonic())
             with Timeout(limit_s, late):
-                self._thread.apply(self._shelf.take, (choice, source, target))
+                call_in_thread(self._thread, self._shelf.take, choice, source, target)
 
     @contextmanager
     def _take_place(self, size: int, patience: Patience) -> Iterator[None]:
@@ -197,11 +195,11 @@ class _Reader:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return True
-        except ConnectionError:
+        except OSError:
             pass
         return False  # where there is something to read, it is the end
 
-    def read(self, job: ReadingJob, patience: Patience) -> Iterator[Piece | None]:
+    def read(self, job: ReadingJob, patience: Patience) -> Iterator[Piece | int]:
         """Like `reading.scan`. Also raises what `Readers.read` raises."""
         patience.check()
         self._is_busy = True
@@ -215,7 +213,7 @@ class _Reader:
             except (TooManySentences, TermsUnavailable):
                 self._is_busy = False
                 raise
-            missing -= pieces.count(None)
+            missing -= sum(isinstance(piece, int) for piece in pieces)
             self._is_busy = missing > 0
             yield from pieces
             if not missing:
@@ -234,7 +232,7 @@ class _Reader:
             except BlockingIOError:
                 with suppress(TimeoutError):
                     wait_write(self._socket.fileno(), patience.check())
-            except ConnectionError:
+            except OSError:
                 return  # it has ended, and so does its answer
 
     def _receive(self, patience: Patience) -> Iterator[bytes]:
@@ -254,7 +252,7 @@ class _Reader:
             except BlockingIOError:
                 with suppress(TimeoutError):
                     wait_read(self._socket.fileno(), patience.check())
-            except ConnectionError:
+            except OSError:  # the socket is closed where this process is ending
                 return b""
             else:
                 return chunk

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import groupby
@@ -23,9 +23,11 @@ from gateway.text.documents import (
     Piece,
     Segment,
     find_format,
+    parse,
     scan_tagged,
     scan_text,
 )
+from gateway.text.markup import Run
 from gateway.text.placeholders import Placeholder, Role
 from gateway.text.shelf import Shelf, TermsUnavailable
 from gateway.text.spacing import Separator, compare
@@ -47,7 +49,8 @@ _ROLES = {role.value: role for role in Role}
 @dataclass(frozen=True)
 class ReadingJob:
     """Texts with their languages, and how to read them. Together they may have `max_rows`
-    sentences. Without a `target` the separators of sentences stay."""
+    sentences. A text without a language is only counted. Without a `target` the separators of
+    sentences stay."""
 
     texts: tuple[tuple[str, str], ...]
     tags: Tags | None
@@ -57,18 +60,20 @@ class ReadingJob:
     target: str | None = None
     dictionaries: Choice | None = None
 
-    def find_terms(self, language: str, shelf: Shelf) -> Terms | None:
+    def find_terms(self, language: str, shelf: Shelf) -> Sequence[Terms]:
         """The terms of the dictionaries from `language`. Raises TermsUnavailable."""
         if self.dictionaries is None or self.target is None:
-            return None
+            return ()
         return shelf.take(self.dictionaries, language, self.target)
 
-    def scan_one(self, text: str, language: str, shelf: Shelf) -> Iterator[Piece]:
-        """The pieces of one of the texts."""
+    def scan_one(
+        self, runs: Sequence[Run], language: str, shelf: Shelf
+    ) -> Iterator[Piece]:
+        """The pieces of the runs of one of the texts."""
         terms = self.find_terms(language, shelf)
         if self.tags is None:
             return scan_text(
-                text,
+                runs[0].text,
                 language,
                 self.is_protected,
                 splitting=self.splitting,
@@ -76,7 +81,7 @@ class ReadingJob:
                 terms=terms,
             )
         return scan_tagged(
-            text,
+            runs,
             language,
             self.is_protected,
             tags=self.tags,
@@ -100,17 +105,19 @@ class TooManySentences(Exception):
     """The texts of a job have more sentences than they may."""
 
 
-def scan(job: ReadingJob, shelf: Shelf) -> Iterator[Piece | None]:
-    """The pieces of all texts, and None after each text. Raises TooManySentences at the first
-    sentence too many, and TermsUnavailable."""
+def scan(job: ReadingJob, shelf: Shelf) -> Iterator[Piece | int]:
+    """The pieces of all texts, and the number of its characters after each text. Raises
+    TooManySentences at the first sentence too many, and TermsUnavailable."""
     rows = 0
     for text, language in job.texts:
-        for piece in _join_kept(job.scan_one(text, language, shelf)):
+        runs = parse(text, job.tags)
+        pieces = job.scan_one(runs, language, shelf) if language else ()
+        for piece in _join_kept(pieces):
             rows += isinstance(piece, Segment)
             if rows > job.max_rows:
                 raise TooManySentences
             yield piece
-        yield None
+        yield sum(len(run.text) for run in runs if not run.is_markup)
 
 
 def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -121,13 +128,13 @@ def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:
             yield from group
 
 
-def collect(job: ReadingJob, pieces: Iterable[Piece | None]) -> Iterator[Document]:
+def collect(job: ReadingJob, pieces: Iterable[Piece | int]) -> Iterator[Document]:
     """The documents that these pieces make up."""
     languages = (language for _, language in job.texts)
     own: list[Piece] = []
     for piece in pieces:
-        if piece is None:
-            yield Document(tuple(own), job.choose_format(next(languages)))
+        if isinstance(piece, int):
+            yield Document(tuple(own), job.choose_format(next(languages)), piece)
             own = []
         else:
             own.append(piece)
@@ -138,7 +145,7 @@ def write_job(job: ReadingJob, limit_s: float) -> bytes:
     return _write_line(asdict(job) | {"limit_s": limit_s})
 
 
-def read_pieces(line: bytes) -> list[Piece | None]:
+def read_pieces(line: bytes) -> list[Piece | int]:
     """The pieces in a line of a reader's answer. Raises TooManySentences and
     TermsUnavailable."""
     content = json.loads(line)
@@ -181,9 +188,7 @@ def _answer(job: ReadingJob, shelf: Shelf) -> Iterator[bytes]:
     characters = 0
     try:
         for piece in scan(job, shelf):
-            items.append(
-                piece if isinstance(piece, str | None) else _write_piece(piece)
-            )
+            items.append(piece if isinstance(piece, str | int) else _write_piece(piece))
             characters += _measure(piece)
             if characters > _LINE_CHARACTERS:
                 yield _write_line(items)
@@ -195,7 +200,7 @@ def _answer(job: ReadingJob, shelf: Shelf) -> Iterator[bytes]:
         yield _write_line(False)
 
 
-def _measure(piece: Piece | None) -> int:
+def _measure(piece: Piece | int) -> int:
     if isinstance(piece, Segment):
         return len(piece.text) + _PLACEHOLDER_CHARACTERS * (1 + len(piece.placeholders))
     return len(piece) if isinstance(piece, str) else _PLACEHOLDER_CHARACTERS

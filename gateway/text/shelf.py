@@ -5,17 +5,17 @@ seconds, and they never change.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from gateway.glossaries.entries import Entry, read_stored
+from gateway.glossaries.entries import read_stored
 from gateway.glossaries.glossary import Choice
 from gateway.text.terms import Terms
 
-#: Bytes of entries whose terms are kept; the last are kept whatever their size. In memory
-#: they take up to twenty times as much.
+#: Bytes of entries whose terms are kept, beside those that a request needs. In memory they
+#: take about five times as much.
 _MOST_BYTES = 16 << 20
 
-_Key = tuple[str, tuple[str, ...], str, str]
+_Key = tuple[str, str]
 
 
 class TermsUnavailable(Exception):
@@ -29,51 +29,43 @@ class Shelf:
         self._pause = pause
         self._kept: OrderedDict[_Key, tuple[Terms, int]] = OrderedDict()
 
-    def has(self, choice: Choice, source: str, target: str) -> bool:
+    def has(self, choice: Choice, source: str) -> bool:
         """Whether `take` answers at once."""
-        return _name(choice, source, target) in self._kept
+        return all(key in self._kept for key in _list_keys(choice, source))
 
-    def take(self, choice: Choice, source: str, target: str) -> Terms | None:
-        """The terms of the dictionaries from `source`, None if there are none. May block for
-        seconds. Raises TermsUnavailable."""
-        key = _name(choice, source, target)
-        kept = self._kept.get(key)
-        if kept is None:
-            stored = list(_read(choice, source))
-            if not stored:
-                return None
-            kept = (
-                Terms(_list(stored), source, target, self._pause),
-                sum(map(len, stored)),
-            )
-        self._kept[key] = kept
-        self._kept.move_to_end(key)
-        while len(self._kept) > 1 and self._weigh() > _MOST_BYTES:
-            self._kept.popitem(last=False)
-        return kept[0]
+    def take(self, choice: Choice, source: str, target: str) -> tuple[Terms, ...]:
+        """The terms of the dictionaries from `source`. May block for seconds. Raises
+        TermsUnavailable."""
+        keys = _list_keys(choice, source)
+        for key in keys:
+            if key not in self._kept:
+                stored = _read(*key)
+                self._make_room(len(stored), keys)
+                terms = Terms(read_stored(stored), source, target, self._pause)
+                self._kept[key] = terms, len(stored)
+            self._kept.move_to_end(key)
+        return tuple(self._kept[key][0] for key in keys)
 
-    def _weigh(self) -> int:
-        return sum(size for _, size in self._kept.values())
+    def _make_room(self, size: int, needed: list[_Key]) -> None:
+        """A request's own dictionaries have a limit of their own."""
+        used = size + sum(size for _, size in list(self._kept.values()))
+        for key in list(self._kept):
+            if used > _MOST_BYTES and key not in needed:
+                used -= self._kept.pop(key)[1]
 
 
-def _name(choice: Choice, source: str, target: str) -> _Key:
-    return choice.database, choice.by_source.get(source, ()), source, target
+def _list_keys(choice: Choice, source: str) -> list[_Key]:
+    return [(choice.database, each) for each in choice.by_source.get(source, ())]
 
 
-def _read(choice: Choice, source: str) -> Iterator[bytes]:
+def _read(database: str, dictionary_id: str) -> bytes:
     from gateway.database.connections import StorageError
     from gateway.glossaries.storage import open_storage
 
-    for dictionary_id in choice.by_source.get(source, ()):
-        try:
-            entries = open_storage(choice.database).read_entries(dictionary_id)
-        except StorageError as error:
-            raise TermsUnavailable from error
-        if entries is None:
-            raise TermsUnavailable
-        yield entries
-
-
-def _list(stored: list[bytes]) -> Iterator[Entry]:
-    for entries in stored:
-        yield from read_stored(entries)
+    try:
+        entries = open_storage(database).read_entries(dictionary_id)
+    except StorageError as error:
+        raise TermsUnavailable from error
+    if entries is None:
+        raise TermsUnavailable
+    return entries

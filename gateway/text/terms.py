@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import unicodedata
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import regex
 
-from gateway.glossaries.entries import Entry
-from gateway.text.automaton import UNKNOWN, Automaton
+from gateway.glossaries.entries import Entry, write_tsv
+from gateway.text.automaton import Automaton
 from gateway.text.capitals import is_cased, to_capitals, to_sentence_case
 from gateway.text.placeholders import Placeholder, Role, find_protected
 
@@ -66,8 +67,17 @@ class _Token(NamedTuple):
     may_end: bool = True
 
 
+class _Chosen(NamedTuple):
+    """What is shown in a term's place, and whether the term has its capitals."""
+
+    is_same: bool
+    shown: str
+    role: Role
+
+
 class Terms:
-    """The terms of a dictionary from `source` to `target`."""
+    """The terms of a dictionary from `source` to `target`. Only numbers are kept of them,
+    and the entries as they are stored: a few times their bytes."""
 
     def __init__(
         self,
@@ -77,59 +87,50 @@ class Terms:
         pause: Callable[[], None] = lambda: None,
     ) -> None:
         """`pause` is called now and then: ten megabytes take seconds."""
-        self._source, self._target = source, target
-        self._numbers: dict[str, int] = {}
-        #: The entry of each pattern, and others that differ in capitals, by how they do.
-        self._entries: list[Entry] = []
-        self._others: dict[tuple[int, str], Entry] = {}
-        listed = [
-            (entry, [self._number(token.form) for token in _split(entry[0], source)])
-            for entry in _take_breaks(entries, pause)
-        ]
-        self._automaton = Automaton(len(self._numbers))
-        for entry, symbols in _take_breaks(listed, pause):
-            self._add(entry, self._automaton.add(symbols, len(self._entries)))
-        for _ in _take_breaks(self._automaton.finish(), pause):
-            pass
+        self.source, self._target = source, target
+        self._content, self._ends = bytearray(), array("Q", [0])
+        symbols, lengths = array("q"), array("i")
+        for entry in _take_breaks(entries, pause):
+            known = len(symbols)
+            symbols.extend(hash(token.form) for token in _split(entry[0], source))
+            lengths.append(len(symbols) - known)
+            self._content += write_tsv([entry])
+            self._ends.append(len(self._content))
+        self.automaton = Automaton(symbols, lengths, pause)
+        #: What stands for the first entry of several that differ in capitals, and the others
+        #: by how they do.
+        self._instead: dict[int, int] = {}
+        self._others: dict[tuple[int, str], int] = {}
+        for number, first in _take_breaks(self.automaton.repeated, pause):
+            self._add(number, first)
 
-    def find(self, text: str) -> list[Placeholder]:
-        """The first and longest terms of a text, as placeholders of their translations."""
-        tokens = list(_split(text, self._source))
-        numbers = [self._numbers.get(token.form, UNKNOWN) for token in tokens]
-        placeholders = []
-        may_end = [token.may_end for token in tokens]
-        for first, last, number in self._automaton.find(numbers, may_end):
-            start, end = tokens[first].start, tokens[last - 1].end
-            chosen = self._choose(text[start:end], number)
-            if chosen is not None:
-                placeholders.append(Placeholder(start, end, *chosen))
-        return placeholders
+    def _read(self, number: int) -> Entry:
+        start, end = self._ends[number : number + 2]
+        source, _, target = self._content[start:end].decode().partition("\t")
+        return source, target
 
-    def _number(self, form: str) -> int:
-        return self._numbers.setdefault(form, len(self._numbers) + 1)
-
-    def _add(self, entry: Entry, number: int) -> None:
+    def _add(self, number: int, first: int) -> None:
         """An abbreviation makes way for an entry that other capitals fit as well."""
-        if number == len(self._entries):
-            self._entries.append(entry)
-            return
-        first = self._entries[number]
-        if _is_abbreviation(first[0]) and not _is_abbreviation(entry[0]):
-            self._entries[number], entry = entry, first
-        self._others.setdefault((number, _level(entry[0])), entry)
+        known, (source, _) = self._instead.get(first, first), self._read(number)
+        if not _is_abbreviation(source) and _is_abbreviation(self._read(known)[0]):
+            self._instead[first], number = number, known
+        self._others.setdefault((first, _level(self._read(number)[0])), number)
 
-    def _choose(self, found: str, number: int) -> tuple[str, Role] | None:
+    def choose(self, found: str, number: int) -> _Chosen | None:
         """The translation of what was found; None if it only resembles an abbreviation."""
         level = _level(found)
-        source, target = self._entries[number]
+        source, target = self._read(self._instead.get(number, number))
         is_same = _level(source) == level
         if not is_same and (number, level) in self._others:
-            (source, target), is_same = self._others[number, level], True
+            source, target = self._read(self._others[number, level])
+            is_same = True
         if source == target and (is_same or not _is_abbreviation(source)):
-            return found, Role.WORD
+            return _Chosen(is_same, found, Role.WORD)
         if is_same:
-            return target, Role.TERM
-        return None if _is_abbreviation(source) else self._adapt(source, target, level)
+            return _Chosen(True, target, Role.TERM)
+        if _is_abbreviation(source):
+            return None
+        return _Chosen(False, *self._adapt(source, target, level))
 
     def _adapt(self, source: str, target: str, found: str) -> tuple[str, Role]:
         """The translation with the capitals of what was found in place of its term."""
@@ -139,6 +140,36 @@ class Terms:
             raised = _raise(target, self._target)
             return raised, Role.TERM if raised == target else Role.RAISED
         return target, Role.TERM
+
+
+def find_terms(text: str, dictionaries: Sequence[Terms]) -> list[Placeholder]:
+    """The first and longest terms of a text, as placeholders of their translations. If two
+    are equal, the one with the text's capitals counts, or else the earlier dictionary's.
+    All are from one language."""
+    if not dictionaries:
+        return []
+    tokens = list(_split(text, dictionaries[0].source))
+    symbols, may_end = [hash(t.form) for t in tokens], [t.may_end for t in tokens]
+    read = [(each, each.automaton.read(symbols)) for each in dictionaries]
+    placeholders, place = [], 0
+    while place < len(tokens):
+        found = [
+            (*terms.automaton.find(begun, place, may_end), terms)
+            for terms, begun in read
+        ]
+        length = max(each[0] for each in found)
+        if length:
+            start, end = tokens[place].start, tokens[place + length - 1].end
+            chosen = [
+                terms.choose(text[start:end], number)
+                for size, number, terms in found
+                if size == length
+            ]
+            best = max(filter(None, chosen), key=lambda c: c.is_same, default=None)
+            if best:
+                placeholders.append(Placeholder(start, end, best.shown, best.role))
+        place += length or 1
+    return placeholders
 
 
 def settle(
@@ -177,10 +208,12 @@ def _raise(text: str, language: str) -> str:
     return text
 
 
-def find_kept(text: str, is_protected: bool, terms: Terms | None) -> list[Placeholder]:
+def find_kept(
+    text: str, is_protected: bool, terms: Sequence[Terms]
+) -> list[Placeholder]:
     """What of a text the model must not translate."""
     protected = find_protected(text) if is_protected else []
-    return combine(protected, terms.find(text)) if terms else protected
+    return combine(protected, find_terms(text, terms)) if terms else protected
 
 
 def combine(

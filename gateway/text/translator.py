@@ -5,7 +5,7 @@ them to the backend at a time, and joins the answers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,20 +14,24 @@ from gevent.event import AsyncResult
 
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
-from gateway.admission import Admission
+from gateway.admission import Admission, LoopQueue
 from gateway.backend import write_row
 from gateway.errors import Problem, RowProblem, TooManyRows
 from gateway.glossaries.glossary import Choice
 from gateway.schemas import TranslationRequest
 from gateway.settings import Settings
 from gateway.telemetry import Telemetry
-from gateway.text import composition, markup
+from gateway.text import composition
 from gateway.text.composition import Result, TranslatedText
 from gateway.text.documents import Document, Format, Segment
-from gateway.text.langid import UNDETERMINED, Guess, Identifier
+from gateway.text.langid import (
+    UNDETERMINED,
+    Guess,
+    Identifier,
+    weigh_identification,
+)
 from gateway.text.readers import Readers
 from gateway.transport.caller import Caller
-from gateway.transport.connection import take_turns
 from torchserve_backend.catalog import Catalog
 
 #: The work that each row takes beside its characters, in characters.
@@ -48,6 +52,8 @@ class Translator:
     telemetry: Telemetry
     readers: Readers
     settings: Settings
+    #: The turns of requests whose texts are identified.
+    identifying: LoopQueue = field(default_factory=LoopQueue)
 
     def translate(
         self,
@@ -58,11 +64,7 @@ class Translator:
         """One answer per text. Raises the first Problem of a text, Overloaded if time is too
         short for all texts, and ClientGone as soon as the client hangs up. The caller's key
         pays for the texts' characters."""
-        characters = sum(
-            markup.count_characters(text, wanted.tags) for text in wanted.texts
-        )
-        with caller.charge(characters):
-            return _Job(self, wanted, caller, dictionaries).run()
+        return _Job(self, wanted, caller, dictionaries).run()
 
 
 class _Job:
@@ -96,6 +98,11 @@ class _Job:
         texts = self._wanted.texts
         self._guesses = self._identify()
         self._documents = self._read()
+        with self._caller.charge(sum(map(self._count, range(len(texts))))):
+            return self._translate()
+
+    def _translate(self) -> list[TranslatedText]:
+        texts = self._wanted.texts
         rows = {
             (
                 self._source_of(index),
@@ -119,20 +126,25 @@ class _Job:
         if self._wanted.source:
             return [None] * len(texts)
         identifier, tags = self._translator.identifier, self._wanted.tags
-        return [
-            composition.identify(identifier, text, tags)
-            for text in take_turns(texts, self._patience)
-        ]
+        turns = self._translator.identifying.take_turns(
+            texts, self._caller, weigh_identification
+        )
+        return [composition.identify(identifier, text, tags) for text in turns]
 
     def _read(self) -> dict[int, Document]:
-        """The texts that need a translation, by their indices."""
+        """The texts that need a translation, or were counted, by their indices."""
         sources = [self._source_of(index) for index in range(len(self._wanted.texts))]
         max_rows = self._translator.settings.max_rows
         needed, job = composition.plan_reading(
-            self._wanted, sources, max_rows, self._dictionaries
+            self._wanted, sources, max_rows, self._dictionaries, is_counted=True
         )
         documents = self._translator.readers.read(job, self._patience)
         return dict(zip(needed, documents, strict=True))
+
+    def _count(self, index: int) -> int:
+        """The characters of a text: what of it is no markup, translated or not."""
+        document = self._documents.get(index)
+        return document.characters if document else len(self._wanted.texts[index])
 
     def _source_of(self, index: int) -> str:
         guess = self._guesses[index]
@@ -163,9 +175,13 @@ class _Job:
         return outcomes
 
     def _answer_text(self, index: int) -> TranslatedText:
+        answered = self._find_answer(index)
+        return replace(answered, characters=self._count(index))
+
+    def _find_answer(self, index: int) -> TranslatedText:
         text, guess = self._wanted.texts[index], self._guesses[index]
         source, document = self._source_of(index), self._documents.get(index)
-        if document is None:
+        if document is None or not document.pieces:
             return composition.leave(text, source, guess)
         try:
             result = self._translate_document(document, source)

@@ -7,11 +7,11 @@ from __future__ import annotations
 import io
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from flask import Flask, Response, request
 from gevent import Timeout, sleep
@@ -35,8 +35,6 @@ _CLOSED = "The client has closed the connection."
 _MOMENT_S = 1e-12
 #: Seconds between two looks at whether waiting is still useful.
 _LOOK_S = 0.25
-
-Item = TypeVar("Item")
 
 
 class Body(Protocol):
@@ -149,11 +147,3 @@ def let_others_run() -> None:
     """Lets every other ready greenlet run once. With `sleep(0)`, gevent would look at its
     sockets only after dozens of callbacks."""
     sleep(_MOMENT_S)
-
-
-def take_turns(items: Iterable[Item], patience: Patience) -> Iterator[Item]:
-    """The items. Other requests have a turn before each. Raises what `check` raises."""
-    for item in items:
-        let_others_run()
-        patience.check()
-        yield item

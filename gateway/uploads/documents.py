@@ -7,10 +7,11 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import EDQUOT, EFBIG, ENOSPC
+from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -18,7 +19,9 @@ import gevent
 from flask import request
 from werkzeug.http import parse_options_header
 
+from documents.budget import NoRoom, Room
 from documents.errors import UnknownFormat
+from documents.pages import read_page
 from documents.places import find_documents
 from documents.storage import (
     NOBODY,
@@ -45,6 +48,7 @@ from gateway.errors import (
 )
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
+from gateway.threads import call_in_thread
 from gateway.transport.caller import Caller, read_caller
 from gateway.transport.connection import Incoming
 from gateway.transport.fields import Fields
@@ -77,7 +81,14 @@ class Documents:
 
     def __init__(self, settings: Settings) -> None:
         self._storage = Storage(find_documents(settings.documents))
-        self._limits = Limits(settings.documents_waiting, settings.documents_of_one)
+        room = Room(
+            settings.documents_kept_bytes,
+            settings.documents_kept_bytes_of_one,
+            settings.disk_reserve_bytes,
+        )
+        self._limits = Limits(
+            settings.documents_waiting, settings.documents_of_one, room
+        )
         self._most_bytes = settings.document_bytes
         self._limit_s = settings.upload_timeout_s
         self._rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
@@ -114,17 +125,11 @@ class Documents:
         with _explained():
             return run(document.read_state)
 
-    def list_all(self, owner: str) -> list[tuple[Document, State]]:
-        """All documents of an owner, from the oldest on."""
-
-        def read() -> list[tuple[Document, State]]:
-            found = []
-            for document in self._storage.list_all(owner):
-                with suppress(Gone):
-                    found.append((document, document.read_state()))
-            return found
-
-        return run(read)
+    def list_page(
+        self, owner: str, after: str, count: int
+    ) -> tuple[list[tuple[Document, State]], str | None]:
+        """As `read_page`."""
+        return run(read_page, self._storage, owner, after, count)
 
     def delete(self, document: Document) -> None:
         """Deletes it, also while it is being translated."""
@@ -175,10 +180,18 @@ class Documents:
 
     def _reserve(self, owner: str, address: str) -> Reservation:
         caller = disguise(address) if owner == NOBODY else owner
+        size = min(request.content_length or self._most_bytes, self._most_bytes)
         try:
-            return run(self._storage.reserve, owner, caller, self._limits)
+            return run(self._storage.reserve, owner, caller, self._limits, size)
         except TooManyWaiting as error:
             raise TooManyDocuments(error.limit, is_own=error.is_own) from error
+        except NoRoom as error:
+            if not error.is_own:
+                raise DiskFull("There is no room for more documents here.") from error
+            raise BodyTooLarge(
+                f"Your documents may take {error.limit} bytes together: delete some, or "
+                "wait until they are deleted. One that is not done counts twice."
+            ) from error
 
     def _write(self, stream: Stream, path: Path) -> None:
         descriptor = run(os.open, path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -205,27 +218,33 @@ class Documents:
         return BodyTooLarge(f"A document may have {self._most_bytes} bytes.")
 
 
-def read_file(path: Path) -> Iterator[bytes]:
-    """A file's content in pieces. Raises NoDocument before the first one."""
+def read_file(path: Path) -> Iterable[bytes]:
+    """A file's content in pieces, as the body of an answer. Raises NoDocument."""
     with _explained():
-        descriptor = run(os.open, path, os.O_RDONLY)
+        return _Pieces(run(FileIO, path))
 
-    def read() -> Iterator[bytes]:
-        try:
-            while piece := run(os.read, descriptor, _READ_BYTES):
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Closes its file with the answer, also where nothing of it is read, as for HEAD: a
+    generator that has not begun would leave it open."""
+
+    file: FileIO
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self.file:
+            while piece := run(self.file.read, _READ_BYTES):
                 yield piece
-        finally:
-            os.close(descriptor)
 
-    return read()
+    def close(self) -> None:
+        self.file.close()
 
 
 def run(
     function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
 ) -> Out:
     """Calls what may wait for the disk in a thread beside the loop."""
-    result: Out = gevent.get_hub().threadpool.apply(function, args, kwargs)
-    return result
+    return call_in_thread(gevent.get_hub().threadpool, function, *args, **kwargs)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from gateway.schemas import (
     parse_parameters,
     parse_timeout_ms,
     parse_translation,
+    read_object,
 )
 
 SERVED = ("ko", "en", "zh", "pt")
@@ -25,10 +26,9 @@ GOOD = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 
 def parse(body: bytes | dict[str, Any], *, max_texts: int = 3) -> TranslationRequest:
-    if isinstance(body, dict):
-        body = json.dumps(body).encode()
+    content = read_object(body) if isinstance(body, bytes) else body
     limits = TranslationLimits(SERVED, max_texts, max_beam_size=8, max_alternatives=5)
-    return parse_translation(body, limits)
+    return parse_translation(content, limits)
 
 
 def test_a_list_keeps_its_order():

@@ -54,6 +54,9 @@ def test_the_original_limits_are_the_defaults():
         ("MAX_ROWS", "14", 14),
         ("MAX_GLOSSARIES", "15", 15),
         ("MAX_GLOSSARY_BYTES", "16", 16),
+        ("GLOSSARIES_KEPT_BYTES_OF_ONE", "18", 18),
+        ("GLOSSARIES_KEPT_BYTES", "19", 19),
+        ("DISK_RESERVE_BYTES", "0", 0),
         ("READERS", "2", 2),
         ("SENTENCES_AT_ONCE", "12", 12),
         ("KEYS", "required", "required"),
@@ -66,6 +69,8 @@ def test_the_original_limits_are_the_defaults():
         ("DOCUMENT_BYTES", "31", 31),
         ("DOCUMENTS_WAITING", "32", 32),
         ("DOCUMENTS_OF_ONE", "33", 33),
+        ("DOCUMENTS_KEPT_BYTES", "34", 34),
+        ("DOCUMENTS_KEPT_BYTES_OF_ONE", "35", 35),
     ],
 )
 def test_every_setting_can_be_set(monkeypatch, name, text, value):

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.sharing import Lock, list_dead_places, map_file, take_place
+from gateway.sharing import Lock, Table, lock_file, map_file, take_place
 
 
 def test_a_place_is_free_again_when_its_process_has_ended(tmp_path: Path):
     (lock, place), (_, next_place) = take_place(tmp_path), take_place(tmp_path)
     assert (place, next_place) == (0, 1)
-    assert list_dead_places(tmp_path) == []
+    assert lock_file(tmp_path / "0.lock") is None
     os.close(lock)  # as the system does
-    assert list_dead_places(tmp_path) == [0]
     assert take_place(tmp_path)[1] == 0
-    assert list_dead_places(tmp_path) == []
 
 
 def test_a_lock_keeps_others_out_until_it_is_let_go(tmp_path: Path):
@@ -39,3 +37,24 @@ def test_where_the_disk_is_full_memory_is_not_shared(
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     assert len(map_file(tmp_path, "a", 100)) == 100
     assert "is not shared: No space left on device" in caplog.text
+
+
+def test_processes_find_the_same_rows(tmp_path: Path):
+    first, second = (Table(tmp_path / "table", 2) for _ in range(2))
+    first.find(7)[1] = 70
+    assert second.get(8) is None
+    second.find(8)[0] = 80
+    assert (first.read_ids(), second.read_ids()) == ([7, 8], [7, 8])
+    assert (first.read_column(0), second.read_column(1)) == ([0, 80], [70, 0])
+
+
+def test_a_table_grows_and_what_was_cut_before_stays_valid(tmp_path: Path):
+    first, second = (Table(tmp_path / "table", 1) for _ in range(2))
+    row = first.find(10**12)
+    for number in range(5000):
+        second.find(number)[0] = number
+    row[0] = 5
+    assert second.find(10**12)[0] == 5
+    assert first.find(4999)[0] == 4999
+    assert sum(first.read_column(0)) == sum(range(5000)) + 5
+    assert Table(tmp_path / "table", 1).read_ids() == [10**12, *range(5000)]

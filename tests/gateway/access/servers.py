@@ -88,14 +88,23 @@ def make_postgresql() -> Iterator[PostgreSQL]:
 @contextmanager
 def run_redis(folder: Path, port: int | None = None) -> Iterator[str]:
     """A URL."""
+    with run_redis_server(folder, port) as (url, _):
+        yield url
+
+
+@contextmanager
+def run_redis_server(
+    folder: Path, port: int | None = None
+) -> Iterator[tuple[str, psutil.Popen]]:
+    """A URL, and the process behind it."""
     program = find_or_skip(REDIS)
     port = port or find_port()
     options = ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", folder]
     with (
         redis.Redis(port=port) as client,
-        run_server([program, *options], client.ping),
+        run_server([program, *options], client.ping) as server,
     ):
-        yield f"redis://127.0.0.1:{port}"
+        yield f"redis://127.0.0.1:{port}", server
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def test_a_key_is_listed_with_all_that_it_allows():
     key_id = read_id(
         add(
             *("--characters-per-month", "1000", "--requests-per-minute", "60"),
-            *("--routes", "/translate,/v2/*"),
+            *("--burst", "20", "--routes", "/translate,/v2/*"),
         ).strip()
     )
     (found,) = list_keys()
@@ -50,6 +50,7 @@ def test_a_key_is_listed_with_all_that_it_allows():
         "characters_this_month": 0,
         "characters_per_month": 1000,
         "requests_per_minute": 60,
+        "burst": 20,
         "routes": ["/translate", "/v2/*"],
         "revoked_at": None,
     }

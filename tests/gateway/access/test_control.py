@@ -185,14 +185,27 @@ def test_a_route_can_ask_what_its_key_has_used(make_guarded, keys):
 
 
 def test_too_many_requests_of_a_key_are_told_when_to_come_again(make_guarded, keys):
-    client, token = make_guarded(), keys.add("cat", Grant(requests_per_minute=2))
+    client, token = (
+        make_guarded(),
+        keys.add("cat", Grant(requests_per_minute=1, burst=2)),
+    )
     assert [post(client, token).status_code for _ in range(3)] == [200, 200, 429]
     response = post(client, token)
     assert (response.json["type"], response.json["limit"]) == (
         "urn:babelgate:rate-limited",
-        2,
+        1,
     )
     assert 0 < int(response.headers["Retry-After"]) <= 60
+
+
+def test_a_request_that_is_refused_for_its_quota_is_not_counted_as_one(
+    make_guarded, keys
+):
+    grant = Grant(characters_per_month=6, requests_per_minute=1, burst=2)
+    client, token = make_guarded(), keys.add("cat", grant)
+    assert [post(client, token).status_code for _ in range(4)] == [200, 403, 403, 403]
+    assert client.get(f"/v2/usage?auth_key={token}").status_code == 200
+    assert post(client, token).status_code == 429
 
 
 def test_keys_go_on_while_the_database_is_gone(make_guarded, keys, run, monkeypatch):

@@ -33,11 +33,19 @@ def send_libretranslate(client: FlaskClient, token: str, **fields: Any) -> TestR
     return client.post("/translate", json=LIBRETRANSLATE | {"api_key": token} | fields)
 
 
+def send_libretranslates_query(
+    client: FlaskClient, token: str, **fields: Any
+) -> TestResponse:
+    query = LIBRETRANSLATE | {"api_key": token} | fields
+    return client.post("/translate", query_string=query)
+
+
 SENDERS = [
     pytest.param(send_deepl, (403, 456), id="DeepL"),
     pytest.param(send_old_deepl, (403, 456), id="old DeepL"),
     pytest.param(send_google, (403, 403), id="Google"),
     pytest.param(send_libretranslate, (403, 403), id="LibreTranslate"),
+    pytest.param(send_libretranslates_query, (403, 403), id="LibreTranslate's query"),
 ]
 
 

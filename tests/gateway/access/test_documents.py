@@ -58,7 +58,10 @@ def test_a_document_is_its_keys(upload, client, add):
     assert client.delete(where, headers=bear(other)).status_code == 404
     (listed,) = client.get("/documents", headers=bear(one)).json["documents"]
     assert where.endswith(listed["id"])
-    assert client.get("/documents", headers=bear(other)).json == {"documents": []}
+    assert client.get("/documents", headers=bear(other)).json == {
+        "documents": [],
+        "next": None,
+    }
     assert client.get("/documents").status_code == 401
 
 
@@ -71,6 +74,20 @@ def test_a_key_may_stand_before_the_file(upload, add, path, field):
     assert upload(path=path, before={field: token}).status_code in (200, 202)
     assert upload(path=path, before={field: f"{token}x"}).status_code in (401, 403)
     assert upload(path=path, after={field: token}).status_code in (401, 403)
+
+
+def test_a_keys_documents_have_pages(client, add, upload):
+    token = add()
+    ids = {upload(token).json["id"] for _ in range(3)}
+    first = client.get("/documents?limit=2", headers=bear(token)).json
+    after = {"limit": 2, "after": first["next"]}
+    rest = client.get("/documents", query_string=after, headers=bear(token)).json
+    assert [len(page["documents"]) for page in (first, rest)] == [2, 1]
+    assert {each["id"] for each in first["documents"] + rest["documents"]} == ids
+    assert rest["next"] is None
+    for wrong in ("limit=0", "limit=1001", "limit=x", "after=../x"):
+        refused = client.get(f"/documents?{wrong}", headers=bear(token))
+        assert refused.status_code == 422
 
 
 @pytest.mark.parametrize("path", ["/documents", "/v2/document", "/translate_file"])

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from gateway.access.keys import Grant, Key
-from gateway.access.limits import Limiter, SharedMemoryStorage
+from gateway.access.limits import Limiter
 from gateway.errors import KeysUnavailable, RateLimited
 from gateway.sharing import Lock
 from tests.e2e.door import find_port
 from tests.gateway.access.conftest import LIMITS
 from tests.gateway.access.servers import run_redis
 
+_ids = (f"{number:012x}" for number in count(1))
 
-def make_key(name: str, limit: int | None = 5) -> Key:
-    return Key(name, name, "", Grant(requests_per_minute=limit))
+
+def make_key(limit: int | None = 1, burst: int | None = 5) -> Key:
+    """A key that no other test has; a token comes back within a minute."""
+    key_id = f"{secrets.token_hex(3)}{next(_ids)[6:]}"
+    return Key(key_id, "cat", "", Grant(requests_per_minute=limit, burst=burst))
 
 
 @pytest.fixture(params=LIMITS)
-def limiter(request: pytest.FixtureRequest, tmp_path: Path) -> Limiter:
+def limiter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Limiter]:
     is_remote = request.param == "redis"
-    return Limiter(
-        tmp_path, request.getfixturevalue("redis_url") if is_remote else None
+    url = request.getfixturevalue("redis_url") if is_remote else None
+    with closing(Limiter(tmp_path, url)) as found:
+        yield found
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the time of this machine, in seconds."""
+    return lambda now_s: monkeypatch.setattr(
+        "time.time_ns", lambda: round(now_s * 10**9)
     )
 
 
@@ -39,43 +56,101 @@ def send(limiter: Limiter, key: Key, times: int) -> int:
     return through
 
 
-def test_one_request_too_many_is_told_when_the_next_may_come(limiter, tmp_path):
-    key = make_key(f"a{tmp_path.name}")
+def test_one_request_too_many_is_told_when_the_next_may_come(limiter):
+    key = make_key()
     assert send(limiter, key, 5) == 5
     with pytest.raises(RateLimited) as refused:
         limiter.check(key)
-    assert 50 < int(refused.value.headers["Retry-After"]) <= 60
-    assert send(limiter, make_key(f"b{tmp_path.name}"), 9) == 5
+    assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
+    assert send(limiter, make_key(), 9) == 5
+
+
+def test_a_burst_is_as_large_as_the_key_says_or_a_minutes_requests(limiter, clock):
+    clock(1000)  # of this machine; Redis has its own
+    assert send(limiter, make_key(5, burst=2), 9) == 2
+    assert send(limiter, make_key(1, burst=8), 12) == 8
+    assert send(limiter, make_key(2, burst=None), 12) == 2
+
+
+def test_a_request_that_is_given_back_does_not_count(limiter):
+    key = make_key(1, burst=2)
+    assert send(limiter, key, 3) == 2
+    limiter.give_back(key)
+    assert send(limiter, key, 3) == 1
+    for _ in range(9):  # a bucket is never more than full
+        limiter.give_back(key)
+    assert send(limiter, key, 9) == 2
 
 
 def test_a_key_without_a_limit_is_let_through(limiter):
-    assert send(limiter, make_key("free", None), 100) == 100
+    key = make_key(None, None)
+    assert send(limiter, key, 100) == 100
+    limiter.give_back(key)
 
 
-def test_refused_requests_do_not_count_and_any_60_seconds_have_the_limit(
-    tmp_path, monkeypatch
-):
-    limiter, key, found = Limiter(tmp_path), make_key("cat", 3), []
-    for now_s in (1000, 1010, 1058, 1059, 1060, 1061, 1070, 1071, 1118, 1119):
-        monkeypatch.setattr("time.time_ns", lambda now_s=now_s: now_s * 10**9)
+def test_tokens_come_back_one_by_one_and_refused_requests_do_not_count(tmp_path, clock):
+    limiter, key, found = Limiter(tmp_path), make_key(6, burst=3), []
+    for now_s in (1000, 1000, 1000, 1000, 1009.9, 1010, 1010, 1030, 1030, 1030, 1099):
+        clock(now_s)
         found.append(send(limiter, key, 1))
-    assert found == [1, 1, 1, 0, 1, 0, 1, 0, 1, 0]
+    assert found == [1, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1]
 
 
-def test_several_requests_at_once_are_taken_together_or_not_at_all(tmp_path):
-    storage = SharedMemoryStorage(tmp_path)
-    assert storage.acquire_entry("a/b", 5, 60, 3)
-    assert not storage.acquire_entry("a/b", 5, 60, 3)
-    assert not storage.acquire_entry("a/b", 5, 60, 6)
-    assert storage.get_moving_window("a/b", 5, 60)[1] == 3
-    assert storage.acquire_entry("a/b", 5, 60, 2)
-    with pytest.raises(NotImplementedError):
-        storage.incr("a/b", 60)
+@pytest.mark.parametrize(
+    ("limit", "waits_s"),
+    [(600, [1]), (60, [1]), (20, [3]), (4, [15])],
+    ids=["ten a second", "one a second", "one in 3 s", "one in 15 s"],
+)
+def test_whoever_waits_for_retry_after_is_let_through(tmp_path, clock, limit, waits_s):
+    limiter, key, found = Limiter(tmp_path), make_key(limit, None), []
+    clock(1000)
+    assert send(limiter, key, limit) == limit
+    with pytest.raises(RateLimited) as refused:
+        limiter.check(key)
+    found.append(int(refused.value.headers["Retry-After"]))
+    assert found == waits_s
+    clock(1000 + found[0])
+    assert send(limiter, key, 1) == 1
+
+
+def test_the_retries_of_deepls_clients_succeed(tmp_path, clock):
+    """Their pauses are 1 s, 1.6 s, 2.56 s …, with at most five retries, and they do not look
+    at Retry-After (deepl-python 1.18, `_BackoffTimer`)."""
+    limiter, key = Limiter(tmp_path), make_key(60, None)
+    clock(1000)
+    assert send(limiter, key, 60) == 60
+    now_s, refused = 1000.0, 0
+    for _ in range(20):  # requests, one after the other
+        pause_s = 1.0
+        while not send(limiter, key, 1):
+            now_s, pause_s, refused = now_s + pause_s, pause_s * 1.6, refused + 1
+            clock(now_s)
+            assert pause_s < 1.6**5
+    assert refused
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_out_for_long(tmp_path, clock):
+    limiter, key = Limiter(tmp_path), make_key(6, None)
+    clock(10**6)
+    assert send(limiter, key, 6) == 6
+    clock(1000)
+    assert send(limiter, key, 1) == 0
+    clock(1010)
+    assert send(limiter, key, 1) == 1
+
+
+def test_all_keys_share_one_file(tmp_path):
+    limiter = Limiter(tmp_path)
+    send(limiter, make_key(), 1)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3000):
+        assert send(limiter, make_key(), 1) == 1
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.slow
 def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog, monkeypatch):
-    port, key = find_port(), make_key("cat")
+    port, key = find_port(), make_key()
     with run_redis(tmp_path, port) as url:
         limiter = Limiter(tmp_path, url.replace("redis", "valkey"))
         assert send(limiter, key, 9) == 5
@@ -85,6 +160,7 @@ def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog, monkeyp
     with run_redis(tmp_path, port):
         assert send(limiter, key, 9) == 5
         assert "answers again" in caplog.text
+        limiter.close()
 
 
 def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(
@@ -93,4 +169,4 @@ def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(
     limiter = Limiter(tmp_path)
     monkeypatch.setattr("gateway.sharing._LOCK_S", 0)
     with Lock(tmp_path / "lock").hold(), pytest.raises(KeysUnavailable):
-        limiter.check(make_key("cat"))
+        limiter.check(make_key())

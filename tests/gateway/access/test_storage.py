@@ -7,20 +7,23 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 import sqlalchemy
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 
 from gateway.access.keys import Grant, read_id
 from gateway.access.storage import Storage
 from gateway.access.usage import Count, find_month
+from gateway.database import connections
 from gateway.database.connections import StorageError, read_url
 from gateway.database.tables import METADATA
 
-GRANT = Grant(1000, 60, ("/translate", "/v2/*"))
+GRANT = Grant(1000, 60, ("/translate", "/v2/*"), 20)
 
 
 def this_month() -> int:
@@ -123,6 +126,24 @@ def test_the_steps_lead_to_the_tables_that_the_code_uses(storage, database):
     with connect(database) as connection:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, METADATA) == []
+
+
+def test_keys_of_an_earlier_version_go_on(storage, database):
+    storage.list_all()
+    with connect(database) as connection:
+        config = Config()
+        config.set_main_option("script_location", str(connections._MIGRATIONS))
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0002")
+        connection.execute(
+            sqlalchemy.text(
+                "INSERT INTO keys VALUES "
+                "('0123456789ab', 'cat', 'digest', NULL, 60, '[]', 1, NULL)"
+            )
+        )
+    with closing(Storage(database)) as later:
+        (listed,) = later.list_all()
+    assert listed.key.grant == Grant(None, 60, (), burst=None)
 
 
 def test_a_database_of_a_newer_version_is_refused(database):

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,73 @@ def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(folder, monke
         ledger.charge(KEY, 1),
     ):
         pass
+
+
+def test_all_accounts_share_one_file(folder):
+    ledger = Ledger(folder)
+    with ledger.charge(KEY, 1):
+        pass
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(3000):
+        with ledger.charge(Key(f"{number:012x}", "dog", ""), 2):
+            pass
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(ledger.list_unsaved()) == 3001
+    assert Ledger(folder).read(Key(f"{2999:012x}", "dog", "")).count == 2
+
+
+def test_any_number_of_processes_may_count(folder):
+    ledgers = [Ledger(folder) for _ in range(200)]
+    for ledger in ledgers[:100]:
+        with ledger.charge(KEY, 1):
+            pass
+    with pytest.raises(QuotaExceeded), ledgers[-1].charge(KEY, 1):
+        pass
+
+
+def test_of_several_processes_only_what_dead_ones_have_reserved_is_free(folder):
+    ledger = Ledger(folder)
+    with ledger.charge(KEY, 60):
+        worker = _context.Process(target=charge_and_die, args=(folder,))
+        worker.start()
+        worker.join(60)
+        other = Ledger(folder)
+        with other.charge(KEY, 0), pytest.raises(QuotaExceeded), other.charge(KEY, 1):
+            pass
+    assert other.read(KEY) == Usage(100, 100)
+
+
+def test_what_ends_while_another_process_has_the_lock_counts_afterwards(
+    folder, monkeypatch
+):
+    ledger, held = Ledger(folder), Lock(folder / "lock")
+    monkeypatch.setattr("gateway.sharing._LOCK_S", 0)
+    with ExitStack() as other:
+        with ledger.charge(KEY, 40):
+            other.enter_context(held.hold())
+        assert ledger.read(KEY).count == 0
+    assert [count.characters for count in ledger.list_unsaved()] == [40]
+
+
+def test_a_full_disk_refuses_new_keys_only(folder, monkeypatch):
+    ledger = Ledger(folder)
+    with ledger.charge(KEY, 1):
+        pass
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    fill(ledger)
+    with pytest.raises(KeysUnavailable), ledger.charge(FREE, 1):
+        pass
+    with ledger.charge(KEY, 1):
+        pass
+
+
+def fill(ledger: Ledger) -> None:
+    """Charges other keys until no more fit into the file."""
+    with suppress(KeysUnavailable):
+        for number in range(10**6):
+            with ledger.charge(Key(f"{number:012x}", "pig", ""), 1):
+                pass

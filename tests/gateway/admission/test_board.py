@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gateway import sharing
 from gateway.admission.board import ROWS, Board, Load
-from gateway.sharing import PROCESSES, NoPlaceLeft
+from gateway.sharing import PROCESSES
 from handlers.wanted import FILE, Wanted
 
 LOAD = Load(3, 30.0, 300, 4, 40.0, 5.0)
@@ -92,11 +93,19 @@ def test_a_torn_file_is_made_whole(folder: Path):
     assert (folder / "rows").stat().st_size == PROCESSES * ROWS
 
 
-def test_there_are_places_for_so_many(folder: Path):
-    boards = [Board(folder) for _ in range(PROCESSES)]
-    assert {board.place for board in boards} == set(range(PROCESSES))
-    with pytest.raises(NoPlaceLeft, match="64 processes"):
-        Board(folder)
+def test_a_process_without_a_place_sees_itself(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(sharing, "PROCESSES", 2)
+    first, second, third = (Board(folder) for _ in range(3))
+    assert {first.place, second.place} == {0, 1}
+    assert "2 processes use" in caplog.text
+    first.open("ko").tell(LOAD)
+    alone = third.open("ko")
+    assert alone.read() == (Load(), 0)
+    alone.tell(LOAD)
+    assert alone.read() == second.open("ko").read() == (LOAD, 1)
+    assert third.take_number() is None
 
 
 def test_workers_see_which_rows_are_wanted(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -198,6 +199,42 @@ def test_a_model_with_more_room_has_more_rows_and_bytes():
     room = Room(4, 400 * Room.most_bytes)
     lane.finish(turns[1], 0.1, is_answered=True)
     assert sent(turns) == 2 + 64
+
+
+def make_slow_lane() -> Lane:
+    """The lane of a model that takes 4.2 s for a batch and 0.3 s for a row."""
+    lane = make_lane(batch_size=64)
+    lane.pace.learn(120.0, 0.3)
+    for _ in range(300):
+        lane.pace.learn(64 * 120.0, 4.2)
+    return lane
+
+
+def count_at_once(lane: Lane) -> float:
+    """The rows of 120 characters that the model gets at once."""
+    return min(lane._most_rows, lane._most_cost() / 120.0)
+
+
+def test_a_callers_time_limit_takes_nothing_from_others():
+    lane = make_slow_lane()
+    assert count_at_once(lane) == 128
+    for limit_s in (0.001, 2, 0.5, 30):
+        with suppress(Overloaded):
+            lane.announce(Flow("hasty"), 120.0, 1, make_caller(limit_s))
+        lane.announce(Flow("usual"), 600.0, 5, make_caller(30))
+        assert count_at_once(lane) == 128
+    for _ in range(100):
+        with pytest.raises(Overloaded):
+            lane.announce(Flow("hasty"), 120.0, 1, make_caller(0.001))
+    assert count_at_once(lane) == 128
+
+
+def test_where_all_have_short_limits_the_work_in_hand_is_short():
+    lane = make_slow_lane()
+    for _ in range(30):
+        lane.announce(Flow("hasty"), 120.0, 1, make_caller(2))
+        lane.withdraw(Flow("hasty"), 120.0, 1)
+    assert count_at_once(lane) < 16
 
 
 def test_a_row_that_is_larger_than_that_goes_alone():

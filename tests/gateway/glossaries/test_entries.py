@@ -99,4 +99,4 @@ def test_what_is_wrong_with_csv_is_said_with_its_place(text, fault):
 
 def test_entries_are_stored_as_they_were_read():
     entries = read_pairs([*HELLO, ('a "b"', "c, d")])
-    assert read_stored(write_tsv(entries)) == entries
+    assert list(read_stored(write_tsv(entries))) == entries

@@ -11,11 +11,18 @@ import pytest
 from gateway.access.keys import Grant
 from gateway.access.storage import Storage
 from gateway.database.connections import StorageError
-from gateway.errors import BodyTooLarge, TooManyGlossaries, UnknownGlossary
+from gateway.errors import (
+    BodyTooLarge,
+    DiskFull,
+    TooManyGlossaries,
+    UnknownGlossary,
+)
+from gateway.glossaries import storage as glossary_storage
 from gateway.glossaries.glossary import Draft, Glossary, Limits
 from gateway.glossaries.storage import GlossaryStorage, open_storage
 
 LIMITS = Limits(glossaries=3, glossary_bytes=100)
+LARGE = Draft("en", "de", b"a\tbbbbbbbbbb", 1)
 GERMAN, FRENCH = Draft("en", "de", b"a\tb", 1), Draft("en", "fr", b"a\tc\nd\te", 2)
 
 
@@ -122,3 +129,64 @@ def test_many_make_glossaries_at_once(database):
 def test_a_database_that_is_not_there_is_told():
     with pytest.raises(StorageError, match="cannot be used"):
         GlossaryStorage("sqlite:////proc/none/keys.db").list_all("")
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [
+        (Limits(9, 100, owner_bytes=13), BodyTooLarge),
+        (Limits(9, 100, all_bytes=16), DiskFull),
+    ],
+    ids=["of an owner", "of all"],
+)
+def test_what_is_kept_has_limits(storage, limits, error):
+    made = storage.create("ben", "Ours", [GERMAN], LIMITS)
+    other = storage.create("anna", "Ours", [GERMAN, FRENCH], limits)
+    for _ in range(2):  # what takes the place of another needs no more room
+        storage.change("anna", other.id, drafts=[GERMAN], limits=limits)
+    with pytest.raises(error):
+        storage.create("anna", "More", [FRENCH], limits)
+    with pytest.raises(error):
+        storage.change("anna", other.id, drafts=[FRENCH, LARGE], limits=limits)
+    storage.delete("anna", other.id)
+    assert storage.list_all("ben") == [made]
+    storage.create("anna", "Again", [FRENCH], limits)
+
+
+def test_a_part_of_the_disk_stays_free(tmp_path):
+    storage = GlossaryStorage(f"sqlite:///{tmp_path}/keys.db")
+    with pytest.raises(DiskFull):
+        storage.create("", "Ours", [GERMAN], Limits(9, 100, reserve_bytes=1 << 60))
+    assert storage.list_all("") == []
+    storage.close()
+
+
+def test_a_merge_keeps_what_another_client_has_added_meanwhile(storage, monkeypatch):
+    made = storage.create("", "Ours", [GERMAN], LIMITS)
+    others = iter([Draft("en", "de", b"x\ty", 1)])
+    merge = glossary_storage._merge
+
+    def merge_late(*given):
+        for other in others:
+            storage.change("", made.id, drafts=[other], is_merged=True, limits=LIMITS)
+        return merge(*given)
+
+    monkeypatch.setattr(glossary_storage, "_merge", merge_late)
+    more = Draft("en", "de", b"c\td", 1), Draft("en", "de", b"e\tf", 1)
+    merged = storage.change("", made.id, drafts=more, is_merged=True, limits=LIMITS)
+    entries = storage.read_entries(merged.find("en", "de").id)
+    assert sorted(entries.split(b"\n")) == [b"a\tb", b"c\td", b"e\tf", b"x\ty"]
+
+
+def test_others_write_while_entries_are_merged(storage, database, monkeypatch):
+    made = storage.create("", "Ours", [GERMAN], LIMITS)
+    other, merge = GlossaryStorage(database), glossary_storage._merge
+
+    def merge_while_another_writes(*given):
+        other.create("ben", "His", [FRENCH], LIMITS)
+        return merge(*given)
+
+    monkeypatch.setattr(glossary_storage, "_merge", merge_while_another_writes)
+    storage.change("", made.id, drafts=[FRENCH], is_merged=True, limits=LIMITS)
+    assert len(other.list_all("ben")) == 1
+    other.close()

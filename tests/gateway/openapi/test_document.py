@@ -39,7 +39,7 @@ ALWAYS = {400, 408, 413, 415, 429, 431, 500, 503, 504}
     [
         ("/", ALWAYS | {200, 404, 422}),
         ("/translate", ALWAYS | {200, 404, 422}),
-        ("/glossaries", ALWAYS | {201, 403, 404, 422}),
+        ("/glossaries", ALWAYS | {201, 403, 404, 422, 507}),
         ("/classify", ALWAYS | {200, 422}),
         ("/suggest", ALWAYS | {403}),
         ("/v2/translate", ALWAYS | {200, 404}),

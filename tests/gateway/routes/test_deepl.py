@@ -57,7 +57,7 @@ def write(text: str, billed: int, source: str = "EN", **more: str) -> dict[str, 
         ),
         (
             {"text": ["<p>Hello</p> &amp;"], "tag_handling": "html"},
-            [write("<p>ko:Hello</p> &amp;", 11)],
+            [write("<p>ko:Hello</p> &amp;", 7)],
         ),
         (
             {"text": ["<a>Hello <x>you</x></a>"], "tag_handling": "XML"},

@@ -177,3 +177,17 @@ def test_a_glossary_that_cannot_be_used_is_told(client, fields, status, message)
     response = client.post("/v2/translate", json=asked)
     assert response.status_code == status
     assert response.json["message"].startswith(message)
+
+
+def test_the_glossaries_of_a_request_are_bounded_and_so_is_what_is_kept(make_client):
+    client = make_client(max_glossary_bytes=50, glossaries_kept_bytes_of_one=80)
+    made = [make(client, "/v2/glossaries", NEW)["glossary_id"] for _ in range(2)]
+    wanted = {"text": ["Acme"], "source_lang": "EN", "target_lang": "KO"}
+    one = client.post("/v2/translate", json=wanted | {"glossary_ids": made[:1]})
+    both = client.post("/v2/translate", json=wanted | {"glossary_ids": made})
+    assert (one.status_code, both.status_code) == (200, 413)
+    assert "50 bytes" in both.json["message"]
+    third = client.post("/v2/glossaries", json=NEW)
+    assert (third.status_code, "80 bytes" in third.json["message"]) == (413, True)
+    full = make_client(glossaries_kept_bytes=10).post("/v2/glossaries", json=NEW)
+    assert (full.status_code, "no room" in full.json["message"]) == (507, True)

@@ -222,6 +222,26 @@ def test_waiting_documents_are_bounded(
     assert len(storage.list_unfinished()) == 1
 
 
+@EVERYWHERE
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        ({"documents_kept_bytes_of_one": 1000}, 413),
+        ({"documents_kept_bytes": 1000}, 507),
+        ({"disk_reserve_bytes": 1 << 60}, 507),
+    ],
+    ids=["of one", "of all", "of the disk"],
+)
+def test_what_is_kept_is_bounded(make_client, folder, path, fields, limits, status):
+    client = make_client(**limits)
+    data = {**fields, "file": (io.BytesIO(b"a"), "a.txt")}
+    answer = client.post(path, data=data, content_type="multipart/form-data")
+    assert answer.status_code == status
+    shape = {"/documents": "detail", "/v2/document": "message"}.get(path, "error")
+    assert "documents" in answer.json[shape]
+    assert list_files(folder) == []
+
+
 def test_deepls_document_is_told_of_with_its_key(upload, client, find, end):
     answer = upload("/v2/document", **DEEPL, source_lang="EN", formality="default")
     assert set(answer.json) == {"document_id", "document_key"}

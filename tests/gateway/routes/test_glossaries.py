@@ -8,11 +8,12 @@ import json
 import re
 from typing import Any
 
+import gevent
 import pytest
 from flask.testing import FlaskClient
+from gevent.event import Event
 from werkzeug.test import TestResponse
 
-from gateway.transport import bodies
 from tests.gateway.conftest import MakeClient
 
 TERMS = {"work station": "작업대", "Acme": "Acme"}
@@ -245,8 +246,27 @@ def test_a_large_body_may_come_in_any_way(client, way):
     assert response.get_json()["dictionaries"][0]["entry_count"] == 18_000
 
 
-def test_only_a_few_large_bodies_are_in_memory(make_client, monkeypatch):
-    monkeypatch.setattr(bodies, "_LARGE_AT_ONCE", 0)
-    large = make_client(timeout_s=0.1).post("/glossaries", data=b" " * (2 << 20))
-    assert (large.status_code, large.headers["Retry-After"]) == (429, "1")
-    assert make_client().get("/glossaries").status_code == 200
+def test_slow_senders_of_large_bodies_are_in_nobodys_way(make_client):
+    client, release, waiting = make_client(), Event(), []
+
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            waiting.append(size)
+            release.wait()
+            return b""
+
+    def send() -> int:
+        sized = {"CONTENT_LENGTH": str(2 << 20)}
+        answer: TestResponse = client.post(
+            "/glossaries", input_stream=Slow(), environ_overrides=sized
+        )
+        return answer.status_code
+
+    senders = [gevent.spawn(send) for _ in range(8)]
+    while len(waiting) < len(senders):
+        gevent.sleep(0)
+    whole = json.dumps(GLOSSARY).encode().ljust(2 << 20)
+    assert client.post("/glossaries", data=whole).status_code == 201
+    release.set()
+    gevent.joinall(senders)
+    assert [sender.value for sender in senders] == [499] * len(senders)

@@ -21,7 +21,7 @@ from gateway.text.marks import mend
 from gateway.text.placeholders import find_protected, restore, substitute
 from gateway.text.reading import ReadingJob, collect, scan
 from gateway.text.shelf import Shelf
-from gateway.text.terms import Terms, find_kept
+from gateway.text.terms import Terms, find_kept, find_terms
 from handlers.engine.translation.guard import find_fault
 
 pytestmark = pytest.mark.slow
@@ -202,7 +202,7 @@ TERMS = {
 @pytest.mark.parametrize(("entries", "text"), TERMS.values(), ids=TERMS)
 def test_looking_for_terms_costs_what_a_text_is_long(entries, text):
     terms = Terms(entries, "en", "de")
-    assert_linear(lambda size: find_kept(text * (size // len(text)), True, terms))
+    assert_linear(lambda size: find_kept(text * (size // len(text)), True, [terms]))
 
 
 #: The entry of a number; the second's terms differ in their capitals only.
@@ -219,6 +219,6 @@ ENTRIES: dict[str, Callable[[int], tuple[str, str]]] = {
 def test_making_terms_costs_what_a_glossary_is_long(write):
     def make(size: int) -> None:
         terms = Terms(map(write, range(size // 4)), "en", "de")
-        assert terms.find(write(size // 4 - 1)[0])
+        assert find_terms(write(size // 4 - 1)[0], [terms])
 
     assert_linear(make)

@@ -10,6 +10,7 @@ from gateway.glossaries.glossary import Choice, Draft, Limits
 from gateway.glossaries.storage import open_storage
 from gateway.text import shelf
 from gateway.text.shelf import Shelf, TermsUnavailable
+from gateway.text.terms import find_terms
 
 LIMITS = Limits(10, 1000)
 
@@ -31,32 +32,32 @@ def choose(tmp_path):
     storage.close()
 
 
-def test_terms_are_made_once(choose):
-    kept, choice = Shelf(), choose(b"a\tb")
-    assert not kept.has(choice, "en", "de")
-    terms = kept.take(choice, "en", "de")
-    assert kept.has(choice, "en", "de")
-    assert kept.take(choice, "en", "de") is terms
-    assert kept.take(choice, "fr", "de") is None
+def test_terms_are_made_once_whatever_their_order(choose):
+    kept, choice = Shelf(), choose(b"a\tb", b"c\td")
+    assert not kept.has(choice, "en")
+    first, second = kept.take(choice, "en", "de")
+    assert kept.has(choice, "en")
+    turned = replace(choice, by_source={"en": choice.by_source["en"][::-1]})
+    assert kept.take(turned, "en", "de") == (second, first)
+    assert kept.take(choice, "fr", "de") == ()
 
 
 def test_an_entry_of_the_first_dictionary_wins(choose):
     terms = Shelf().take(choose(b"a\tb", b"a\tc\nd\te"), "en", "de")
-    assert terms is not None
-    assert [found.shown for found in terms.find("a d")] == ["b", "e"]
+    assert [found.shown for found in find_terms("a d", terms)] == ["b", "e"]
 
 
-def test_the_last_that_fit_are_kept(choose, monkeypatch):
+def test_the_last_that_fit_are_kept_and_what_a_request_needs(choose, monkeypatch):
     monkeypatch.setattr(shelf, "_MOST_BYTES", 8)
     kept = Shelf()
     first, second, third = choose(b"a\tb"), choose(b"a\tc"), choose(b"a\td")
     for choice in (first, second, first, third):
         kept.take(choice, "en", "de")
-    found = [kept.has(choice, "en", "de") for choice in (first, second, third)]
+    found = [kept.has(choice, "en") for choice in (first, second, third)]
     assert found == [True, False, True]
-    large = choose(b"a\t" + b"b" * 20)
-    assert kept.take(large, "en", "de") is kept.take(large, "en", "de")
-    assert not kept.has(first, "en", "de")
+    large = choose(b"a\t" + b"b" * 20, b"c\td")
+    assert kept.take(large, "en", "de") == kept.take(large, "en", "de")
+    assert not kept.has(first, "en")
 
 
 def test_what_cannot_be_read_is_told(choose):

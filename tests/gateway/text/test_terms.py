@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import unicodedata
 
 import pytest
 
 from gateway.text.placeholders import find_protected
-from gateway.text.terms import Terms, combine, find_kept, settle
+from gateway.text.terms import Terms, combine, find_kept, find_terms, settle
 
 
 def find(
     entries: dict[str, str], text: str, source: str = "en", target: str = "de"
 ) -> list[tuple[str, str]]:
     """What was found, and what is shown in its place."""
-    found = Terms(entries.items(), source, target).find(text)
+    found = find_terms(text, [Terms(entries.items(), source, target)])
     return [(text[p.start : p.end], p.shown) for p in found]
 
 
@@ -110,7 +111,7 @@ def test_the_capitals_are_those_of_the_text(term, translation, text, shown):
 def test_the_first_letter_is_that_of_a_sentence(text, translated, languages, shown):
     source, target = languages.split()
     entries = {"car": "coche", "DNT": "DNT", "app": "eApp"}
-    found = Terms(entries.items(), source, target).find(text)
+    found = find_terms(text, [Terms(entries.items(), source, target)])
     (placeholder,) = settle(text, found, translated, (source, target))
     assert placeholder.shown == shown
 
@@ -151,7 +152,7 @@ def test_an_abbreviation_is_no_common_word():
 
 def test_the_first_of_two_dictionaries_wins():
     entries = [("a", "1"), ("b", "2"), ("a", "3")]
-    found = Terms(entries, "en", "de").find("a b")
+    found = find_terms("a b", [Terms(entries, "en", "de")])
     assert [placeholder.shown for placeholder in found] == ["1", "2"]
 
 
@@ -171,17 +172,17 @@ def test_the_first_of_two_dictionaries_wins():
 )
 def test_a_term_in_what_is_protected_is_none(text, kept):
     terms = Terms({"server": "X", "pump A-100": "Y"}.items(), "en", "de")
-    assert [p.shown for p in find_kept(text, True, terms)] == kept
+    assert [p.shown for p in find_kept(text, True, [terms])] == kept
 
 
 def test_without_protection_there_are_only_terms():
     terms = Terms([("server", "X")], "en", "de")
-    assert [p.shown for p in find_kept("{server} 10 km", False, terms)] == ["X"]
-    assert find_kept("{server}", False, None) == []
+    assert [p.shown for p in find_kept("{server} 10 km", False, [terms])] == ["X"]
+    assert find_kept("{server}", False, []) == []
 
 
 def test_what_overlaps_only_in_part_is_left_out():
-    terms = Terms([("server `a", "X")], "en", "de").find("server `a b`")
+    terms = find_terms("server `a b`", [Terms([("server `a", "X")], "en", "de")])
     assert combine(find_protected("server `a b`"), terms) == find_protected(
         "server `a b`"
     )
@@ -191,4 +192,35 @@ def test_making_terms_lets_others_run():
     pauses: list[None] = []
     entries = ((f"term {number}", "x") for number in range(2000))
     Terms(entries, "en", "de", lambda: pauses.append(None))
-    assert len(pauses) > 20
+    assert len(pauses) > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("a", ["1"], id="the earlier dictionary"),
+        pytest.param("a b", ["2"], id="a longer term of a later one"),
+        pytest.param("c a b c", ["2"], id="between others"),
+        pytest.param("US", ["3"], id="the same capitals, in the later one"),
+        pytest.param("us", ["4"], id="no abbreviation"),
+        pytest.param("it", [], id="an abbreviation that is none"),
+        pytest.param("a a b", ["1", "2"], id="both"),
+    ],
+)
+def test_dictionaries_are_looked_at_in_turn(text, shown):
+    first = Terms([("a", "1"), ("us", "4"), ("IT", "5")], "en", "de")
+    second = Terms([("a", "9"), ("a b", "2"), ("US", "3")], "en", "de")
+    assert [p.shown for p in find_terms(text, [first, second])] == shown
+    assert find_terms(text, []) == []
+
+
+def test_terms_need_little_more_memory_than_their_entries():
+    entries = [(f"word{number} more", "x") for number in range(20_000)]
+    size = sum(len(term) + 3 for term, _ in entries)
+    Terms(entries[:9], "en", "de")  # loads numpy
+    tracemalloc.start()
+    terms = Terms(iter(entries), "en", "de")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 8 * size
+    assert find_terms("Word77 more", [terms])

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+import random
 import time
 import zlib
+from collections.abc import Callable
+from functools import partial
 
+import gevent
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +20,10 @@ from gateway.errors import (
     BodyTooLarge,
     ClientGone,
     MalformedRequest,
+    Overloaded,
     UnsupportedEncoding,
 )
-from gateway.transport.bodies import read_whole
+from gateway.transport.bodies import Budget, Holding, read_whole
 from gateway.transport.connection import Incoming
 from gateway.transport.sending import LeastRate
 
@@ -52,11 +58,99 @@ def test_the_limit_is_exact(encoding):
                 read(given, encoding)
 
 
+def watch(
+    body: bytes, *, length: int | None = None
+) -> tuple[list[int], Callable[[], bytes]]:
+    """What is held while a packed body is read, and the function that reads it."""
+    held: list[int] = []
+    incoming, options = Incoming(io.BytesIO(body), length), {"rate": LeastRate(1, 60)}
+    return held, lambda: read_whole(
+        incoming, "gzip", MOST, deadline=LATER, hold=held.append, **options
+    )
+
+
 def test_a_bomb_is_not_unpacked_to_its_end():
-    bomb = io.BytesIO(gzip.compress(bytes(256 << 20)))
+    held, unpack = watch(gzip.compress(bytes(256 << 20)))
     with pytest.raises(BodyTooLarge):
-        read_whole(Incoming(bomb), "gzip", MOST, deadline=LATER, rate=LeastRate(1, 60))
-    assert bomb.tell() < 16 << 10, "a few kilobytes of it hold more than a megabyte"
+        unpack()
+    assert max(held) < 2 * MOST
+
+
+def test_while_a_body_is_awaited_nothing_of_it_is_unpacked():
+    packed = gzip.compress(bytes(MOST))
+    held, unpack = watch(packed[:-9], length=len(packed))
+    with pytest.raises(ClientGone):
+        unpack()
+    assert 0 < max(held) <= 8192
+
+
+@pytest.mark.parametrize(
+    "body", [bytes(MOST), random.Random(0).randbytes(MOST - 4096)], ids=["0", "random"]
+)
+def test_what_is_held_is_what_is_in_memory(body):
+    held, unpack = watch(gzip.compress(body))
+    assert unpack() == body
+    assert max(held) < 1.5 * MOST
+    assert held[-1] == len(body)
+
+
+def test_between_two_pieces_of_a_packed_body_others_have_a_turn():
+    turns: list[int] = []
+
+    def count() -> None:
+        while True:
+            turns.append(1)
+            gevent.sleep(0)
+
+    other = gevent.spawn(count)
+    _, unpack = watch(gzip.compress(bytes(MOST)))
+    unpack()
+    other.kill()
+    assert len(turns) >= 8
+
+
+def test_all_bodies_together_have_a_budget():
+    budget = Budget(100)
+    known, unknown = Holding(budget), Holding(budget, kept=50)
+    known.resize(40)
+    unknown.resize(10)
+    with pytest.raises(Overloaded) as caught:
+        unknown.resize(11)
+    assert caught.value.headers == {"Retry-After": "1"}
+    known.resize(90)
+    with pytest.raises(Overloaded):
+        known.resize(91)
+    known.resize(0)
+    unknown.resize(50)
+    unknown.resize(0)
+    assert budget.free == 100
+
+
+SMALL = {"max_image_bytes": 1, "max_glossary_bytes": 1, "max_body_bytes": 8 << 20}
+WANTED = {"src_text": "Hello", "src_lang": "en", "tgt_lang": "ko"}
+
+
+def test_a_body_without_room_is_told_to_come_again(make_client):
+    client = make_client(upload_buffer_bytes=10 << 20, **SMALL)
+    other = client.application.test_client()
+    body = json.dumps(WANTED).encode().ljust(6 << 20)
+    statuses: list[tuple[int, str | None]] = []
+
+    class Slow(io.BytesIO):
+        """Another body comes while the end of this one is awaited."""
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() > 5 << 20 and not statuses:
+                for given in (body, b"{}"):
+                    send = partial(other.post, "/", data=given)
+                    answer = gevent.get_hub().threadpool.apply(send)
+                    after = answer.headers.get("Retry-After")
+                    statuses.append((answer.status_code, after))
+            return super().read(size)
+
+    first = client.post("/", input_stream=Slow(body), content_length=len(body))
+    assert (first.status_code, statuses) == (200, [(429, "1"), (422, None)])
+    assert client.post("/", data=body).status_code == 200
 
 
 PACKED = gzip.compress(b"Hello")

@@ -8,11 +8,10 @@ import time
 
 import gevent
 import pytest
-from gevent.socket import wait_read
 from gunicorn.http.errors import InvalidChunkSize, NoMoreData  # type: ignore[import-untyped]
 
 from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest
-from gateway.transport.connection import Patience, read_chunk, take_turns
+from gateway.transport.connection import read_chunk
 from gateway.transport.sending import has_gone
 
 LIMIT_S = 60
@@ -72,34 +71,3 @@ def test_a_client_has_gone_once_it_has_closed_even_where_something_is_unread():
 
 def test_where_there_is_no_connection_nobody_has_gone():
     assert not has_gone(None)
-
-
-def test_between_items_others_see_what_has_arrived():
-    ours, theirs = socket.socketpair()
-    patience = Patience(time.monotonic() + LIMIT_S)
-    seen_at: list[int] = []
-    done: list[int] = []
-
-    def wait() -> None:
-        wait_read(ours.fileno())
-        seen_at.append(len(done))
-
-    with ours, theirs:
-        others = [
-            gevent.spawn(list, take_turns(range(200), patience)) for _ in range(9)
-        ]
-        waiting = gevent.spawn(wait)
-        for item in take_turns(range(200), patience):
-            done.append(item)
-            if item == 100:
-                theirs.send(b"x")
-        gevent.joinall([waiting, *others], timeout=LIMIT_S, raise_error=True)
-    assert 100 < seen_at[0] <= 103
-
-
-def test_who_takes_turns_looks_at_deadline_and_client():
-    late = Patience(time.monotonic() - 1)
-    gone = Patience(time.monotonic() + LIMIT_S, lambda: True)
-    for patience, problem in ((late, DeadlineExceeded), (gone, ClientGone)):
-        with pytest.raises(problem):
-            list(take_turns([1], patience))

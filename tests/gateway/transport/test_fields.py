@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from typing import Any
+
 import pytest
 from flask import Flask, request
 
 from contract.dialects import DEEPL, EITHER, LIBRETRANSLATE, OURS
-from gateway.errors import MalformedRequest
+from gateway.errors import BodyTooLarge, MalformedRequest
+from gateway.transport import fields
 from gateway.transport.connection import WholeBody
 from gateway.transport.fields import find_spoken, read_fields, speaks_libretranslate
 
 LISTS = {"q": ["a"], "s": ["b", "c"]}
-FORM = "application/x-www-form-urlencoded"
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 PARTS = (
     b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nn\xc3\xa9\r\n'
     b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nb\r\n'
@@ -74,6 +79,95 @@ def test_fields_are_found_wherever_they_are(body, kind, query, fields):
 def test_what_cannot_be_read_is_refused(body, kind, query):
     with pytest.raises(MalformedRequest):
         read(body, kind, query)
+
+
+#: What a Flask application allows that has no setting of its own.
+MOST = 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "query"),
+    [
+        pytest.param(b"&".join([b"q=a"] * (MOST + 1)), FORM, "", id="form"),
+        pytest.param(b"&" * MOST, FORM, "", id="form of nothing"),
+        pytest.param(b"", None, "?" + "&".join(["q=a"] * (MOST + 1)), id="URL"),
+        pytest.param(
+            b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na\r\n' * (MOST + 1)
+            + b"--x--",
+            "multipart/form-data; boundary=x",
+            "",
+            id="parts",
+        ),
+        pytest.param(
+            json.dumps({"q": ["a"] * (MOST + 1)}).encode(), FORM, "", id="list"
+        ),
+        pytest.param(
+            json.dumps(dict.fromkeys(map(str, range(MOST + 1)))), FORM, "", id="object"
+        ),
+    ],
+)
+def test_more_fields_than_there_may_be_are_refused_with_the_bound(body, kind, query):
+    with pytest.raises(BodyTooLarge, match=f"may have {MOST} fields"):
+        read(body, kind, query)
+
+
+def test_as_many_fields_as_there_may_be_are_read():
+    expected = {"q": ["a"] * MOST}
+    assert read(b"&".join([b"q=a"] * MOST), FORM) == expected
+    assert read(json.dumps(expected).encode(), FORM) == expected
+
+
+@pytest.mark.parametrize("body", [b"q=\xff", b"{", b"q=a&q=b", b'{"q": 1}'])
+def test_a_body_is_parsed_once_whatever_is_in_it(body, monkeypatch):
+    parsed = []
+    for name in ("parse_qsl", "read_object"):
+        parse = getattr(fields, name)
+
+        def note(text: Any, parse: Any = parse, **options: Any) -> Any:
+            parsed.append(text)
+            return parse(text, **options)
+
+        monkeypatch.setattr(fields, name, note)
+    with Flask(__name__).test_request_context(method="POST", data=body):
+        results = []
+        for _ in range(3):
+            try:
+                results.append(repr(read_fields(request)))
+            except MalformedRequest as problem:
+                results.append(problem.detail)
+    assert len(set(results)) == 1
+    assert len([text for text in parsed if text]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind"),
+    [
+        ("/translate", b"q=a&target=ko&source=en&x=%s" % (b"%41" * 20_000), FORM),
+        ("/", b'{"src_text": "a", "src_lang": "en", "tgt_lang": "ko"}', JSON),
+        ("/v2/translate", b'{"text": ["a"], "target_lang": "KO"}', JSON),
+    ],
+)
+def test_only_a_large_body_is_parsed_beside_the_loop(
+    client, monkeypatch, path, body, kind
+):
+    threads = []
+    for name in ("_read_pairs", "read_object"):
+        parse = getattr(fields, name)
+
+        def note(text: bytes, *given: Any, parse: Any = parse) -> Any:
+            if text:
+                threads.append(threading.get_ident())
+            return parse(text, *given)
+
+        monkeypatch.setattr(fields, name, note)
+    for padding in (0, 60_000):
+        padded = (
+            body.ljust(len(body) + padding) if kind == JSON else body[: padding + 40]
+        )
+        answer = client.post(path, data=padded, content_type=kind)
+        assert answer.status_code == 200
+    loop = threading.get_ident()
+    assert [thread == loop for thread in threads] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from flask.testing import FlaskClient
+
+from contract import variables
+from gateway.transport.worker import ACCESS
 
 PAGE = "https://example.org"
 ASKED = {
@@ -12,16 +18,37 @@ ASKED = {
 }
 TEXTS = [
     *("/", "/translate", "/identify", "/languages", "/detect", "/frontend/settings"),
-    *("/documents", "/documents/any/result"),
-    *("/v2/translate", "/v2/glossaries", "/language/translate/v2/detect"),
-    *("/glossaries", "/glossaries/a/entries"),
+    *("/v2/translate", "/language/translate/v2/detect"),
+]
+KEPT = [
+    *("/documents", "/documents/any/result", "/glossaries", "/glossaries/a/entries"),
+    *("/v2/glossaries", "/v2/glossaries/a", "/v3/glossaries", "/v3/glossaries/a"),
+    *("/v2/document", "/v2/document/a/result", "/translate_file"),
 ]
 OTHERS = ["/metrics", "/healthz", "/caption", "/nowhere"]
 ALLOWED = "Access-Control-Allow-Origin"
 
 
+@pytest.fixture
+def keyed(make_client, tmp_path, monkeypatch):
+    """A gateway that requires keys."""
+    monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
+    client = make_client(keys="required")
+    yield client
+    client.application.extensions[ACCESS].close()
+
+
 @pytest.mark.parametrize("path", TEXTS)
 def test_a_page_may_ask_for_translations(client, path):
+    assert_open(client, path)
+
+
+@pytest.mark.parametrize("path", TEXTS + KEPT)
+def test_where_keys_are_required_a_page_may_ask_for_all(keyed, path):
+    assert_open(keyed, path)
+
+
+def assert_open(client: FlaskClient, path: str) -> None:
     response = client.options(path, headers=ASKED)
     assert (response.status_code, response.data) == (204, b"")
     assert "Content-Type" not in response.headers
@@ -39,10 +66,11 @@ def test_a_page_may_ask_for_translations(client, path):
         ("/v3/glossaries/a", True),
         ("/documents/a", True),
         ("/v2/translate", False),
+        ("/v2/document/a", False),
     ],
 )
-def test_a_page_may_change_only_what_is_kept(client, path, can_change):
-    methods = client.options(path, headers=ASKED).headers
+def test_a_page_may_change_only_what_is_kept(keyed, path, can_change):
+    methods = keyed.options(path, headers=ASKED).headers
     for name in ("Access-Control-Allow-Methods", "Allow"):
         assert ("PUT, PATCH, DELETE" in methods[name]) == can_change
 
@@ -54,11 +82,55 @@ def test_a_page_may_ask_for_nothing_else(client, path):
     assert ALLOWED not in client.get(path, headers={"Origin": PAGE}).headers
 
 
-def test_a_page_may_read_answers_and_errors(client):
-    for path in ("/languages", "/v2/glossaries"):
-        headers = client.get(path, headers={"Origin": PAGE}).headers
+@pytest.mark.parametrize("path", ["/languages", "/v2/glossary-language-pairs"])
+def test_a_page_may_read_answers_and_errors(client, keyed, path):
+    for one in (client, keyed):
+        headers = one.get(path, headers={"Origin": PAGE}).headers
         assert headers[ALLOWED] == "*"
         assert "Retry-After" in headers["Access-Control-Expose-Headers"]
+
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+@pytest.mark.parametrize("path", [*KEPT, "/download_file/a"])
+@pytest.mark.parametrize("origins", ["*", "", "https://named.org"])
+def test_without_keys_pages_of_elsewhere_see_and_change_nothing(
+    make_client, path, origins
+):
+    client = make_client(cors_origins=origins)
+    for origin in (PAGE, "null", "http://localhost:80"):
+        for method in METHODS:
+            answer = client.open(path, method=method, headers={"Origin": origin})
+            assert answer.status_code == 403
+            assert ALLOWED not in answer.headers
+            assert "other origins" in answer.text or method == "HEAD"
+
+
+def test_a_post_that_no_browser_asks_for_makes_nothing(client):
+    made = {"name": "a", "src_lang": "en", "tgt_lang": "ko", "entries": {"a": "b"}}
+    headers = {"Origin": PAGE, "Content-Type": "text/plain"}
+    answer = client.post("/glossaries", data=json.dumps(made), headers=headers)
+    assert answer.status_code == 403
+    assert client.get("/glossaries").json["glossaries"] == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [("http://localhost", None), ("https://localhost", None), *[(PAGE,) * 2]],
+)
+def test_our_own_page_and_those_that_are_named_use_what_is_kept(
+    make_client, origin, allowed
+):
+    client = make_client(cors_origins=PAGE)
+    answer = client.get("/glossaries", headers={"Origin": origin})
+    assert (answer.status_code, answer.headers.get(ALLOWED)) == (200, allowed)
+
+
+@pytest.mark.parametrize(("site", "status"), [("same-origin", 200), ("same-site", 403)])
+def test_behind_a_proxy_a_browser_says_whose_page_it_is(client, site, status):
+    headers = {"Origin": PAGE, "Sec-Fetch-Site": site}
+    assert client.get("/glossaries", headers=headers).status_code == status
 
 
 def test_programs_are_told_nothing_of_origins(client):

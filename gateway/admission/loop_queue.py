@@ -1,0 +1,134 @@
+"""Shares the event loop's time among clients: for work on texts that is done on the loop
+itself, and would delay every other request if it came in one piece.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import gevent
+from gevent.event import Event
+
+from gateway.admission.lane import LONGEST_RETRY_S, MARGIN
+from gateway.admission.queue import FairQueue, Flow
+from gateway.errors import Overloaded
+from gateway.transport.caller import Caller
+from gateway.transport.connection import let_others_run
+
+#: The work after which every other request has a turn: about a millisecond's.
+_SLICE = 2000
+#: More slices than these are bulk.
+_FEW_SLICES = 4
+#: The weight of the next slices in the average pace.
+_GAIN = 0.05
+
+
+@dataclass(eq=False)
+class _Slice:
+    """Some texts of a request."""
+
+    texts: list[str] = field(default_factory=list)
+    cost: int = 0
+    called: Event = field(default_factory=Event)
+    is_given_up: bool = False
+
+
+class LoopQueue:
+    """Work on the loop, slice by slice, of whichever client's turn it is. Safe to share among
+    greenlets."""
+
+    def __init__(self) -> None:
+        self._queue: FairQueue[_Slice] = FairQueue()
+        #: The work that clients have announced and not been given.
+        self._announced: Counter[Flow] = Counter()
+        #: Seconds per unit of work, with all that others do meanwhile.
+        self._pace_s = 0.0
+        self._is_running = False
+
+    def take_turns(
+        self, texts: Sequence[str], caller: Caller, weigh: Callable[[str], int]
+    ) -> Generator[str, None, None]:
+        """The texts, each when it is its turn; `weigh` tells the work of one.
+
+        Raises Overloaded at once if the caller's time is too short for all of them, and later
+        DeadlineExceeded or ClientGone.
+        """
+        slices = list(_cut(texts, weigh))
+        left = sum(part.cost for part in slices)
+        flow = Flow(caller.address, caller.is_bulk or len(slices) > _FEW_SLICES)
+        self._check(flow, left, caller)
+        self._announced[flow] += left
+        try:
+            for part in slices:
+                self._wait(flow, part, caller)
+                yield from part.texts
+                self._withdraw(flow, part.cost)
+                left -= part.cost
+        finally:
+            self._withdraw(flow, left)
+
+    def _check(self, flow: Flow, cost: int, caller: Caller) -> None:
+        """Raises Overloaded if other clients' turns and the caller's own take too long."""
+        if not self._announced:
+            return
+        weights = sum(one.weight for one in {flow, *self._announced})
+        in_turns = (self._announced[flow] + cost) * weights / flow.weight
+        needed_s = min(in_turns, self._announced.total() + cost) * self._pace_s
+        left_s = max(0.0, caller.deadline - time.monotonic())
+        if needed_s > left_s * MARGIN:
+            raise Overloaded(
+                f"Identifying the languages of texts takes about {needed_s:.1f} s with those "
+                f"that wait; the request has {left_s:.1f} s.",
+                retry_after_s=min(LONGEST_RETRY_S, needed_s - left_s * MARGIN),
+            )
+
+    def _withdraw(self, flow: Flow, cost: int) -> None:
+        self._announced[flow] -= cost
+        if not self._announced[flow]:
+            del self._announced[flow]
+
+    def _wait(self, flow: Flow, part: _Slice, caller: Caller) -> None:
+        caller.patience.check()
+        if not self._is_running:
+            self._is_running = True
+            gevent.spawn(self._run)
+            return
+        self._queue.push(flow, part.cost, part)
+        try:
+            while not part.called.wait(caller.patience.check()):
+                pass
+        except BaseException:
+            part.is_given_up = True
+            raise
+
+    def _run(self) -> None:
+        """Has everybody else run between two slices, until no slice waits."""
+        let_others_run()
+        while self._queue:
+            began, done = time.monotonic(), 0
+            while self._queue and done < _SLICE:
+                part = self._queue.pop()
+                if not part.is_given_up:
+                    done += part.cost
+                    part.called.set()
+            let_others_run()
+            if done:
+                pace_s = (time.monotonic() - began) / done
+                gain = _GAIN if self._pace_s else 1.0
+                self._pace_s += gain * (pace_s - self._pace_s)
+        self._is_running = False
+
+
+def _cut(texts: Sequence[str], weigh: Callable[[str], int]) -> Iterator[_Slice]:
+    part = _Slice()
+    for text in texts:
+        cost = weigh(text)
+        if part.texts and part.cost + cost > _SLICE:
+            yield part
+            part = _Slice()
+        part.texts.append(text)
+        part.cost += cost
+    yield part

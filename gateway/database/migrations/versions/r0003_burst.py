@@ -1,0 +1,17 @@
+"""How many requests of a key may come at once."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Keys that are there have the requests of a minute."""
+    op.add_column("keys", sa.Column("burst", sa.BigInteger))
+
+
+def downgrade() -> None:
+    """Drops the column."""
+    op.drop_column("keys", "burst")

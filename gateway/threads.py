@@ -1,0 +1,37 @@
+"""Calls functions in threads beside the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from gevent.threadpool import ThreadPool
+
+Given = ParamSpec("Given")
+Out = TypeVar("Out")
+
+
+def call_in_thread(
+    pool: ThreadPool,
+    function: Callable[Given, Out],
+    *args: Given.args,
+    **kwargs: Given.kwargs,
+) -> Out:
+    """Return what `function` returns in a thread of `pool`, or raise its error. gevent
+    would also log an error that leaves a thread, and most are only a client's mistake."""
+    result, error = pool.apply(_settle, (function, args, kwargs))
+    try:
+        if error is not None:
+            raise error
+    finally:
+        del error  # its traceback refers to this frame
+    return result  # type: ignore[no-any-return]
+
+
+def _settle(
+    function: Callable[..., Any], args: Any, kwargs: Any
+) -> tuple[Any, Exception | None]:
+    try:
+        return function(*args, **kwargs), None
+    except Exception as error:  # the caller raises it
+        return None, error

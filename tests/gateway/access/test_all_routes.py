@@ -1,0 +1,126 @@
+"""After every method on every route the process has the files, greenlets and memory that it
+had before.
+"""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import os
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import gevent
+import pytest
+from flask.testing import FlaskClient
+from greenlet import greenlet  # type: ignore[import-untyped]
+
+from documents.storage import NOBODY, State, Storage
+from gateway.access.keys import Grant, read_id
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS", "BREW")
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+PARTS = "multipart/form-data; boundary=x"
+BODIES = [
+    (b'{"src_text": "Hello", "q": "Hello", "tgt_lang": "ko"}', JSON, ""),
+    (b"q=Hello&target=ko&key&" + b"%41&" * 40_000, FORM, ""),
+    (gzip.compress(b" " * 90_000), JSON, "gzip"),
+    (b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na\r\n--x', PARTS, ""),
+]
+#: What a round may leave: less than one small body per hundred requests.
+MOST_BYTES = 200_000
+
+
+def list_paths(client: FlaskClient, names: dict[str, str]) -> list[str]:
+    """Every route, with the names of things that are there."""
+    paths = set()
+    for rule in client.application.url_map.iter_rules():
+        path = rule.rule
+        for argument in rule.arguments:
+            path = path.replace(f"<{argument}>", names.get(argument, "a"))
+        paths.add(path)
+    return sorted(paths)
+
+
+def send_all(
+    client: FlaskClient, names: dict[str, str], headers: dict[str, str]
+) -> Counter[int]:
+    """Sends every method to every route, and every body to those that take any. What is
+    there stays: other things are deleted."""
+    statuses: Counter[int] = Counter()
+
+    def send(method: str, path: str, **given: Any) -> None:
+        given["headers"] = headers | given.get("headers", {})
+        with client.open(path, method=method, **given) as answer:
+            statuses[answer.status_code] += 1
+
+    for path in list_paths(client, names):
+        for method in METHODS:
+            send(method, path)
+        for body, kind, encoding in BODIES:
+            packed = {"Content-Encoding": encoding} if encoding else {}
+            send("POST", path, data=body, content_type=kind, headers=packed)
+    for path in list_paths(client, {}):
+        send("DELETE", path)
+    gevent.sleep(0)
+    return statuses
+
+
+def measure() -> tuple[int, int]:
+    """The files and greenlets of this process."""
+    gc.collect()
+    alive = sum(
+        issubclass(type(one), greenlet) and bool(one) for one in gc.get_objects()
+    )
+    return len(os.listdir("/proc/self/fd")), alive
+
+
+def make_document(client: FlaskClient, folder: Path, token: str) -> dict[str, str]:
+    """The names of a document that is done."""
+    file = (io.BytesIO(b"Hello\n"), "a.txt")
+    answer: Any = client.post(
+        "/v2/document",
+        data={"target_lang": "KO", "file": file},
+        headers={"Authorization": f"Bearer {token}"},
+    ).json
+    document_id = answer["document_id"]
+    owner = read_id(token) or NOBODY
+    document = Storage(folder).find(owner, document_id)
+    document.result.write_bytes(b"Bonjour\n")
+    document.write_state(State(status="done", expires_at=2e9, media_type="text/plain"))
+    secret = f"{owner}-{document_id}-{answer['document_key']}-a.ko.txt"
+    return {"document_id": document_id, "name": secret}
+
+
+@pytest.mark.parametrize(
+    "keys_are",
+    [
+        "off",
+        pytest.param("required", marks=pytest.mark.slow),
+        pytest.param("required and not sent", marks=pytest.mark.slow),
+    ],
+)
+def test_every_method_on_every_route_leaves_nothing_behind(
+    make_client, make_guarded, keys, tmp_path, keys_are
+):
+    client = make_client() if keys_are == "off" else make_guarded()
+    token = "" if keys_are == "off" else keys.add("cat", Grant())
+    names = make_document(client, tmp_path / "documents", token)
+    is_sent = keys_are != "required and not sent"
+    headers = {"Authorization": f"Bearer {token}"} if is_sent else {}
+    send_all(client, names, headers)
+    before = measure()
+    tracemalloc.start()
+    try:
+        statuses = send_all(client, names, headers)
+        left = measure()
+        left_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert left == before, "files and greenlets"
+    assert left_bytes < MOST_BYTES
+    assert {200, 404, 405} <= set(statuses)
+    assert 500 not in statuses

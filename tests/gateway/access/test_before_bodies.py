@@ -1,0 +1,125 @@
+"""What is read and parsed of a body before its key is known."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from gateway.access.finding import KEY_BODY_BYTES
+from gateway.access.keys import Grant, make_token
+from gateway.transport import fields
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+#: And how each API refuses a wrong key.
+PATHS = {
+    "/": 401,
+    "/translate": 401,
+    "/v2/translate": 403,
+    "/language/translate/v2": 403,
+    "/glossaries": 401,
+    "/v3/glossaries": 403,
+    "/identify": 401,
+}
+
+
+class Cut(io.BytesIO):
+    """A body whose client goes after it has sent these bytes."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        if not found:
+            raise ConnectionResetError
+        return found
+
+
+def send_cut(client, path: str, sent: bytes = b"", length: int = 1 << 20, **given: Any):
+    """A request whose body would be longer than what is sent; with no length it has chunks."""
+    sized = {"CONTENT_LENGTH": str(length)}
+    chunked = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
+    overrides = sized if length else chunked
+    return client.post(
+        path, input_stream=Cut(sent), environ_overrides=overrides, **given
+    )
+
+
+@pytest.mark.parametrize("where", ["header", "query", "nowhere"])
+def test_who_has_no_right_key_is_refused_before_the_body(make_guarded, where):
+    client, (wrong, _) = make_guarded(), make_token()
+    headers = {"Authorization": f"Bearer {wrong}"} if where == "header" else {}
+    query = f"?key={wrong}" if where == "query" else ""
+    for path, status in PATHS.items():
+        answer = send_cut(client, path + query, headers=headers)
+        assert answer.status_code == status, path
+
+
+def test_where_no_key_is_needed_little_is_read(make_guarded):
+    client = make_guarded()
+    for path, length, status in (
+        ("/nowhere", 1, 404),
+        ("/healthz", 1, 405),
+        ("/languages", KEY_BODY_BYTES, 499),  # its client goes meanwhile
+        ("/languages", KEY_BODY_BYTES + 1, 413),
+    ):
+        assert send_cut(client, path, length=length).status_code == status
+
+
+def test_of_a_body_of_unknown_length_only_as_much_is_read_as_holds_a_key(make_guarded):
+    client, sent = make_guarded(), b"q=" + bytes(KEY_BODY_BYTES + (64 << 10))
+    for path, status in PATHS.items():
+        assert send_cut(client, path, sent, length=0).status_code == status, path
+
+
+def test_with_a_right_key_the_body_is_read(make_guarded, keys):
+    token = keys.add("cat", Grant())
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = send_cut(make_guarded(), "/translate", b"{", headers=headers)
+    assert answer.status_code == 499
+
+
+@pytest.mark.parametrize("kind", ["JSON", "form"])
+def test_a_body_may_have_its_key_if_it_is_not_too_large(make_guarded, keys, kind):
+    client, token = make_guarded(), keys.add("cat", Grant())
+    for size, status in ((0, 200), (KEY_BODY_BYTES, 401)):
+        given = {"q": "Hello", "source": "en", "target": "ko", "api_key": token}
+        given["unknown"] = " " * size
+        options = {"json": given} if kind == "JSON" else {"data": given}
+        answer = client.post("/translate", **options)
+        assert answer.status_code == status
+        assert (status == 401) == ("128 KiB" in answer.text)
+
+
+@pytest.fixture
+def parsed(monkeypatch) -> list[int]:
+    """The lengths of the forms that are parsed."""
+    lengths: list[int] = []
+    parse = parse_qsl
+
+    def count(text: str, **options: Any) -> list[tuple[str, str]]:
+        if text:
+            lengths.append(len(text))
+        return parse(text, **options)
+
+    monkeypatch.setattr(fields, "parse_qsl", count)
+    return lengths
+
+
+def test_a_kilobyte_that_unpacks_to_many_fields_is_not_parsed(make_guarded, parsed):
+    client = make_guarded()
+    for size in (1 << 18, KEY_BODY_BYTES >> 3):
+        body = gzip.compress(b"key&" + b"%41&" * (size - 2))
+        headers = FORM | {"Content-Encoding": "gzip"}
+        for path, status in PATHS.items():
+            answer = client.post(path, data=body, headers=headers)
+            assert (answer.status_code, parsed) == (status, []), path
+
+
+def test_a_form_is_parsed_once(make_guarded, keys, parsed):
+    client, token = make_guarded(), keys.add("cat", Grant())
+    for path in ("/translate", "/v2/translate"):
+        answer = client.post(path, data={"auth_key": token, "z": "a"})
+        assert (answer.status_code, len(parsed)) == (400, 1)
+        parsed.clear()

@@ -1,0 +1,166 @@
+"""A database and a Redis that stand still, are slow, or go and come back: requests go on,
+nothing is lost, and what was missed is made up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+import redis
+
+from gateway.access.keys import Grant, make_token
+from gateway.access.storage import Storage
+from tests.e2e.real_stack import wait_until
+from tests.gateway.access.proxy import Proxy
+from tests.gateway.access.servers import (
+    PostgreSQL,
+    make_postgresql,
+    run_redis_server,
+)
+from tests.gateway.access.test_exactness import (
+    TEXT,
+    Send,
+    sender,
+    used,
+    write_variables,
+)
+from tests.gateway.test_gunicorn import serve_before_fake
+
+pytestmark = pytest.mark.faults
+
+#: A slow answer, in each direction.
+DELAY_S = 0.2
+#: What the documentation promises, with room for a busy machine.
+CAUGHT_UP_S = 30
+REQUESTS = 16
+
+
+@dataclass(frozen=True)
+class Site:
+    """A gateway of one process, its database, and the way to it."""
+
+    server: PostgreSQL
+    process: psutil.Process
+    proxy: Proxy
+    storage: Storage
+    send: Send
+
+    def status(self, token: str) -> int:
+        (status,) = self.send(token, 1)
+        return status
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("stalls")
+    with ExitStack() as life:
+        server = life.enter_context(make_postgresql())
+        process = life.enter_context(server.run())
+        proxy = Proxy(server.port)
+        life.enter_context(proxy.run())
+        url = server.url.replace(str(server.port), str(proxy.port))
+        given = write_variables(folder, f"{url}/postgres") | {"WEB_CONCURRENCY": "1"}
+        running = life.enter_context(serve_before_fake(folder, **given))
+        storage = life.enter_context(closing(Storage(f"{server.url}/postgres")))
+        send = life.enter_context(sender(running))
+        yield Site(server, process, proxy, storage, send)
+
+
+@contextmanager
+def stop(*processes: psutil.Process) -> Iterator[None]:
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.resume()
+
+
+def stop_backends(site: Site) -> AbstractContextManager[None]:
+    """Those of the gateway; the server takes other connections."""
+    site.storage.close()
+    query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    with site.server.connect() as connection:
+        ours = connection.info.backend_pid
+        pids = [pid for (pid,) in connection.execute(query) if pid != ours]
+    assert pids
+    return stop(*map(psutil.Process, pids))
+
+
+def stop_server(site: Site) -> AbstractContextManager[None]:
+    return stop(site.process, *site.process.children(recursive=True))
+
+
+Stall = Callable[[Site], AbstractContextManager[None]]
+
+
+@pytest.mark.parametrize(
+    ("stall", "is_asked"),
+    [
+        pytest.param(stop_backends, True, id="its backends are stopped"),
+        pytest.param(stop_server, False, id="all of it is stopped"),
+        pytest.param(lambda site: site.proxy.slow(DELAY_S), True, id="slow"),
+        pytest.param(lambda site: site.proxy.cut(), False, id="cut"),
+    ],
+)
+def test_a_database_that_does_not_answer_stops_nobody_and_loses_nothing(
+    request: pytest.FixtureRequest, site: Site, stall: Stall, is_asked: bool
+):
+    name = request.node.callspec.id
+    token = site.storage.add(name, Grant())
+    assert site.send(token, REQUESTS) == {200: REQUESTS}
+    with stall(site):
+        assert site.send(token, REQUESTS) == {200: REQUESTS}
+        unknown = 401 if is_asked else 503
+        wait_until(lambda: site.status(make_token()[0]) == unknown, limit_s=CAUGHT_UP_S)
+        if is_asked:
+            site.storage.revoke(name)
+            wait_until(lambda: site.status(token) == 401, limit_s=CAUGHT_UP_S)
+        else:
+            assert site.send(token, REQUESTS) == {200: REQUESTS}
+    if not is_asked:
+        site.storage.close()  # its connection may have ended
+        site.storage.revoke(name)
+        wait_until(lambda: site.status(token) == 401, limit_s=CAUGHT_UP_S)
+    answered = REQUESTS * (2 if is_asked else 3)
+    wait_until(
+        lambda: used(site.storage, name) >= answered * len(TEXT), limit_s=CAUGHT_UP_S
+    )
+
+
+@pytest.mark.parametrize("stall", ["stopped", "slow", "cut"])
+def test_a_redis_that_does_not_answer_stops_nobody(tmp_path: Path, stall: str):
+    with ExitStack() as life:
+        url, server = life.enter_context(run_redis_server(tmp_path))
+        proxy = Proxy(urlsplit(url).port or 0)
+        life.enter_context(proxy.run())
+        given = write_variables(tmp_path, f"sqlite:///{tmp_path}/keys.db") | {
+            "WEB_CONCURRENCY": "1",
+            "BABELGATE_LIMITS_URL": f"redis://127.0.0.1:{proxy.port}",
+        }
+        storage = life.enter_context(closing(Storage(f"sqlite:///{tmp_path}/keys.db")))
+        token = storage.add("cat", Grant(requests_per_minute=10_000))
+        running = life.enter_context(serve_before_fake(tmp_path, **given))
+        send = life.enter_context(sender(running))
+        client = life.enter_context(closing(redis.Redis.from_url(url)))
+        assert send(token, REQUESTS) == {200: REQUESTS}
+        assert client.dbsize()
+        client.flushall()
+        stalls = {
+            "stopped": stop(server),
+            "slow": proxy.slow(DELAY_S),
+            "cut": proxy.cut(),
+        }
+        with stalls[stall]:
+            for _ in range(3):
+                assert send(token, REQUESTS) == {200: REQUESTS}
+        client.flushall()
+        # The machines count together again.
+        wait_until(lambda: send(token, 1) == {200: 1} and client.dbsize(), limit_s=60)
