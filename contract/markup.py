@@ -39,6 +39,8 @@ _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style")
 }
+#: What ends tags, comments, sections and instructions.
+_ENDS = (">", "-->", "]]>", "?>")
 #: A character number that is too long to be valid.
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 
@@ -86,14 +88,18 @@ class _Reader:
     def __init__(self, source: str, is_xml: bool) -> None:
         self._source = source
         self._is_xml = is_xml
-        self._last = {sign: source.rfind(sign) for sign in (">", "-->", "]]>")}
+        self._last = {sign: source.rfind(sign) for sign in _ENDS}
         self._has_quotes = True
 
     def read(self, start: int) -> Token:
         """The token that begins with the `<` at `start`."""
         source = self._source
         if source.startswith("<!--", start):
-            return Token(source[start : self._find("-->", start + 2)])
+            # HTML's `<!-->` is whole.
+            after = start + (4 if self._is_xml else 2)
+            return Token(source[start : self._find("-->", after)])
+        if self._is_xml and source.startswith("<?", start):
+            return Token(source[start : self._find("?>", start)])
         if start > self._last[">"]:
             return Token(source[start:], is_text=True)
         if source.startswith("<![CDATA[", start) and start < self._last["]]>"]:

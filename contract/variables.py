@@ -17,6 +17,8 @@ class Variable:
     meaning: str
     #: Relative paths start at the repository.
     default: str = ""
+    #: The programs of a stack that get it, which may hold a secret; None for all.
+    readers: tuple[str, ...] | None = None
 
     @property
     def given(self) -> str:
@@ -94,12 +96,21 @@ RUN_DIR = Variable(
 CLIENT_KEY = Variable(
     "BABELGATE_CLIENT_KEY",
     "The [key](keys.md) that our own clients send, where the stack requires one.",
+    readers=(),
 )
 DATABASE_URL = Variable(
     "BABELGATE_DATABASE_URL",
     "Where keys, usage, glossaries and the jobs of documents are: `sqlite:///FILE` or "
     "`postgresql://USER:PASSWORD@HOST/DATABASE`. Default: `access/keys.db` in the run "
     "directory. Jobs are in `jobs/jobs.db` there unless it is PostgreSQL.",
+    readers=("gateway", "documents"),
+)
+LIMITS_URL = Variable(
+    "BABELGATE_LIMITS_URL",
+    "Where requests per minute are counted: `redis://HOST:6379` or "
+    "`valkey://HOST:6379`. Default: in memory that the gateway's processes on this "
+    "machine share. `make up` installs the client for it.",
+    readers=("gateway",),
 )
 DOCUMENTS = Variable(
     "BABELGATE_DOCUMENTS",
@@ -158,7 +169,7 @@ HAPROXY = Variable("BABELGATE_HAPROXY", "HAProxy's program file.")
 SETTINGS = (
     *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE),
     *(RAY_URLS, RAY_KEY_FILE, RAY_METRICS_URL, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
-    *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL),
+    *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL, LIMITS_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),
     RAY_OPTIONS,
@@ -168,6 +179,8 @@ INTERNAL = (
     *(ROOT, PYTHON, BIN, PROGRAMS, PROGRAM, NGINX, GATEWAY_BIND),
     *(RAY_ADDRESS, HAPROXY),
 )
+#: What most programs must not know.
+SECRETS = tuple(variable for variable in SETTINGS if variable.readers is not None)
 #: What a stack of an earlier version has given its programs; the gateway warns of it.
 OLD_RUN = "BABELGATE_RUN"
 #: The names of the run directory, the one that counts first.

@@ -23,8 +23,8 @@ from deploy import (
     tls,
 )
 from deploy.programs import BUILDAH, MMDEBSTRAP, NGINX, PROMETHEUS
-from deploy.stack import ROOT, Backend, Stack, StackError
-from deploy.supervision import Supervision, end
+from deploy.stack import ROOT, UNSAID, Backend, Stack, StackError
+from deploy.supervision import Supervision
 from gateway.settings import SettingsError
 from handlers.engine.directories import ModelError
 from ray_backend.dashboard import DashboardError
@@ -50,7 +50,9 @@ RunDir = Annotated[
 Model = Annotated[
     str, typer.Option(help="A model directory or hub name, instead of the map's.")
 ]
-Map = Annotated[Path, typer.Option("--map", help="The map to use.", resolve_path=True)]
+Map = Annotated[
+    Path | None, typer.Option("--map", help="The map to use.", resolve_path=True)
+]
 PortOffset = Annotated[
     int, typer.Option(help="Added to every port, for a second stack.")
 ]
@@ -72,7 +74,7 @@ RUN = ROOT / variables.RUN_DIR.default
 @app.command()
 def up(
     model: Model = "",
-    map_path: Map = catalog.MAP,
+    map_path: Map = None,
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
     tls_files: Tls = "",
@@ -86,7 +88,7 @@ def up(
     with _errors(show_log=run_dir):
         pair = tls.read_option(tls_files)
         wanted = Stack(
-            *(run_dir, map_path, model or None, port_offset, pair, backend),
+            *(run_dir, map_path or UNSAID, model or None, port_offset, pair, backend),
             address=cluster.read_address(address),
         )
         lifecycle.up(wanted, console, timeout_s=timeout_s)
@@ -99,7 +101,7 @@ def join(
     ],
     address: Address = "",
     model: Model = "",
-    map_path: Map = catalog.MAP,
+    map_path: Map = None,
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
     is_door: Annotated[
@@ -114,7 +116,7 @@ def join(
     with _errors(show_log=run_dir):
         head = cluster.read_head(head)
         wanted = Stack(
-            *(run_dir, map_path, model or None, port_offset, None, "ray"),
+            *(run_dir, map_path or UNSAID, model or None, port_offset, None, "ray"),
             address=cluster.read_address(address) or cluster.find_address(head),
             head=head,
             is_door=is_door,
@@ -143,7 +145,7 @@ def prepare(
 @app.command()
 def unit(
     model: Model = "",
-    map_path: Map = catalog.MAP,
+    map_path: Map = None,
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
     tls_files: Tls = "",
@@ -158,7 +160,7 @@ def unit(
     """Print a systemd unit that starts and watches this clone's stack."""
     with _errors():
         wanted = Stack(
-            *(run_dir, map_path, model or None, port_offset),
+            *(run_dir, map_path or UNSAID, model or None, port_offset),
             *(tls.read_option(tls_files), "ray" if head else backend),
             address=cluster.read_address(address),
             head=cluster.read_head(head) if head else None,
@@ -168,10 +170,18 @@ def unit(
 
 
 @app.command()
-def down(run_dir: RunDir = RUN) -> None:
-    """Stop every process of the stack; leave nothing behind but logs."""
+def down(
+    run_dir: RunDir = RUN,
+    is_forgotten: Annotated[
+        bool,
+        typer.Option(
+            "--forget", help="Start with the defaults next time; required keys stay so."
+        ),
+    ] = False,
+) -> None:
+    """Stop every process of the stack. The next `up` starts it with the same options."""
     with _errors(), console.status("Stopping …"):
-        was_running = end(stack.read(run_dir) or Stack(run_dir, catalog.MAP))
+        was_running = lifecycle.down(run_dir, is_forgotten=is_forgotten)
     console.print("Stopped." if was_running else "The stack is not running.")
 
 
@@ -243,7 +253,7 @@ def write_manifests(
     overlay: Annotated[
         Path, typer.Argument(help="The overlay's folder.", exists=True, file_okay=False)
     ],
-    map_path: Map = catalog.MAP,
+    map_path: Map = None,
     gpus: Annotated[
         bool, typer.Option("--gpus", help="Models run on the GPUs that the map names.")
     ] = False,
@@ -253,7 +263,7 @@ def write_manifests(
 ) -> None:
     """Write the files of a Kubernetes overlay that follow from the map."""
     with _errors():
-        manifests.write(overlay, map_path, key_file, has_gpus=gpus)
+        manifests.write(overlay, map_path or catalog.MAP, key_file, has_gpus=gpus)
     console.print(f"Wrote {manifests.MAP} and {manifests.SERVE} in {overlay}.")
 
 

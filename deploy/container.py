@@ -19,7 +19,7 @@ import typer
 from supervisor.datatypes import dict_of_key_value_pairs
 
 from contract import variables
-from deploy import lifecycle, programs, stack
+from deploy import launch, lifecycle, programs, stack
 from deploy.stack import ROOT, Stack, StackError
 from torchserve_backend import catalog, display
 
@@ -59,6 +59,7 @@ def prepare(
         *(_find_run(), ROOT / map_path, model or None, port_offset),
         backend="ray" if is_cluster else None,
     )
+    launch.confine("prepare")
     wanted.check_writable()
     serving = lifecycle.choose_serving(wanted, console)
     models = serving.load()
@@ -80,6 +81,7 @@ def run(name: str) -> None:
     nginx = programs.find(programs.NGINX)
     if prepared is None or nginx is None:
         raise StackError(f"{_find_run()} is not prepared: run `prepare` before {name}.")
+    launch.confine(name)
     environment = prepared.environment(programs.find_java_home(), nginx)
     start = read_start(name, environment)
     if name == programs.NGINX.name:

@@ -20,6 +20,7 @@ import psutil
 from contract import variables
 from deploy import statefiles
 from deploy.programs import NGINX
+from documents.places import find_documents
 
 _WAIT_S, _LOOK_S = 5, 0.02
 #: Every program but nginx gives way by this much: whoever else has no CPU left, nginx must say
@@ -39,12 +40,27 @@ def main(name: str, command: list[str]) -> None:
     end_recorded(record)
     with suppress(OSError):  # a full disk keeps no program from starting
         statefiles.write(record, json.dumps(describe_self()))
+    confine(name)
     with suppress(OSError):
         _write_own_log(run / "logs" / f"{name}.log")
     os.environ[variables.PROGRAM.name] = name
     if name != NGINX.name:
         os.nice(_NICENESS)
     os.execv(command[0], command)
+
+
+def confine(name: str) -> None:
+    """Hides what a program writes from other users, and from the program what is secret and
+    not its own."""
+    os.umask(0o077)
+    for variable in variables.SECRETS:
+        if name not in (variable.readers or ()):
+            os.environ.pop(variable.name, None)
+    if name == "documents":
+        folder = find_documents(Path(variables.DOCUMENTS.given))
+        with suppress(OSError):  # another machine's user may have made it
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
 
 
 def describe_self() -> dict[str, str | float]:
@@ -147,7 +163,8 @@ def _read_start(pid: int) -> int | None:
 def _write_own_log(path: Path) -> None:
     """Sends output to the file and not through supervisord: if that stopped, the program
     would too. Appending lets `deploy.rotation` shorten the file."""
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.fchmod(log, 0o600)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
     os.close(log)

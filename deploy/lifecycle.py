@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -14,14 +15,14 @@ from typing import Protocol
 import urllib3
 from rich.console import Console
 
-from deploy import configuration, programs, stack, tls
+from deploy import configuration, environment, programs, stack, tls
 from deploy.cluster import Cluster
 from deploy.polling import attempts
 from deploy.programs import NGINX, Program
-from deploy.stack import DOOR, Stack, StackError
+from deploy.stack import DOOR, UNSAID, Stack, StackError
 from deploy.supervision import Supervision, end
 from deploy.torchserve import TorchServe
-from gateway.settings import read_settings
+from gateway.settings import name_variable, read_settings
 from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog
 
@@ -32,7 +33,7 @@ _MORE_TASKS = (
 )
 _OPEN = (
     "Whoever reaches port {port} may use it; to require keys: "
-    "make down && BABELGATE_KEYS=required make up (docs/keys.md)"
+    "BABELGATE_KEYS=required make up (docs/keys.md)"
 )
 _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
 
@@ -60,12 +61,19 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     """Starts what is not running yet, waits for every model, shows a translation. After a
     KeyboardInterrupt nothing that it started is left. Raises SettingsError, StackError,
     CatalogError, ModelError, ManagementError or TimeoutError."""
+    supervision = Supervision(wanted)
+    running = find_running(wanted, supervision)
+    last = running or find_stopped(wanted)
+    said = replace(
+        wanted,
+        settings=environment.find_settings(os.environ),
+        version=stack.find_version(),
+    )
+    wanted = complete(said, last)
+    environment.apply(wanted.settings or {})
     if wanted.is_door:
         read_settings()  # the gateway's log would not repeat what is wrong
     wanted.check_writable()
-    supervision = Supervision(wanted)
-    running = find_running(wanted, supervision)
-    wanted = complete(wanted, running)
     if wanted.address and wanted.server != "ray":
         raise StackError("--address is for a cluster: say --backend ray as well.")
     nginx = ensure(console, NGINX)[0] if wanted.is_door else Path()
@@ -73,6 +81,8 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     models = serving.load()
     with console.status("Preparing the models …"):
         serving.prepare(models)
+    for line in describe_start(last, said, wanted):
+        console.print(line)
     is_new = make_way(wanted, running, console)
     if not is_new and wanted.is_door:
         configuration.check_edited(wanted, nginx, wanted.map)
@@ -108,43 +118,119 @@ def ensure(console: Console, *wanted: Program) -> list[Path]:
 
 
 def find_running(wanted: Stack, supervision: Supervision) -> Stack | None:
-    """The stack in the same run directory; another one if its state cannot be read."""
+    """The stack in the same run directory; another one if its state cannot be read. Settings
+    that are not in the state are supervisord's."""
     if not supervision.is_running():
         return None
-    return stack.read(wanted.run) or replace(wanted, map=Path())
+    found = stack.read(wanted.run) or replace(wanted, map=UNSAID, settings=None)
+    if found.settings is not None:
+        return found
+    given = environment.find_settings(supervision.read_environment())
+    # Addresses of Ray may have been found, and not said.
+    said = {name: given[name] for name in given if "_RAY_" not in name}
+    return replace(found, settings=said)
+
+
+def find_stopped(wanted: Stack) -> Stack | None:
+    """The stack that has run in the same run directory. Its ports may be others now."""
+    last = stack.read(wanted.run)
+    return last and replace(last, port_offset=wanted.port_offset or last.port_offset)
 
 
 def find(run: Path) -> Stack:
-    """The stack that runs in a run directory. Raises StackError if there is none."""
-    if not Supervision(Stack(run, catalog.MAP)).is_running():
-        raise StackError("The stack is not running; `make up` starts it.")
-    running = stack.read(run)
+    """The stack that runs in a run directory; this process gets its settings. Raises StackError
+    if there is none."""
+    wanted = Stack(run, UNSAID)
+    running = find_running(wanted, Supervision(wanted))
     if running is None:
+        raise StackError("The stack is not running; `make up` starts it.")
+    if running.map == UNSAID:
         raise StackError(
             f"What runs in {run} is not known any more: `make up` starts it anew."
         )
+    environment.apply(running.settings or {})
     return running
 
 
-def complete(wanted: Stack, running: Stack | None) -> Stack:
-    """What is wanted; options that were not given stay as they are in the running stack."""
-    if running is None:
-        return wanted
+def complete(wanted: Stack, last: Stack | None) -> Stack:
+    """Return the wanted stack. Options that were not given stay as at the last start."""
+    last = last or Stack(wanted.run, UNSAID, port_offset=wanted.port_offset)
+    maps = (wanted.map, last.map, catalog.MAP)
     kept = replace(
         wanted,
-        model=wanted.model or running.model,
-        port_offset=running.port_offset,
-        tls=wanted.tls or running.tls,
-        backend=wanted.backend or running.backend,
+        map=next(path for path in maps if path != UNSAID),
+        model=wanted.model or last.model,
+        port_offset=last.port_offset,
+        tls=wanted.tls or last.tls,
+        backend=wanted.backend or last.backend,
+        settings=(last.settings or {}) | (wanted.settings or {}),
     )
-    if kept.backend != running.backend:
+    if kept.backend != last.backend:
         return kept
     return replace(
         kept,
-        address=wanted.address or running.address,
-        head=wanted.head or running.head,
-        is_door=wanted.is_door if wanted.head else running.is_door,
+        address=wanted.address or last.address,
+        head=wanted.head or last.head,
+        is_door=wanted.is_door if wanted.head else last.is_door,
     )
+
+
+def describe_start(last: Stack | None, said: Stack, wanted: Stack) -> list[str]:
+    """A line for what is other than at the last start, and one for what is kept from it
+    without having been said. Secrets are left out."""
+    before, now, given = (list_options(each) for each in (last, wanted, said))
+    changed = [
+        f"{name}: {show_option(name, before)} → {show_option(name, now)}"
+        for name in sorted(before | now)
+        if last and before.get(name) != now.get(name)
+    ]
+    kept = [
+        f"{name}={show_option(name, now)}"
+        for name in sorted(now.keys() - given)
+        if before.get(name) == now[name]
+    ]
+    lines = {"Changed": changed, "As at the last start": kept}
+    return [f"{title}: {', '.join(found)}" for title, found in lines.items() if found]
+
+
+def list_options(stack: Stack | None) -> dict[str, str]:
+    """What an operator can say of a stack, by the names that `make up` has for it."""
+    if stack is None:
+        return {}
+    options = {
+        "CONFIG": None if stack.map in (UNSAID, catalog.MAP) else str(stack.map),
+        "MODEL": stack.model,
+        "TLS": stack.tls,
+        "BACKEND": stack.backend,
+        "ADDRESS": stack.address,
+        "HEAD": stack.head,
+        "the code": stack.version,
+    }
+    given = {name: value for name, value in options.items() if value}
+    return given | (stack.settings or {})
+
+
+def show_option(name: str, options: Mapping[str, str]) -> str:
+    """An option's value, unless it may be a secret."""
+    value = options.get(name, "unset")
+    return value if environment.is_shown(name) else "(not shown)"
+
+
+def down(run: Path, *, is_forgotten: bool = False) -> bool:
+    """Ends the stack of a run directory. The next start begins with what this one was started
+    with; if that `is_forgotten`, only with keys where they were required. Returns whether it
+    was running. Raises StackError."""
+    unknown = Stack(run, UNSAID)
+    last = find_running(unknown, Supervision(unknown)) or stack.read(run)
+    was_running = end(last or unknown)
+    if last and is_forgotten:
+        required = (name_variable("keys"), "required")
+        kept = dict([required] if required in (last.settings or {}).items() else [])
+        last = replace(unknown, settings=kept, version=last.version)
+    if last and last != stack.read(run):
+        with last.writing():
+            last.remember()
+    return was_running
 
 
 def make_way(wanted: Stack, running: Stack | None, console: Console) -> bool:
@@ -167,6 +253,7 @@ def start(
     if not supervision.is_running():
         with wanted.writing():
             wanted.key_file.unlink(missing_ok=True)
+            wanted.metrics.mkdir(mode=0o700, exist_ok=True)  # before another user
         supervision.start(wanted.environment(programs.find_java_home(), nginx))
         console.print(f"Started {', '.join(wanted.programs)}.")
         return
@@ -218,6 +305,10 @@ def reload(running: Stack, nginx: Path) -> None:
     if the stack has neither."""
     if not running.is_door:
         raise StackError("This machine has no nginx and no gateway of its own.")
+    if running.version != stack.find_version():
+        raise StackError(
+            "The code has changed since the stack was started: `make up` takes it over."
+        )
     configuration.check_edited(running, nginx, running.frozen_map)
     running.write_configuration()
     supervision = Supervision(running)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -33,11 +33,17 @@ _TORCHSERVE = (INFERENCE, MANAGEMENT, METRICS, 7070, 7071)
 _PORTS = (DOOR, GATEWAY, EXPORTER, *_TORCHSERVE, *nodes.PORTS.fixed)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
+_PACKAGES = (
+    *("contract", "deploy", "documents", "gateway", "handlers"),
+    *("ray_backend", "torchserve_backend"),
+)
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
 #: What models run on.
 Backend = Literal["torchserve", "ray"]
+#: The map of a stack that was given none.
+UNSAID = Path()
 #: What serves clients, by the files in `deploy/supervisor`.
 _DOOR = ("nginx", "gateway", "documents")
 
@@ -64,6 +70,10 @@ class Stack:
     head: str | None = None
     #: Whether it has a door; what has only joined a cluster has none.
     is_door: bool = True
+    #: The variables that it was started with; None where an earlier version has started it.
+    settings: dict[str, str] | None = field(default=None, repr=False)
+    #: The version of the code that its programs run, from `find_version`.
+    version: str = ""
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -172,8 +182,12 @@ class Stack:
                 self.make_folder(folder)
             self.write_configuration()
             statefiles.write(self.frozen_map, frozen_map)
-            state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
-            statefiles.write(self.run / _STATE, json.dumps(state))
+            self.remember()
+
+    def remember(self) -> None:
+        """Writes down what the next start begins with, for the owner only. Raises OSError."""
+        state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
+        statefiles.write(self.run / _STATE, json.dumps(state))
 
     def make_folder(self, name: str) -> Path:
         """A folder in the run directory. Raises OSError."""
@@ -275,6 +289,19 @@ class Stack:
                     f"Port {port + self.port_offset} is taken by another program. Stop it, "
                     "or move all ports with --port-offset."
                 )
+
+
+def find_version() -> str:
+    """What changes with the code and the packages. Programs that start at different times
+    must not mix two versions; the configuration that `reload` reads does not count."""
+    files = [ROOT / "constraints.txt", *(ROOT / "deploy").rglob("*.conf")]
+    for package in _PACKAGES:
+        files += (ROOT / package).rglob("*.py")
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        if file.name != "gunicorn.conf.py":
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def move_ports(text: str, offset: int) -> str:

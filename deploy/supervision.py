@@ -58,7 +58,12 @@ class Supervision:
             str(SUPERVISORD),
         ]
         done = subprocess.run(
-            command, env=environment, cwd=ROOT, capture_output=True, text=True
+            command,
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            umask=0o077,  # for its log; in its file is what its programs get
         )
         if done.returncode != 0:
             raise StackError(
@@ -82,6 +87,10 @@ class Supervision:
             raise StackError(
                 f"still running: {', '.join(str(process.pid) for process in alive)}"
             )
+
+    def read_environment(self) -> dict[str, str]:
+        """What supervisord was started with, and gives to its programs."""
+        return psutil.Process(int(self._call("getPID"))).environ()
 
     def states(self) -> dict[str, str]:
         """Each program's state in supervisor's words, such as RUNNING or FATAL."""

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from deploy.stack import ROOT, Stack
+from deploy.stack import ROOT, UNSAID, Stack
 
 UNIT = ROOT / "deploy" / "systemd" / "babelgate.service"
 _UP, _JOIN = "-m deploy up", "-m deploy join"
@@ -16,7 +16,7 @@ def render_unit(stack: Stack, user: str = "") -> str:
     """A unit that starts and watches `stack`; a system unit runs as `user`."""
     options = {
         "--run-dir": stack.run,
-        "--map": stack.map,
+        "--map": stack.map if stack.map != UNSAID else None,
         "--model": stack.model,
         "--port-offset": stack.port_offset,
         "--tls": stack.tls,

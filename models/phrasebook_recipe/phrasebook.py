@@ -87,7 +87,8 @@ class Phrase:
 def load(folder: Path = FOLDER) -> list[Phrase]:
     """All phrases of a folder. Raises PhrasebookError if a file breaks the format."""
     files = {
-        path.stem: yaml.safe_load(path.read_text("utf-8"))
+        # The parser in C takes an eighth of the time.
+        path.stem: yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
         for path in sorted(folder.glob("*.yaml"))
     }
     shared = _read_slots(SHARED, files.pop(SHARED)["slots"])

@@ -43,8 +43,22 @@ class _Auth(_Resource):
     secretName: str
 
 
+class _Reference(_Resource):
+    name: str
+    key: str
+
+
+class _SecretKey(_Resource):
+    secretKeyRef: _Reference
+
+
+class _Password(_Resource):
+    valueFrom: _SecretKey
+
+
 class _FaultTolerance(_Resource):
     redisAddress: str
+    redisPassword: _Password
 
 
 class _Cluster(_Resource):

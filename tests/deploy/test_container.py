@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from collections.abc import Iterator
 from configparser import RawConfigParser
 from pathlib import Path
 
@@ -28,6 +31,15 @@ PROGRAMS = [
     for section in SUPERVISOR.sections()
     if section.startswith("program:")
 ]
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """A container's process is its own; this one goes on."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture
@@ -73,6 +85,8 @@ def test_percent_signs_in_the_environment_stay(prepared: Stack):
 def test_the_run_directory_is_prepared_once_and_again(prepared: Stack):
     assert prepared.port_offset == 2000
     assert prepared.frozen_map.read_text("utf-8")
+    mode = (prepared.run / "nginx/nginx.conf").stat().st_mode
+    assert not mode & (stat.S_IRWXG | stat.S_IRWXO)
     assert prepared.log("nginx").readlink() == Path("/dev/stdout")
     assert "listen 9777" in (prepared.run / "nginx/nginx.conf").read_text("utf-8")
     assert CliRunner().invoke(app, ["prepare"]).exit_code == 0

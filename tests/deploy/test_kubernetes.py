@@ -235,7 +235,7 @@ def test_what_pods_refer_to_is_there_and_secrets_are_not(overlay):
     secrets = {reference["name"] for reference in list_values(pods, "secretKeyRef")}
     assert secrets | set(list_values(find(overlay, "RayService"), "secretName")) | set(
         list_values(pods, "secretName")
-    ) == {"babelgate-ray", "babelgate-database"}
+    ) == {"babelgate-ray", "babelgate-database", "babelgate-redis"}
     assert not found["Secret"]
 
 
@@ -326,7 +326,50 @@ def test_kubectl_renders_the_same(overlay: str, tmp_path: Path):
 def test_variables_are_those_that_programs_read():
     known = {variable.name for variable in variables.SETTINGS}
     known |= {name_variable(name) for name in Settings.model_fields}
-    known |= {"GATEWAY_BACKEND", "WEB_CONCURRENCY"}
+    known |= {"GATEWAY_BACKEND", "WEB_CONCURRENCY", "REDIS_PASSWORD"}
     containers = [c for pod in list_pods("cpu").values() for c in list_containers(pod)]
     named = {entry["name"] for c in containers for entry in c.get("env", ())}
     assert {name for name in named if not name.startswith("RAY_")} <= known
+
+
+@BOTH
+def test_no_policy_lets_in_every_namespace(overlay):
+    policies = find(overlay, "NetworkPolicy")
+    for selector in list_values(policies, "namespaceSelector"):
+        assert selector["matchLabels"]["kubernetes.io/metadata.name"]
+
+
+@BOTH
+def test_every_redis_has_a_password_and_answers_its_own_clients_only(overlay):
+    clients = {
+        "babelgate-redis": {"babelgate-ray"},
+        "babelgate-limits": {"babelgate-gateway"},
+    }
+    label = "app.kubernetes.io/name"
+    for name, allowed in clients.items():
+        (container,) = list_pods(overlay)[name]["spec"]["containers"]
+        assert container["args"][:2] == ["--requirepass", "$(REDIS_PASSWORD)"]
+        assert container["env"][0]["valueFrom"]["secretKeyRef"]["name"]
+        (policy,) = find(overlay, "NetworkPolicy", name)
+        (rule,) = policy["spec"]["ingress"]
+        peers = {peer["podSelector"]["matchLabels"][label] for peer in rule["from"]}
+        assert peers == allowed
+        (asking,) = (find(overlay, "NetworkPolicy", peer)[0] for peer in allowed)
+        targets = list_values(asking["spec"]["egress"], label)
+        assert name in targets
+
+
+@BOTH
+def test_pods_require_keys_and_count_requests_together(overlay):
+    (gateway,) = (
+        container
+        for container in list_pods(overlay)["babelgate-gateway"]["spec"]["containers"]
+        if container["name"] == "gateway"
+    )
+    environment = {entry["name"]: entry.get("value") for entry in gateway["env"]}
+    assert environment["BABELGATE_KEYS"] == "required"
+    url = environment["BABELGATE_LIMITS_URL"]
+    assert url == "redis://:$(REDIS_PASSWORD)@babelgate-limits:6379"
+    # Kubernetes puts in only what stands before it.
+    names = [entry["name"] for entry in gateway["env"]]
+    assert names.index("REDIS_PASSWORD") < names.index("BABELGATE_LIMITS_URL")

@@ -146,3 +146,49 @@ def test_every_program_but_nginx_gives_way(tmp_path: Path, name: str, gives_way:
     run(*launch_it, env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)})
     found = int((tmp_path / f"logs/{name}.log").read_text())
     assert (found > os.nice(0)) == gives_way
+
+
+WRITE = """
+import os, pathlib, sys
+print(sorted(set(os.environ) & {"BABELGATE_DATABASE_URL", "BABELGATE_LIMITS_URL",
+    "BABELGATE_CLIENT_KEY"}))
+pathlib.Path(sys.argv[1]).write_text("")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("gateway", ["BABELGATE_DATABASE_URL", "BABELGATE_LIMITS_URL"]),
+        ("documents", ["BABELGATE_DATABASE_URL"]),
+        ("nginx", []),
+        ("torchserve", []),
+        ("ray", []),
+        ("registrar", []),
+    ],
+)
+def test_a_program_knows_no_secret_of_others_and_writes_for_its_owner_only(
+    tmp_path: Path, name: str, known: list[str]
+):
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / f"logs/{name}.log"
+    log.write_text("of an earlier version\n")
+    log.chmod(0o644)
+    given = {
+        "BABELGATE_RUN_DIR": str(tmp_path),
+        "BABELGATE_DOCUMENTS": str(shared),
+        "BABELGATE_DATABASE_URL": "postgresql://user:secret@host/name",
+        "BABELGATE_LIMITS_URL": "redis://:secret@host",
+        "BABELGATE_CLIENT_KEY": "secret",
+    }
+    program = [sys.executable, "-c", WRITE, tmp_path / "written"]
+    run(
+        *(sys.executable, "-m", "deploy.launch", name, *program),
+        env=os.environ | given,
+    )
+    assert log.read_text() == f"of an earlier version\n{known}\n"
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "written", log)]
+    assert modes == [0o600, 0o600]
+    assert shared.stat().st_mode & 0o777 == (0o700 if name == "documents" else 0o755)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -15,9 +16,11 @@ from rich.console import Console
 
 from benchmarks.instruments.ports import claim_port_offset
 from deploy import lifecycle
-from deploy.stack import Stack, StackError
+from deploy import stack as stacks
+from deploy.stack import UNSAID, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
+from torchserve_backend import catalog
 from torchserve_backend.catalog import Catalog, Model, TranslationSection
 
 NGINX = Path("/usr/sbin/nginx")
@@ -30,6 +33,10 @@ class FakeSupervision(Supervision):
         self.is_up = is_up
         self.stopped = list(stopped)
         self.calls: list[str] = []
+        self.environment: dict[str, str] = {}
+
+    def read_environment(self) -> dict[str, str]:
+        return self.environment
 
     def is_running(self) -> bool:
         return self.is_up
@@ -63,9 +70,11 @@ def told() -> Told:
 
 
 @pytest.fixture
-def wanted(tmp_path: Path) -> Stack:
+def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     """A stack whose ports are free and whose run directory is laid out."""
-    stack = Stack(tmp_path, tmp_path / "setup.json", "model", claim_port_offset())
+    monkeypatch.setattr("deploy.stack._MEMORY", tmp_path)
+    offset = claim_port_offset()
+    stack = Stack(tmp_path, tmp_path / "setup.json", "model", offset, settings={})
     stack.write("{}")
     return stack
 
@@ -87,8 +96,10 @@ def test_what_runs_is_what_was_written(wanted: Stack):
     supervision = FakeSupervision(is_up=True)
     assert lifecycle.find_running(wanted, supervision) == wanted
     (wanted.run / "stack.json").write_text("{")
+    supervision.environment = {"BABELGATE_KEYS": "required"}
     torn = lifecycle.find_running(wanted, supervision)
     assert torn is not None
+    assert torn.settings == {"BABELGATE_KEYS": "required"}
     assert torn != lifecycle.complete(wanted, torn)
 
 
@@ -116,7 +127,8 @@ def test_a_cluster_without_ray_is_told_what_installs_it(
         lifecycle.choose_serving(cluster, Console())
 
 
-RUNS = {
+RUNS: dict[str, Any] = {
+    "map": Path("a map"),
     "model": "a",
     "port_offset": 1,
     "tls": "b,c",
@@ -124,19 +136,27 @@ RUNS = {
     "address": "10.0.0.2",
     "head": "10.0.0.1:7800",
     "is_door": False,
+    "settings": {"BABELGATE_KEYS": "required", "HF_TOKEN": "a"},
+}
+SAID: dict[str, Any] = {
+    "map": Path("b map"),
+    "model": "x",
+    "tls": "y,z",
+    "backend": "torchserve",
+    "settings": {"BABELGATE_KEYS": "off", "WEB_CONCURRENCY": "1"},
 }
 
 
 @pytest.mark.parametrize(
     ("said", "runs", "completed"),
     [
-        ({}, None, {}),
+        ({}, None, {"map": catalog.MAP, "settings": {}}),
         ({}, RUNS, RUNS),
         # Ports stay.
         (
-            {"model": "x", "port_offset": 2, "tls": "y,z", "backend": "torchserve"},
+            SAID | {"port_offset": 2},
             RUNS,
-            {"model": "x", "port_offset": 1, "tls": "y,z", "backend": "torchserve"},
+            SAID | {"port_offset": 1, "settings": RUNS["settings"] | SAID["settings"]},
         ),
         # A machine that joins says whether it gets a gateway.
         (
@@ -150,10 +170,71 @@ RUNS = {
 def test_what_was_not_said_stays_as_it_runs(
     said: dict[str, Any], runs: dict[str, Any] | None, completed: dict[str, Any]
 ):
-    wanted = Stack(Path("run"), Path("map"), **said)
-    running = None if runs is None else Stack(Path("run"), Path("other"), **runs)
-    expected = Stack(Path("run"), Path("map"), **completed)
+    wanted = Stack(**{"run": Path("run"), "map": UNSAID} | said)
+    running = None if runs is None else Stack(Path("run"), **runs)
+    expected = Stack(Path("run"), **completed)
     assert lifecycle.complete(wanted, running) == expected
+
+
+def test_what_changes_and_what_is_kept_is_named_without_secrets():
+    last = Stack(Path("run"), **RUNS)
+    url = {"BABELGATE_DATABASE_URL": "postgresql://user:secret@host/name"}
+    said = Stack(
+        *(Path("run"), Path("b map")),
+        settings={"BABELGATE_KEYS": "off", **url},
+    )
+    changed, kept = lifecycle.describe_start(last, said, lifecycle.complete(said, last))
+    assert changed == (
+        "Changed: BABELGATE_DATABASE_URL: (not shown) → (not shown), "
+        "BABELGATE_KEYS: required → off, CONFIG: a map → b map"
+    )
+    assert "HF_TOKEN=(not shown), MODEL=a, TLS=b,c" in kept
+    assert lifecycle.describe_start(None, said, said) == []
+
+
+def test_a_stack_of_an_earlier_version_keeps_what_supervisord_has(wanted: Stack):
+    replace(wanted, settings=None).remember()
+    supervision = FakeSupervision(is_up=True)
+    supervision.environment = {
+        "BABELGATE_KEYS": "required",
+        "BABELGATE_RAY_URLS": "http://127.0.0.1:7810",
+        "BABELGATE_RUN_DIR": "elsewhere",
+        "PATH": "/bin",
+    }
+    running = lifecycle.find_running(wanted, supervision)
+    assert running == replace(wanted, settings={"BABELGATE_KEYS": "required"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "left"),
+    [
+        (
+            {"BABELGATE_KEYS": "required", "HF_TOKEN": "a"},
+            {"BABELGATE_KEYS": "required"},
+        ),
+        ({"HF_TOKEN": "a"}, {}),
+    ],
+    ids=["required", "off"],
+)
+def test_a_stop_forgets_nothing_unless_it_is_told_to(
+    wanted: Stack, ended: list[Stack], settings: dict[str, str], left: dict[str, str]
+):
+    started = replace(wanted, settings=settings)
+    started.remember()
+    lifecycle.down(wanted.run)
+    assert stacks.read(wanted.run) == started
+    lifecycle.down(wanted.run, is_forgotten=True)
+    assert stacks.read(wanted.run) == Stack(wanted.run, UNSAID, settings=left)
+    assert ended == [started, started]
+
+
+def test_what_a_stack_was_started_with_is_its_owners(wanted: Stack):
+    assert stat.S_IMODE((wanted.run / "stack.json").stat().st_mode) == 0o600
+
+
+def test_a_reload_mixes_no_versions(wanted: Stack):
+    with pytest.raises(StackError, match="`make up` takes it over"):
+        lifecycle.reload(replace(wanted, version="another"), NGINX)
 
 
 def test_an_address_is_for_a_cluster(wanted: Stack, told: Told):

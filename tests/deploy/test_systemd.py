@@ -15,7 +15,6 @@ from deploy.__main__ import app
 from deploy.programs import SYSTEMD_ANALYZE, find, install
 from deploy.stack import ROOT, Stack
 from deploy.systemd import render_unit
-from torchserve_backend import catalog
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +91,7 @@ def test_the_unit_has_this_clones_paths_and_the_stacks_options(
 def test_the_unit_of_a_cluster_has_its_addresses(options: list[str], command: str):
     result = CliRunner().invoke(app, ["unit", *options])
     (line,) = re.findall(r"(?m)^ExecStart=(.*)$", result.stdout)
-    given = f'"--run-dir" "{ROOT}/run" "--map" "{catalog.MAP}"'
+    given = f'"--run-dir" "{ROOT}/run"'
     assert line == f'"{sys.executable}" {command.format(given)}'
 
 
