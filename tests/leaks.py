@@ -7,7 +7,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,6 +96,8 @@ def name_room(item: pytest.Item) -> str:
 
 
 _TRACES = pytest.StashKey[Traces]()
+#: What all tests of a room share. It ends before the look at what they have left behind.
+SHARED = pytest.StashKey[ExitStack]()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -107,7 +109,8 @@ def traces(
     pytestconfig.stash[_TRACES] = found
     # A run that is terminated ends what it has started, as one that is interrupted does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with pytest.MonkeyPatch.context() as patch:
+    with ExitStack() as shared, pytest.MonkeyPatch.context() as patch:
+        pytestconfig.stash[SHARED] = shared
         patch.setenv("TMPDIR", str(found.temporary))
         patch.setattr(tempfile, "tempdir", None)
         yield found
@@ -122,6 +125,7 @@ def pytest_runtest_teardown(
     traces = item.config.stash.get(_TRACES, None)
     room = name_room(item)
     if traces and (nextitem is None or name_room(nextitem) != room):
+        item.config.stash[SHARED].close()
         give_up_at = time.monotonic() + PATIENCE_S
         while (left := traces.find()) and time.monotonic() < give_up_at:
             time.sleep(0.1)

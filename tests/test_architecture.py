@@ -21,7 +21,8 @@ ALLOWED = {
     "gateway": {
         *("gateway.embedded", "torchserve_backend.catalog"),
         *("torchserve_backend.checkpoint", "torchserve_backend.management"),
-        *("documents.errors", "documents.formats", "documents.places"),
+        *("documents.budget", "documents.errors", "documents.formats"),
+        *("documents.pages", "documents.places", "documents.postgresql"),
         "documents.storage",
     },
     "gateway.embedded": {
@@ -45,7 +46,7 @@ ALLOWED = {
         *("handlers.microbatcher", "ray_backend", "torchserve_backend"),
     },
     "clients": set(),
-    "documents": set(),
+    "documents": {"gateway.text.segmentation", "gateway.text.spacing"},
 }
 MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "sentencepiece"}
 #: Packages that a room must not need.

@@ -77,7 +77,7 @@ def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Runn
             raise StackError(f"{run} has no stack.")
         yield Running(stack.url, find_leaders(stack), metrics_url=stack.metrics_url)
     finally:
-        _deploy("down", run, timeout_s=_STOP_S)
+        _deploy("down", run, "--forget", timeout_s=_STOP_S)
 
 
 def reload(run: Path) -> None:

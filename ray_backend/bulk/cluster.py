@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import tempfile
 import warnings
@@ -42,6 +43,8 @@ _READER_CPUS = 0.01
 _READERS = 2
 #: While one chunk is in the model, another one is read or written.
 _CHUNKS_AT_ONCE = 2
+#: Of `ray.data._internal.util`.
+_ADVICE = re.compile(r"Failed to .* attempts \(|To change retry attempts")
 _SOURCES = TypeAdapter(tuple[Source, ...])
 #: The numbers of the process's standard output and standard error.
 _STANDARD = (1, 2)
@@ -183,17 +186,17 @@ def _look(cluster: Cluster) -> Sight:
     """What the cluster does for this run. Raises DashboardError."""
     import ray
     from ray._private import state  # nothing public tells what is free where
-    from ray.exceptions import RayError
 
     machines = cluster.dashboard.list_machines()
     if not ray.is_initialized():
         return Sight(0, 0, machines)
-    own = ray.get_runtime_context()
     try:
+        own = ray.get_runtime_context()
         actors = state.actors(job_id=ray.JobID.from_hex(own.get_job_id())).values()
         free = state.available_resources_per_node()
         nodes = ray.nodes()
-    except (RayError, RuntimeError) as error:
+        node = own.get_node_id()
+    except Exception as error:  # of many types while Ray is being shut down
         raise DashboardError(str(error)) from error
     workers = [
         each["Address"]
@@ -209,7 +212,7 @@ def _look(cluster: Cluster) -> Sight:
         len(placed),
         len(places) - len(placed),
         _describe_free(nodes, free),
-        is_homeless=own.get_node_id() not in alive,
+        is_homeless=node not in alive,
     )
 
 
@@ -322,5 +325,9 @@ def _assemble(task: Task, source: Source, parts: int) -> Finished:
 
 
 def _explain(error: Exception) -> str:
-    """Ray's errors begin with a traceback; what was raised is at the end."""
-    return f"the work has failed: {str(error).strip().splitlines()[-1]}"
+    """Ray's errors begin with a traceback; what was raised is at the end, but for what Ray
+    advises after several attempts."""
+    said = [
+        line for line in str(error).splitlines() if line and not _ADVICE.match(line)
+    ]
+    return f"the work has failed: {said[-1]}"

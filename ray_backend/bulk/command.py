@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -185,7 +184,7 @@ def read_wanted(
         max_beam_size=models.translation.max_beam_size,
         max_alternatives=models.translation.max_alternatives,
     )
-    return parse_translation(json.dumps(body).encode(), limits)
+    return parse_translation(body, limits)
 
 
 def _load_map(*, is_cluster: bool) -> Catalog:

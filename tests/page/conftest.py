@@ -25,6 +25,7 @@ from documents.storage import Storage
 from tests.gateway.conftest import TASKS, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.gateway.test_gunicorn import Running, serve_before_fake
+from tests.leaks import SHARED
 
 LANGUAGES = ("en", "fr", "de", "ar", "ja", "ko")
 #: Playwright's own.
@@ -88,17 +89,18 @@ def place(folder: Path, found: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=find(CHROMIUM), args=["--no-sandbox"]
-        )
-        yield chromium
-        chromium.close()
+@pytest.fixture(scope="session")
+def browser(pytestconfig: pytest.Config) -> Browser:
+    shared = pytestconfig.stash[SHARED]
+    playwright = shared.enter_context(sync_playwright())
+    chromium = playwright.chromium.launch(
+        executable_path=find(CHROMIUM), args=["--no-sandbox"]
+    )
+    shared.callback(chromium.close)
+    return chromium
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def idle() -> dict[str, Tab]:
     """Pages that no test uses, by their options: another one costs a second of CPU time."""
     return {}
@@ -116,13 +118,18 @@ def serve_page(folder: Path, idle: dict[str, Tab], **given: str) -> Iterator[Run
         idle.clear()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def running(
-    tmp_path_factory: pytest.TempPathFactory, idle: dict[str, Tab]
-) -> Iterator[Stage]:
+    tmp_path_factory: pytest.TempPathFactory,
+    idle: dict[str, Tab],
+    browser: Browser,
+    pytestconfig: pytest.Config,
+) -> Stage:
+    """It ends before the browser does, which is why it asks for it."""
     folder = tmp_path_factory.mktemp("page")
-    with serve_page(folder, idle) as (url, master, fake):
-        yield Stage(url, fake, master, Storage(folder / "documents"))
+    served = serve_page(folder, idle)
+    url, master, fake = pytestconfig.stash[SHARED].enter_context(served)
+    return Stage(url, fake, master, Storage(folder / "documents"))
 
 
 @pytest.fixture

@@ -143,7 +143,8 @@ def look():
 with watch.Watch(look, Pool(1, 1, 0), print) as seen:
     try:
         is_inside.set()
-        time.sleep(60)
+        while True:
+            time.sleep(0.01)  # a signal just before it interrupts the next one
     except KeyboardInterrupt:
         pass
 assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
