@@ -90,7 +90,7 @@ def test_a_full_queue_is_refused_at_once_and_the_rest_is_answered(large: Stack):
     statuses = Counter(response.status_code for response in responses)
     assert {200, 429} <= set(statuses) <= {200, 429, 504}, statuses
     refused = next(r for r in responses if r.status_code == 429)
-    assert refused.headers["Retry-After"] == "1"
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
     assert refused.json()["type"] == "urn:babelgate:queue-full"
 
 
