@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.e2e.real_stack import (
     start_stack,
     wait_until,
 )
+from tests.leaks import SHARED
 
 ALL_TASKS = ROOT / "torchserve_backend/all_tasks.json"
 #: The shared stacks of this worker that run.
@@ -27,23 +29,29 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
+def stack(
+    tmp_path_factory: pytest.TempPathFactory, cache: Path, pytestconfig: pytest.Config
+) -> Stack:
     """All 14 languages of the repository's own map and model."""
-    yield from _share(start_stack(tmp_path_factory.mktemp("run"), cache))
+    run = tmp_path_factory.mktemp("run")
+    return _share(pytestconfig, start_stack(run, cache))
 
 
 @pytest.fixture(scope="session")
-def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
+def vision(
+    tmp_path_factory: pytest.TempPathFactory, cache: Path, pytestconfig: pytest.Config
+) -> Stack:
     """Every task, as the map of all of them has it."""
     run = tmp_path_factory.mktemp("vision")
-    yield from _share(start_stack(run, cache, "--map", str(ALL_TASKS)))
+    return _share(pytestconfig, start_stack(run, cache, "--map", str(ALL_TASKS)))
 
 
-def _share(started: Iterator[Stack]) -> Iterator[Stack]:
-    for stack in started:
-        _shared.append(stack)
-        yield stack
-        _shared.remove(stack)
+def _share(config: pytest.Config, started: Iterator[Stack]) -> Stack:
+    shared = config.stash[SHARED]
+    stack = shared.enter_context(contextmanager(lambda: started)())
+    _shared.append(stack)
+    shared.callback(_shared.remove, stack)
+    return stack
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,12 +16,8 @@ from models.phrasebook_recipe.corpus import Corpus
 from tests.e2e.conftest import ALL_TASKS
 from tests.e2e.real_stack import start_stack, wait_until
 from tests.e2e.test_documents import (
-    test_a_long_document_keeps_its_form,
     test_a_sentence_that_is_too_long_is_divided_and_says_where,
     test_alternatives_come_with_scores_best_first,
-    test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents,
-    test_markup_survives_in_every_language,
-    test_what_must_survive_survives_in_every_language,
 )
 from tests.e2e.test_translation import (
     test_what_a_newcomer_types_first_is_right_in_all_languages,
@@ -34,26 +30,20 @@ from tests.e2e.test_vision import (
     test_bad_images_are_refused_and_harm_no_other,
     test_labels_are_right_and_as_many_as_were_asked_for,
     test_many_clients_get_the_captions_of_their_own_frames,
-    test_more_frames_than_a_row_takes_keep_their_order,
     test_objects_are_found_in_images_of_many_sizes_at_once,
 )
 
 #: The tests of the stack with TorchServe run here as well, with the fixtures of this file.
 __all__ = [
     "samples",
-    "test_a_long_document_keeps_its_form",
     "test_a_sentence_that_is_too_long_is_divided_and_says_where",
     "test_alternatives_come_with_scores_best_first",
     "test_an_image_gets_its_caption_in_every_form",
     "test_bad_images_are_refused_and_harm_no_other",
-    "test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents",
     "test_labels_are_right_and_as_many_as_were_asked_for",
     "test_many_clients_get_the_captions_of_their_own_frames",
-    "test_markup_survives_in_every_language",
-    "test_more_frames_than_a_row_takes_keep_their_order",
     "test_objects_are_found_in_images_of_many_sizes_at_once",
     "test_what_a_newcomer_types_first_is_right_in_all_languages",
-    "test_what_must_survive_survives_in_every_language",
 ]
 
 

@@ -1,0 +1,221 @@
+"""What a stack was started with outlives every restart by our own commands, whatever the shell
+of the next command has; and its programs know and show no more than they must.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from benchmarks.instruments.ports import claim_port_offset
+from deploy import stack as stacks
+from deploy.stack import Stack
+from gateway.access.keys import Grant
+from gateway.access.storage import Storage
+from tests.e2e.real_stack import processes, run_deploy, wait_until
+
+ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
+WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "de"}
+SECRET = "what only two programs know"
+
+
+@dataclass
+class Operator:
+    """Runs our commands, each in a shell of its own."""
+
+    run: Path
+    cache: Path
+    offset: int
+
+    def __call__(self, command: str, *options: str, **variables: str) -> str:
+        with pytest.MonkeyPatch.context() as shell:
+            for name, value in variables.items():
+                shell.setenv(name, value)
+            done = run_deploy(
+                command, "--run-dir", str(self.run), *options, cache=self.cache
+            )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @property
+    def stack(self) -> Stack:
+        found = stacks.read(self.run)
+        assert found
+        return found
+
+    def ask(self, **headers: str) -> int:
+        """The status of a translation."""
+        return requests.post(
+            self.stack.url, json=WANTED, headers=headers, timeout=60
+        ).status_code
+
+
+@pytest.fixture(scope="module")
+def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("map") / "map.json"
+    path.write_text(json.dumps(ECHO))
+    return path
+
+
+@pytest.fixture(scope="module")
+def operator(
+    tmp_path_factory: pytest.TempPathFactory, cache: Path, map_path: Path
+) -> Iterator[Operator]:
+    """A stack that requires keys, with its database elsewhere."""
+    folder = tmp_path_factory.mktemp("restarts")
+    operator = Operator(folder / "run", cache, claim_port_offset())
+    database = f"sqlite:///{folder / SECRET}.db"
+    offset = ("--port-offset", str(operator.offset))
+    try:
+        operator(
+            *("up", "--map", str(map_path), *offset),
+            BABELGATE_KEYS="required",
+            BABELGATE_DATABASE_URL=database,
+            BABELGATE_CLIENT_KEY=SECRET,
+        )
+        yield operator
+    finally:
+        operator("down")
+
+
+@pytest.fixture(scope="module")
+def headers(operator: Operator) -> dict[str, str]:
+    assert operator.stack.settings
+    storage = Storage(operator.stack.settings["BABELGATE_DATABASE_URL"])
+    token = storage.add("cat-tool", Grant())
+    storage.close()
+    return {"X-API-Key": token}
+
+
+def write_other_map(folder: Path) -> str:
+    other = folder / "other.json"
+    other.write_text(json.dumps(ECHO | {"cuda_id": {"de": "cpu", "fr": "cpu"}}))
+    return str(other)
+
+
+Restart = Callable[[Operator, Path], str]
+RESTARTS: dict[str, Restart] = {
+    "up again": lambda operator, _: operator("up"),
+    "reload": lambda operator, _: operator("reload"),
+    "restart": lambda operator, _: operator("restart"),
+    "another map": lambda operator, folder: operator(
+        "up", "--map", write_other_map(folder)
+    ),
+    "another setting": lambda operator, _: operator("up", BABELGATE_TIMEOUT_S="20"),
+    "down and up": lambda operator, _: operator("down") + operator("up"),
+    "a kill and up": lambda operator, _: kill(operator) + operator("up"),
+}
+
+
+def kill(operator: Operator) -> str:
+    """As a power cut does it."""
+    family = processes(operator.stack)
+    for process in family:
+        with suppress(psutil.NoSuchProcess):  # it may have ended with its parent
+            process.kill()
+    psutil.wait_procs(family)
+    return ""
+
+
+def test_keys_stay_required_over_every_restart(
+    operator: Operator, headers: dict[str, str], tmp_path: Path
+):
+    said = {}
+    for name, restart in RESTARTS.items():
+        said[name] = restart(operator, tmp_path)
+        wait_until(lambda: operator.ask(**headers) == 200)
+        assert operator.ask() == 401, name
+        for line in said[name].splitlines():
+            assert SECRET not in line
+    assert "CONFIG: " in said["another map"]
+    assert "BABELGATE_TIMEOUT_S: unset → 20" in said["another setting"]
+    assert "BABELGATE_TIMEOUT_S=20" in said["down and up"]
+    assert "BABELGATE_KEYS=required" in said["a kill and up"]
+    assert operator.stack.map == tmp_path / "other.json"
+    languages = requests.get(f"{operator.stack.url}/languages", timeout=60).json()
+    assert "fr" in json.dumps(languages)
+
+
+@pytest.mark.usefixtures("headers")
+def test_secrets_are_known_to_those_that_need_them(operator: Operator):
+    readers = set()
+    for process in processes(operator.stack)[1:]:
+        environment = process.environ()
+        assert "BABELGATE_CLIENT_KEY" not in environment, process.cmdline()
+        if SECRET in "".join(environment.values()):
+            readers.add(environment["BABELGATE_PROGRAM"])
+    assert readers == {"gateway", "documents"}
+
+
+@pytest.mark.usefixtures("headers")
+def test_nobody_else_reads_what_the_stack_writes(operator: Operator):
+    run = operator.run
+    files = [run / "stack.json", *(run / "logs").glob("*.log*")]
+    assert len(files) > 5
+    open_to_others = stat.S_IRWXG | stat.S_IRWXO
+    for path in (*files, run / "documents", run / "access"):
+        assert not path.stat().st_mode & open_to_others, path
+    assert not operator.stack.metrics.stat().st_mode & open_to_others
+
+
+def test_ids_of_documents_are_in_no_log(operator: Operator, headers: dict[str, str]):
+    url = operator.stack.url
+    answer = requests.post(
+        f"{url}/documents",
+        data={"tgt_lang": "de", "src_lang": "en"},
+        files={"file": ("a.txt", b"Hello\n")},
+        headers=headers,
+        timeout=60,
+    )
+    document = str(answer.json()["id"])
+    where = f"{url}/documents/{document}"
+
+    def is_done() -> bool:
+        state = requests.get(where, headers=headers, timeout=60).json()
+        return bool(state["status"] == "done")
+
+    wait_until(is_done)
+    for path in ("/result", "//result", "?key=x", "/result%20"):
+        requests.get(where + path, headers=headers, timeout=60)
+    requests.get(f"{url}/document%73/{document}", headers=headers, timeout=60)
+    requests.delete(where, headers=headers, timeout=60)
+    logs = "".join(
+        path.read_text("utf-8", "replace")
+        for path in (operator.run / "logs").iterdir()
+        if path.is_file()
+    )
+    assert f"/documents/{document[:8]}/result" in logs
+    assert f"document {document[:8]}" in logs
+    assert document not in logs
+
+
+def test_keys_are_switched_off_by_saying_so(operator: Operator):
+    said = operator("up", BABELGATE_KEYS="off")
+    assert "BABELGATE_KEYS: required → off" in said
+    wait_until(lambda: operator.ask() == 200)
+
+
+def test_what_is_forgotten_is_all_but_required_keys(operator: Operator):
+    operator("up", BABELGATE_KEYS="required")
+    said = operator("down", "--forget")
+    assert "Stopped" in said
+    assert not [pid for pid in psutil.pids() if is_of(pid, operator.run)]
+    assert (operator.stack.settings, operator.stack.map) == (
+        {"BABELGATE_KEYS": "required"},
+        stacks.UNSAID,
+    )
+
+
+def is_of(pid: int, run: Path) -> bool:
+    try:
+        return psutil.Process(pid).environ().get("BABELGATE_RUN_DIR") == str(run)
+    except (psutil.Error, OSError):
+        return False
