@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest
 # Two workers of pytest-xdist take turns with whole files; each has its own stacks.
 IN_PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
+# Without bytecode every program that starts compiles our modules, and pytest its tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help up join down status reload restart monitor service image quick test test-faults check bench
 help:     ## this list
@@ -26,8 +28,8 @@ up: $(READY)  ## start the stack and show a translation  [MODEL=dir or hub name]
 join: $(READY)  ## add this machine to a Ray cluster  HEAD=ip [ADDRESS=ip] [GATEWAY=yes, with MODEL= and CONFIG= of the head]
 	@$(BIN)/python -m deploy join --head "$(HEAD)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(GATEWAY),--gateway) $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
 
-down: .venv/ready  ## stop the stack
-	@$(BIN)/python -m deploy down
+down: .venv/ready  ## stop the stack  [FORGET=yes: the next start has the defaults again]
+	@$(BIN)/python -m deploy down $(if $(FORGET),--forget)
 
 status: .venv/ready  ## show processes and languages
 	@$(BIN)/python -m deploy status
@@ -49,14 +51,14 @@ image: .venv/ready-dev  ## build the container image with buildah and get a tran
 	@$(PYTEST) -q -m 'image or kubectl' tests/e2e/test_image.py tests/deploy/test_kubernetes.py
 
 quick: .venv/ready-dev  ## run the tests that need no stack, in a minute
-	@OMP_NUM_THREADS=1 $(PYTEST) -q -m 'not (e2e or slow or kubectl)' $(IN_PARALLEL)
+	@OMP_NUM_THREADS=1 $(PYTEST) -q -m 'not (e2e or faults or slow or kubectl)' $(IN_PARALLEL)
 
-test: .venv/ready-dev  ## run the tests, each feature on the real stack included, in twelve minutes
+test: .venv/ready-dev  ## run the tests, each feature on the real stack included, in a quarter of an hour
 	@$(BIN)/python -m deploy prepare --for-tests
-	@OMP_NUM_THREADS=1 $(PYTEST) -m 'not (e2e or kubectl)' $(IN_PARALLEL) --ignore tests/test_architecture.py
+	@OMP_NUM_THREADS=1 $(PYTEST) -m 'not (e2e or faults or kubectl)' $(IN_PARALLEL) --ignore tests/test_architecture.py
 	@$(PYTEST) -m 'e2e and not faults' $(IN_PARALLEL) tests/e2e
 
-test-faults: .venv/ready-dev  ## run the tests of chaos, kills, three machines of Ray, bulk work on Ray and the image
+test-faults: .venv/ready-dev  ## run the tests of chaos, kills, hostile documents, three machines of Ray, bulk work on Ray and the image
 	@$(BIN)/python -m deploy prepare --for-tests
 	@$(PYTEST) -m 'faults or (hypothesis and not kubectl)' --hypothesis-profile=thorough $(IN_PARALLEL)
 
@@ -90,7 +92,7 @@ bench: .venv/ready-dev up  ## measure what docs/performance.md reports, about 90
 	@$(BIN)/python -m deploy up --map torchserve_backend/all_tasks.json $(GO_ON)
 	$(BENCHMARK) captioning --sizes 480x270,1920x1080 --rounds 1 --out $(FIGURES)/captioning.json $(GO_ON)
 	$(BENCHMARK) captioning --sizes 1920x1080 --modes stream-prebatch --apart --rounds 3 --out $(FIGURES)/captioning-apart.json $(GO_ON)
-	@$(BIN)/python -m deploy down $(GO_ON)
+	@$(BIN)/python -m deploy down --forget $(GO_ON)
 	$(BENCHMARK) compare --against interactive,embedded,litserve,rayserve,flask,baseline --languages fr --clients 1,16,64,256 --rounds 2 --seconds 6 --warm-s 3 --out $(FIGURES)/peers.json $(GO_ON)
 	$(BENCHMARK) compare --against embedded,litserve,rayserve,flask --set max_batch_delay=5 --languages fr --clients 1,16,64,256 --rounds 2 --seconds 6 --warm-s 3 --out $(FIGURES)/peers-5ms.json $(GO_ON)
 	$(BENCHMARK) compare --against embedded,litserve,rayserve,flask --set max_batch_delay=5 --set vocabulary=language --languages fr --clients 1,64,256 --rounds 2 --seconds 6 --warm-s 3 --out $(FIGURES)/peers-vocabulary.json $(GO_ON)
