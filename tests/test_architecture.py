@@ -40,6 +40,7 @@ ALLOWED = {
     "models": {"handlers.engine"},
     "deploy": {
         *("gateway.settings", "handlers.engine", "ray_backend", "torchserve_backend"),
+        "documents.places",
     },
     "benchmarks": {
         *("clients", "handlers.base", "handlers.engine", "models", "deploy"),
