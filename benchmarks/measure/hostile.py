@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import requests
 import typer
 
-from benchmarks.figures import show
-from benchmarks.instruments.generator import Target, ask_once
+from benchmarks.figures import percentile, show
+from benchmarks.instruments.generator import Manner, Target, ask_again, ask_once
 from benchmarks.instruments.processes import measure_cpu
 from benchmarks.instruments.running import (
     Running,
@@ -24,6 +25,7 @@ from benchmarks.instruments.running import (
     write_map,
 )
 from benchmarks.instruments.sentences import write_request
+from benchmarks.measure import hostile_forms
 from benchmarks.measure.hostile_texts import SHAPES, Shape
 from benchmarks.options import (
     Out,
@@ -36,8 +38,11 @@ from benchmarks.report import Content, Table
 from handlers.engine.translation.m2m100 import Sentence
 
 #: What is promised: the CPU of a whole text, against that of half of it, and in seconds;
-#: and the longest that others wait.
-RATIO, CPU_S, WAIT_MS = 2.2, 3.0, 250.0
+#: the longest that others wait beside texts, and beside forms 99 % of the looks at the health
+#: and the slowest sentence.
+RATIO, CPU_S, WAIT_MS, SENTENCE_MS = 2.2, 3.0, 250.0, 1000.0
+#: Clients that send forms, and for how long.
+FORM_CLIENTS, FORMS_S = 20, 30.0
 #: Less CPU than that is no measure of a ratio: the system counts hundredths of a second.
 NOISE_S = 0.25
 _TARGET = "fr"
@@ -64,12 +69,14 @@ class Cost:
 
 @dataclass(frozen=True)
 class Waits:
-    """The longest that others waited while texts were answered."""
+    """How long others waited beside hostile requests: the longest, and for the gateway's
+    health what 99 % did not exceed."""
 
-    texts: int
+    hostile: int
     seconds: float
     asked: int
     health_ms: float
+    health_p99_ms: float
     sentence_ms: float
 
 
@@ -95,11 +102,22 @@ def command(
             _ask(running.url, SHAPES[0], kilobytes * 1000)  # starts the readers
             costs = list(_measure_all(running, kilobytes * 1000, rounds))
             chosen = choose(costs, at_once)
-            waits = measure_waits(running.url, chosen, kilobytes * 1000)
-        console.print(describe(costs, waits))
+            waits = measure_waits(running, chosen, kilobytes * 1000)
+            beside_forms = measure_beside_forms(running, FORM_CLIENTS, FORMS_S)
+        console.print(describe(costs, waits, beside_forms))
         options = {"kilobytes": kilobytes, "at_once": at_once, "run_dir": run_dir}
-        limits = {"ratio": RATIO, "cpu_s": CPU_S, "wait_ms": WAIT_MS}
-        results = {"limits": limits, "costs": costs, "waits": waits}
+        limits = {
+            "ratio": RATIO,
+            "cpu_s": CPU_S,
+            "wait_ms": WAIT_MS,
+            "sentence_ms": SENTENCE_MS,
+        }
+        results = {
+            "limits": limits,
+            "costs": costs,
+            "waits": waits,
+            "beside_forms": beside_forms,
+        }
         publish(out, tabulate(costs), Content("hostile", options, results))
 
 
@@ -138,29 +156,51 @@ def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
     return [chosen[i % len(chosen)] for i in range(number)]
 
 
-def measure_waits(url: str, shapes: Sequence[Shape], size_bytes: int) -> Waits:
-    """Sends all texts at once, and meanwhile asks for the gateway's health and a sentence."""
-    targets = [_aim(url, shape, size_bytes) for shape in shapes]
-    began = time.perf_counter()
+def measure_waits(running: Running, shapes: Sequence[Shape], size_bytes: int) -> Waits:
+    """Others' waits while all texts are answered, which are sent at once."""
+    targets = [_aim(running.url, shape, size_bytes) for shape in shapes]
+    with ThreadPoolExecutor(len(targets)) as pool:
+        return _wait_beside(running, [pool.submit(ask_once, one) for one in targets])
+
+
+def measure_beside_forms(running: Running, clients: int, seconds: float) -> Waits:
+    """Others' waits while clients send hostile forms and packed bodies for so long."""
+    targets = hostile_forms.aim(running.url)
+    each, more = divmod(clients, len(targets))
+    ask = partial(ask_again, seconds=seconds)
+    with ThreadPoolExecutor(len(targets)) as pool:
+        under_way = [
+            pool.submit(ask, target, Manner(), clients=each + (number < more))
+            for number, target in enumerate(targets)
+        ]
+        waits = _wait_beside(running, under_way)
+        sent = sum(len(replies.result()) for replies in under_way)
+    return replace(waits, hostile=sent)
+
+
+def _wait_beside(running: Running, under_way: Sequence[Future[Any]]) -> Waits:
+    """Asks for the gateway's health and a sentence until all is done."""
+    began, url = time.perf_counter(), running.url
     health: list[float] = []
     sentence: list[float] = []
-    with ThreadPoolExecutor(len(shapes)) as pool, requests.Session() as session:
-        under_way = [pool.submit(ask_once, target) for target in targets]
+    with requests.Session() as session:
+        session.headers.update(running.headers)
         while not all(answer.done() for answer in under_way):
             health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
             sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
             time.sleep(_PAUSE_S)
     return Waits(
-        len(shapes),
+        len(under_way),
         time.perf_counter() - began,
         len(health),
         max(health, default=0.0),
+        percentile(health, 0.99) or 0.0,
         max(sentence, default=0.0),
     )
 
 
-def describe(costs: Sequence[Cost], waits: Waits) -> str:
-    """The result in three sentences."""
+def describe(costs: Sequence[Cost], waits: Waits, beside_forms: Waits) -> str:
+    """The result in four sentences."""
     ratio = max(cost.ratio for cost in costs)
     cpu_s = max(cost.whole_s for cost in costs)
     wait_ms = max(waits.health_ms, waits.sentence_ms)
@@ -168,9 +208,15 @@ def describe(costs: Sequence[Cost], waits: Waits) -> str:
         f"A text twice as long costs at most {ratio:.2f} times the CPU:"
         f" {_judge(ratio, RATIO)}.\n"
         f"The dearest costs {cpu_s:.2f} s: {_judge(cpu_s, CPU_S)}.\n"
-        f"While {waits.texts} were answered in {waits.seconds:.1f} s, {waits.asked} looks"
+        f"While {waits.hostile} were answered in {waits.seconds:.1f} s, {waits.asked} looks"
         f" at the health took {show(waits.health_ms)} ms at most, as many sentences"
-        f" {show(waits.sentence_ms)} ms: {_judge(wait_ms, WAIT_MS)}."
+        f" {show(waits.sentence_ms)} ms: {_judge(wait_ms, WAIT_MS)}.\n"
+        f"While {beside_forms.hostile} forms were answered in {beside_forms.seconds:.1f} s,"
+        f" 99 % of {beside_forms.asked} looks at the health took"
+        f" {show(beside_forms.health_p99_ms)} ms at most:"
+        f" {_judge(beside_forms.health_p99_ms, WAIT_MS)}; all sentences"
+        f" {show(beside_forms.sentence_ms)} ms:"
+        f" {_judge(beside_forms.sentence_ms, SENTENCE_MS)}."
     )
 
 

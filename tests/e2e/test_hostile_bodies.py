@@ -4,7 +4,6 @@ gateway gets hostile forms, it answers everybody else.
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -15,6 +14,8 @@ import pytest
 from urllib3 import connection_from_url
 from urllib3.exceptions import HTTPError
 
+from benchmarks.instruments.generator import Request, Target
+from benchmarks.measure.hostile_forms import aim
 from deploy.stack import Stack
 from tests.e2e.door import open_door
 from tests.e2e.real_stack import processes
@@ -72,19 +73,6 @@ def test_hostile_bodies_are_answered_and_leave_nothing_behind(vision: Stack):
     assert all(psutil.pid_exists(pid) for pid, _ in family)
 
 
-#: Forms that took up to a second of the event loop, and what is as large.
-FORM, JSON = "application/x-www-form-urlencoded", "application/json"
-PART = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n'
-HOSTILE_FORMS = [
-    (FORM, b"key&" + b"%41&" * ((1 << 18) - 2)),
-    (FORM, b"q=" + b"%41" * 349_000),
-    (FORM, b"q=a&" * 1000 + b"%41" * 300_000),
-    (JSON, b'{"q": [' + b"[]," * 340_000 + b"[]]}"),
-    (JSON, b'{"q": "a", "source": "auto"' + b" " * 1_000_000),
-    ("multipart/form-data; boundary=x", PART * 2000 + b"--x--"),
-    ("multipart/form-data; boundary=x", PART + b"\r\n--" * 200_000 + b"--x--"),
-]
-FORM_ROUTES = ("/translate", "/v2/translate", "/language/translate/v2", "/identify")
 WANTED = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}
 
 
@@ -92,29 +80,26 @@ WANTED = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}
 def test_hostile_forms_are_in_nobodys_way(tmp_path: Path):
     """While they are answered, one other client gets a quarter as many answers: each of them
     once held the loop for a second."""
-    packed = [(kind, gzip.compress(body)) for kind, body in HOSTILE_FORMS]
-    asked = [
-        (route, kind, body, encoding)
-        for route in FORM_ROUTES
-        for encoding, bodies in (("gzip", packed), ("identity", HOSTILE_FORMS))
-        for kind, body in bodies
-    ] * 4
 
-    def ask(given: tuple[str, str, bytes, str]) -> int:
-        route, kind, body, encoding = given
-        headers = {"Content-Type": kind, "Content-Encoding": encoding}
-        return pool.request("POST", route, body=body, headers=headers).status
+    def ask(target: Target, request: Request) -> int:
+        return pool.request(
+            "POST", request.path, body=request.body, headers=target.headers
+        ).status
 
     with (
         open_door(tmp_path) as door,
         connection_from_url(door.url, maxsize=30, retries=False, timeout=60) as pool,
         ThreadPoolExecutor(20) as threads,
     ):
-        hostile = [threads.submit(ask, given) for given in asked]
+        hostile = [
+            threads.submit(ask, target, request)
+            for target in aim(door.url) * 4
+            for request in target.requests
+        ]
         others: Counter[int] = Counter()
         while wait(hostile, timeout=0).not_done:
             others[pool.request("GET", "/healthz").status] += 1
             others[pool.request("POST", "/", json=WANTED).status] += 1
     assert set(others) == {200}
     assert {one.result() for one in hostile} <= {400, 413, 422, 429}
-    assert others.total() >= len(asked) / 4
+    assert others.total() >= len(hostile) / 4

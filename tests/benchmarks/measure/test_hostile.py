@@ -16,6 +16,7 @@ from benchmarks.measure.hostile import (
     choose,
     describe,
     measure,
+    measure_beside_forms,
     measure_waits,
     tabulate,
 )
@@ -29,10 +30,15 @@ COSTS = [
 
 
 def test_the_result_says_whether_the_promises_are_held():
-    ratio, cpu, waits = describe(COSTS, Waits(10, 8.0, 100, 20.0, 240.0)).split("\n")
+    beside_texts = Waits(10, 8.0, 100, 20.0, 15.0, 240.0)
+    beside_forms = Waits(900, 30.0, 100, 400.0, 251.0, 999.0)
+    lines = describe(COSTS, beside_texts, beside_forms).split("\n")
+    ratio, cpu, waits, forms = lines
     assert ratio.endswith("2.50 times the CPU: over 2.2.")
     assert cpu.endswith("2.50 s: within 3.")
     assert waits.endswith("240 ms: within 250.")
+    assert "251 ms at most: over 250;" in forms
+    assert forms.endswith("999 ms: within 1000.")
 
 
 def test_what_costs_nearly_nothing_has_no_ratio():
@@ -64,7 +70,9 @@ def test_a_real_gateway_answers_every_shape(tmp_path: Path):
         for shape in SHAPES:
             cost = measure(running, shape, 10_000, rounds=1)
             assert cost.status in ("200", "413", "200 413"), shape.name
-        waits = measure_waits(running.url, SHAPES[:3], 10_000)
+        assert measure_waits(running, SHAPES[:3], 10_000).asked > 0
+        waits = measure_beside_forms(running, clients=8, seconds=0.1)
         assert waits.asked > 0
+        assert waits.hostile >= 8
         assert requests.get(f"{running.url}/healthz", timeout=60).ok
     assert "Traceback" not in (tmp_path / "run/gateway.log").read_text()

@@ -1,0 +1,38 @@
+"""Forms, arrays and packed bodies that once held the gateway's loop for up to a second each."""
+
+from __future__ import annotations
+
+import gzip
+from collections import defaultdict
+
+from benchmarks.instruments.generator import Request, Target
+
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+_MULTIPART = "multipart/form-data; boundary=x"
+_PART = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n'
+
+ROUTES = ("/translate", "/v2/translate", "/language/translate/v2", "/identify")
+#: Content types and bodies.
+FORMS = (
+    (_FORM, b"key&" + b"%41&" * ((1 << 18) - 2)),
+    (_FORM, b"q=" + b"%41" * 349_000),
+    (_FORM, b"q=a&" * 1000 + b"%41" * 300_000),
+    (_JSON, b'{"q": [' + b"[]," * 340_000 + b"[]]}"),
+    (_JSON, b'{"q": "a", "source": "auto"' + b" " * 1_000_000),
+    (_MULTIPART, _PART * 2000 + b"--x--"),
+    (_MULTIPART, _PART + b"\r\n--" * 200_000 + b"--x--"),
+)
+
+
+def aim(url: str) -> list[Target]:
+    """Every form on every route, plain and packed; a target for each kind of headers."""
+    requests: dict[tuple[str, str], list[Request]] = defaultdict(list)
+    for kind, body in FORMS:
+        packed = gzip.compress(body)
+        for route in ROUTES:
+            requests[kind, "identity"].append(Request(body, route))
+            requests[kind, "gzip"].append(Request(packed, route))
+    return [
+        Target(url, asked, headers={"Content-Type": kind, "Content-Encoding": encoding})
+        for (kind, encoding), asked in requests.items()
+    ]
