@@ -20,7 +20,6 @@ from tests.e2e.test_documents import (
     test_alternatives_come_with_scores_best_first,
 )
 from tests.e2e.test_translation import (
-    test_what_a_newcomer_types_first_is_right_in_all_languages,
     translate,
     translate_pairs,
 )
@@ -43,7 +42,6 @@ __all__ = [
     "test_labels_are_right_and_as_many_as_were_asked_for",
     "test_many_clients_get_the_captions_of_their_own_frames",
     "test_objects_are_found_in_images_of_many_sizes_at_once",
-    "test_what_a_newcomer_types_first_is_right_in_all_languages",
 ]
 
 

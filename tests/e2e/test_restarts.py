@@ -105,11 +105,9 @@ Restart = Callable[[Operator, Path], str]
 RESTARTS: dict[str, Restart] = {
     "up again": lambda operator, _: operator("up"),
     "reload": lambda operator, _: operator("reload"),
-    "restart": lambda operator, _: operator("restart"),
-    "another map": lambda operator, folder: operator(
-        "up", "--map", write_other_map(folder)
+    "another map and setting": lambda operator, folder: operator(
+        "up", "--map", write_other_map(folder), BABELGATE_TIMEOUT_S="20"
     ),
-    "another setting": lambda operator, _: operator("up", BABELGATE_TIMEOUT_S="20"),
     "down and up": lambda operator, _: operator("down") + operator("up"),
     "a kill and up": lambda operator, _: kill(operator) + operator("up"),
 }
@@ -135,8 +133,8 @@ def test_keys_stay_required_over_every_restart(
         assert operator.ask() == 401, name
         for line in said[name].splitlines():
             assert SECRET not in line
-    assert "CONFIG: " in said["another map"]
-    assert "BABELGATE_TIMEOUT_S: unset → 20" in said["another setting"]
+    assert "CONFIG: " in said["another map and setting"]
+    assert "BABELGATE_TIMEOUT_S: unset → 20" in said["another map and setting"]
     assert "BABELGATE_TIMEOUT_S=20" in said["down and up"]
     assert "BABELGATE_KEYS=required" in said["a kill and up"]
     assert operator.stack.map == tmp_path / "other.json"
@@ -197,14 +195,7 @@ def test_ids_of_documents_are_in_no_log(operator: Operator, headers: dict[str, s
     assert document not in logs
 
 
-def test_keys_are_switched_off_by_saying_so(operator: Operator):
-    said = operator("up", BABELGATE_KEYS="off")
-    assert "BABELGATE_KEYS: required → off" in said
-    wait_until(lambda: operator.ask() == 200)
-
-
 def test_what_is_forgotten_is_all_but_required_keys(operator: Operator):
-    operator("up", BABELGATE_KEYS="required")
     said = operator("down", "--forget")
     assert "Stopped" in said
     assert not [pid for pid in psutil.pids() if is_of(pid, operator.run)]
@@ -212,6 +203,13 @@ def test_what_is_forgotten_is_all_but_required_keys(operator: Operator):
         {"BABELGATE_KEYS": "required"},
         stacks.UNSAID,
     )
+
+
+def test_keys_are_switched_off_by_saying_so(operator: Operator, map_path: Path):
+    options = ("--map", str(map_path), "--port-offset", str(operator.offset))
+    said = operator("up", *options, BABELGATE_KEYS="off")
+    assert "BABELGATE_KEYS: required → off" in said
+    wait_until(lambda: operator.ask() == 200)
 
 
 def is_of(pid: int, run: Path) -> bool:

@@ -42,16 +42,24 @@ def translate(url: str, text: Any, source: str, target: str) -> Any:
 
 
 def translate_pairs(url: str, pairs: list[Pair]) -> list[str]:
-    """Each pair's translation; many clients at once, so that batches fill."""
-    with ThreadPoolExecutor(128) as clients:
-        return list(
-            clients.map(
-                lambda p: translate(
-                    url, p.source, p.source_language, p.target_language
-                ),
-                pairs,
-            )
-        )
+    """Return each pair's translation. A client for each direction, with all of its texts,
+    fills the batches."""
+    directions: dict[tuple[str, str], list[int]] = {}
+    for number, pair in enumerate(pairs):
+        direction = pair.source_language, pair.target_language
+        directions.setdefault(direction, []).append(number)
+
+    def ask(direction: tuple[str, str]) -> list[str]:
+        texts = [pairs[number].source for number in directions[direction]]
+        return list(translate(url, texts, *direction))
+
+    found: dict[int, str] = {}
+    with ThreadPoolExecutor(len(directions)) as clients:
+        for numbers, answers in zip(
+            directions.values(), clients.map(ask, directions), strict=True
+        ):
+            found.update(zip(numbers, answers, strict=True))
+    return [found[number] for number in range(len(pairs))]
 
 
 def is_right(pair: Pair, answer: str) -> bool:

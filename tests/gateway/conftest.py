@@ -7,17 +7,17 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from werkzeug.routing import Rule
 
 from gateway.app import GLOSSARIES, create_app
 from gateway.settings import PREFIX, Settings
 from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend import catalog
-
-# A test never asserts a time, and a busy machine is no counter-example.
 
 MakeClient = Callable[..., FlaskClient]
 
@@ -42,6 +42,22 @@ def write_map(path: Path, languages: Sequence[str], tasks: Sequence[str]) -> Pat
         content["cuda_id"] = dict.fromkeys(languages, "cpu")
     path.write_text(json.dumps(content))
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def late_builders() -> Iterator[None]:
+    """Werkzeug compiles two functions for each route that write its URLs. Thousands of apps
+    use next to none of them."""
+    compile_builder = Rule._compile_builder
+
+    def compile_late(rule: Rule, append_unknown: bool = True) -> Callable[..., Any]:
+        return lambda rule, **values: compile_builder(rule, append_unknown)(
+            rule, **values
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rule, "_compile_builder", compile_late)
+        yield
 
 
 @pytest.fixture(autouse=True)
