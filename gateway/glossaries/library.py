@@ -158,7 +158,7 @@ class Glossaries:
 
     def close(self) -> None:
         """Ends its threads, and closes the database."""
-        if self._threads:
+        if self._threads is not None:  # a pool that is idle counts as false
             self._threads.apply(self._answer, (lambda storage: storage.close(),))
             self._threads.kill()
 
