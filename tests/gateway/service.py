@@ -1,0 +1,329 @@
+"""A whole service in one process and one folder: the gateway, the commands for its keys, and
+the program that translates documents. All of it but the model is real, and everything may end
+and begin again. Its clock goes on when a test says so. Beside it, what a model of it knows of
+keys, glossaries and documents.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from flask.testing import FlaskClient
+from typer.testing import CliRunner
+
+from contract import variables
+from documents import worker
+from documents.asking import Gateway
+from documents.jobs import Jobs
+from documents.places import read_secret
+from documents.sandbox import Allowance, Sandbox
+from documents.storage import Storage
+from gateway.__main__ import app as commands
+from gateway.access.keys import make_token
+from gateway.app import GLOSSARIES, create_app
+from gateway.settings import Settings
+from gateway.transport.worker import ACCESS
+from torchserve_backend import catalog
+
+#: Hours for which documents are kept, texts of a request for one, and programs that may end
+#: with it.
+KEPT_H, CHUNK, MOST_ATTEMPTS = 25, 2, 2
+#: Any month; the clock counts from here.
+_MONTH = 24_000
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Api:
+    """How an API asks for translations, and how it says that something is wrong."""
+
+    path: str
+    languages: Mapping[str, str]
+    text_field: str
+    read: Callable[[Any], list[str]]
+    statuses: Mapping[str, int]
+    glossary_field: str = ""
+    upload: str = ""
+
+
+OURS = Api(
+    "/translate",
+    {"src_lang": "en", "tgt_lang": "ko"},
+    "src_text",
+    lambda answer: list(answer["translated"]),
+    {
+        "invalid-key": 401,
+        "quota-exceeded": 403,
+        "unknown-glossary": 404,
+        "too-many-glossaries": 403,
+        "too-many-documents": 429,
+        "unknown-format": 415,
+        "no-document": 404,
+        "not-done": 409,
+    },
+    "glossary",
+    "/documents",
+)
+DEEPL = Api(
+    "/v2/translate",
+    {"source_lang": "EN", "target_lang": "KO"},
+    "text",
+    lambda answer: [each["text"] for each in answer["translations"]],
+    {
+        "invalid-key": 403,
+        "quota-exceeded": 456,
+        "unknown-glossary": 404,
+        "too-many-documents": 429,
+        "unknown-format": 400,
+    },
+    "glossary_id",
+    "/v2/document",
+)
+LIBRETRANSLATE = Api(
+    "/translate",
+    {"source": "en", "target": "ko"},
+    "q",
+    lambda answer: list(answer["translatedText"]),
+    {"invalid-key": 403, "quota-exceeded": 403},
+)
+APIS = {"ours": OURS, "DeepL's": DEEPL, "LibreTranslate's": LIBRETRANSLATE}
+
+
+@dataclass(eq=False)
+class Key:
+    """A key, and the characters of this month."""
+
+    name: str
+    token: str
+    limit: int | None
+    used: int = 0
+    is_revoked: bool = False
+
+
+@dataclass(eq=False)
+class Owned:
+    """What belongs to a key."""
+
+    id: str
+    owner: Key
+    is_deleted: bool = field(default=False, kw_only=True)
+
+    def is_seen_by(self, key: Key) -> bool:
+        return self.owner is key and not self.is_deleted
+
+
+@dataclass(eq=False)
+class Glossary(Owned):
+    """A glossary from English to Korean."""
+
+    entries: Mapping[str, str]
+
+
+@dataclass(eq=False)
+class Document(Owned):
+    """A document that was accepted, and how far it is."""
+
+    ending: str
+    texts: list[str]
+    glossary: Glossary | None
+    status: str = "queued"
+    problem: str | None = None
+    translated: list[str] = field(default_factory=list)
+    #: Programs that have ended with it before they had asked for anything.
+    attempts: int = 0
+    #: The hour until which it is kept.
+    kept_h: float = math.inf
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.is_deleted and self.status in ("queued", "translating")
+
+    def list_steps(self) -> Iterator[list[str]]:
+        """The texts of each step that is left; reading and writing ask for none."""
+        yield []
+        rest = self.texts[len(self.translated) :]
+        for first in range(0, len(rest), CHUNK):
+            yield rest[first : first + CHUNK]
+        yield []
+
+
+def write_file(ending: str, texts: list[str]) -> bytes:
+    """A file of these texts; a catalog is always damaged."""
+    if ending == "po":
+        return b"\xff\xfe\xff"
+    line = "<p>{}</p>\n" if ending == "html" else "{}\n"
+    return "".join(map(line.format, texts)).encode()
+
+
+def write_table(entries: Mapping[str, str]) -> str:
+    """As TSV."""
+    return "\n".join(map("\t".join, entries.items()))
+
+
+def translate(texts: list[str], glossary: Glossary | None) -> list[str]:
+    found = "\n".join(f"ko:{text}" for text in texts)
+    for term, translation in (glossary.entries if glossary else {}).items():
+        found = found.replace(term, translation)
+    return found.split("\n") if texts else []
+
+
+class Killed(BaseException):
+    """The program that translates documents is killed."""
+
+
+class Service:
+    """The service on a folder, which nothing else may use meanwhile."""
+
+    def __init__(self, folder: Path, map_path: Path, **given: object) -> None:
+        self._folder = folder
+        self._settings = Settings.model_validate(
+            {"map": map_path, "keys": "required", "documents": folder / "documents"}
+            | given
+        )
+        self._models = catalog.load(map_path)
+        self._patch = pytest.MonkeyPatch()
+        self.months = self.hours = 0
+        self._set_up()
+        self.documents = Storage(folder / "documents")
+        self.client = self._open()
+
+    def _set_up(self) -> None:
+        """One thing after the other, in this thread, and the time as it is here."""
+        set_attribute = self._patch.setattr
+        self._patch.setenv(variables.RUN_DIR.name, str(self._folder / "run"))
+        for module in ("usage", "storage"):
+            found = f"gateway.access.{module}.find_month"
+            set_attribute(found, lambda _: _MONTH + self.months)
+        set_attribute("gateway.access.registry._LEAST_S", 0.0)
+        set_attribute("documents.jobs.DBOS.workflow", lambda **_: lambda work: work)
+        set_attribute("documents.asking.MOST_AT_ONCE", 1)
+        set_attribute("documents.translation.ThreadPoolExecutor", _AtOnce)
+        set_attribute("documents.translation._LOOK_S", 0.0)
+        set_attribute("documents.translation._CHUNK_TEXTS", CHUNK)
+        set_attribute("documents.translation._MOST_ATTEMPTS", MOST_ATTEMPTS)
+
+    def close(self) -> None:
+        """Ends everything; the folder stays."""
+        self._close(self.client)
+        self._patch.undo()
+
+    def restart(self, kind: str) -> None:
+        """Ends the gateway and starts it. In a `reload` the new one is there before the old
+        one ends. A `boot` of the machine leaves what is on its disk."""
+        if kind == "reload":
+            self.client, old = self._open(), self.client
+            self._close(old)
+            return
+        self._close(self.client)
+        if kind == "boot":
+            shutil.rmtree(self._folder / "run/access/accounts")
+        self.client = self._open()
+
+    def _open(self) -> FlaskClient:
+        return create_app(self._settings, models=self._models).test_client()
+
+    def _close(self, client: FlaskClient) -> None:
+        extensions = client.application.extensions
+        extensions[ACCESS].close()
+        extensions[GLOSSARIES].close()
+
+    def add_key(self, name: str, limit: int | None) -> str:
+        """The token of a new key."""
+        options = () if limit is None else ("--characters-per-month", str(limit))
+        return self._call("add", "--name", name, *options).strip()
+
+    def revoke_key(self, name: str) -> None:
+        """The gateway knows of it when this returns."""
+        self._call("revoke", name)
+        stranger = {"X-API-Key": make_token()[0]}
+        self.client.get("/v2/usage", headers=stranger)  # for which it looks
+
+    def list_usage(self) -> dict[str, int]:
+        """The characters of every key by its id, as saved."""
+        listed = json.loads(self._call("list", "--json"))
+        return {key["id"]: key["characters_this_month"] for key in listed}
+
+    def _call(self, *arguments: str) -> str:
+        result = CliRunner().invoke(commands, ["keys", *arguments])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def work(self, document_id: str, before: Callable[[Jobs], None]) -> None:
+        """A program starts, and translates a document unless it is stopped or killed. `before`
+        comes before each of its steps: reading, every request, writing."""
+        (job,) = (j for j in self.documents.list_unfinished() if j.id == document_id)
+
+        def step() -> None:
+            before(jobs)
+
+        gateway, sandbox = _Asking(self, step), _Steps(step)
+        kept_s = 3600 * (self.hours + KEPT_H)
+        jobs = Jobs(self.documents, gateway, sandbox, kept_s=kept_s, name="any")
+        with suppress(Killed):
+            jobs.translate(job)
+
+    def sweep(self) -> list[str]:
+        """Deletes the documents whose time has come, and returns their ids."""
+        return self.documents.sweep(time.time() + 3600 * self.hours)
+
+
+class _AtOnce(Executor):
+    """Does what it is given in the thread that gives it: the gateway's loop is there."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+class _Steps(Sandbox):
+    """Takes steps without processes and limits."""
+
+    def __init__(self, before: Step) -> None:
+        super().__init__("documents.worker")
+        self._before = before
+
+    def run(
+        self, request: Mapping[str, Any], _: Allowance, check: Step
+    ) -> Mapping[str, Any]:
+        self._before()
+        check()
+        return worker.run(request)
+
+
+class _Asking(Gateway):
+    """Asks the application without a connection."""
+
+    def __init__(self, service: Service, before: Step) -> None:
+        super().__init__("localhost:0", read_secret(), 1)
+        self.close()
+        self._pool: Any = self
+        self._service, self._before = service, before
+
+    def urlopen(self, method: str, path: str, **given: Any) -> urllib3.BaseHTTPResponse:
+        """As urllib3's."""
+        self._before()
+        answer = self._service.client.open(
+            path, method=method, data=given["body"], headers=given["headers"]
+        )
+        return urllib3.HTTPResponse(
+            answer.data, dict(answer.headers), status=answer.status_code
+        )
