@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from clients.progress import show_progress
 from clients.subtitles import Format
 from clients.tables.table import Column, name_columns
 from contract import variables
+from contract.cpus import count_cpus
 from contract.tasks import CAPTIONING, TRANSLATION
 from gateway.errors import Problem
 from gateway.schemas import TranslationLimits, TranslationRequest, parse_translation
@@ -237,7 +237,7 @@ def choose_pool(
     """The workers of a model, and what each takes unless the command says so."""
     size = workers or model.workers
     if not model.is_on_gpu:
-        return Pool(size, cpus or max(1, (os.cpu_count() or 1) // size), 0)
+        return Pool(size, cpus or max(1, count_cpus() // size), 0)
     share = model.settings.gpus
     usual = 1 / model.settings.workers if share == "auto" else share
     return Pool(size, cpus or 1, usual if gpus is None else gpus)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from contract.cpus import count_cpus
 from ray_backend.bulk import command
 from ray_backend.bulk.command import choose_pool
 from torchserve_backend.catalog import Model, TranslationSection
@@ -93,7 +93,7 @@ def test_a_map_that_is_malformed_is_named(folder):
     assert "map.json" in said
 
 
-CORES = os.cpu_count() or 1
+CORES = count_cpus()
 
 
 def make_model(*devices: str, **settings: object) -> Model:
