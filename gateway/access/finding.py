@@ -11,11 +11,10 @@ from typing import Any
 from flask import Request
 
 from gateway.errors import BodyTooLarge, MalformedRequest
-from gateway.transport.fields import read_fields
+from gateway.transport.fields import AUTHORIZATION, KEY_HEADERS, read_fields
 
 #: The schemes of `Authorization`: ours, and that of DeepL's clients.
 _SCHEMES = ("bearer", "deepl-auth-key")
-_HEADERS = ("X-API-Key", "X-Goog-Api-Key")
 #: The fields of LibreTranslate, of DeepL's older clients, and of Google.
 _FIELDS = ("api_key", "auth_key", "key")
 #: The largest body in which a key is looked for: as large as DeepL takes any. Who has not
@@ -43,8 +42,8 @@ def pick_token(fields: Mapping[str, Any]) -> str | None:
 
 
 def _find_in_headers(request: Request) -> str | None:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    scheme, _, token = request.headers.get(AUTHORIZATION, "").partition(" ")
     if scheme.lower() in _SCHEMES and token.strip():
         return token.strip()
-    given = (request.headers.get(name, "").strip() for name in _HEADERS)
+    given = (request.headers.get(name, "").strip() for name in KEY_HEADERS)
     return next(filter(None, given), None)

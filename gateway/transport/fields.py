@@ -27,7 +27,8 @@ Fields = Mapping[str, Any]
 #: The fields by which the two APIs of `/translate` are told apart.
 _OURS = frozenset({"src_text", "src_lang", "tgt_lang"})
 _LIBRETRANSLATES = frozenset({"q", "source", "target"})
-_KEY_HEADERS = ("Authorization", "X-API-Key")
+#: The headers that hold a key alone, and the one that holds it with its scheme.
+KEY_HEADERS, AUTHORIZATION = ("X-API-Key", "X-Goog-Api-Key"), "Authorization"
 
 #: Where a request's environment has what was read of it, and, if its body is large, the
 #: function that parses it.
@@ -76,7 +77,7 @@ def find_spoken(request: Request) -> Dialect:
         # LibreTranslate's clients show their keys in fields, some in those of the query.
         if speaks_libretranslate(request.args):
             return LIBRETRANSLATE
-        is_ours = any(name in request.headers for name in _KEY_HEADERS)
+        is_ours = any(name in request.headers for name in (AUTHORIZATION, *KEY_HEADERS))
         return OURS if is_ours else EITHER
     try:
         fields = read_fields(request)
