@@ -42,6 +42,7 @@ _KEPT_S = {"incoming": _UPLOAD_S, "aside": 7 * 86_400, "trash": 0.0}
 _MOST_SWEPT = 1_000
 _ID = re.compile(r"[0-9a-f]{32}")
 _OWNER = re.compile(rf"[0-9a-f]{{12}}|{NOBODY}")
+_EXPIRING = "expiring"
 _LONGEST_NAME = 200
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
@@ -189,7 +190,7 @@ class Document:
         path = self.folder / "state.json"
         if state.is_over and state.expires_at:
             self.check()
-            expiry = Expiry(self.folder.parents[2] / "expiring")
+            expiry = Expiry(self.folder.parents[2] / _EXPIRING)
             expiry.add(self.order.owner, self.order.id, state.expires_at)
         try:
             disk.write_json(path, asdict(state), is_synced=state.is_over)
@@ -266,7 +267,7 @@ class Storage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._expiry = Expiry(folder / "expiring")
+        self._expiry = Expiry(folder / _EXPIRING)
         self._aside = Aside(folder / "aside")
         self.budget = Budget(folder)
 
