@@ -22,9 +22,9 @@ LEFT_OUT = {"benchmarks", "clients", "models"}
 
 LISTED = """\
 :env:.cert='/etc/ssl/certs/ca.crt'
-:env:.index-url='https://one.example.org/simple'
-global.index-url='https://two.example.org/simple'
-global.extra-index-url='file:///srv/pypi/simple file:///srv/more/simple'
+:env:.index-url='https://one.invalid/packages'
+global.index-url='https://two.invalid/packages'
+global.extra-index-url='file:///folder/one file:///folder/two'
 freeze.timeout='10'
 """
 
@@ -64,8 +64,8 @@ def test_the_containerfile_names_no_registry_and_no_root():
 def test_options_of_pip_are_read_once_and_the_last_counts():
     assert parse_pip_options(LISTED) == [
         ("cert", "/etc/ssl/certs/ca.crt"),
-        ("index-url", "https://two.example.org/simple"),
-        ("extra-index-url", "file:///srv/pypi/simple file:///srv/more/simple"),
+        ("index-url", "https://two.invalid/packages"),
+        ("extra-index-url", "file:///folder/one file:///folder/two"),
     ]
 
 
@@ -82,7 +82,7 @@ def test_pip_in_the_build_gets_this_machines_options():
             "file://{0}/index/simple", ["{0}/index"], id="an index with its files"
         ),
         pytest.param("{0}/ca.crt {0}/wheels", ["{0}/ca.crt", "{0}/wheels"], id="two"),
-        pytest.param("https://example.org/simple", [], id="of another machine"),
+        pytest.param("https://other.invalid/packages", [], id="of another machine"),
         pytest.param("{0}/gone", [], id="a folder that is not there"),
         pytest.param("30", [], id="no path"),
     ],
