@@ -20,6 +20,7 @@ from contract import variables
 from deploy import manifests
 from deploy.manifests import NO_DIGEST, OVERLAYS
 from deploy.stack import ROOT, Stack
+from documents.translation import _MEMORY_BYTES
 from gateway.settings import Settings, name_variable
 from tests.deploy import kustomize
 from tests.deploy.kuberay import PodMonitor, RayService, ServiceMonitor
@@ -373,3 +374,15 @@ def test_pods_require_keys_and_count_requests_together(overlay):
     # Kubernetes puts in only what stands before it.
     names = [entry["name"] for entry in gateway["env"]]
     assert names.index("REDIS_PASSWORD") < names.index("BABELGATE_LIMITS_URL")
+
+
+@BOTH
+def test_the_memory_for_documents_holds_what_their_processes_may_take(overlay):
+    (program,) = (
+        container
+        for container in list_pods(overlay)["babelgate-gateway"]["spec"]["containers"]
+        if container["name"] == "documents"
+    )
+    limit = int(program["resources"]["limits"]["memory"].removesuffix("Mi"))
+    at_once = int(variables.DOCUMENTS_AT_ONCE.default)
+    assert limit > at_once * (_MEMORY_BYTES >> 20)
