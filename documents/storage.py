@@ -207,9 +207,8 @@ class Document:
         disk.sync_folder(self.folder)
 
     def clear(self) -> None:
-        """Removes all content; order and state stay."""
-        self.tidy()
-        for path in (self.part, self.result):
+        """Removes what can be made again, so that there is room to say that it has failed."""
+        for path in (self.texts, self.part, self.result):
             path.unlink(missing_ok=True)
 
     def tidy(self) -> None:

@@ -109,11 +109,18 @@ class Translation:
     def run(self, kept_s: float) -> None:
         """Ends with a document that is done or has failed, and is kept for `kept_s`. Raises
         Stopped, Gone, and OSError where not even that can be written."""
+        if not self._state.is_over:
+            ended = self._try()
+            self._report(**ended, expires_at=time.time() + kept_s)
+        self._document.tidy()
+
+    def _try(self) -> dict[str, Any]:
+        """Return how it has ended, for its state. All that it needs stays until that is
+        written: a full disk may keep it from being told until later."""
         try:
-            if not self._state.is_over:
-                self._begin()
-                self._translate()
-                self._report(status="done", attempts=0, expires_at=time.time() + kept_s)
+            self._begin()
+            self._translate()
+            return {"status": "done", "attempts": 0}
         except Stopped:  # which is no fault of the document
             self._report(attempts=max(0, self._state.attempts - 1))
             raise
@@ -124,10 +131,7 @@ class Translation:
             problem = explain(error)
             log.warning("document %s: %s", self._document.order.id, problem["type"])
             self._document.clear()
-            self._report(
-                status="failed", error=problem, expires_at=time.time() + kept_s
-            )
-        self._document.tidy()
+            return {"status": "failed", "error": problem}
 
     def _begin(self) -> None:
         """Counts the attempt: a document must not end one program after the other."""

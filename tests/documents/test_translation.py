@@ -12,7 +12,7 @@ import pytest
 
 from documents.division import Piece, divide
 from documents.journal import Journal
-from documents.storage import Document, Gone
+from documents.storage import Document, Gone, State
 from documents.translation import Stopped, Translation
 from tests.documents.conftest import DAMAGED
 from tests.documents.fake_gateway import Failure, FakeGateway
@@ -205,6 +205,26 @@ def test_a_full_disk_is_told_and_nothing_is_left(add, run_one, monkeypatch):
     )
     assert not document.source.exists()
     assert not document.journal.exists()
+
+
+def test_a_result_stays_where_a_full_disk_keeps_it_from_being_told(
+    add, run_one, monkeypatch
+):
+    write_state = Document.write_state
+
+    def write(document: Document, state: State) -> None:
+        if state.is_over:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_state(document, state)
+
+    document = add(*MANY)
+    with monkeypatch.context() as patch:
+        patch.setattr(Document, "write_state", write)
+        with pytest.raises(OSError, match="No space"):
+            run_one(document)
+    assert document.source.exists()
+    assert run_one(document).status == "done"
+    assert document.result.exists()
 
 
 def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, caplog):
