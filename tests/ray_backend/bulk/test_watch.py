@@ -126,7 +126,8 @@ def look():
 with watch.Watch(look, Pool(1, 1, 0), lambda line: print(line, flush=True)):
     try:
         is_inside.set()
-        time.sleep(60)
+        while True:
+            time.sleep(0.01)  # a signal just before it interrupts the next one
     except KeyboardInterrupt:
         time.sleep(60)
 """
