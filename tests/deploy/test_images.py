@@ -22,9 +22,9 @@ LEFT_OUT = {"benchmarks", "clients", "models"}
 
 LISTED = """\
 :env:.cert='/etc/ssl/certs/ca.crt'
-:env:.index-url='https://one.invalid/packages'
-global.index-url='https://two.invalid/packages'
-global.extra-index-url='file:///folder/one file:///folder/two'
+:env:.index-url='one'
+global.index-url='two'
+global.extra-index-url='three four'
 freeze.timeout='10'
 """
 
@@ -64,8 +64,8 @@ def test_the_containerfile_names_no_registry_and_no_root():
 def test_options_of_pip_are_read_once_and_the_last_counts():
     assert parse_pip_options(LISTED) == [
         ("cert", "/etc/ssl/certs/ca.crt"),
-        ("index-url", "https://two.invalid/packages"),
-        ("extra-index-url", "file:///folder/one file:///folder/two"),
+        ("index-url", "two"),
+        ("extra-index-url", "three four"),
     ]
 
 
