@@ -47,7 +47,7 @@ _MOST_WORKERS, _PAUSE_S = 3, 5.0
 #: packed needs 8 s. On a busy machine that may last four times as long.
 _CPU_S, _CPU_S_PER_MB, _MOST_CPU_S, _TIMES_CPU = 30, 60, 3_600, 4
 #: Twice what the largest Markdown takes, which needs more than all other formats.
-_MEMORY_BYTES = 512 << 20
+MEMORY_BYTES = 512 << 20
 #: What a worker may write: office documents are packed, and translations may be longer.
 _FILE_BYTES, _TIMES_BYTES = 32 << 20, 8
 
@@ -302,7 +302,7 @@ def _allow(document: Document) -> Allowance:
     size = sum(path.stat().st_size for path in files if path.exists())
     cpu_s = min(_MOST_CPU_S, _CPU_S + (size * _CPU_S_PER_MB >> 20))
     most_bytes = _FILE_BYTES + _TIMES_BYTES * size
-    return Allowance(cpu_s, _TIMES_CPU * cpu_s, _MEMORY_BYTES, most_bytes)
+    return Allowance(cpu_s, _TIMES_CPU * cpu_s, MEMORY_BYTES, most_bytes)
 
 
 def _describe(error: LimitExceeded, step: str, allowance: Allowance) -> DocumentError:

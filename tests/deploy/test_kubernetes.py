@@ -20,7 +20,7 @@ from contract import variables
 from deploy import manifests
 from deploy.manifests import NO_DIGEST, OVERLAYS
 from deploy.stack import ROOT, Stack
-from documents.translation import _MEMORY_BYTES
+from documents.translation import MEMORY_BYTES
 from gateway.settings import Settings, name_variable
 from tests.deploy import kustomize
 from tests.deploy.kuberay import PodMonitor, RayService, ServiceMonitor
@@ -61,6 +61,14 @@ def find(overlay: str, kind: str, name: str | None = None) -> list[Resource]:
         for resource in render(overlay)
         if resource["kind"] == kind and name in (None, resource["metadata"]["name"])
     ]
+
+
+def find_program(overlay: str, name: str) -> Resource:
+    """A container of the gateway's pod."""
+    containers = list_pods(overlay)["babelgate-gateway"]["spec"]["containers"]
+    found: Resource
+    (found,) = (container for container in containers if container["name"] == name)
+    return found
 
 
 def list_pods(overlay: str) -> dict[str, Resource]:
@@ -257,11 +265,7 @@ def test_pods_have_no_rights(overlay):
 
 @BOTH
 def test_the_gateway_asks_where_ray_answers(overlay):
-    (gateway,) = (
-        container
-        for container in list_pods(overlay)["babelgate-gateway"]["spec"]["containers"]
-        if container["name"] == "gateway"
-    )
+    gateway = find_program(overlay, "gateway")
     environment = {entry["name"]: entry.get("value") for entry in gateway["env"]}
     options = read_serve(overlay)["http_options"]
     (serve,) = (
@@ -362,11 +366,7 @@ def test_every_redis_has_a_password_and_answers_its_own_clients_only(overlay):
 
 @BOTH
 def test_pods_require_keys_and_count_requests_together(overlay):
-    (gateway,) = (
-        container
-        for container in list_pods(overlay)["babelgate-gateway"]["spec"]["containers"]
-        if container["name"] == "gateway"
-    )
+    gateway = find_program(overlay, "gateway")
     environment = {entry["name"]: entry.get("value") for entry in gateway["env"]}
     assert environment["BABELGATE_KEYS"] == "required"
     url = environment["BABELGATE_LIMITS_URL"]
@@ -378,11 +378,7 @@ def test_pods_require_keys_and_count_requests_together(overlay):
 
 @BOTH
 def test_the_memory_for_documents_holds_what_their_processes_may_take(overlay):
-    (program,) = (
-        container
-        for container in list_pods(overlay)["babelgate-gateway"]["spec"]["containers"]
-        if container["name"] == "documents"
-    )
+    program = find_program(overlay, "documents")
     limit = int(program["resources"]["limits"]["memory"].removesuffix("Mi"))
     at_once = int(variables.DOCUMENTS_AT_ONCE.default)
-    assert limit > at_once * (_MEMORY_BYTES >> 20)
+    assert limit > at_once * (MEMORY_BYTES >> 20)

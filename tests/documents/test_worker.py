@@ -96,7 +96,7 @@ def test_workers_read_and_write_real_documents(
         damaged = add(content=b"\xff\xfe\xff", name="a.po")
         for each in (document, damaged):
             Translation(each, asking, sandbox, stopping).run(KEPT_S)
-        monkeypatch.setattr("documents.translation._MEMORY_BYTES", 8 << 20)
+        monkeypatch.setattr("documents.translation.MEMORY_BYTES", 8 << 20)
         Translation(large, asking, sandbox, stopping).run(KEPT_S)
     finally:
         sandbox.close()
