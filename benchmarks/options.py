@@ -26,8 +26,8 @@ from benchmarks.instruments.passes import Measurement, Plan, Skipped
 from benchmarks.instruments.workload import Task as AnyTask
 from benchmarks.plots import Chart
 from benchmarks.report import Table
+from catalog import checkpoint
 from deploy.stack import ROOT, StackError
-from torchserve_backend import checkpoint
 
 console = Console(highlight=False)
 

@@ -1,4 +1,5 @@
-"""The headers of a row on its way from the gateway to a handler, and of its answer.
+"""The path and the headers of a row on its way from the gateway to a handler, and of its
+answer.
 
 Points in time are milliseconds of the machine's monotonic clock, which all its processes
 share. A handler on another machine gets a span instead.
@@ -16,3 +17,8 @@ NUMBER = "X-Row"
 PARAMETERS = "X-Parameters"
 #: On the way back from a cluster: which replica has answered.
 REPLICA = "X-Replica"
+
+
+def prediction_path(model: str) -> str:
+    """Return the path of a model's predictions: TorchServe's, which Ray Serve has as well."""
+    return f"/predictions/{model}"

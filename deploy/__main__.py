@@ -10,6 +10,9 @@ from typing import Annotated
 
 import typer
 
+import catalog
+from catalog import CatalogError
+from catalog.display import make_console
 from contract import variables
 from deploy import (
     cluster,
@@ -29,12 +32,10 @@ from gateway.settings import SettingsError
 from handlers.engine.directories import ModelError
 from ray_backend.dashboard import DashboardError
 from ray_backend.deployment import DeploymentError
-from torchserve_backend import catalog, display
-from torchserve_backend.catalog import CatalogError
 from torchserve_backend.management import ManagementError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-console = display.make_console()
+console = make_console()
 
 _LOG_LINES = 15
 

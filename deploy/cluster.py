@@ -7,14 +7,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+import catalog
+from catalog import Catalog
 from deploy import statefiles
 from deploy.polling import attempts
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend import deployment, display, nodes
 from ray_backend.dashboard import Dashboard, DashboardError
-from torchserve_backend import catalog, preparation
-from torchserve_backend.catalog import Catalog
+from torchserve_backend import preparation
 
 
 class Cluster:

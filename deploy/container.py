@@ -18,13 +18,14 @@ from typing import Annotated
 import typer
 from supervisor.datatypes import dict_of_key_value_pairs
 
+import catalog
+from catalog.display import make_console
 from contract import variables
 from deploy import launch, lifecycle, programs, stack
 from deploy.stack import ROOT, Stack, StackError
-from torchserve_backend import catalog, display
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-console = display.make_console()
+console = make_console()
 
 #: What supervisord starts a program through: it ends the program's earlier life and opens its
 #: log file. A container has neither.

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from catalog.devices import measure_gpu_memory
 from deploy import launch, statefiles
-from torchserve_backend.devices import measure_gpu_memory
 
 #: The processes that hold the models, TorchServe's workers and Ray's replicas, are shown apart.
 _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"

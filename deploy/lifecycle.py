@@ -15,6 +15,8 @@ from typing import Protocol
 import urllib3
 from rich.console import Console
 
+import catalog
+from catalog import Catalog
 from deploy import configuration, environment, programs, stack, tls
 from deploy.cluster import Cluster
 from deploy.polling import attempts
@@ -23,8 +25,6 @@ from deploy.stack import DOOR, UNSAID, Stack, StackError
 from deploy.supervision import Supervision, end
 from deploy.torchserve import TorchServe
 from gateway.settings import name_variable, read_settings
-from torchserve_backend import catalog
-from torchserve_backend.catalog import Catalog
 
 #: The other tasks would take nearly as much memory again as translation.
 _MORE_TASKS = (

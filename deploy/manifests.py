@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
+import catalog
 from deploy.stack import ROOT, StackError
 from ray_backend.config import make_config
 from ray_backend.nodes import PORTS
-from torchserve_backend import catalog
 
 OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
 MAP, SERVE = "map.json", "serve.yaml"

@@ -34,7 +34,7 @@ _PORTS = (DOOR, GATEWAY, EXPORTER, *_TORCHSERVE, *nodes.PORTS.fixed)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
 _PACKAGES = (
-    *("contract", "deploy", "documents", "gateway", "handlers"),
+    *("catalog", "contract", "deploy", "documents", "gateway", "handlers"),
     *("ray_backend", "torchserve_backend"),
 )
 #: The names of the certificate and key in nginx/tls.conf.

@@ -7,11 +7,12 @@ from contextlib import suppress
 
 from rich.console import Console
 
+from catalog import Catalog
+from catalog.display import load_catalog
 from deploy.polling import attempts
 from deploy.stack import Stack
 from deploy.supervision import Supervision
 from torchserve_backend import display, preparation, registrar
-from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management, ManagementError
 from torchserve_backend.registrar import Desired
 
@@ -26,7 +27,7 @@ class TorchServe:
         self._desired: list[Desired] = []
 
     def load(self) -> Catalog:
-        return display.load_catalog(self._stack.map, self._stack.model, self._console)
+        return load_catalog(self._stack.map, self._stack.model, self._console)
 
     def prepare(self, models: Catalog) -> None:
         self._desired = preparation.list_desired(models, are_read=True)
@@ -44,7 +45,7 @@ class TorchServe:
 
     def show(self) -> bool:
         stack = self._stack
-        models = display.load_catalog(stack.frozen_map, stack.model, self._console)
+        models = load_catalog(stack.frozen_map, stack.model, self._console)
         return display.show_states(models, self._management, self._console)
 
 

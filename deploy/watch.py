@@ -6,13 +6,15 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import catalog
+from catalog.display import make_console
 from contract import variables
 from deploy import exporter, stack, statefiles
 from deploy.rotation import rotate_forever
 from deploy.stack import Stack
 from ray_backend import deployment
 from ray_backend.dashboard import Dashboard
-from torchserve_backend import catalog, display, preparation, registrar
+from torchserve_backend import preparation, registrar
 from torchserve_backend.management import Management
 
 
@@ -38,7 +40,7 @@ def _heal_torchserve() -> None:
     key_file = Path(variables.KEY_FILE.read())
     management = Management(variables.MANAGEMENT_URL.read(), key_file)
     desired = preparation.list_desired(models)
-    registrar.heal_forever(desired, management, display.make_console().print)
+    registrar.heal_forever(desired, management, make_console().print)
 
 
 def _keep_cluster(running: Stack) -> None:
@@ -48,7 +50,7 @@ def _keep_cluster(running: Stack) -> None:
     deployment.keep_deployed(
         dashboard,
         lambda: {} if running.head else statefiles.read(running.deployed),
-        display.make_console().print,
+        make_console().print,
     )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, g, request
 
+import catalog
+from catalog import Catalog, checkpoint
 from contract import variables
 from contract.tasks import UPLOADS
 from gateway.access import OPEN_ROUTES, Access, register_access
@@ -56,8 +58,6 @@ from gateway.transport.paths import register_paths
 from gateway.transport.worker import ACCESS, EXTENSION
 from gateway.uploads.answering import Uploads
 from gateway.uploads.documents import Documents
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.catalog import Catalog
 from torchserve_backend.management import Management
 
 #: The application's extension that has the glossaries.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from torchserve_backend.catalog import Model
+from catalog import Model
 
 #: How long a look at the models is good for.
 _STATES_S = 1.0

@@ -14,10 +14,10 @@ import requests
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from catalog import Catalog, Model
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
 from gateway.telemetry import BUCKETS, Telemetry
-from torchserve_backend.catalog import Catalog, Model
 
 _TIMEOUT_S = 2.0
 #: How long figures are good for: several people may look at them.

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from catalog import Catalog
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import Backend
-from torchserve_backend.catalog import Catalog
 
 
 def find_ready(catalog: Catalog, backend: Backend) -> dict[str, bool]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httptools
 
+from catalog import Catalog
 from contract.dialects import (
     DEEPL,
     GOOGLE,
@@ -28,7 +29,6 @@ from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from gateway.text.translator import weigh
 from gateway.transport.caller import read_caller, read_request_id
-from torchserve_backend.catalog import Catalog
 
 _ROUTES = {
     path.encode(): path

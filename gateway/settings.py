@@ -23,9 +23,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+import catalog
 from contract import variables
 from contract.variables import OLD_RUN, Variable
-from torchserve_backend import catalog
 
 log = logging.getLogger(__name__)
 

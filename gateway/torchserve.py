@@ -13,6 +13,7 @@ from typing import Any
 
 import urllib3
 
+from catalog import Model
 from contract import rows
 from contract.problems import CONTENT_TYPE
 from gateway.backend import KeptStates, ModelState, Room, Row
@@ -26,11 +27,9 @@ from gateway.posting import (
     count_remaining,
     describe,
 )
-from torchserve_backend.catalog import Model
 from torchserve_backend.management import (
     Management,
     ManagementError,
-    prediction_path,
     read_key,
 )
 
@@ -108,7 +107,7 @@ class TorchServeBackend:
         headers[rows.SENT] = str(int(time.monotonic() * 1000))
         if row.number is not None:
             headers[rows.NUMBER] = str(row.number)
-        path = prediction_path(model)
+        path = rows.prediction_path(model)
         try:
             response = self._channel.call(
                 "POST", path, headers, body=row.body, until=deadline

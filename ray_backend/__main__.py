@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
+import catalog
+from catalog import CatalogError
+from catalog.display import make_console
+from catalog.options import Map, ModelName, make_option
 from contract import variables
 from ray_backend import deployment, display
 from ray_backend.dashboard import Dashboard, DashboardError
 from ray_backend.deployment import DeploymentError
-from torchserve_backend import catalog
-from torchserve_backend.catalog import CatalogError
-from torchserve_backend.display import make_console
-from torchserve_backend.options import Map, ModelName, make_option
 
 try:
     from ray_backend.bulk import command as bulk

@@ -12,11 +12,10 @@ from ray import serve
 from ray.serve import Application
 from ray.util.metrics import Counter
 
+from catalog import ROOT, checkpoint
 from ray_backend.arguments import Arguments
 from ray_backend.config import DEPLOYMENT
 from ray_backend.replica import Replica, load_handler
-from torchserve_backend import checkpoint
-from torchserve_backend.catalog import ROOT
 
 #: How many threads libraries compute with.
 _THREADS = "OMP_NUM_THREADS"

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from torchserve_backend.catalog import SECTIONS, Model
+from catalog import SECTIONS, Model
 
 #: Keys that say how many replicas there are and where, which a replica need not know. A
 #: change of them would otherwise restart every replica.

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from catalog import CPU, Catalog, Model
+from contract.rows import prediction_path
 from ray_backend.arguments import write_arguments
-from torchserve_backend.catalog import CPU, Catalog, Model
-from torchserve_backend.management import prediction_path
 
 #: The name of the one deployment of each application.
 DEPLOYMENT = "model"

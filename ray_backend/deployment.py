@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from catalog import Catalog
 from ray_backend.config import make_config
 from ray_backend.dashboard import Application, Dashboard, DashboardError, Machine
 from ray_backend.nodes import LOOPBACK
-from torchserve_backend.catalog import Catalog
 
 #: How long a replica may look for a machine before that is said to be in vain.
 PLACE_S = 60

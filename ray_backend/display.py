@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from catalog import Catalog
+from catalog.display import make_progress
 from ray_backend import deployment
 from ray_backend.dashboard import Application, Dashboard
-from torchserve_backend.catalog import Catalog
-from torchserve_backend.display import make_progress
 
 
 def show_models(config: Mapping[str, Any], models: Catalog, console: Console) -> None:

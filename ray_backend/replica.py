@@ -19,6 +19,8 @@ from urllib.parse import parse_qsl
 
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
+from catalog import CPU, Model, checkpoint, describe_handler
+from catalog.sections import Section
 from contract import rows
 from handlers.base import (
     ModelConfig,
@@ -31,9 +33,6 @@ from handlers.base import (
 )
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 from ray_backend.arguments import Arguments
-from torchserve_backend import archiver, checkpoint
-from torchserve_backend.catalog import CPU, Model
-from torchserve_backend.sections import Section
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +76,7 @@ def load_handler(model: Model, cache: Path) -> TaskHandler[Any]:
                 # Whoever started this process shows it the one GPU that is its own.
                 device="cuda" if model.is_on_gpu else CPU,
                 device_index=0,
-                options=archiver.describe_handler(model, directory),
+                options=describe_handler(model, directory),
             )
         )
     except Exception as error:

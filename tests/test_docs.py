@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+import catalog
 from benchmarks.tune.plan import LoadEntry, ModelEntry, SearchEntry, SlaEntry, read_plan
+from catalog.sections.translation import ENGINES
 from contract import variables
 from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import PREFIX, Settings, name_variable
-from torchserve_backend import catalog
-from torchserve_backend.sections.translation import ENGINES
 
 ROOT = Path(__file__).parents[1]
 ROOMS = "benchmarks clients deploy docs gateway handlers models nginx tests".split()

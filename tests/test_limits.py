@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import catalog
 from gateway.transport.worker import _REFUSED_AT_ONCE
 from tests.test_docs import (
     NGINX,
@@ -18,7 +19,6 @@ from tests.test_docs import (
     read_seconds,
     read_upstream,
 )
-from torchserve_backend import catalog
 
 #: Logs, listening sockets, event queues, shared memory: what a program opens besides.
 OTHER_FILES = 64

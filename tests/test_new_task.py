@@ -17,10 +17,10 @@ from tests.random_vision import draw_frames
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("contract", "gateway", "handlers", "torchserve_backend")
+ROOMS = ("catalog", "contract", "gateway", "handlers", "torchserve_backend")
 
 SECTION = """
-from torchserve_backend.sections import VisionSection
+from catalog.sections import VisionSection
 
 
 class BrightnessSection(VisionSection):
@@ -79,7 +79,7 @@ def add_brightness(tree: Path, model: Path) -> None:
     text = tasks.read_text("utf-8")
     assert last in text
     tasks.write_text(text.replace(last, f'{last}    "brightness": "/brightness",\n'))
-    section = tree / "torchserve_backend/sections/brightness.py"
+    section = tree / "catalog/sections/brightness.py"
     section.write_text(SECTION.replace("MODEL", str(model)))
     (tree / "handlers/brightness.py").write_text(HANDLER)
     (tree / "gateway/routes/brightness.py").write_text(ROUTE)

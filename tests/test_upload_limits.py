@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import catalog
 from contract.tasks import PATHS
 from gateway.app import create_app
 from gateway.settings import ROW_BYTES, Settings
@@ -16,7 +17,6 @@ from tests.test_docs import (
     read_seconds,
     read_torchserve,
 )
-from torchserve_backend import catalog
 
 #: Where nginx takes uploads.
 UPLOADS = "~ ^/(caption|classify|detect-objects)$"

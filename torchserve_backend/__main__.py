@@ -11,15 +11,17 @@ from typing import Annotated
 
 import typer
 
+import catalog
+from catalog import CatalogError
+from catalog.display import load_catalog, make_console, show_models
+from catalog.options import Map, ModelName, make_option
 from contract import variables
 from handlers.engine.directories import ModelError
-from torchserve_backend import archiver, catalog, display, preparation, registrar
-from torchserve_backend.catalog import CatalogError
+from torchserve_backend import archiver, display, preparation, registrar
 from torchserve_backend.management import Management, ManagementError
-from torchserve_backend.options import Map, ModelName, make_option
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-console = display.make_console()
+console = make_console()
 
 
 Store = Annotated[Path, make_option("--store", variables.STORE)]
@@ -38,8 +40,8 @@ KEY_FILE = Path(variables.KEY_FILE.default)
 def check(map_path: Map = catalog.MAP, model: ModelName = None) -> None:
     """Read the map and show which model runs where; exit 1 where it is wrong."""
     with _errors():
-        models = display.load_catalog(map_path, model, console)
-    display.show_models(models, console)
+        models = load_catalog(map_path, model, console)
+    show_models(models, console)
 
 
 @app.command()
@@ -51,7 +53,7 @@ def archive(
 ) -> None:
     """Fetch and convert the model, and write one archive per model into the store."""
     with _errors():
-        models = display.load_catalog(map_path, model, console)
+        models = load_catalog(map_path, model, console)
         if dry_run:
             for named in map(archiver.archive_name, models.models):
                 console.print(f"would write {store / named}")
@@ -88,7 +90,7 @@ def register(
 ) -> None:
     """Make TorchServe run what the map says. Safe to run twice."""
     with _errors():
-        models = display.load_catalog(map_path, model, console)
+        models = load_catalog(map_path, model, console)
         desired = preparation.list_desired(models)
         management = Management(url, key_file)
         if watch and not dry_run:
@@ -118,7 +120,7 @@ def status(
 ) -> None:
     """Show every language and task: model, device, workers READY, queue, batches."""
     with _errors():
-        models = display.load_catalog(map_path, model, console)
+        models = load_catalog(map_path, model, console)
         is_ready = display.show_states(models, Management(url, key_file), console)
     raise typer.Exit(0 if is_ready else 1)
 

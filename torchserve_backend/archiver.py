@@ -13,18 +13,11 @@ from typing import Any
 
 import yaml
 
-from torchserve_backend.catalog import Model
+from catalog import Model, describe_handler
 
 #: TorchServe itself must not give up, because the registrar decides when to revive a model.
 _RETRY_S = 86_400
 _STARTUP_S = 600
-
-#: Keys for TorchServe, for Ray or for the choice of models, which no handler needs.
-_OURS = {
-    *("model", "placement", "workers", "batch_size", "max_batch_delay"),
-    *("queue_size", "response_timeout", "vocabulary"),
-    *("replicas", "max_replicas_per_machine", "gpus", "accelerator"),
-}
 
 _VERSION = re.compile("1[.]0-[0-9a-f]{8}")
 
@@ -59,16 +52,6 @@ def archive(model: Model, store: Path, model_path: Path) -> Path:
         file.writestr("model-config.yaml", _render_config(model, model_path))
     part.replace(path)
     return path
-
-
-def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
-    """The handler's options from the map."""
-    return model.settings.model_dump(exclude=_OURS) | {
-        "model_path": str(model_path),
-        "languages": list(model.languages),
-        "compute_type": model.compute_type,
-        "devices": list(model.devices),
-    }
 
 
 def _make_manifest(model: Model, model_path: Path) -> dict[str, Any]:

@@ -1,69 +1,17 @@
-"""Shows the models on a terminal: what the map says, their state, and how many are ready."""
+"""Shows the models of TorchServe on a terminal: their state, and how many are ready."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 
-from torchserve_backend import catalog, registrar
-from torchserve_backend.catalog import Catalog
+from catalog import Catalog
+from catalog.display import make_progress
+from torchserve_backend import registrar
 from torchserve_backend.management import Management
 from torchserve_backend.registrar import Desired
-
-
-def make_console() -> Console:
-    """A console for paths, JSON and TorchServe's messages: it has no markup, and it does not
-    wrap lines, so they can be copied."""
-    return Console(markup=False, highlight=False, soft_wrap=True)
-
-
-def make_progress(console: Console) -> Progress:
-    """A bar with what it counts, how many of them there are, and the time so far."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    )
-
-
-def load_catalog(map_path: Path, model: str | None, console: Console) -> Catalog:
-    """The catalog for this host; tells if the CPU stands in for the map's GPUs.
-
-    Raises CatalogError if the map cannot be used.
-    """
-    models = catalog.load(map_path, gpus=None, model=model)
-    if models.is_cpu_fallback:
-        console.print(
-            "This host has no GPU: every model runs on the CPU.", style="yellow"
-        )
-    return models
-
-
-def show_models(models: Catalog, console: Console) -> None:
-    """What the map says of each model."""
-    table = Table(
-        *("serves", "device", "engine", "precision"),
-        *("workers", "batch", "delay ms", "queue"),
-    )
-    for model in models.models:
-        s = model.settings
-        table.add_row(
-            *(" ".join(model.serves), model.device, s.engine, model.compute_type),
-            *map(str, (model.workers, s.batch_size, s.max_batch_delay, s.queue_size)),
-        )
-    console.print(table, soft_wrap=False)
 
 
 def show_states(models: Catalog, management: Management, console: Console) -> bool:

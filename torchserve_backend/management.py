@@ -49,11 +49,6 @@ def read_key(path: Path, kind: str) -> str:
         return ""
 
 
-def prediction_path(model: str) -> str:
-    """The path of a model's predictions in TorchServe's inference API."""
-    return f"/predictions/{model}"
-
-
 class Management:
     """A client of the management API. Its calls raise ManagementError."""
 

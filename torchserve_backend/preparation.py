@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from catalog import Catalog, Model, checkpoint
 from handlers.engine.sealing import Digests
-from torchserve_backend import archiver, checkpoint
-from torchserve_backend.catalog import Catalog, Model
+from torchserve_backend import archiver
 from torchserve_backend.registrar import Desired
 
 

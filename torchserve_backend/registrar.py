@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from catalog import Model
 from torchserve_backend import archiver
-from torchserve_backend.catalog import Model
 from torchserve_backend.management import Management, ManagementError, Registered
 
 #: Seconds between two looks of the watch.

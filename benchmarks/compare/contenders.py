@@ -20,11 +20,11 @@ from benchmarks.instruments.load import Load, measure_closed
 from benchmarks.instruments.running import Start
 from benchmarks.instruments.sentences import write_request
 from benchmarks.options import Bar
+from catalog import checkpoint
 from contract.tasks import TRANSLATION
 from deploy.stack import ROOT, StackError
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Engine, Sentence
-from torchserve_backend import checkpoint
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import catalog
 from benchmarks.instruments.passes import Pass, Unsupported
+from catalog import checkpoint
+from catalog.sections.translation import ENGINES
 from handlers.engine.translation import packing
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Engine, Sentence
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.sections.translation import ENGINES
 
 #: Tokens in a pack; the map's default.
 MAX_TOKENS = catalog.TranslationSection().max_batch_tokens

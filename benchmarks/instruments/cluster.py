@@ -19,12 +19,12 @@ import psutil
 import requests
 
 from benchmarks.instruments.namespaces import Host, Network, lay_network
+from catalog import Catalog
 from deploy.stack import ROOT
 from ray_backend import nodes
 from ray_backend.dashboard import Dashboard, DashboardError, Replica
 from ray_backend.deployment import read_key, write_config
 from ray_backend.nodes import PORTS, Node
-from torchserve_backend.catalog import Catalog
 
 #: Enough memory for what Serve sends, and as many workers as two cores do not suggest.
 _OPTIONS = "--object-store-memory=80000000 --num-cpus=4"

@@ -14,18 +14,19 @@ from typing import Any
 
 import requests
 
+import catalog
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.ports import claim_port_offset
 from benchmarks.instruments.processes import Leaders, find_leaders
 from benchmarks.instruments.programs import run_program, wait_until
+from catalog.devices import count_gpus
 from contract import variables
+from contract.rows import prediction_path
 from contract.tasks import TRANSLATION
 from deploy import stack as stacks
 from deploy.stack import GATEWAY, ROOT, StackError
 from deploy.supervision import Supervision
-from torchserve_backend import catalog
-from torchserve_backend.devices import count_gpus
-from torchserve_backend.management import prediction_path, read_key
+from torchserve_backend.management import read_key
 
 START_S = 900
 _STOP_S = 180

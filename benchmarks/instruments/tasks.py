@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.instruments.passes import MemoryEnds, Pass, Unsupported
+from catalog import CPU, Model, checkpoint, describe_handler
 from handlers.base import (
     ModelConfig,
     Outcome,
@@ -18,8 +19,6 @@ from handlers.base import (
     TaskHandler,
     find_handler,
 )
-from torchserve_backend import archiver, checkpoint
-from torchserve_backend.catalog import CPU, Model
 
 _NO_MEMORY = "out-of-memory"
 
@@ -47,7 +46,7 @@ class TaskSubject:
     def load(self, directory: Path) -> TaskRunner:
         handler = find_handler(self.model.task)()
         index = int(self.model.devices[0]) if self.model.is_on_gpu else 0
-        options = archiver.describe_handler(self.model, directory)
+        options = describe_handler(self.model, directory)
         handler.start(ModelConfig(directory, self.device, index, options))
         return TaskRunner(handler)
 

@@ -17,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+import catalog
 from benchmarks.figures import Spread, show, spread
 from benchmarks.instruments import bare
 from benchmarks.instruments.sentences import write_document
@@ -29,6 +30,7 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.report import Content, Table
+from catalog import checkpoint
 from clients.events import Event
 from clients.sources import TABLES, find_sources
 from clients.tables.table import Column
@@ -41,7 +43,6 @@ from ray_backend.bulk.room import Pool
 from ray_backend.bulk.running import Listeners, run
 from ray_backend.bulk.texts import TextTask
 from ray_backend.bulk.workspace import Workspace
-from torchserve_backend import catalog, checkpoint
 
 _SOURCE, _TARGET = "en", "fr"
 _DRAWN_BYTES = 200_000

@@ -28,12 +28,12 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.report import Content, Table
+from catalog import checkpoint
 from clients.captioner import Mode, Sending, caption_video
 from clients.decoding import FrameReader
 from clients.frames import Every, Reading, Size
 from clients.server import Patience, Server
 from clients.sources import VIDEOS, find_sources
-from torchserve_backend import checkpoint
 
 _DECODING = "decoding"
 _SCALING = "decoding, scaling"

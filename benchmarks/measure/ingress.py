@@ -18,6 +18,7 @@ from typing import Annotated
 import psutil
 import typer
 
+import catalog
 from benchmarks.figures import list_counts, show
 from benchmarks.instruments import faults, running
 from benchmarks.instruments.cluster import (
@@ -36,13 +37,13 @@ from benchmarks.instruments.processes import Leaders
 from benchmarks.instruments.running import Running
 from benchmarks.options import Out, console, explain_errors, publish, read_words
 from benchmarks.report import Content, Table
+from catalog import checkpoint
 from contract import rows
 from deploy.stack import StackError
 from handlers.base import Row
 from ray_backend.dashboard import DashboardError
 from ray_backend.nodes import PORTS
 from ray_backend.replica import load_handler
-from torchserve_backend import catalog, checkpoint
 
 _LANGUAGE, _MACHINES = "fr", 3
 _TEXTS = 500

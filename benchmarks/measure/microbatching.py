@@ -28,8 +28,8 @@ from benchmarks.options import (
     show_progress,
 )
 from benchmarks.report import Content, Table
+from catalog import checkpoint
 from contract.tasks import CLASSIFICATION
-from torchserve_backend import checkpoint
 
 _IMAGES = 200
 _WARM_S = 2.0

@@ -39,7 +39,7 @@ from benchmarks.options import (
 )
 from benchmarks.plots import Chart
 from benchmarks.report import Content, Table
-from torchserve_backend import checkpoint
+from catalog import checkpoint
 
 OURS = "babelgate"
 TARGET = "fr"

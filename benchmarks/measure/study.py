@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+import catalog
 from benchmarks.figures import group, show
 from benchmarks.instruments import running
 from benchmarks.instruments.passes import Measurement, Plan, Skipped
@@ -34,7 +35,6 @@ from benchmarks.options import (
 from benchmarks.plots import Chart
 from benchmarks.report import Content, Table
 from contract.tasks import TRANSLATION
-from torchserve_backend import catalog
 
 #: Items in a pass; a larger batch is a pass by itself.
 _PASS_ITEMS = 64

@@ -21,8 +21,8 @@ from pydantic import (
 
 from benchmarks import plan_file
 from benchmarks.instruments.workload import Task
+from catalog.map import SECTIONS, check
 from contract.tasks import TRANSLATION
-from torchserve_backend.map import SECTIONS, check
 
 #: The keys of a model's entry that are tried; each task's section of the map has some.
 KNOBS = (

@@ -15,7 +15,7 @@ from benchmarks.plots import Chart
 from benchmarks.report import Table, describe_machine, to_markdown
 from benchmarks.tune.plan import KNOBS, Combination, Plan
 from benchmarks.tune.trials import Point, Trial
-from torchserve_backend.map import SECTIONS
+from catalog.map import SECTIONS
 
 #: Lines of a picture that can be told apart.
 _MOST_LINES = 6

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from catalog import Model
 from gateway.admission.board import Board
 from gateway.admission.departures import Departures
 from gateway.admission.lane import Lane, Turn, late
@@ -20,7 +21,6 @@ from gateway.admission.queue import Flow
 from gateway.backend import Backend, Call, Row
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.transport.caller import Caller
-from torchserve_backend.catalog import Model
 
 #: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from gevent.event import Event
 
+from catalog import Model
 from gateway.admission.board import Load, ModelBoard
 from gateway.admission.pace import Pace
 from gateway.admission.queue import FairQueue, Flow
 from gateway.backend import Room
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.transport.caller import Caller
-from torchserve_backend.catalog import Model
 
 #: The batch that each worker computes and the next one. More would wait behind the gateway,
 #: where all clients are alike.

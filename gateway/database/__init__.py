@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from catalog import ROOT
 from contract import variables
 from gateway.settings import Settings
-from torchserve_backend.catalog import ROOT
 
 
 def find_folder() -> Path:

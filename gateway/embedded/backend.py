@@ -20,14 +20,13 @@ from gevent import get_hub
 from gevent.event import Event
 from prometheus_client import CollectorRegistry
 
+from catalog import CPU, Catalog, Model, checkpoint, describe_handler
 from gateway.backend import ModelState, Room, Row
 from gateway.embedded.counting import BatchCounters
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
 from handlers.base import ModelConfig, Result, TaskError, TaskHandler, find_handler
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
-from torchserve_backend import archiver, checkpoint
-from torchserve_backend.catalog import CPU, Catalog, Model
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +184,7 @@ def _load_handler(model: Model, directory: Path, number: int) -> TaskHandler[Any
             directory,
             device="cuda" if model.is_on_gpu else CPU,
             device_index=int(device) if model.is_on_gpu else 0,
-            options=archiver.describe_handler(model, directory),
+            options=describe_handler(model, directory),
         )
     )
     return handler

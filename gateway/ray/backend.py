@@ -16,8 +16,10 @@ from typing import Any
 import urllib3
 from gevent.pool import Pool
 
+from catalog import Model
 from contract import rows
 from contract.problems import CONTENT_TYPE
+from contract.rows import prediction_path
 from gateway.backend import ModelState, Room, Row
 from gateway.errors import (
     ClientGone,
@@ -33,8 +35,6 @@ from gateway.ray.crowd import Crowd
 from gateway.ray.looking import look
 from gateway.ray.patience import Patience
 from gateway.ray.presence import Presence
-from torchserve_backend.catalog import Model
-from torchserve_backend.management import prediction_path
 
 #: How often a row may reach a replica that then fails: one that ends its replicas must not
 #: end them all.

@@ -10,12 +10,12 @@ from itertools import cycle, islice
 import urllib3
 from pydantic import BaseModel, ValidationError
 
+from catalog import Model
 from contract.problems import CONTENT_TYPE
+from contract.rows import prediction_path
 from gateway.backend import ModelState
 from gateway.posting import Broken, Silent, Unreachable
 from gateway.ray.addresses import Address
-from torchserve_backend.catalog import Model
-from torchserve_backend.management import prediction_path
 
 #: How long a replica may take to say how it is, how often another one is asked, and how long
 #: all of that may take.

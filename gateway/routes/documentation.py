@@ -12,12 +12,12 @@ from typing import Any
 
 from flask import Blueprint, Response, current_app, make_response, request
 
+from catalog import Catalog
 from contract.tasks import TRANSLATION
 from gateway.errors import NotFound
 from gateway.openapi.document import build
 from gateway.openapi.operations import Operation, describe
 from gateway.openapi.security import Keys
-from torchserve_backend.catalog import Catalog
 
 #: Swagger UI's files in the package offapi, and their types.
 _FILES = {

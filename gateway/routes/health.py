@@ -7,11 +7,11 @@ from __future__ import annotations
 from flask import Blueprint
 from typing_extensions import TypedDict
 
+from catalog import Catalog
 from gateway.backend import Backend
 from gateway.errors import NotReady
 from gateway.observation import find_ready, find_ready_tasks, find_reasons
 from gateway.openapi.operations import Operation, describe
-from torchserve_backend.catalog import Catalog
 
 
 class Health(TypedDict):

@@ -9,12 +9,12 @@ from babel.core import UnknownLocaleError
 from flask import Blueprint
 from typing_extensions import TypedDict
 
+from catalog import Catalog
 from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import TRANSLATION
 from gateway.backend import Backend
 from gateway.observation import find_ready
 from gateway.openapi.operations import Operation, describe
-from torchserve_backend.catalog import Catalog
 
 
 class Language(TypedDict):

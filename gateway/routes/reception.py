@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from flask import request
 
+from catalog import Catalog
 from gateway.errors import TaskNotServed, UnsupportedEncoding
 from gateway.schemas import Schema, parse_parameters
 from gateway.settings import Settings
@@ -15,7 +16,6 @@ from gateway.telemetry import Telemetry
 from gateway.transport.caller import read_caller
 from gateway.transport.connection import Incoming
 from gateway.uploads.answering import Answer, Upload, Uploads
-from torchserve_backend.catalog import Catalog
 
 
 @dataclass(frozen=True)

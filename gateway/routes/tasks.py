@@ -7,12 +7,12 @@ from typing import NotRequired
 from flask import Blueprint
 from typing_extensions import TypedDict
 
+from catalog import Catalog
+from catalog.checkpoint import find_input_size
 from contract.tasks import PATHS
 from gateway.backend import Backend
 from gateway.observation import find_ready_tasks
 from gateway.openapi.operations import Operation, describe
-from torchserve_backend.catalog import Catalog
-from torchserve_backend.checkpoint import find_input_size
 
 
 class Size(TypedDict):

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import gevent
 from gevent.event import AsyncResult
 
+from catalog import Catalog
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission, LoopQueue
@@ -32,7 +33,6 @@ from gateway.text.langid import (
 )
 from gateway.text.readers import Readers
 from gateway.transport.caller import Caller
-from torchserve_backend.catalog import Catalog
 
 #: The work that each row takes beside its characters, in characters.
 _ROW_CHARACTERS = 20

@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+import catalog
+from catalog import CPU, Catalog, CatalogError, Model, checkpoint
 from clients.errors import ClientError, InputError
 from clients.frames import Every, Reading
 from clients.progress import show_progress
@@ -32,8 +34,6 @@ from ray_backend.bulk.videos import VideoTask
 from ray_backend.bulk.watch import STOPPED
 from ray_backend.bulk.workspace import Workspace, open_store
 from ray_backend.deployment import has_gpus
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.catalog import CPU, Catalog, CatalogError, Model
 
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psutil
 
+from catalog import ROOT
 from clients.errors import ClientError, InputError
 from contract import variables
 from ray_backend.dashboard import Dashboard, DashboardError, Machine
 from ray_backend.nodes import LOOPBACK, PORTS, Node, read_address
-from torchserve_backend.catalog import ROOT
 
 #: Ray's clients give up before the run does, unless they are told.
 _RECONNECT_S = 900

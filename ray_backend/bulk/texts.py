@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from catalog import Model
 from clients.errors import InputError
 from clients.sources import TABLES, Source
 from clients.tables import open_table
@@ -33,7 +34,6 @@ from ray_backend.bulk.storage import Draft
 from ray_backend.bulk.translation import BatchTranslator
 from ray_backend.bulk.workspace import Workspace
 from ray_backend.replica import load_handler
-from torchserve_backend.catalog import Model
 
 #: A part of a file, or several small files. A worker sorts and packs the sentences of one.
 MOST_TEXTS, MOST_CHARACTERS = 4096, 1 << 20

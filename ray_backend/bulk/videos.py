@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from catalog import Model, checkpoint
 from clients.captioner import Captioner, Captions, Sending, VideoEnd, check_decoder
 from clients.errors import ClientError, InputError, ServerError
 from clients.events import Event
@@ -22,8 +23,6 @@ from ray_backend.bulk.sources import fetch
 from ray_backend.bulk.storage import Draft
 from ray_backend.bulk.workspace import Workspace
 from ray_backend.replica import load_handler
-from torchserve_backend import checkpoint
-from torchserve_backend.catalog import Model
 
 #: While one batch is in the model, the next one is read.
 _SENDING = Sending(requests_in_flight=2)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import catalog
 from benchmarks.instruments import running
 from benchmarks.instruments.cluster import Cluster, start_cluster
 from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.namespaces import find_obstacle
-from torchserve_backend import catalog
 
 #: Every machine but the head has a GPU, which Ray counts and no model needs.
 _OPTIONS = ("--num-gpus=0", "--num-gpus=1", "--num-gpus=1")

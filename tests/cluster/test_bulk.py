@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import catalog
 from benchmarks.instruments.asking import keep_asking
 from benchmarks.instruments.cluster import Cluster, start_cluster, wait_until
 from benchmarks.instruments.echo import write_map, write_model
@@ -25,7 +26,6 @@ from benchmarks.instruments.namespaces import Host, find_obstacle
 from deploy.stack import ROOT
 from ray_backend.bulk.watch import STOPPED
 from tests.e2e.test_bulk_on_ray import Place, end, show, wait_for
-from torchserve_backend import catalog
 
 #: A machine that is gone is missed after five looks.
 _ENVIRONMENT = {"RAY_health_check_period_ms": "1000"}

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 import pytest
 import requests
 
+import catalog
 from benchmarks.instruments import faults
 from benchmarks.instruments.cluster import Cluster, wait_until
 from benchmarks.instruments.echo import write_map, write_model
@@ -21,7 +22,6 @@ from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE
 from deploy.stack import ROOT
 from ray_backend.deployment import explain_unplaced
-from torchserve_backend import catalog
 
 #: Shorter than what the docs promise, so that tests do not take longer than they must.
 _ABSENT_S = 15

@@ -32,6 +32,7 @@ from flask.testing import FlaskClient
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Map
 
+import catalog
 from contract import variables
 from contract.tasks import TRANSLATION
 from documents.storage import NOBODY, Document, Order, State
@@ -61,7 +62,6 @@ from tests.gateway.conftest import (
     write_map,
 )
 from tests.gateway.fake_torchserve import FakeTorchServe
-from torchserve_backend import catalog
 
 CASES = Path(__file__).with_name("cases")
 REQUEST, RESPONSE = ".request.http", ".response.json"

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import catalog
 from deploy import container, stack
 from deploy.container import app, read_start
 from deploy.stack import ROOT, Stack, StackError
-from torchserve_backend import catalog, preparation
+from torchserve_backend import preparation
 
 SUPERVISOR = RawConfigParser()
 SUPERVISOR.read(

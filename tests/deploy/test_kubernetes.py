@@ -16,6 +16,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+import catalog
 from contract import variables
 from deploy import manifests
 from deploy.manifests import NO_DIGEST, OVERLAYS
@@ -26,7 +27,6 @@ from tests.deploy import kustomize
 from tests.deploy.kuberay import PodMonitor, RayService, ServiceMonitor
 from tests.deploy.kustomize import Resource
 from tests.programs import run
-from torchserve_backend import catalog
 
 KUBERNETES = "1.37.0"
 #: Resources of operators, which Kubernetes' own schemas do not know.

@@ -14,14 +14,14 @@ import pytest
 import urllib3
 from rich.console import Console
 
+import catalog
 from benchmarks.instruments.ports import claim_port_offset
+from catalog import Catalog, Model, TranslationSection
 from deploy import lifecycle
 from deploy import stack as stacks
 from deploy.stack import UNSAID, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
-from torchserve_backend import catalog
-from torchserve_backend.catalog import Catalog, Model, TranslationSection
 
 NGINX = Path("/usr/sbin/nginx")
 

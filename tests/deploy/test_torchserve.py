@@ -7,10 +7,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from catalog import Model, TranslationSection
 from deploy import torchserve
 from deploy.supervision import Supervision
 from tests.torchserve_backend.fakes import FakeManagement
-from torchserve_backend.catalog import Model, TranslationSection
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Desired
 

@@ -19,6 +19,7 @@ import psutil
 import pytest
 import requests
 
+import catalog
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
@@ -26,7 +27,6 @@ from tests import random_vision
 from tests.e2e.real_stack import is_ready, wait_until
 from tests.gateway.test_gunicorn import find_url
 from tests.handlers.encoding import write_image, write_npy
-from torchserve_backend import catalog
 
 LIMIT_S = 120
 #: A batch that waits so long for others fails its test.

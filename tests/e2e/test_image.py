@@ -21,12 +21,12 @@ import requests
 import yaml
 
 from benchmarks.instruments.ports import claim_port_offset
+from catalog.display import make_console
 from deploy import images
 from deploy.programs import BUILDAH, MMDEBSTRAP
 from deploy.stack import DOOR, ROOT, Stack, move_ports
 from tests.e2e.real_stack import is_ready, wait_until
 from tests.programs import find_or_skip, run
-from torchserve_backend.display import make_console
 
 pytestmark = [pytest.mark.image, pytest.mark.faults, pytest.mark.timeout(1800)]
 

@@ -12,10 +12,10 @@ import psutil
 import pytest
 import requests
 
+from catalog import Model, TranslationSection
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
 from tests.e2e.real_stack import is_ready, processes, run_deploy, wait_until
 from torchserve_backend import registrar
-from torchserve_backend.catalog import Model, TranslationSection
 from torchserve_backend.management import Management, read_key
 
 GRACE = ("graceful_timeout = 125", "graceful_timeout = 'long'")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import catalog
 from tests.programs import run
-from torchserve_backend import catalog
 
 PLAN = """\
 models:

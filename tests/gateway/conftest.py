@@ -14,10 +14,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
+import catalog
 from gateway.app import GLOSSARIES, create_app
 from gateway.settings import PREFIX, Settings
 from tests.gateway.fake_torchserve import FakeTorchServe
-from torchserve_backend import catalog
 
 MakeClient = Callable[..., FlaskClient]
 

@@ -10,9 +10,9 @@ from typing import Any
 import gevent
 from flask import Flask
 
+from catalog import Model
 from gateway.app import create_app as create
 from gateway.backend import ModelState, Room, Row
-from torchserve_backend.catalog import Model
 
 
 class FailingBackend:

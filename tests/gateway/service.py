@@ -22,6 +22,7 @@ import urllib3
 from flask.testing import FlaskClient
 from typer.testing import CliRunner
 
+import catalog
 from contract import variables
 from documents import worker
 from documents.asking import Gateway
@@ -34,7 +35,6 @@ from gateway.access.keys import make_token
 from gateway.app import GLOSSARIES, create_app
 from gateway.settings import Settings
 from gateway.transport.worker import ACCESS
-from torchserve_backend import catalog
 
 #: Hours for which documents are kept, texts of a request for one, and programs that may end
 #: with it.

@@ -12,8 +12,8 @@ from gateway.settings import Settings, SettingsError, name_variable, read_settin
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    *("benchmarks", "clients", "contract", "deploy", "gateway", "handlers", "models"),
-    *("nginx", "ray_backend", "torchserve_backend"),
+    *("benchmarks", "catalog", "clients", "contract", "deploy", "gateway", "handlers"),
+    *("models", "nginx", "ray_backend", "torchserve_backend"),
 )
 
 

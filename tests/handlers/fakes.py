@@ -12,6 +12,8 @@ from urllib.parse import urlencode
 
 from ts.context import Context, RequestProcessor  # type: ignore[import-untyped]
 
+from catalog import SECTIONS, Model, describe_handler
+from catalog.map import check
 from contract import rows
 from handlers.base import TaskHandler
 from handlers.engine.errors import OutOfMemory
@@ -22,9 +24,6 @@ from handlers.engine.translation.m2m100 import (
     Translation,
     language_token,
 )
-from torchserve_backend.archiver import describe_handler
-from torchserve_backend.catalog import SECTIONS, Model
-from torchserve_backend.map import check
 
 
 class FakeTokenizer(Tokenizer):

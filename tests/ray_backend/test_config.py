@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from ray.serve.schema import ServeDeploySchema
 
+import catalog
+from catalog import SECTIONS, Catalog
 from ray_backend.arguments import Arguments
 from ray_backend.config import make_config
-from torchserve_backend import catalog
-from torchserve_backend.catalog import SECTIONS, Catalog
 
 DIGEST = "0" * 64
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+import catalog
 from ray_backend import deployment
 from ray_backend.dashboard import Application, Dashboard, DashboardError, Machine
 from ray_backend.deployment import Change, DeploymentError
-from torchserve_backend import catalog
 
 CPUS = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 2.0})
 GPUS = Machine(

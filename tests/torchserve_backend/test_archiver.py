@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from catalog import Model, TranslationSection
 from torchserve_backend import archiver
-from torchserve_backend.catalog import Model, TranslationSection
 
 WEIGHTS = Path("/models/m2m100/int8")
 KO = Model("ko", "translation", ("ko",), ("cpu",), TranslationSection())

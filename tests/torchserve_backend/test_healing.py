@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from catalog import Model, TranslationSection
 from tests.torchserve_backend.fakes import FakeManagement
-from torchserve_backend.catalog import Model, TranslationSection
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Desired, heal_forever
 

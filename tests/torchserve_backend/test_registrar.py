@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from catalog import Model, TranslationSection
 from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
 from torchserve_backend import registrar
-from torchserve_backend.catalog import Model, TranslationSection
 from torchserve_backend.management import Management, ManagementError, Registered
 from torchserve_backend.registrar import Action, Desired, Step, Watch
 

@@ -18,6 +18,7 @@ import psutil
 import requests
 import yaml
 
+import catalog
 from benchmarks.instruments.ports import claim_port_offset
 from benchmarks.instruments.programs import run_program, wait_until
 from benchmarks.instruments.running import START_S, Running, read_map
@@ -31,7 +32,6 @@ from deploy.stack import (
     StackError,
     move_ports,
 )
-from torchserve_backend import catalog
 from torchserve_backend.management import Management, ManagementError
 
 HERE = Path(__file__).parent

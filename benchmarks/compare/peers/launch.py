@@ -19,11 +19,11 @@ from benchmarks.compare.peers.options import Options, write_options
 from benchmarks.instruments.programs import run_program, wait_until
 from benchmarks.instruments.running import Running, merge, read_map
 from benchmarks.instruments.sentences import write_request
+from catalog import checkpoint
 from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
 from handlers.engine.directories import read_settings
 from handlers.engine.translation.m2m100 import Sentence
-from torchserve_backend import checkpoint
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"

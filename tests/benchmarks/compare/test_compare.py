@@ -10,6 +10,7 @@ import pytest
 from rich.progress import Progress
 from typer.testing import CliRunner
 
+import catalog
 from benchmarks.__main__ import app
 from benchmarks.compare import command, contenders
 from benchmarks.compare.command import alternate, tabulate
@@ -27,7 +28,6 @@ from benchmarks.instruments.load import Load
 from benchmarks.instruments.running import write_map
 from benchmarks.instruments.sentences import draw
 from benchmarks.options import Bar, read_range, read_settings
-from torchserve_backend import catalog
 
 
 def load(rate: float, p95_ms: float | None = 100, clients: int = 1) -> Load:

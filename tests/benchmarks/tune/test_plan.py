@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import catalog
 from benchmarks.plan_file import PlanError
 from benchmarks.tune.plan import KNOBS, Plan, read_plan
 from benchmarks.tune.trials import write_map
-from torchserve_backend import catalog
 
 PLAN = """\
 models:
@@ -125,6 +125,6 @@ def test_a_plan_that_is_not_there_is_named(tmp_path: Path):
 
 @pytest.mark.parametrize("key", KNOBS)
 def test_every_knob_is_one_of_the_map(key: str):
-    from torchserve_backend.map import SECTIONS
+    from catalog.map import SECTIONS
 
     assert any(key in section.model_fields for section in SECTIONS.values())

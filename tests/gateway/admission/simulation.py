@@ -14,6 +14,7 @@ from itertools import count
 import pytest
 from gevent.event import Event
 
+import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission.board import Board
 from gateway.admission.lane import Lane, Turn
@@ -21,7 +22,6 @@ from gateway.admission.queue import Flow
 from gateway.backend import Room
 from gateway.errors import Overloaded
 from gateway.transport.caller import Caller
-from torchserve_backend import catalog
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import Any
 import gevent
 from gevent.event import Event
 
+import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import ModelState, Room, Row, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.callers import make_caller
-from torchserve_backend import catalog
 
 KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection())
 ROWS, LIMIT_S = 10, 30

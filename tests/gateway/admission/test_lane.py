@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission.board import Board, Load
 from gateway.admission.lane import Lane, Turn
@@ -21,7 +22,6 @@ from gateway.backend import Room
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.admission.simulation import Simulation, Speed
 from tests.gateway.callers import make_caller
-from torchserve_backend import catalog
 
 #: The phrasebook on two cores, with TorchServe's window as it ships and as tuned.
 PHRASEBOOK, TUNED = Speed(0.01, 0.0033), Speed(0.01, 0.0033, delay_s=0.005)

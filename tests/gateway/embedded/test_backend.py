@@ -16,6 +16,8 @@ import gevent
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+import catalog
+from catalog import Model, TranslationSection, checkpoint
 from contract.tasks import TRANSLATION
 from gateway.backend import write_row
 from gateway.embedded import backend as embedded
@@ -24,8 +26,6 @@ from gateway.errors import DeadlineExceeded, NotReady, Overloaded, Problem, RowP
 from handlers import base
 from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
 from tests.gateway.test_telemetry import read
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.catalog import Model, TranslationSection
 
 LIMIT_S = 60
 #: A batch that waits so long for others fails its test.

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import catalog
+from catalog import Catalog
 from gateway.ray.backend import RayBackend
 from tests.gateway.ray.fake_cluster import FakeIngress, write_key
-from torchserve_backend import catalog
-from torchserve_backend.catalog import Catalog
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import catalog
 from gateway.backend import Room, Row, write_row
 from gateway.errors import (
     ClientGone,
@@ -20,7 +21,6 @@ from gateway.errors import (
 )
 from gateway.ray.backend import RayBackend
 from tests.gateway.ray.fake_cluster import LIMIT_S, FakeIngress, write_key
-from torchserve_backend import catalog
 
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 TRANSLATED = {"translated": "ko:Hello"}

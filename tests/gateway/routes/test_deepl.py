@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import catalog
 from gateway.access import Access
 from gateway.access.usage import Usage
 from gateway.app import create_app
 from gateway.settings import Settings
-from torchserve_backend import catalog
 
 WANTED = {"text": ["Hello"], "target_lang": "KO", "source_lang": "EN"}
 

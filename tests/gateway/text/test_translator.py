@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backend import Room, Row
@@ -22,7 +23,6 @@ from gateway.text.langid import Identifier
 from gateway.text.readers import Readers
 from gateway.text.translator import Translator
 from tests.gateway.callers import make_caller, make_gone
-from torchserve_backend import catalog
 
 MODELS = catalog.Catalog(
     {

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from gevent.event import Event
 
+import catalog
+from catalog.sections.captioning import CaptioningSection
 from gateway.admission import Admission
 from gateway.backend import Room, Row
 from gateway.errors import (
@@ -26,8 +28,6 @@ from gateway.settings import Settings
 from gateway.transport.connection import Incoming
 from gateway.uploads.answering import ROWS_AT_ONCE, Answer, Upload, Uploads
 from tests.gateway.callers import make_caller
-from torchserve_backend import catalog
-from torchserve_backend.sections.captioning import CaptioningSection
 
 FRAMES = 32 * 10
 #: Room for one image.

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from catalog import Model, TranslationSection
 from clients.sources import Source
 from clients.tables.table import name_columns
 from gateway.schemas import TranslationRequest
@@ -31,7 +32,6 @@ from ray_backend.bulk.storage import Store
 from ray_backend.bulk.texts import TextTask, TextWorker
 from ray_backend.bulk.translation import BatchTranslator
 from ray_backend.bulk.workspace import Workspace
-from torchserve_backend.catalog import Model, TranslationSection
 
 MODEL = Model("fr", "translation", ("fr",), ("cpu",), TranslationSection())
 WANTED = TranslationRequest(source="en", target="fr", texts=("",), is_list=False)

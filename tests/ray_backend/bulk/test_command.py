@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from catalog import Model, TranslationSection
 from contract.cpus import count_cpus
 from ray_backend.bulk import command
 from ray_backend.bulk.command import choose_pool
-from torchserve_backend.catalog import Model, TranslationSection
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
+import catalog
+from catalog import ROOT, Catalog, checkpoint
 from clients.translator import Reply
 from contract.tasks import TRANSLATION
 from gateway.app import GLOSSARIES, create_app
@@ -24,8 +26,6 @@ from handlers.translation import TranslationHandler
 from ray_backend.bulk.command import read_wanted
 from ray_backend.bulk.translation import BatchTranslator
 from ray_backend.replica import load_handler
-from torchserve_backend import catalog, checkpoint
-from torchserve_backend.catalog import ROOT, Catalog
 
 PLAIN = [
     *("Good morning", "See you tomorrow!", "", "  ", "\n", "123", "?!"),

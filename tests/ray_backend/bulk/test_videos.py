@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from catalog import VISION, Model
 from clients.captioner import Captioner, Sending
 from clients.frames import Every, Reading
 from clients.sources import find_sources
@@ -26,7 +27,6 @@ from ray_backend.bulk.videos import InProcess, VideoTask, VideoWorker
 from ray_backend.bulk.workspace import Workspace
 from tests.clients.drawing import draw_number, read_number, write_numbers, write_video
 from tests.ray_backend.bulk.conftest import Here, Shouting
-from torchserve_backend.catalog import VISION, Model
 
 MODEL = Model(
     "captioning", "captioning", (), ("cpu",), VISION["captioning"].model_validate({})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchserve_backend import catalog
+import catalog
 
 MAP = {
     "cuda_id": {"ko": "0", "fr": "1", "de": "cpu"},

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+import catalog
+from catalog import CatalogError
 from deploy.stack import ROOT
-from torchserve_backend import catalog
-from torchserve_backend.catalog import CatalogError
 
 ORIGINAL = {
     **dict.fromkeys(["ko", "en", "zh", "es", "fr"], "0"),

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from contract import variables
-from contract.tasks import TRANSLATION
-from torchserve_backend.devices import count_gpus
-from torchserve_backend.map import (
+from catalog.devices import count_gpus
+from catalog.map import (
     SECTIONS,
     VISION,
     WHOLE_MAP,
@@ -23,8 +22,10 @@ from torchserve_backend.map import (
     check,
     read_file,
 )
-from torchserve_backend.sections import CPU, VisionSection
-from torchserve_backend.sections.translation import TranslationSection
+from catalog.sections import CPU, VisionSection
+from catalog.sections.translation import TranslationSection
+from contract import variables
+from contract.tasks import TRANSLATION
 
 __all__ = [
     "CPU",
@@ -36,8 +37,16 @@ __all__ = [
     "CatalogError",
     "Model",
     "TranslationSection",
+    "describe_handler",
     "load",
 ]
+
+#: Keys for TorchServe, for Ray or for the choice of models, which no handler needs.
+_OURS = {
+    *("model", "placement", "workers", "batch_size", "max_batch_delay"),
+    *("queue_size", "response_timeout", "vocabulary"),
+    *("replicas", "max_replicas_per_machine", "gpus", "accelerator"),
+}
 
 ROOT = Path(__file__).parents[1]
 MAP = ROOT / variables.MAP.default
@@ -166,6 +175,16 @@ def load(
         _check_devices(f"{path}: {place}", devices, gpus)
     frozen = _freeze(content | {"gpus": gpus})
     return replace(make_catalog(found, has_gpus=gpus > 0), frozen=frozen)
+
+
+def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
+    """The handler's options from the map."""
+    return model.settings.model_dump(exclude=_OURS) | {
+        "model_path": str(model_path),
+        "languages": list(model.languages),
+        "compute_type": model.compute_type,
+        "devices": list(model.devices),
+    }
 
 
 def make_catalog(found: Map, *, has_gpus: bool) -> Catalog:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from catalog import ROOT, Catalog, Model
 from contract import variables
 from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION
@@ -20,7 +21,6 @@ from handlers.engine.directories import (
     read_settings,
 )
 from handlers.engine.sealing import Digests
-from torchserve_backend.catalog import ROOT, Catalog, Model
 
 
 def default_cache() -> Path:
@@ -62,7 +62,7 @@ def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
     """
     directory = locate(name, cache)
     if not directory.exists():
-        from torchserve_backend import hub
+        from catalog import hub
 
         hub.download(name, cache / "hub", task)
     check_directory(directory, task)

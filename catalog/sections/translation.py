@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from catalog.sections import CountOrNone, Precision, Section, Text
 from contract.options import ALTERNATIVES, BEAM_SIZE
-from torchserve_backend.sections import CountOrNone, Precision, Section, Text
 
 #: The engines of translation, each with the precisions that it can be asked for.
 ENGINES = {

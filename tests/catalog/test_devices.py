@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchserve_backend.devices import GpuMemory, count_gpus, measure_gpu_memory
+from catalog.devices import GpuMemory, count_gpus, measure_gpu_memory
 
 Say = Callable[[str | None, int, str], None]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+import catalog
+from catalog import CatalogError
+from catalog.map import WHOLE_MAP, check
 from contract.languages import LANGUAGES
-from torchserve_backend import catalog
-from torchserve_backend.catalog import CatalogError
-from torchserve_backend.map import WHOLE_MAP, check
 
 KO = {"ko": "0"}
 AN_OBJECT = 'expected an object such as {"ko": "0"}'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchserve_backend.sections import Count, CountOrNone, Text, VisionSection
+from catalog.sections import Count, CountOrNone, Text, VisionSection
 
 
 class CaptioningSection(VisionSection):

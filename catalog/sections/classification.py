@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchserve_backend.sections import CountOrNone, Text, VisionSection
+from catalog.sections import CountOrNone, Text, VisionSection
 
 
 class ClassificationSection(VisionSection):

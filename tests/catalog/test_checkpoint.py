@@ -18,12 +18,13 @@ import pytest
 from huggingface_hub import close_session, constants
 from typer.testing import CliRunner
 
+import catalog
+from catalog import checkpoint
 from contract.languages import LANGUAGES
 from handlers.engine.directories import SETTINGS_FILE, ModelError
+from tests.catalog.fake_hub import COMMIT, FakeHub, Fault
 from tests.e2e.real_stack import wait_until
 from tests.random_m2m100 import build_tiny
-from tests.torchserve_backend.fake_hub import COMMIT, FakeHub, Fault
-from torchserve_backend import catalog, checkpoint
 from torchserve_backend.__main__ import app
 
 pytestmark = pytest.mark.slow

@@ -19,11 +19,11 @@ from pydantic import (
     model_validator,
 )
 
+from catalog.sections import CountOrNone, Devices, Shape, VisionSection
+from catalog.sections.translation import TranslationSection
 from contract.faults import expect
 from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION, UPLOADS, find_class
-from torchserve_backend.sections import CountOrNone, Devices, Shape, VisionSection
-from torchserve_backend.sections.translation import TranslationSection
 
 #: What was expected, by type of fault. For others the key's schema says it.
 _OBJECTS = {
@@ -47,7 +47,7 @@ _Language = Annotated[str, AfterValidator(_check_language)]
 
 #: The tasks that take images, in the order in which they are shown.
 VISION: Mapping[str, type[VisionSection]] = MappingProxyType(
-    {task: find_class("torchserve_backend.sections", task) for task in UPLOADS}
+    {task: find_class("catalog.sections", task) for task in UPLOADS}
 )
 #: All tasks.
 SECTIONS: Mapping[str, type[TranslationSection | VisionSection]] = MappingProxyType(
