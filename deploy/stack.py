@@ -35,7 +35,7 @@ _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
 _PACKAGES = (
     *("catalog", "contract", "deploy", "documents", "gateway", "handlers"),
-    *("ray_backend", "torchserve_backend"),
+    *("ray_backend", "text", "torchserve_backend"),
 )
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from contract.markup import scan
-from gateway.text.segmentation import segment
-from gateway.text.spacing import compare, find_separator, separate
+from text.segmentation import segment
+from text.spacing import compare, find_separator, separate
 
 if TYPE_CHECKING:
     from documents.formats.format import Markup

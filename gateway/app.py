@@ -43,11 +43,10 @@ from gateway.routes import (
 )
 from gateway.routes.interpretation import Interpreter
 from gateway.routes.reception import Reception
+from gateway.services.readers import Readers
+from gateway.services.translator import Translator
 from gateway.settings import Settings, read_settings
 from gateway.telemetry import Telemetry, register_telemetry
-from gateway.text.langid import Identifier
-from gateway.text.readers import Readers
-from gateway.text.translator import Translator
 from gateway.torchserve import TorchServeBackend
 from gateway.transport.bodies import Bodies, register_bodies
 from gateway.transport.caller import read_request_id
@@ -58,6 +57,7 @@ from gateway.transport.paths import register_paths
 from gateway.transport.worker import ACCESS, EXTENSION
 from gateway.uploads.answering import Uploads
 from gateway.uploads.documents import Documents
+from text.langid import Identifier
 from torchserve_backend.management import Management
 
 #: The application's extension that has the glossaries.

@@ -9,8 +9,8 @@ from prometheus_client import multiprocess
 
 from contract import variables
 from contract.cpus import count_cpus
-from gateway.text.langid import load_model
 from gateway.transport.worker import ACCESS
+from text.langid import load_model
 
 # Loopback only: nginx is the door.
 bind = variables.GATEWAY_BIND.read()

@@ -9,7 +9,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -26,6 +26,7 @@ from contract.faults import kind, list_faults
 from contract.languages import normalize_language
 from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
+from text.options import HTML_TAGS, XML_TAGS, TranslationRequest
 
 #: As `src_lang`: each text's language is identified.
 AUTO = "auto"
@@ -139,47 +140,7 @@ class TranslationLimits:
     max_alternatives: int
 
 
-#: Where a plain text is divided: at lines and sentences, at sentences only, or nowhere.
-Splitting: TypeAlias = Literal["lines", "sentences", "none"]
-
-
-@dataclass(frozen=True)
-class Tags:
-    """How the tags of a text are read, and what the client says of elements by their names:
-    those to be left as they are, those that end a sentence, and those that do not."""
-
-    is_xml: bool = False
-    ignored: tuple[str, ...] = ()
-    splitting: tuple[str, ...] = ()
-    inline: tuple[str, ...] = ()
-    #: Whether other elements of XML end a sentence where nothing but elements is beside them.
-    finds_outline: bool = True
-
-
-#: HTML, as it is read where the client says nothing of elements.
-HTML_TAGS = Tags()
-#: XML, likewise. XLIFF's elements for what is inside a sentence are always inside one.
-XML_TAGS = Tags(is_xml=True, inline=("g", "x"))
 _TAGS = {"text": None, "html": HTML_TAGS, "xml": XML_TAGS}
-
-
-@dataclass(frozen=True)
-class TranslationRequest:
-    """What to translate, and how. Without a `source` each text's own is identified, and
-    without `tags` they are plain; `is_list` says in which shape the client wants the answer.
-    """
-
-    source: str | None
-    target: str
-    texts: tuple[str, ...]
-    is_list: bool
-    tags: Tags | None = None
-    splitting: Splitting = "lines"
-    is_protected: bool = True
-    beam_size: int = BEAM_SIZE.default
-    alternatives: int = ALTERNATIVES.default
-    #: Ids or names of glossaries; an entry of an earlier one wins.
-    glossaries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

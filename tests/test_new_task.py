@@ -17,7 +17,7 @@ from tests.random_vision import draw_frames
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("catalog", "contract", "gateway", "handlers", "torchserve_backend")
+ROOMS = ("catalog", "contract", "gateway", "handlers", "text", "torchserve_backend")
 
 SECTION = """
 from catalog.sections import VisionSection

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gateway.glossaries.entries import CONTROLS, MOST_TERM_BYTES
 from gateway.schemas import Text
+from text.entries import CONTROLS, MOST_TERM_BYTES
 
 _Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
 _Format = Annotated[Literal["tsv", "csv"], _Lower]

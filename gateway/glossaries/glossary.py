@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,3 @@ class Limits:
     owner_bytes: int = sys.maxsize
     all_bytes: int = sys.maxsize
     reserve_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The dictionaries for a request into one language: by the language of a text, the ids of
-    those that apply. An entry of an earlier one wins."""
-
-    database: str
-    by_source: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from gateway.errors import (
     Overloaded,
     UnknownGlossary,
 )
-from gateway.glossaries.glossary import Choice, Draft, Glossary, Limits
+from gateway.glossaries.glossary import Draft, Glossary, Limits
 from gateway.glossaries.reading import (
     Reading,
     Upload,
@@ -35,6 +35,7 @@ from gateway.glossaries.reading import (
 )
 from gateway.settings import Settings
 from gateway.threads import call_in_thread
+from text.term_cache import Choice
 
 if TYPE_CHECKING:
     from gateway.glossaries.storage import GlossaryStorage

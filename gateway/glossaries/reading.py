@@ -21,16 +21,16 @@ from contract.faults import list_faults
 from contract.languages import normalize_language
 from gateway.errors import MalformedRequest
 from gateway.glossaries.bodies import SCHEMAS, DictionaryFields
-from gateway.glossaries.entries import (
-    EntriesError,
+from gateway.glossaries.glossary import Draft
+from gateway.schemas import read_object, write_schema
+from text.entries import (
     Entry,
     read_csv,
     read_pairs,
     read_tsv,
     write_tsv,
 )
-from gateway.glossaries.glossary import Draft
-from gateway.schemas import read_object, write_schema
+from text.errors import EntriesError
 
 #: Content types of a body that is all entries, and their formats.
 _TABLES = {"text/csv": "csv", "text/tab-separated-values": "tsv"}

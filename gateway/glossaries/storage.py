@@ -34,8 +34,8 @@ from gateway.errors import (
     TooManyGlossaries,
     UnknownGlossary,
 )
-from gateway.glossaries.entries import read_stored, write_tsv
 from gateway.glossaries.glossary import Dictionary, Draft, Glossary, Limits
+from text.entries import read_stored, write_tsv
 
 #: How often entries are merged with those that another client has changed meanwhile.
 _TRIES = 5

@@ -27,10 +27,12 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import Splitting, Tags, Text, Texts, TranslationRequest
-from gateway.text import outline
-from gateway.text.composition import TranslatedText
+from gateway.schemas import Text, Texts
 from gateway.transport.fields import Fields, read_fields
+from text import xml_runs
+from text.composition import TranslatedText
+from text.errors import NotWellFormed
+from text.options import Splitting, Tags, TranslationRequest
 
 #: How DeepL refuses a field.
 WORDING = Wording(
@@ -326,8 +328,8 @@ def _choose_beam(given: TranslateFields, most: int) -> int:
 def _check_xml(texts: tuple[str, ...]) -> None:
     for number, text in enumerate(texts):
         try:
-            outline.check(text)
-        except outline.NotWellFormed as error:
+            xml_runs.check(text)
+        except NotWellFormed as error:
             raise refuse(
                 "Tag handling parsing failed, please check input.",
                 f"text[{number}]: {error}",

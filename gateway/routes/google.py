@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from flask import Blueprint, request
 from pydantic import BeforeValidator, Field
+from text.options import HTML_TAGS, TranslationRequest
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
@@ -23,10 +24,10 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import HTML_TAGS, Text, Texts, TranslationRequest
-from gateway.text.composition import TranslatedText
-from gateway.text.langid import UNDETERMINED, Guess
+from gateway.schemas import Text, Texts
 from gateway.transport.fields import Fields, read_fields
+from text.composition import TranslatedText
+from text.langid import UNDETERMINED, Guess
 
 PATH = "/language/translate/v2"
 _WORDING = Wording("Required parameter: {field}", "Invalid Value: {field}")

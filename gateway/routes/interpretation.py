@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from flask import Blueprint, Response, g, request
 from pydantic import BaseModel, ConfigDict, ValidationError
+from text.options import TranslationRequest
 
 from contract.faults import list_faults
 from contract.languages import is_traditional_chinese, normalize_language
@@ -19,19 +20,13 @@ from contract.tasks import TRANSLATION
 from gateway.access import find_owner
 from gateway.errors import MalformedRequest, TaskNotServed
 from gateway.glossaries.library import Glossaries
-from gateway.schemas import (
-    AUTO,
-    DocumentRequest,
-    TranslationLimits,
-    TranslationRequest,
-    write_schema,
-)
+from gateway.schemas import AUTO, DocumentRequest, TranslationLimits, write_schema
+from gateway.services.translator import Translator
 from gateway.settings import Settings
 from gateway.telemetry import NO_TARGET, Telemetry
-from gateway.text.composition import TranslatedText
-from gateway.text.langid import UNDETERMINED, Guess, weigh_identification
-from gateway.text.translator import Translator
 from gateway.transport.caller import read_caller
+from text.composition import TranslatedText
+from text.langid import UNDETERMINED, Guess, weigh_identification
 
 #: What clients write for a source that is to be identified.
 _UNKNOWN = ("", AUTO, UNDETERMINED)

@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn, NotRequired
 
 from flask import Blueprint, request
 from pydantic import Field
+from text.options import HTML_TAGS, TranslationRequest
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
@@ -24,10 +25,10 @@ from gateway.routes.interpretation import (
     refuse,
 )
 from gateway.routes.languages import name_language
-from gateway.schemas import AUTO, HTML_TAGS, Text, Texts, TranslationRequest
-from gateway.text.composition import TranslatedText
-from gateway.text.langid import Guess
+from gateway.schemas import AUTO, Text, Texts
 from gateway.transport.fields import Fields, read_fields
+from text.composition import TranslatedText
+from text.langid import Guess
 
 #: The version whose API this is.
 VERSION = "1.9.6"

@@ -28,8 +28,8 @@ from gateway.openapi.refusals import TRANSLATING
 from gateway.problems import write_problem_response
 from gateway.routes.interpretation import Interpreter
 from gateway.schemas import AUTO, Schema, parse_parameters, parse_translation
-from gateway.text.composition import TranslatedText
 from gateway.transport.fields import read_fields
+from text.composition import TranslatedText
 
 _FORM = "application/x-www-form-urlencoded"
 _HTML = "text/html"

@@ -17,9 +17,12 @@ from gateway.openapi.operations import Body, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.routes import libretranslate
 from gateway.routes.interpretation import Interpreter
-from gateway.schemas import TranslationRequest, limit_translation, parse_translation
-from gateway.text.composition import TranslatedText, check_xml
+from gateway.schemas import limit_translation, parse_translation
 from gateway.transport.fields import read_fields, read_json, speaks_libretranslate
+from text import xml_runs
+from text.composition import TranslatedText
+from text.errors import NotWellFormed
+from text.options import TranslationRequest
 
 
 class Alternative(TypedDict):
@@ -53,7 +56,7 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
         limits = interpreter.limits
         wanted = parse_translation(read_json(request), limits)
         if wanted.tags and wanted.tags.is_xml:
-            check_xml(wanted)
+            _check_xml(wanted)
         return _join(wanted, interpreter.translate(wanted))
 
     @blueprint.post(PATHS[TRANSLATION])
@@ -140,3 +143,14 @@ def _list_alternatives(text: TranslatedText) -> list[dict[str, Any]]:
         {"text": rendering.text, "score": round(rendering.score or 0.0, 4)}
         for rendering in text.renderings[1:]
     ]
+
+
+def _check_xml(wanted: TranslationRequest) -> None:
+    """Raises InvalidRequest for the first text that is not well-formed."""
+    for index, text in enumerate(wanted.texts):
+        try:
+            xml_runs.check(text)
+        except NotWellFormed as error:
+            field = f"src_text[{index}]" if wanted.is_list else "src_text"
+            expected = f"expected well-formed XML, found: {error}"
+            raise InvalidRequest([{"field": field, "expected": expected}]) from error

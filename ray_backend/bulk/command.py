@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from text.options import TranslationRequest
 
 import catalog
 from catalog import CPU, Catalog, CatalogError, Model, checkpoint
@@ -22,7 +23,7 @@ from contract import variables
 from contract.cpus import count_cpus
 from contract.tasks import CAPTIONING, TRANSLATION
 from gateway.errors import Problem
-from gateway.schemas import TranslationLimits, TranslationRequest, parse_translation
+from gateway.schemas import TranslationLimits, parse_translation
 from handlers.engine.directories import ModelError
 from ray_backend.bulk.cluster import RayMachines, join, start
 from ray_backend.bulk.joining import Cluster, find_cluster

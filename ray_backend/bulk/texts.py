@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
+from text.options import TranslationRequest
 
 from catalog import Model
 from clients.errors import InputError
@@ -24,8 +25,6 @@ from clients.translations import (
     write_translations,
 )
 from clients.translator import Reply
-from gateway.schemas import TranslationRequest
-from gateway.text.langid import Identifier
 from handlers.translation import TranslationHandler
 from ray_backend.bulk.ledger import Ledger
 from ray_backend.bulk.pieces import Chunk, Finished, Piece, Report, make_record
@@ -34,6 +33,7 @@ from ray_backend.bulk.storage import Draft
 from ray_backend.bulk.translation import BatchTranslator
 from ray_backend.bulk.workspace import Workspace
 from ray_backend.replica import load_handler
+from text.langid import Identifier
 
 #: A part of a file, or several small files. A worker sorts and packs the sentences of one.
 MOST_TEXTS, MOST_CHARACTERS = 4096, 1 << 20

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clients.translator import Reply
-from gateway.errors import Problem, RowProblem
-from gateway.schemas import TranslationRequest
-from gateway.text import composition
-from gateway.text.composition import Result, TranslatedText
-from gateway.text.documents import Document, Format, Segment
-from gateway.text.langid import UNDETERMINED, Guess, Identifier
-from gateway.text.reading import collect, scan
-from gateway.text.shelf import Shelf
+from gateway.errors import Problem
 from handlers.base import Row, TaskError, TaskHandler
+from text import composition, xml_runs
+from text.composition import Result, TranslatedText
+from text.document import Document, Format, Segment
+from text.errors import NotWellFormed
+from text.langid import UNDETERMINED, Guess, Identifier
+from text.options import TranslationRequest
+from text.reading import collect, scan
 
 _UNREADABLE = Problem("This text could not be read.")
 
@@ -65,13 +65,14 @@ class BatchTranslator:
         request = replace(self.wanted, texts=(text,))
         try:
             if request.tags and request.tags.is_xml:
-                composition.check_xml(request)
+                xml_runs.check(text)
             if not self.wanted.source:
                 guess = composition.identify(self.identifier, text, self.wanted.tags)
             source = self.wanted.source or (guess.language if guess else UNDETERMINED)
             _, job = composition.plan_reading(request, [source], sys.maxsize)
-            document = next(collect(job, scan(job, Shelf())), None)
-        except Problem as problem:
+            document = next(collect(job, scan(job)), None)
+        except NotWellFormed as error:
+            problem = Problem(f"expected well-formed XML, found: {error}")
             return _Text(text, UNDETERMINED, guess, problem)
         except Exception:  # its message may quote the text
             return _Text(text, UNDETERMINED, guess, _UNREADABLE)
@@ -128,11 +129,8 @@ class BatchTranslator:
         if not isinstance(answer, TaskError):
             pair = source, self.wanted.target
             return composition.compose(segment, format, pair, answer)
-        problem = RowProblem(answer.to_document())
-        try:
-            return composition.divide_further(segment, format, problem)
-        except RowProblem as error:
-            return error
+        parts = composition.divide_further(segment, format, answer.members)
+        return parts or Problem(answer.detail)
 
 
 def _join(document: Document, results: Sequence[Result | Problem]) -> Result | Problem:

@@ -174,7 +174,9 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
 
 def test_there_is_one_process_and_what_reads_long_texts(gateway: Gateway):
     processes = gateway.master.children(recursive=True)
-    is_reader = ["gateway.text.reading" in process.cmdline() for process in processes]
+    is_reader = [
+        "gateway.services.reader" in process.cmdline() for process in processes
+    ]
     assert sorted(is_reader) in ([False], [False, True])
 
 

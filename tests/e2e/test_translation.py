@@ -13,10 +13,10 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 
-from gateway.text.marks import mend
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, Pair
 from models.phrasebook_recipe.items import LANGUAGES, Item, clean
+from text.punctuation import mend
 
 NEWCOMERS = (
     "Hello|Hello world|Hello, how are you?|Good morning|Thank you very much|"

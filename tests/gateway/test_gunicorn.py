@@ -198,7 +198,7 @@ def find_readers(master: psutil.Process) -> list[psutil.Process]:
 def is_reader(process: psutil.Process) -> bool:
     """The processes that read long texts, without zombies."""
     with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-        return "gateway.text.reading" in process.cmdline()
+        return "gateway.services.reader" in process.cmdline()
     return False
 
 

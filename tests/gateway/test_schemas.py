@@ -6,15 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from text.options import HTML_TAGS, TranslationRequest
 
 from contract.languages import normalize_language
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.schemas import (
-    HTML_TAGS,
     ClassificationParameters,
     DetectionParameters,
     TranslationLimits,
-    TranslationRequest,
     parse_parameters,
     parse_timeout_ms,
     parse_translation,

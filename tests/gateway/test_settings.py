@@ -13,7 +13,7 @@ from gateway.settings import Settings, SettingsError, name_variable, read_settin
 ROOT = Path(__file__).parents[2]
 ROOMS = (
     *("benchmarks", "catalog", "clients", "contract", "deploy", "gateway", "handlers"),
-    *("models", "nginx", "ray_backend", "torchserve_backend"),
+    *("models", "nginx", "ray_backend", "text", "torchserve_backend"),
 )
 
 

@@ -11,7 +11,7 @@ from contract.documents import OWNER_HEADER, WORKER_HEADER
 from documents.places import read_secret
 from documents.storage import Storage as Documents
 from gateway.access.keys import Grant, read_id
-from gateway.text.translator import Translator
+from gateway.services.translator import Translator
 
 TEXT = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 

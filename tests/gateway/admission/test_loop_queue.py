@@ -11,9 +11,9 @@ from gevent.socket import wait_read
 
 from gateway.admission.loop_queue import LoopQueue
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
-from gateway.text.langid import Guess, Identifier
 from gateway.transport.caller import Caller
 from tests.gateway.callers import make_caller, make_gone
+from text.langid import Guess, Identifier
 
 #: A text of these characters is a slice of its own.
 LONG = "a" * 2000

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from text.options import TranslationRequest
 
 from catalog import Model, TranslationSection
 from clients.sources import Source
 from clients.tables.table import name_columns
-from gateway.schemas import TranslationRequest
-from gateway.text.langid import Identifier
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
 from ray_backend.bulk import running
 from ray_backend.bulk.folder import Folder
@@ -32,6 +31,7 @@ from ray_backend.bulk.storage import Store
 from ray_backend.bulk.texts import TextTask, TextWorker
 from ray_backend.bulk.translation import BatchTranslator
 from ray_backend.bulk.workspace import Workspace
+from text.langid import Identifier
 
 MODEL = Model("fr", "translation", ("fr",), ("cpu",), TranslationSection())
 WANTED = TranslationRequest(source="en", target="fr", texts=("",), is_list=False)

@@ -17,15 +17,15 @@ from contract.tasks import TRANSLATION
 from gateway.app import GLOSSARIES, create_app
 from gateway.backend import ModelState, Room, Row
 from gateway.errors import RowProblem
+from gateway.services.readers import Readers
 from gateway.settings import Settings
-from gateway.text.langid import Identifier
-from gateway.text.readers import Readers
 from handlers import base
 from handlers.base import TaskError
 from handlers.translation import TranslationHandler
 from ray_backend.bulk.command import read_wanted
 from ray_backend.bulk.translation import BatchTranslator
 from ray_backend.replica import load_handler
+from text.langid import Identifier
 
 PLAIN = [
     *("Good morning", "See you tomorrow!", "", "  ", "\n", "123", "?!"),

@@ -1,0 +1,1 @@
+"""What routes call: the services behind every API."""

@@ -1,0 +1,260 @@
+"""Turns texts into documents without delaying other requests: short texts at once, long
+ones in a few processes that start when first needed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from gevent import Timeout
+from gevent.event import Event
+from gevent.monkey import get_original
+from gevent.socket import wait_read, wait_write
+from gevent.threadpool import ThreadPool
+
+from gateway.errors import (
+    DeadlineExceeded,
+    GlossariesUnavailable,
+    InternalError,
+    NotReady,
+    Overloaded,
+    TooManyRows,
+)
+from gateway.glossaries.terms import read_entries
+from gateway.services.reader import read_pieces, write_job
+from gateway.threads import call_in_thread
+from gateway.transport.connection import Patience, let_others_run
+from text.document import Document, Piece
+from text.errors import TermsUnavailable, TooManySentences
+from text.reading import ReadingJob, collect, scan
+from text.term_cache import TermCache
+
+_ROOT = Path(__file__).parents[2]
+#: Texts of up to this many characters are read at once. The worst take 3 µs per character.
+_SHORT = 2000
+#: Reading this many characters takes about a second. A longer text lets requests pass that
+#: arrive that much later.
+_CHARACTERS_PER_S = 250_000
+_MOST_WAITING = 100
+_CHUNK_BYTES = 64 << 10
+#: gevent takes 0 for no limit.
+_LEAST_S = 0.001
+
+#: The system's own: what waits for these sockets waits in the hub of its own thread, and a
+#: thread that sleeps lets the loop go on.
+_socketpair, _sleep = (
+    get_original("socket", "socketpair"),
+    get_original("time", "sleep"),
+)
+
+
+class Readers:
+    """Processes that read texts. Safe to share among greenlets."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._idle: list[_Reader] = []
+        self._waiting: list[tuple[float, int, Event]] = []
+        self._arrivals = count()
+        self._terms = TermCache(read_entries, lambda: _sleep(0))
+        self._thread: ThreadPool | None = None
+
+    def read(self, job: ReadingJob, patience: Patience) -> list[Document]:
+        """A document for each text.
+
+        Raises TooManyRows, DeadlineExceeded, ClientGone, Overloaded, GlossariesUnavailable,
+        or NotReady if the process that read it was killed.
+        """
+        size = sum(len(text) for text, _ in job.texts)
+        try:
+            if size <= _SHORT:
+                self._make_terms(job, patience)
+                return list(collect(job, scan(job, self._terms)))
+            with self._take_place(size, patience), self._take_reader() as reader:
+                return list(collect(job, reader.read(job, patience)))
+        except TooManySentences as error:
+            raise TooManyRows(job.max_rows) from error
+        except TermsUnavailable as error:
+            raise GlossariesUnavailable(
+                "The glossary cannot be read now, or was changed a moment ago."
+            ) from error
+
+    def close(self) -> None:
+        """Ends the idle processes."""
+        if self._thread:
+            self._thread.kill()
+        while self._idle:
+            self._idle.pop().end()
+
+    def _make_terms(self, job: ReadingJob, patience: Patience) -> None:
+        """Makes the terms that are not in the cache, in a thread: other requests go on."""
+        choice, target = job.dictionaries, job.target
+        if choice is None or target is None:
+            return
+        for source in {language for _, language in job.texts}:
+            if self._terms.has(choice, source):
+                continue
+            if self._thread is None:
+                self._thread = ThreadPool(1)
+            late = DeadlineExceeded("The deadline passed before the glossary was read.")
+            limit_s = max(_LEAST_S, patience.deadline - time.monotonic())
+            with Timeout(limit_s, late):
+                call_in_thread(self._thread, self._terms.take, choice, source, target)
+
+    @contextmanager
+    def _take_place(self, size: int, patience: Patience) -> Iterator[None]:
+        if self._free:
+            self._free -= 1
+        elif len(self._waiting) < _MOST_WAITING:
+            self._wait(size, patience)
+        else:
+            raise Overloaded("Too many long texts wait to be read.")
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _wait(self, size: int, patience: Patience) -> None:
+        turn = Event()
+        rank = time.monotonic() + size / _CHARACTERS_PER_S
+        place = (rank, next(self._arrivals), turn)
+        heapq.heappush(self._waiting, place)
+        has_turn = False
+        try:
+            while not has_turn:
+                has_turn = turn.wait(patience.check())
+        finally:
+            if not has_turn:
+                self._give_up(place)
+
+    def _give_up(self, place: tuple[float, int, Event]) -> None:
+        if place in self._waiting:
+            self._waiting.remove(place)
+            heapq.heapify(self._waiting)
+        else:  # its turn came in the same moment
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._waiting:
+            heapq.heappop(self._waiting)[-1].set()
+        else:
+            self._free += 1
+
+    @contextmanager
+    def _take_reader(self) -> Iterator[_Reader]:
+        """An idle process. One that is not idle again afterwards is ended."""
+        reader = self._idle.pop() if self._idle else _Reader()
+        if not reader.is_ready:
+            reader.end()
+            reader = _Reader()
+        try:
+            yield reader
+        finally:
+            if reader.is_ready:
+                self._idle.append(reader)
+            else:
+                reader.end()
+
+
+class _Reader:
+    """One process and the socket that is its input and output."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = _socketpair()
+        self._socket.setblocking(False)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "gateway.services.reader"],
+                cwd=_ROOT,
+                stdin=theirs,
+                stdout=theirs,
+            )
+        self._is_busy = False
+        # Also where nobody ends it: it goes with this object, and with this process.
+        self.end = weakref.finalize(self, _end, self._process, self._socket)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can take a job."""
+        if self._is_busy:
+            return False
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False  # where there is something to read, it is the end
+
+    def read(self, job: ReadingJob, patience: Patience) -> Iterator[Piece | int]:
+        """Like `reading.scan`. Also raises what `Readers.read` raises."""
+        patience.check()
+        self._is_busy = True
+        limit_s = max(_LEAST_S, patience.deadline - time.monotonic())
+        self._send(write_job(job, limit_s), patience)
+        missing = len(job.texts)
+        for line in self._receive(patience):
+            let_others_run()  # lines may come faster than their turn
+            try:
+                pieces = read_pieces(line)
+            except (TooManySentences, TermsUnavailable):
+                self._is_busy = False
+                raise
+            missing -= sum(isinstance(piece, int) for piece in pieces)
+            self._is_busy = missing > 0
+            yield from pieces
+            if not missing:
+                return
+        patience.check()
+        # A fault of its own is 1. After a kill it is 0 where libev has taken the status.
+        if self._process.wait() <= 0:
+            raise NotReady("The process that read the text was killed.")
+        raise InternalError("The text could not be read.")
+
+    def _send(self, content: bytes, patience: Patience) -> None:
+        rest = memoryview(content)
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                with suppress(TimeoutError):
+                    wait_write(self._socket.fileno(), patience.check())
+            except OSError:
+                return  # it has ended, and so does its answer
+
+    def _receive(self, patience: Patience) -> Iterator[bytes]:
+        """The answer's lines, up to the end of the process."""
+        begun: list[bytes] = []
+        while chunk := self._receive_chunk(patience):
+            *ended, rest = chunk.split(b"\n")
+            for line in ended:
+                yield b"".join([*begun, line])
+                begun = []
+            begun.append(rest)
+
+    def _receive_chunk(self, patience: Patience) -> bytes:
+        while True:
+            try:
+                chunk: bytes = self._socket.recv(_CHUNK_BYTES)
+            except BlockingIOError:
+                with suppress(TimeoutError):
+                    wait_read(self._socket.fileno(), patience.check())
+            except OSError:  # the socket is closed where this process is ending
+                return b""
+            else:
+                return chunk
+
+
+def _end(process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+    connection.close()
+    process.kill()
+    process.wait()

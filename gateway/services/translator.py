@@ -1,0 +1,251 @@
+"""Translates a request's texts: splits each into sentences, sends a limited number of
+them to the backend at a time, and joins the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import gevent
+from gevent.event import AsyncResult
+
+from catalog import Catalog
+from contract.options import BEAM_SIZE
+from contract.tasks import TRANSLATION
+from gateway.admission import Admission, LoopQueue
+from gateway.backend import write_row
+from gateway.errors import Problem, RowProblem, TooManyRows
+from gateway.services.readers import Readers
+from gateway.settings import Settings
+from gateway.telemetry import Telemetry
+from gateway.transport.caller import Caller
+from text import composition
+from text.composition import Result, TranslatedText
+from text.document import Document, Format, Segment
+from text.langid import (
+    UNDETERMINED,
+    Guess,
+    Identifier,
+    weigh_identification,
+)
+from text.options import TranslationRequest
+from text.term_cache import Choice
+
+#: The work that each row takes beside its characters, in characters.
+_ROW_CHARACTERS = 20
+_NO_DICTIONARY = "the glossary has no dictionary from {} to {}"
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+@dataclass(frozen=True)
+class Translator:
+    """Translates requests. Safe to share among greenlets."""
+
+    catalog: Catalog
+    admission: Admission
+    identifier: Identifier
+    telemetry: Telemetry
+    readers: Readers
+    settings: Settings
+    #: The turns of requests whose texts are identified.
+    identifying: LoopQueue = field(default_factory=LoopQueue)
+
+    def translate(
+        self,
+        wanted: TranslationRequest,
+        caller: Caller,
+        dictionaries: Choice | None = None,
+    ) -> list[TranslatedText]:
+        """One answer per text. Raises the first Problem of a text, Overloaded if time is too
+        short for all texts, and ClientGone as soon as the client hangs up. The caller's key
+        pays for the texts' characters."""
+        return _Job(self, wanted, caller, dictionaries).run()
+
+
+class _Job:
+    """One request. However long its texts are, only a few sentences are sent at a time. Equal
+    sentences are sent once."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        wanted: TranslationRequest,
+        caller: Caller,
+        dictionaries: Choice | None,
+    ) -> None:
+        self._translator = translator
+        self._dictionaries = dictionaries
+        self._wanted = wanted
+        self._caller = caller
+        self._patience = caller.patience
+        self._at_once = translator.settings.sentences_at_once
+        self._guesses: list[Guess | None] = []
+        self._documents: dict[int, Document] = {}
+        self._more_rows = 0
+        self._model = translator.catalog.route(TRANSLATION, wanted.target).name
+        beams = max(wanted.beam_size, wanted.alternatives + 1, BEAM_SIZE.default)
+        self._cost_factor = beams / BEAM_SIZE.default
+        self._answers: dict[tuple[str, str], AsyncResult[dict[str, Any]]] = {}
+        self._is_blamed = False
+
+    def run(self) -> list[TranslatedText]:
+        """All texts, side by side."""
+        texts = self._wanted.texts
+        self._guesses = self._identify()
+        self._documents = self._read()
+        with self._caller.charge(sum(map(self._count, range(len(texts))))):
+            return self._translate()
+
+    def _translate(self) -> list[TranslatedText]:
+        texts = self._wanted.texts
+        rows = {
+            (
+                self._source_of(index),
+                composition.prepare(segment, self._source_of(index)),
+            )
+            for index, document in self._documents.items()
+            for segment in document.segments
+        }
+        costs = [self._weigh(text) for _, text in rows]
+        if not costs:
+            return [self._answer_text(index) for index in range(len(texts))]
+        is_bulk = self._caller.is_bulk or len(costs) > self._at_once
+        with self._translator.admission.admit(
+            self._model, self._caller, costs, is_bulk=is_bulk
+        ) as self._ticket:
+            return self._map(self._answer_text, range(len(texts)))
+
+    def _identify(self) -> list[Guess | None]:
+        """Each text's language if the client has not named it."""
+        texts = self._wanted.texts
+        if self._wanted.source:
+            return [None] * len(texts)
+        identifier, tags = self._translator.identifier, self._wanted.tags
+        turns = self._translator.identifying.take_turns(
+            texts, self._caller, weigh_identification
+        )
+        return [composition.identify(identifier, text, tags) for text in turns]
+
+    def _read(self) -> dict[int, Document]:
+        """The texts that need a translation, or were counted, by their indices."""
+        sources = [self._source_of(index) for index in range(len(self._wanted.texts))]
+        max_rows = self._translator.settings.max_rows
+        needed, job = composition.plan_reading(
+            self._wanted, sources, max_rows, self._dictionaries, is_counted=True
+        )
+        documents = self._translator.readers.read(job, self._patience)
+        return dict(zip(needed, documents, strict=True))
+
+    def _count(self, index: int) -> int:
+        """The characters of a text: what of it is no markup, translated or not."""
+        document = self._documents.get(index)
+        return document.characters if document else len(self._wanted.texts[index])
+
+    def _source_of(self, index: int) -> str:
+        guess = self._guesses[index]
+        return guess.language if guess else self._wanted.source or UNDETERMINED
+
+    def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
+        """Like `map`, in greenlets. The first error cancels the rest."""
+        if len(items) < 2:
+            return [function(item) for item in items]
+        outcomes: list[Any] = [None] * len(items)
+        errors: list[Exception] = []
+        rest = iter(enumerate(items))
+
+        def work() -> None:
+            try:
+                for i, item in rest:
+                    outcomes[i] = function(item)
+            except Exception as error:  # `_map` raises it
+                errors.append(error)
+
+        greenlets = [gevent.spawn(work) for _ in items[: self._at_once]]
+        try:
+            for _ in gevent.iwait(greenlets):
+                if errors:
+                    raise errors[0]
+        finally:
+            gevent.killall(greenlets, block=False)
+        return outcomes
+
+    def _answer_text(self, index: int) -> TranslatedText:
+        answered = self._find_answer(index)
+        return replace(answered, characters=self._count(index))
+
+    def _find_answer(self, index: int) -> TranslatedText:
+        text, guess = self._wanted.texts[index], self._guesses[index]
+        source, document = self._source_of(index), self._documents.get(index)
+        if document is None or not document.pieces:
+            return composition.leave(text, source, guess)
+        try:
+            result = self._translate_document(document, source)
+        except Problem as problem:
+            if self._wanted.is_list and not self._is_blamed:
+                self._is_blamed = True  # equal sentences have the same problem
+                problem.detail = f"src_text[{index}]: {problem.detail}"
+            raise
+        answered = composition.answer(document, result, guess)
+        if self._dictionaries and source not in self._dictionaries.by_source:
+            missing = _NO_DICTIONARY.format(source, self._wanted.target)
+            return replace(answered, warnings=(*answered.warnings, missing))
+        return answered
+
+    def _translate_document(self, document: Document, source: str) -> Result:
+        translate = partial(
+            self._translate_segment, source=source, format=document.format
+        )
+        results = self._map(translate, document.segments)
+        return composition.join(document, results)
+
+    def _translate_segment(
+        self, segment: Segment, *, source: str, format: Format
+    ) -> Result:
+        try:
+            answer = self._predict(composition.prepare(segment, source), source)
+        except RowProblem as problem:
+            parts = composition.divide_further(segment, format, problem.extra)
+            if parts is None:
+                raise
+            return self._translate_parts(parts, source)
+        pair = source, self._wanted.target
+        composed = composition.compose(segment, format, pair, answer)
+        is_kept = isinstance(composed, Result)
+        if segment.placeholders:
+            self._translator.telemetry.count_placeholders(is_kept=is_kept)
+        if isinstance(composed, Result):
+            return composed
+        return self._translate_parts(composed, source)
+
+    def _translate_parts(self, document: Document, source: str) -> Result:
+        """Translates parts of a sentence. All parts of a request together are limited like
+        its sentences."""
+        self._more_rows += len(document.segments)
+        if self._more_rows > self._translator.settings.max_rows:
+            raise TooManyRows(self._translator.settings.max_rows)
+        return self._translate_document(document, source)
+
+    def _predict(self, text: str, source: str) -> dict[str, Any]:
+        known = self._answers.get((source, text))
+        if known is None:
+            known = self._answers[source, text] = AsyncResult()
+            row = write_row(composition.describe_row(self._wanted, source, text))
+            try:
+                known.set(self._ticket.predict(row, self._weigh(text)))
+            except Exception as error:
+                known.set_exception(error)
+        return known.get()  # type: ignore[no-any-return]
+
+    def _weigh(self, text: str) -> float:
+        """The work of a row at this request's beam size."""
+        return weigh(text) * self._cost_factor
+
+
+def weigh(text: str) -> float:
+    """The work of a row at the default beam size: its characters, and a constant."""
+    return len(text) + _ROW_CHARACTERS

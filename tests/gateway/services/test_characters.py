@@ -1,0 +1,79 @@
+"""What a key pays for is what the model gets, and blanks: whatever the markup."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from text.options import HTML_TAGS, XML_TAGS, Tags
+
+from tests.gateway.services.test_translator import Model, translate
+from text.document import parse
+
+#: What looks like markup and is text, what is markup, and what is kept. `W` is a word.
+TEXTS = [
+    *("W", " ", "\n", "<,W", "<-W", "<(W>", '<"W', "<é W", "<_W>", "<W", "W>", "< W"),
+    *("<=W>", "&amp;W", "&#233;W", "W & W"),
+]
+MARKUP = [
+    *("<p>", "</p>", "<b>", "</b>", "<i class='a>b'>", "</i>", "<br>", "<br/>"),
+    *("<!-- W -->", "<!W>", "<?W?>", "</ W>", "<![CDATA[W]]>", "<x>", "</x>"),
+    *("<code>", "</code>", "<p translate=no>", "<script>W</script>", "<é>", "<_>"),
+]
+PIECES = st.lists(st.sampled_from(TEXTS + MARKUP), max_size=30)
+
+
+def write(pieces: list[str]) -> str:
+    """A text whose words are all different, so that no sentence is asked for once only."""
+    words = (f"w{'abcdefghij'[n // 10]}{'abcdefghij'[n % 10]}" for n in range(100))
+    return re.sub("W", lambda _: next(words), "".join(pieces))
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        HTML_TAGS,
+        XML_TAGS,
+        Tags(ignored=("b",)),
+        Tags(is_xml=True, ignored=("b",)),
+        None,
+    ],
+    ids=["HTML", "XML", "HTML without b", "XML without b", "plain"],
+)
+@given(PIECES)
+def test_the_characters_that_the_model_gets_are_billed_and_blanks(tags, pieces):
+    text, model = write(pieces), Model()
+    (answered,) = translate(
+        model, text, tags=tags, splitting="sentences", is_protected=False
+    )
+    sent = "".join(re.sub(r"\{\d+\}", "", row["src_text"]) for row in model.rows)
+    read = "".join(run.text for run in parse(text, tags) if not run.is_markup)
+    assert answered.characters == len(read)
+    letters = [sorted(re.sub(r"[\W_]", "", each)) for each in (sent, read)]
+    assert letters[0] == letters[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "characters"),
+    [
+        ("Hello", 5),
+        ("<p>Hello <b class='x'>you</b></p>", 9),
+        ("a < b &amp; c", 9),
+        ("1 <2 and 3> 2", 13),
+        ("<,Where is it?>", 15),
+        ("<!Where is it?>", 0),
+        ("<p>One <code>two</code></p>", 4),
+        ("<p> </p>", 1),
+    ],
+)
+def test_texts_are_counted_and_markup_is_not(text, characters):
+    for source in ("en", "ko"):  # what is left as it is counts as well
+        (found,) = translate(Model(), text, tags=HTML_TAGS, source=source)
+        assert found.characters == characters
+
+
+def test_a_text_without_markup_counts_as_it_is():
+    found = translate(Model(), "<p>Hi</p>", " ", "é😀")
+    assert [each.characters for each in found] == [9, 1, 2]

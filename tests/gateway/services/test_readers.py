@@ -1,0 +1,250 @@
+"""Long texts, read in a process beside the gateway's, and what can happen to it."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import gevent
+import gevent.subprocess
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    GlossariesUnavailable,
+    NotReady,
+    Overloaded,
+    TooManyRows,
+)
+from gateway.glossaries.glossary import Draft, Limits
+from gateway.glossaries.storage import open_storage
+from gateway.services.readers import Readers, _Reader
+from gateway.transport.connection import Patience
+from text.options import HTML_TAGS, Tags
+from text.reading import ReadingJob, collect, scan
+from text.term_cache import Choice
+
+pytestmark = pytest.mark.slow
+
+LONG = "One {name} is here. Two are `there`! 😀\n" * 100
+ENDLESS = "a\n" * 200_000
+PATIENT = 60.0
+
+
+def make_job(*texts: str, max_rows: int = 10_000, is_html: bool = False) -> ReadingJob:
+    tags = HTML_TAGS if is_html else None
+    return ReadingJob(tuple((text, "en") for text in texts), tags, True, max_rows)
+
+
+def wait(seconds: float = PATIENT) -> Patience:
+    return Patience(time.monotonic() + seconds)
+
+
+def find_processes() -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process().children()
+        if child.status() != psutil.STATUS_ZOMBIE
+        and "gateway.services.reader" in child.cmdline()
+    ]
+
+
+@pytest.fixture
+def readers() -> Iterator[Readers]:
+    """One process, which ends with the test."""
+    for other in find_processes():  # of an application that another test has made
+        other.kill()
+        other.wait(PATIENT)
+    own = Readers(1)
+    yield own
+    own.close()
+    assert not find_processes()
+
+
+#: How the texts of a job are read.
+WAYS: dict[str, dict[str, Any]] = {
+    "text": {},
+    "one sentence": {"splitting": "none"},
+    "HTML": {"tags": HTML_TAGS, "splitting": "sentences"},
+    "XML": {"tags": Tags(is_xml=True, ignored=("b",), splitting=("br", "a"))},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_process_reads_what_would_be_read_here(readers, way):
+    texts = (LONG, "", "<b>a</b> &amp; b <br>" * 200, "b{x}{y}", "ü😀\n" * 1000)
+    job = make_job(*texts, "A B. C D. {x}")
+    job = replace(job, target="zh", **WAYS[way])
+    for _ in range(2):
+        assert readers.read(job, wait()) == list(collect(job, scan(job)))
+    assert len(find_processes()) == 1
+
+
+def test_short_texts_need_no_process(readers):
+    readers.read(make_job("a. b. c."), wait())
+    assert not find_processes()
+
+
+def test_any_texts_come_back(readers):
+    @given(st.lists(st.text(), min_size=1, max_size=3), st.booleans())
+    def check(texts: list[str], is_html: bool) -> None:
+        job = make_job(*texts, "a" * 2001, is_html=is_html)
+        assert readers.read(job, wait()) == list(collect(job, scan(job)))
+
+    check()
+
+
+@pytest.mark.parametrize("text", ["a\n" * 3, "a\n" * 1001], ids=["here", "there"])
+def test_sentences_are_counted(readers, text):
+    rows = text.count("a")
+    readers.read(make_job(text, max_rows=rows), wait())
+    with pytest.raises(TooManyRows, match=f"more than {rows - 1} sentences"):
+        readers.read(make_job(text, max_rows=rows - 1), wait())
+    readers.read(make_job(text, max_rows=rows), wait())
+
+
+def test_what_takes_too_long_ends(readers):
+    with pytest.raises(DeadlineExceeded):
+        readers.read(make_job(ENDLESS, max_rows=1 << 30), wait(0.3))
+    assert readers.read(make_job(LONG), wait())
+
+
+def test_what_is_too_late_from_the_start_costs_no_reader(readers):
+    readers.read(make_job(LONG), wait())
+    (process,) = find_processes()
+    with pytest.raises(DeadlineExceeded):
+        readers.read(make_job(LONG), wait(-1))
+    assert find_processes() == [process]
+
+
+def test_a_client_that_goes_ends_the_reading(readers):
+    looks = iter([False, False])
+    patience = Patience(time.monotonic() + PATIENT, lambda: next(looks, True))
+    with pytest.raises(ClientGone):
+        readers.read(make_job(ENDLESS, max_rows=1 << 30), patience)
+    assert readers.read(make_job(LONG), wait())
+
+
+def test_a_reader_that_is_killed_is_replaced(readers):
+    def kill() -> bool:
+        for process in find_processes():
+            process.kill()
+        return False
+
+    # From then on libev takes the statuses of all children.
+    gevent.subprocess.run(["true"], check=True)
+    with pytest.raises(NotReady):
+        readers.read(
+            make_job(ENDLESS, max_rows=1 << 30),
+            Patience(time.monotonic() + PATIENT, kill),
+        )
+    assert readers.read(make_job(LONG), wait())
+    (idle,) = find_processes()
+    idle.send_signal(signal.SIGKILL)
+    idle.wait(PATIENT)
+    assert readers.read(make_job(LONG), wait())
+
+
+def test_a_request_that_goes_on_while_its_process_exits_is_not_ready(readers):
+    """Python ends the readers then, and closes their sockets."""
+
+    def exit_soon() -> bool:
+        for found in gc.get_objects():
+            if type(found) is _Reader:  # a proxy would answer for its class
+                found.end()
+        return False
+
+    with pytest.raises(NotReady):
+        readers.read(
+            make_job(ENDLESS, max_rows=1 << 30),
+            Patience(time.monotonic() + PATIENT, exit_soon),
+        )
+
+
+def test_a_short_text_goes_before_longer_ones(readers, monkeypatch):
+    monkeypatch.setattr("gateway.services.readers._CHARACTERS_PER_S", 1)
+    order: list[str] = []
+
+    def read(name: str, text: str) -> None:
+        readers.read(make_job(text, max_rows=1 << 30), wait())
+        order.append(name)
+
+    first = gevent.spawn(read, "first", LONG)
+    gevent.sleep(0)
+    long = gevent.spawn(read, "long", 2 * LONG)
+    gevent.sleep(0)
+    short = gevent.spawn(read, "short", LONG)
+    gevent.joinall([first, long, short], timeout=PATIENT, raise_error=True)
+    assert order == ["first", "short", "long"]
+
+
+def test_who_gives_up_waiting_leaves_the_place_to_others(readers):
+    reading = gevent.spawn(readers.read, make_job("a " * 20_000), wait())
+    gevent.sleep(0)
+    with pytest.raises(DeadlineExceeded):
+        readers.read(make_job(LONG), wait(0.01))
+    assert readers.read(make_job(LONG), wait())
+    reading.get(timeout=PATIENT)
+
+
+def test_only_so_many_wait(readers, monkeypatch):
+    monkeypatch.setattr("gateway.services.readers._MOST_WAITING", 2)
+    reading = [gevent.spawn(readers.read, make_job(LONG), wait()) for _ in range(3)]
+    gevent.sleep(0)
+    with pytest.raises(Overloaded):
+        readers.read(make_job(LONG), wait())
+    gevent.joinall(reading, timeout=PATIENT, raise_error=True)
+
+
+def test_any_thread_may_read(readers):
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: readers.read(make_job(LONG), wait()), range(6)))
+    assert len(found) == 6
+
+
+def test_others_have_their_turn_while_a_text_is_read(readers):
+    readers.read(make_job(LONG), wait())  # its start takes a while as well
+    reading = gevent.spawn(readers.read, make_job("a " * 100_000), wait())
+    turns = 0
+    while not reading.ready():
+        gevent.sleep(0.001)
+        turns += 1
+    assert turns > 10
+
+
+def test_a_reader_ends_with_its_gateway(readers):
+    readers.read(make_job(LONG), wait())
+    (process,) = find_processes()
+    (reader,) = readers._idle
+    reader._socket.close()
+    process.wait(PATIENT)
+
+
+@pytest.mark.parametrize("text", ["One server.", LONG + "One server."])
+def test_terms_are_found_here_and_in_a_process(readers, tmp_path, text):
+    url = f"sqlite:///{tmp_path}/db"
+    storage = open_storage(url)
+    made = storage.create(
+        "", "a", [Draft("en", "de", b"server\tRechner", 1)], Limits(1, 100)
+    )
+    choice = Choice(url, {"en": (made.dictionaries[0].id,)})
+    job = replace(make_job(text), target="de", dictionaries=choice)
+    for _ in range(2):
+        (document,) = readers.read(job, wait())
+        shown = [p.shown for s in document.segments for p in s.placeholders]
+        assert shown.count("Rechner") == 1
+    storage.delete("", made.id)
+    gone = replace(choice, by_source={"en": ("none",)})
+    for _ in range(2):
+        with pytest.raises(GlossariesUnavailable):
+            readers.read(replace(job, dictionaries=gone), wait())
+    storage.close()

@@ -1,0 +1,272 @@
+"""Documents through the whole gateway, with models that copy, shorten, loop or lose."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from text.options import HTML_TAGS, TranslationRequest
+
+import catalog
+from contract.tasks import TRANSLATION
+from gateway.admission import Admission
+from gateway.backend import Room, Row
+from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
+from gateway.services.readers import Readers
+from gateway.services.translator import Translator
+from gateway.settings import Settings
+from gateway.telemetry import Telemetry
+from tests.gateway.callers import make_caller, make_gone
+from text.langid import Identifier
+
+MODELS = catalog.Catalog(
+    {
+        (TRANSLATION, target): catalog.Model(
+            target, TRANSLATION, (target,), ("cpu",), catalog.TranslationSection()
+        )
+        for target in ("ko", "de", "zh")
+    },
+    is_cpu_fallback=False,
+)
+LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
+
+
+class Model:
+    """A backend whose model applies a function, and takes a limited number of characters."""
+
+    def __init__(
+        self,
+        answer: Callable[[str], str] = str,
+        limit: int = 1 << 30,
+        others: Sequence[str] = ("{text}1", "{text}2"),
+    ) -> None:
+        self.rows: list[Mapping[str, Any]] = []
+        self._answer, self._limit, self._others = answer, limit, others
+
+    def find_room(self, model: catalog.Model) -> Room:
+        return Room(model.workers)
+
+    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+        item = json.loads(row.body)
+        self.rows.append(item)
+        text = item["src_text"]
+        if len(text) > self._limit:
+            counts = {"tokens": len(text), "limit": self._limit}
+            document = {
+                "type": "urn:babelgate:text-too-long",
+                "title": "",
+                "status": 422,
+            }
+            raise RowProblem({**document, "detail": "too long", **counts})
+        count = item.get("alternatives", 0)
+        others = [
+            {"text": other.replace("{text}", text), "score": -number}
+            for number, other in enumerate(self._others[:count], 1)
+        ]
+        return {"translated": self._answer(text), "score": -0.5, "alternatives": others}
+
+
+def translate(
+    model: Model,
+    *texts: str,
+    has_gone: bool = False,
+    max_rows: int = 10_000,
+    limit_s: float = 60,
+    **options: Any,
+) -> list[Any]:
+    asked: dict[str, Any] = {"source": "en", "target": "ko"} | options
+    wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
+    identifier = Identifier(LANGUAGES)
+    translator = Translator(
+        MODELS,
+        Admission(model, MODELS.models),  # type: ignore[arg-type]
+        identifier,
+        Telemetry(),
+        Readers(1),
+        Settings.model_validate({"sentences_at_once": 4, "max_rows": max_rows}),
+    )
+    caller = make_gone() if has_gone else make_caller(limit_s)
+    return translator.translate(wanted, caller)
+
+
+@given(st.text(), st.booleans(), st.integers(40, 60))
+def test_with_a_model_that_copies_any_text_comes_back_byte_for_byte(
+    text, protect, limit
+):
+    text *= 1 + 100 // (len(text) + 1)
+    (found,) = translate(Model(limit=limit), text, is_protected=protect)
+    assert found.renderings[0].text == text
+
+
+@given(
+    st.lists(st.sampled_from(["Hi {name}. ", "😀", "\n", "a, b ", "<", "https://a.b"]))
+)
+def test_a_model_that_loses_every_mask_loses_nothing(parts):
+    text = "".join(parts)
+    forget = Model(lambda prepared: re.sub(r"\{\d+\}", "", prepared))
+    (found,) = translate(forget, text)
+    assert found.renderings[0].text == text
+
+
+def test_every_sentence_is_a_row_and_separators_stay():
+    model = Model(str.upper)
+    (found,) = translate(model, "# Title\n\n- One. Two.\n  3) {name}\n")
+    assert found.renderings[0].text == "# TITLE\n\n- ONE. TWO.\n  3) {name}\n"
+    assert {row["src_text"] for row in model.rows} == {"Title", "One.", "Two."}
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "expected"),
+    [
+        ("HELLO, I AM {name}!", ["Hello, I am {0}!"], "HALLO, I AM {name}!"),
+        ("STOP! HELLO THERE.", ["Stop!", "Hello there."], "STOP! HALLO THERE."),
+        ("STOP! Hello.", ["STOP!", "Hello."], "STOP! Hallo."),
+        ("GO HOME ACME-42\nhello", ["Go home {0}", "hello"], "GO HOME ACME-42\nhallo"),
+        ("Hello NASA.", ["Hello NASA."], "Hallo NASA."),
+    ],
+)
+def test_a_text_in_capitals_is_translated_in_sentence_case(text, rows, expected):
+    model = Model(lambda text: text.replace("ello", "allo"))
+    (found,) = translate(model, text, target="de")
+    assert [row["src_text"] for row in model.rows] == rows
+    assert found.renderings[0].text == expected
+
+
+def test_parts_of_a_sentence_in_capitals_are_in_capitals():
+    forget = Model(lambda text: re.sub(r"\{\d+\}", "", text).replace("ello", "allo"))
+    (found,) = translate(forget, "HELLO {a} AND {b} HELLO", target="de")
+    assert found.renderings[0].text == "HALLO {a} AND {b} HALLO"
+    (found,) = translate(Model(limit=12), "HELLO THERE, OH MY DEAR", target="de")
+    assert found.renderings[0].text == "HELLO THERE, OH MY DEAR"
+
+
+def test_a_translation_ends_as_its_text_does_and_so_do_the_alternatives():
+    model = Model(lambda text: text.rstrip("!") + ".")
+    (found,) = translate(model, "Go {x}! Stop", target="de", alternatives=1)
+    texts = [rendering.text for rendering in found.renderings]
+    assert texts == ["Go {x}! Stop", "Go {x}!1! Stop1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Go <b>home!</b>", "Go <b>home!</b>"),
+        ("Go <i><b>home?</b></i>", "Go <i><b>home?</b></i>"),
+        ("Go <b>home</b>", "Go <b>home</b>"),
+        ("Go <b>home</b>!", "Go <b>home</b>!"),
+    ],
+)
+def test_a_final_mark_may_stand_before_closing_tags(text, expected):
+    lose = Model(lambda text: re.sub("[!?]", "", text))
+    (found,) = translate(lose, text, target="de", tags=HTML_TAGS, splitting="sentences")
+    assert found.renderings[0].text == expected
+
+
+def test_alternatives_that_differ_in_their_final_mark_only_are_one():
+    others = ("Go!", "Go now.", "Go", "Went.")
+    (found,) = translate(
+        Model(lambda text: "Go.", others=others),
+        "Los",
+        source="de",
+        target="zh",
+        alternatives=4,
+    )
+    assert [r.text for r in found.renderings] == ["Go", "Go now", "Went"]
+
+
+@pytest.mark.parametrize("times", [1, 400], ids=["short", "read in a process"])
+def test_what_stands_between_sentences_follows_the_target(times):
+    model = Model(lambda text: text.replace("Yes.", "是。").replace("No!", "不！"))
+    (found,) = translate(model, "- Yes. No!\n" * times, target="zh")
+    assert found.renderings[0].text == "- 是。不！\n" * times
+    model = Model(lambda text: text.replace("是。", "Ja.").replace("不！", "Nein!"))
+    (found,) = translate(model, "- 是。不！😀\n" * times, source="zh", target="de")
+    assert found.renderings[0].text == "- Ja. Nein! 😀\n" * times
+
+
+def test_a_sentence_that_is_too_long_is_divided_and_says_where():
+    text = "Short one. " + "word " * 20 + "end."
+    (found,) = translate(Model(limit=30), text)
+    assert found.renderings[0].text == text
+    (warning,) = found.warnings
+    assert warning.startswith("characters 11-")
+    assert "more: cut from a sentence that is longer" in warning
+
+
+def test_a_sentence_divided_at_its_clauses_needs_no_warning():
+    (found,) = translate(
+        Model(limit=30), "one two three four, five six seven eight, nine"
+    )
+    assert found.warnings == ()
+
+
+def test_a_list_names_the_text_that_has_a_problem():
+    with pytest.raises(RowProblem) as caught:
+        translate(Model(limit=0), "", "a")
+    assert caught.value.detail == "src_text[1]: too long"
+
+
+def test_options_reach_the_model():
+    model = Model()
+    (found,) = translate(model, "One. Two.", beam_size=4, alternatives=2)
+    assert all((row["beam_size"], row["alternatives"]) == (4, 2) for row in model.rows)
+    assert [r.text for r in found.renderings] == [
+        "One. Two.",
+        "One.1. Two.1.",
+        "One.2. Two.2.",
+    ]
+    assert [r.score for r in found.renderings] == [-0.5, -1, -2]
+
+
+def test_each_text_of_a_list_has_its_own_language():
+    model = Model()
+    texts = (
+        "Where is the station?",
+        "Wo ist der Bahnhof?",
+        "駅はどこですか。",
+        "OK",
+        "",
+    )
+    found = translate(model, *texts, source=None)
+    assert [text.guess.language for text in found] == ["en", "de", "ja", "und", "und"]
+    assert {row["src_lang"] for row in model.rows} == {"en", "de", "ja"}
+    assert [bool(text.warnings) for text in found] == [False, False, False, True, False]
+    assert found[3].renderings[0].text == "OK"
+
+
+def test_nothing_is_sent_for_a_client_that_has_gone():
+    model = Model()
+    with pytest.raises(ClientGone):
+        translate(model, "One. Two. Three.", has_gone=True)
+    assert model.rows == []
+
+
+def test_what_a_request_is_divided_into_is_bounded():
+    forget = Model(lambda prepared: re.sub(r"\{\d+\}", "", prepared))
+    text = "One {a} two {b} three. " * 3
+    assert translate(forget, text, max_rows=9)[0].renderings[0].text == text
+    with pytest.raises(TooManyRows):
+        translate(forget, text, max_rows=8)
+
+
+def test_a_sentence_with_more_placeholders_than_a_model_keeps_is_taken_apart_at_once():
+    model = Model()
+    (found,) = translate(model, "word {a} " * 101)
+    assert found.renderings[0].text == "word {a} " * 101
+    assert {row["src_text"] for row in model.rows} == {"word"}
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "has_gone", "problem"),
+    [(-1, False, DeadlineExceeded), (60, True, ClientGone)],
+)
+def test_languages_are_identified_in_time_and_for_somebody(limit_s, has_gone, problem):
+    with pytest.raises(problem):
+        translate(
+            Model(), "Hello", "Hi", source=None, limit_s=limit_s, has_gone=has_gone
+        )

@@ -1,0 +1,223 @@
+"""Four times as much text costs about four times as much CPU, whatever is in it."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.measure.hostile_texts import SHAPES, Shape
+from handlers.engine.translation.guard import find_fault
+from text.capitals import to_capitals
+from text.document import HTML, PLAIN, divide, read_text, take_apart
+from text.langid import Identifier
+from text.options import HTML_TAGS, Tags
+from text.placeholders import find_protected, restore, substitute
+from text.punctuation import mend
+from text.reading import ReadingJob, collect, scan
+from text.terms import Terms, find_kept, find_terms
+
+pytestmark = pytest.mark.slow
+
+SIZE, TIMES = 16 << 10, 4
+#: What is linear stays below, what is quadratic reaches TIMES * TIMES.
+MOST = 2.2 * TIMES
+#: Less CPU than that measures nothing.
+NOISE_S = 0.05
+
+
+def measure(work: Callable[[], object]) -> float:
+    """The seconds of CPU that `work` takes. The garbage collector waits: a full collection
+    costs what earlier tests have left in memory, several times what is measured here."""
+    gc.disable()
+    before = time.process_time()
+    try:
+        work()
+        return time.process_time() - before
+    finally:
+        gc.enable()
+
+
+def assert_linear(work: Callable[[int], object]) -> None:
+    """Compares the cost of `work` at two sizes; a busy machine gets further chances."""
+    ratios = []
+    for _ in range(3):
+        small, large = (
+            measure(partial(work, SIZE)),
+            measure(partial(work, TIMES * SIZE)),
+        )
+        ratios.append(large / max(small, NOISE_S / TIMES))
+        if ratios[-1] <= MOST:
+            return
+    raise AssertionError(f"{TIMES} times the text cost {ratios} times the CPU")
+
+
+XML_TAGS = Tags(is_xml=True, ignored=("a",), inline=("b",))
+
+
+def read(shape: Shape, size: int, source: str = "en", tags: Tags | None = None) -> None:
+    text = shape.write(size)
+    tags = tags or (HTML_TAGS if shape.is_html else None)
+    job = ReadingJob(((text, source),), tags, True, size, target="en")
+    (document,) = collect(job, scan(job))
+    document.render(segment.text for segment in document.segments)
+
+
+@pytest.mark.parametrize(
+    ("shape", "source"),
+    [
+        pytest.param(shape, source, id=f"{shape.name}-{source}")
+        for shape in SHAPES
+        # In elements are sentences as they are elsewhere.
+        for source in (["en"] if shape.is_html else ["en", "zh"])
+    ],
+)
+def test_reading_a_hostile_text_costs_what_it_is_long(shape, source):
+    assert_linear(lambda size: read(shape, size, source))
+
+
+@pytest.mark.parametrize(
+    "shape", [shape for shape in SHAPES if shape.is_html], ids=lambda shape: shape.name
+)
+def test_reading_hostile_xml_costs_what_it_is_long(shape):
+    assert_linear(lambda size: read(shape, size, tags=XML_TAGS))
+
+
+#: Any characters, those of markup, and those of what is protected.
+ALPHABETS = (
+    st.characters(codec="utf-8"),
+    "<>/!-?[]=\"'&#; ab",
+    "{}%$()`:@./-+1a0, \n#*>“”。",
+)
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS, ids=["any", "markup", "protected"])
+@given(st.data(), st.sampled_from([None, HTML_TAGS, XML_TAGS]))
+def test_reading_what_is_repeated_costs_what_it_is_long(alphabet, data, tags):
+    unit = data.draw(st.text(alphabet, min_size=1, max_size=6))
+    assert_linear(lambda size: read(Shape("drawn", unit), size, tags=tags))
+
+
+@pytest.mark.parametrize("unit", ["a", "a@", "a://", "1 ", "你"])
+def test_identification_looks_at_a_part_of_a_text(unit):
+    """At four times the size it costs the same."""
+    identifier = Identifier(["en", "fr", "zh"])
+    assert_linear(lambda size: [identifier.rank(unit * size) for _ in range(20)])
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(divide, id="divided"),
+        pytest.param(
+            lambda segment, _, format: take_apart(segment, format), id="apart"
+        ),
+    ],
+)
+def test_a_sentence_with_placeholders_is_cut_in_linear_time(work):
+    (segment,) = read_text("a b", "en", is_protected=True).segments
+
+    def cut(size: int) -> None:
+        text = "a{b} " * (size // 5)
+        placeholders = tuple(find_protected(text))
+        whole = type(segment)(text, 0, placeholders)
+        work(whole, 50, PLAIN)
+
+    assert_linear(cut)
+
+
+@pytest.mark.parametrize("unit", ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"])
+def test_placeholders_are_taken_off_in_linear_time(unit):
+    placeholders = find_protected("Hi {name}")
+    assert_linear(
+        lambda size: restore(unit * (size // len(unit)), placeholders, HTML.write)
+    )
+
+
+def test_placeholders_are_put_on_in_linear_time():
+    def put_on(size: int) -> str:
+        text = "a{b} " * (size // 5)
+        return substitute(text, find_protected(text))
+
+    assert_linear(put_on)
+
+
+@pytest.mark.parametrize("unit", ["!", "¿", "“", "a? ", "か。", ". "])
+def test_a_translation_is_mended_in_linear_time(unit):
+    def finish(size: int) -> None:
+        text = unit * (size // len(unit))
+        for target in ("es", "ja"):
+            mend("A text!", text, "en", target)
+            mend(text, "A text", "en", target)
+
+    assert_linear(finish)
+
+
+@pytest.mark.parametrize("language", ["el", "tr"])
+def test_capitals_are_written_in_linear_time(language):
+    assert_linear(
+        lambda size: to_capitals("άι η\u0301 i\u0301 " * (size // 8), language)
+    )
+
+
+@pytest.mark.parametrize("unit", ["a", "ab ", "a1", "你", "word. "])
+def test_a_translation_is_judged_in_linear_time(unit):
+    def judge(size: int) -> None:
+        text = unit * (size // 4 // len(unit))
+        find_fault("A text", text, "fr")
+        find_fault(text, re.sub("a", "b", text), "fr")
+
+    assert_linear(judge)
+
+
+def test_a_translation_that_repeats_a_long_stretch_is_judged_in_linear_time():
+    def judge(size: int) -> None:
+        half = "".join(map(chr, range(0x4E00, 0x4E00 + size // 4)))
+        find_fault(half, 3 * half[:-1], "zh")
+
+    assert_linear(judge)
+
+
+#: Glossaries that a search from the front would go back for, and what it would go back in.
+NESTED = [("a " * number + "a", "x") for number in range(200)]
+TERMS = {
+    "a beginning that leads nowhere": ([("a " * 500 + "b", "x")], "a "),
+    "terms inside of terms": ([*NESTED, ("a " * 400 + "b", "x")], "a "),
+    "letters without spaces": ([("中" * 300 + "文", "x"), ("中" * 7, "y")], "中"),
+    "Korean syllables": ([("가" * 300 + "나", "x"), ("가", "y")], "가"),
+    "accents": ([("a\u0323\u0301", "x")], "\u0301\u0323"),
+    "apostrophes": ([("a'b", "x")], "n't'"),
+    "numbers": ([("1.1", "x")], "1."),
+    "every word": ([("a", "x")], "A, "),
+}
+
+
+@pytest.mark.parametrize(("entries", "text"), TERMS.values(), ids=TERMS)
+def test_looking_for_terms_costs_what_a_text_is_long(entries, text):
+    terms = Terms(entries, "en", "de")
+    assert_linear(lambda size: find_kept(text * (size // len(text)), True, [terms]))
+
+
+#: The entry of a number; the second's terms differ in their capitals only.
+ENTRIES: dict[str, Callable[[int], tuple[str, str]]] = {
+    "words": lambda number: (f"word {number} more", "x"),
+    "capitals": lambda number: (
+        f"{number:016b}".replace("1", "a").replace("0", "A"),
+        "x",
+    ),
+}
+
+
+@pytest.mark.parametrize("write", ENTRIES.values(), ids=ENTRIES)
+def test_making_terms_costs_what_a_glossary_is_long(write):
+    def make(size: int) -> None:
+        terms = Terms(map(write, range(size // 4)), "en", "de")
+        assert find_terms(write(size // 4 - 1)[0], [terms])
+
+    assert_linear(make)

@@ -1,0 +1,141 @@
+"""What is protected, hidden from the model, and put back."""
+
+import sys
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from text.placeholders import (
+    _ANY,
+    Placeholder,
+    Role,
+    fill,
+    find_protected,
+    restore,
+    substitute,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See https://a.b/c?d=1&e=(2).", ["https://a.b/c?d=1&e=(2"]),
+        ("Go to www.example.org, now", ["www.example.org"]),
+        ("Write to first.last+tag@example.co.uk!", ["first.last+tag@example.co.uk"]),
+        ("Hi {{ user.name }} and {name}", ["{{ user.name }}", "{name}"]),
+        ("{0} of {1:d} ${total} {}", ["{0}", "{1:d}", "${total}", "{}"]),
+        (
+            "%s has %d of %1$s, %(n)s, %.2f, %@",
+            ["%s", "%d", "%1$s", "%(n)s", "%.2f", "%@"],
+        ),
+        ("Nice :smile: :+1: at 10:30:45", [":smile:", ":+1:"]),
+        ("Run `make up` or ``a b``", ["`make up`", "``a b``"]),
+        ("```\ncode. More\n```", ["```\ncode. More\n```"]),
+        ("5 km, 3.5GB, 20 °C and 1,000 kg", ["5 km", "3.5GB", "20 °C", "1,000 kg"]),
+        ("Hi 😀 👩‍👩‍👧 🇩🇪 👍🏽 ❤️", ["😀", "👩‍👩‍👧", "🇩🇪", "👍🏽", "❤️"]),
+        (
+            "ACME-42, ISO-9001:2015 and AB-12-CD",
+            ["ACME-42", "ISO-9001:2015", "AB-12-CD"],
+        ),
+        ("A4, RTX4090 or A4/A5", ["A4", "RTX4090", "A4/A5"]),
+        ("v2.10.3, V1.2 and 2.0.0-rc.1.", ["v2.10.3", "V1.2", "2.0.0-rc.1"]),
+        ("192.168.0.1 or 10.15.7", ["192.168.0.1", "10.15.7"]),
+        (
+            "2030-01-31, 12-3456-78 or 555-123-4567.",
+            ["2030-01-31", "12-3456-78", "555-123-4567"],
+        ),
+        (
+            "ISO 9001:2015, ISO/IEC 27001 and RFC 9110.",
+            ["ISO 9001:2015", "ISO/IEC 27001", "RFC 9110"],
+        ),
+        ("10-20, 3-2-style, 1-2-, ISO, RFC-Editor, MISO 5, 2-3-4.5", []),
+        ("22.11.2026, 1.9.24, 1.234.567 and 3.50", []),
+        ("COVID-19-Pandemie, U-21-Team, v2-style, ACME-42s", []),
+        ("X-RAY, A--1, 24-HOUR, 5PM, iPhone15, #A4, R&D4", []),
+        ("50 M2, 20 m2", ["50 M2", "20 m2"]),
+        ("50% of people, 5 minutes, 3 million", []),
+        ("Room 5 at 10:30, 1:2:3, a/b, A&B", []),
+        (
+            "(https://zh.wikipedia.org/wiki/中文)",
+            ["https://zh.wikipedia.org/wiki/中文"],
+        ),
+        ("", []),
+    ],
+)
+def test_what_must_survive_is_found(text, expected):
+    assert [p.shown for p in find_protected(text)] == expected
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["https://a.b/c?d=1", "www.example.org", "ann.lee+x@example.co.uk", "{count}", "%s"]
+    + [":smile:", "`a`", "5 km", "ACME-42", "v2.10.3"],
+)
+def test_letters_without_spaces_are_no_part_of_what_they_touch(kept):
+    for frame in ("私の名前は{}です。", "我叫{}。", "제 이름은 {}입니다.", "({})"):
+        text = frame.replace("{}", kept)
+        assert [p.shown for p in find_protected(text)] == [kept], text
+
+
+def test_every_character_that_is_protected_alone_is_found():
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    protected = set(regex.findall(r"\p{Extended_Pictographic}", every))
+    alone = {sign for sign in protected if find_protected(f"a {sign} b")}
+    assert alone == protected
+
+
+@given(st.text(st.sampled_from("aé 中.,!?-/+_#*&()")))
+def test_what_has_no_trace_of_a_kind_has_none(text):
+    assert find_protected(text) == []
+    assert not _ANY.search(text)
+
+
+@given(st.text())
+def test_placeholders_are_in_order_and_show_their_own_characters(text):
+    end = 0
+    for placeholder in find_protected(text):
+        assert end <= placeholder.start < placeholder.end
+        assert placeholder.shown == text[placeholder.start : placeholder.end]
+        end = placeholder.end
+
+
+@given(st.text())
+def test_a_model_that_copies_placeholders_loses_nothing(text):
+    placeholders = find_protected(text)
+    assert restore(substitute(text, placeholders), placeholders, str) in (text, None)
+    assert fill(text, placeholders, [p.shown for p in placeholders]) == text
+
+
+@pytest.mark.parametrize(
+    ("translated", "expected"),
+    [
+        ("{0} und {1}", "<b> und </b>"),
+        ("{1} und {0}", None),
+        ("{0} und", None),
+        ("{0} {1} {1}", None),
+        ("{0} {1} {2}", None),
+        ("{0}}und{1}", None),
+        ("{0}und{1} {", None),
+        ("& {0}a{1}", "&amp; <b>a</b>"),
+        # What had text has some in the translation.
+        ("a {0} {1}", None),
+    ],
+)
+def test_tags_come_back_once_each_and_in_order(translated, expected):
+    tags = [
+        Placeholder(0, 0, "<b>", Role.OPENING),
+        Placeholder(1, 1, "</b>", Role.CLOSING),
+    ]
+    escape = lambda text: text.replace("&", "&amp;")  # noqa: E731
+    assert restore(translated, tags, escape) == expected
+
+
+def test_placeholders_may_change_places():
+    placeholders = find_protected("{a} {b}")
+    assert restore("{1} - {0}", placeholders, str) == "{b} - {a}"
+
+
+def test_without_placeholders_braces_are_text():
+    assert restore("{0}", [], str) == "{0}"

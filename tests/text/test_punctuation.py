@@ -1,0 +1,137 @@
+"""A translation ends as its text does, in its own language's form, or stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from text.punctuation import mend
+
+LANGUAGES = "ar de el en es fr hi hy it ja ko pt ru th ur vi zh".split()
+
+
+@pytest.mark.parametrize(
+    ("target", "translated", "expected"),
+    [
+        ("fr", "Merci", ("Merci.", "Merci !", "Merci ?", "Merci…")),
+        ("zh", "谢谢", ("谢谢。", "谢谢！", "谢谢？", "谢谢……")),
+        ("ja", "どうも", ("どうも。", "どうも！", "どうも？", "どうも……")),
+        ("hi", "धन्यवाद", ("धन्यवाद।", "धन्यवाद!", "धन्यवाद?", "धन्यवाद…")),
+        ("ar", "شكرا", ("شكرا.", "شكرا!", "شكرا؟", "شكرا…")),
+        ("ur", "شکریہ", ("شکریہ۔", "شکریہ!", "شکریہ؟", "شکریہ…")),
+        ("el", "Ευχαριστώ", ("Ευχαριστώ.", "Ευχαριστώ!", "Ευχαριστώ;", "Ευχαριστώ…")),
+        ("es", "Gracias", ("Gracias.", "¡Gracias!", "¿Gracias?", "Gracias…")),
+        ("de", "Danke", ("Danke.", "Danke!", "Danke?", "Danke…")),
+    ],
+)
+def test_a_lost_mark_comes_back_in_the_targets_form(target, translated, expected):
+    texts = ("Thanks.", "Thanks!", "Thanks?", "Thanks…")
+    assert tuple(mend(text, translated, "en", target) for text in texts) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "translated", "target", "expected"),
+    [
+        pytest.param("Thanks!", "en", "谢谢。", "zh", "谢谢！", id="exchanged"),
+        pytest.param("谢谢！", "zh", "Gracias.", "es", "¡Gracias!", id="and opened"),
+        pytest.param("Help.", "en", "¡Socorro!", "es", "Socorro.", id="and closed"),
+        pytest.param("Wait...", "en", "Attends.", "fr", "Attends...", id="three dots"),
+        pytest.param("Wait...", "en", "等等", "zh", "等等……", id="six dots"),
+        pytest.param("What?!", "en", "什么", "zh", "什么？！", id="two marks"),
+        pytest.param("What?!", "en", "Qué", "es", "¡¿Qué?!", id="two marks in Spanish"),
+        pytest.param("τι;", "el", "What", "en", "What?", id="a Greek question"),
+        pytest.param("Hi? Who?", "en", "¿Sí? Quién", "es", "¿Sí? ¿Quién?", id="later"),
+        pytest.param("Who?", "en", "¿Quién", "es", "¿Quién?", id="opened before"),
+        pytest.param(
+            "どこ？", "ja", "Where", "en", "Where?", id="a wide question mark"
+        ),
+        pytest.param("Where?", "en", "どこですか。", "ja", "どこですか？", id="か。"),
+        pytest.param("Go to {0}!", "en", "去{0}", "zh", "去{0}！", id="a placeholder"),
+        pytest.param("A “b”?", "en", "Un « b »", "fr", "Un « b » ?", id="a quotation"),
+        pytest.param("Hi!", "en", "你好 ", "zh", "你好！", id="a space"),
+    ],
+)
+def test_what_the_text_says_at_its_end_the_translation_says(
+    text, source, translated, target, expected
+):
+    assert mend(text, translated, source, target) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "translated", "target", "expected"),
+    [
+        ("Save the file", "Enregistrez le fichier.", "fr", "Enregistrez le fichier"),
+        ("Where is it", "Où est-ce ?", "fr", "Où est-ce"),
+        ("Where is it", "¿Dónde está?", "es", "Dónde está"),
+        ("Hi, how are you", "Hola, ¿qué tal?", "es", "Hola, qué tal"),
+        ("Save the file", "保存文件。", "zh", "保存文件"),
+        ("Save {0}", "Speichern Sie {0}.", "de", "Speichern Sie {0}"),
+        ("Room 5", "Chambre 5.", "fr", "Chambre 5"),
+        ("until 2034", "bis 2034.", "de", "bis 2034"),
+        ("at 8:15", "um 8.15 Uhr.", "de", "um 8.15 Uhr"),
+        ("for 81.51", "81.51입니다.", "ko", "81.51입니다"),
+        ("Go now", "Đi đi.", "vi", "Đi đi"),
+        ("the “best”", "le « meilleur ».", "fr", "le « meilleur »"),
+    ],
+)
+def test_a_text_without_a_mark_gets_none(text, translated, target, expected):
+    assert mend(text, translated, "en", target) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "translated", "target"),
+    [
+        pytest.param("Thanks.", "en", "谢谢。", "zh", id="the same mark"),
+        pytest.param("Thanks", "en", "谢谢", "zh", id="no mark on either side"),
+        pytest.param(
+            "A bag?", "en", "봉투 주세요.", "ko", id="a request for a question"
+        ),
+        pytest.param(
+            "봉투 주세요.", "ko", "A bag, please?", "en", id="and the reverse"
+        ),
+        pytest.param("どこですか。", "ja", "Where is it?", "en", id="か。"),
+        pytest.param("そうですか。", "ja", "I see", "en", id="か。 that asks nothing"),
+        pytest.param("Really!", "en", "本当ですか？", "ja", id="another strong mark"),
+        pytest.param("What?!", "en", "什么？", "zh", id="one of two"),
+        pytest.param("Well", "en", "Bon…", "fr", id="an ellipsis"),
+        pytest.param("at 5 p.m.", "en", "um 17 Uhr", "de", id="an abbreviation"),
+        pytest.param("17 Uhr", "de", "5 p.m.", "en", id="its translation"),
+        pytest.param("Firma", "de", "Acme Inc.", "en", id="a known abbreviation"),
+        pytest.param("and so on", "en", "usw.", "de", id="another"),
+        pytest.param("2026", "en", "2026 г.", "ru", id="a single letter"),
+        pytest.param("5 thousand", "en", "5 тыс.", "ru", id="after a number"),
+        pytest.param("the third", "en", "der 3.", "de", id="an ordinal"),
+        pytest.param("Name:", "en", "Nom", "fr", id="a colon"),
+        pytest.param("Yes,", "en", "Oui.", "fr", id="a comma"),
+        pytest.param("“Hi!”", "en", "« Salut »", "fr", id="inside a quotation"),
+        pytest.param("Hi", "en", "« Salut ! »", "fr", id="only there inside one"),
+        pytest.param("Hi!", "en", "สวัสดี", "th", id="a language without marks"),
+        pytest.param("สวัสดี", "th", "Hello.", "en", id="its sentences"),
+        pytest.param("Hi!", "en", "", "fr", id="an empty translation"),
+        pytest.param("...", "en", "Bon", "fr", id="only marks"),
+        pytest.param("Bon", "fr", "...", "en", id="only marks in the answer"),
+    ],
+)
+def test_where_nothing_is_certain_nothing_changes(text, source, translated, target):
+    assert mend(text, translated, source, target) == translated
+
+
+LANGUAGE = st.sampled_from(LANGUAGES)
+TEXT = st.text() | st.text("ab .!?…¿¡。！？؟।;か»\"'({0})")
+
+
+@given(TEXT, LANGUAGE)
+def test_a_copy_stays_as_it_is(text, language):
+    assert mend(text, text, language, language) == text
+
+
+@given(TEXT, TEXT, LANGUAGE, LANGUAGE)
+def test_only_marks_and_spaces_ever_change_and_once_is_enough(
+    text, translated, source, target
+):
+    mended = mend(text, translated, source, target)
+    signs = str.maketrans("", "", ".．｡。।۔!！?？؟…⋯¿¡;\u037e")
+    kept, before = (t.translate(signs).split() for t in (mended, translated))
+    assert "".join(kept) == "".join(before)
+    assert mend(text, mended, source, target) == mended

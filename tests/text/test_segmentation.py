@@ -1,0 +1,108 @@
+"""Sentences and what is between them; together they are the text, whatever it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from text.segmentation import MAX_CHARACTERS, Part, segment, split
+
+LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt th".split()
+#: Text that looks like documents: sentences, lists, line breaks, odd spaces.
+DOCUMENTS = st.lists(
+    st.sampled_from(
+        [
+            *("Hello. ", "M. Dupont", "。", "你好", "\n", "\r\n", "- ", "1. ", "  "),
+            *("\t", "?!", "…", "नमस्ते।", "e\u0301", "👩\u200d🚀", "\u2028", "\ufeff"),
+            *("a, b; c", "\x00"),
+        ]
+    )
+    | st.text(max_size=20)
+).map("".join)
+
+
+def sentences(text: str, language: str = "en") -> list[str]:
+    return [text[p.start : p.end] for p in segment(text, language) if p.is_sentence]
+
+
+def put_together(text: str, parts: list[Part]) -> str:
+    return "".join(text[part.start : part.end] for part in parts)
+
+
+@given(text=DOCUMENTS, language=st.sampled_from(LANGUAGES), limit=st.integers(1, 30))
+def test_the_parts_of_any_text_are_the_text(text, language, limit):
+    assert put_together(text, list(segment(text, language))) == text
+    assert put_together(text, split(text, limit)) == text
+
+
+@given(text=DOCUMENTS, ends=st.tuples(st.integers(0, 40), st.integers(1, 40)))
+def test_no_cut_falls_inside_a_whole_span(text, ends):
+    span = (ends[0], min(len(text), ends[0] + ends[1]))
+    assume(text[slice(*span)] == text[slice(*span)].strip())
+    for parts in (segment(text, "en", [span]), split(text, 5, [span])):
+        assert not any(span[0] < part.start < span[1] for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "Dr. Smith is here. Is he?", ["Dr. Smith is here.", "Is he?"]),
+        ("en", "It costs 3.50 dollars. Yes!", ["It costs 3.50 dollars.", "Yes!"]),
+        ("en", "Is it? No. It is not.", ["Is it?", "No.", "It is not."]),
+        ("fr", "M. Dupont est là. Il parle.", ["M. Dupont est là.", "Il parle."]),
+        ("id", "Harganya Rp. 5000. Mahal.", ["Harganya Rp. 5000.", "Mahal."]),
+        ("vi", "TS. Lan đến. Chào.", ["TS. Lan đến.", "Chào."]),
+        ("hi", "डॉ. शर्मा आए। नमस्ते।", ["डॉ. शर्मा आए।", "नमस्ते।"]),
+        ("ar", "د. أحمد هنا. مرحبا.", ["د. أحمد هنا.", "مرحبا."]),
+        ("de", "3. Mai 2030", ["3. Mai 2030"]),
+        ("zh", "你好。再见！", ["你好。", "再见！"]),
+        ("ja", "はい。いいえ。", ["はい。", "いいえ。"]),
+        ("ko", "안녕하세요. 반갑습니다.", ["안녕하세요.", "반갑습니다."]),
+    ],
+)
+def test_sentences_end_where_a_reader_would_end_them(language, text, expected):
+    assert sentences(text, language) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- one\n  * two\n", ["one", "two"]),
+        ("1. First\n2. Second", ["First", "Second"]),
+        ("# Title\n\n> Quoted text", ["Title", "Quoted text"]),
+        ("a\r\n\r\n\tb  ", ["a", "b"]),
+        ("・はい\n●いいえ\n ※ 次", ["はい", "いいえ", "次"]),
+        ("---\n***\n!!!", []),
+        ("5 > 3\n+1 (555) 123-4567\n$100\n(1)", []),
+        ("", []),
+        (" \n ", []),
+    ],
+)
+def test_bullets_indentation_and_lines_are_no_part_of_a_sentence(text, expected):
+    assert sentences(text) == expected
+
+
+def test_a_long_sentence_is_cut_at_a_clause():
+    text = "word " * 150 + "end, " + "word " * 150
+    first, second = [part for part in segment(text, "en") if part.is_sentence]
+    assert text[first.start : first.end].endswith("end,")
+    assert not first.is_torn
+    assert not second.is_torn
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [("word " * 400, MAX_CHARACTERS), ("a" * 3000, MAX_CHARACTERS), ("가" * 90, 40)],
+    ids=["words", "one word", "no spaces"],
+)
+def test_a_sentence_without_clauses_is_torn_and_says_so(text, limit):
+    parts = [part for part in split(text, limit) if part.is_sentence]
+    assert len(parts) > 1
+    assert all(part.is_torn for part in parts)
+    assert all(part.end - part.start <= limit for part in parts)
+
+
+def test_a_cut_does_not_part_a_letter_from_its_accents():
+    text = "e\u0301" * 20
+    assert all(part.start % 2 == 0 for part in split(text, 5))

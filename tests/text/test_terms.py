@@ -1,0 +1,226 @@
+"""Terms in texts of all scripts, and how their translations are written."""
+
+from __future__ import annotations
+
+import tracemalloc
+import unicodedata
+
+import pytest
+
+from text.placeholders import find_protected
+from text.terms import Terms, combine, find_kept, find_terms, settle
+
+
+def find(
+    entries: dict[str, str], text: str, source: str = "en", target: str = "de"
+) -> list[tuple[str, str]]:
+    """What was found, and what is shown in its place."""
+    found = find_terms(text, [Terms(entries.items(), source, target)])
+    return [(text[p.start : p.end], p.shown) for p in found]
+
+
+@pytest.mark.parametrize(
+    ("source", "term", "text", "count"),
+    [
+        pytest.param("en", "server", "A server, servers and a server.", 2, id="Latin"),
+        pytest.param("de", "Straße", "Straße, Straßen, STRASSE", 2, id="sharp s"),
+        pytest.param("ru", "сервер", "Сервер и сервера: «сервер»", 2, id="Cyrillic"),
+        pytest.param("el", "λόγος", "Ο λόγος. ΛΌΓΟΣ", 2, id="Greek"),
+        pytest.param("tr", "ışık", "Işık ve IŞIK, isik", 2, id="Turkish"),
+        pytest.param("ar", "خادم", "هذا خادم جديد، خادم؟ والخادم", 2, id="Arabic"),
+        pytest.param("he", "שרת", "זה שרת חדש (שרת) השרת", 2, id="Hebrew"),
+        pytest.param("hi", "सर्वर", "यह सर्वर है। सर्वरों", 1, id="Devanagari"),
+        pytest.param("ta", "சேவையகம்", "இது சேவையகம் சேவையகம்.", 2, id="Tamil"),
+        pytest.param("ka", "სერვერი", "ეს სერვერი არის", 1, id="Georgian"),
+        pytest.param("am", "አገልጋይ", "ይህ አገልጋይ ነው", 1, id="Ethiopic"),
+        pytest.param("zh", "服务器", "云服务器和服务器坏了", 2, id="Chinese"),
+        pytest.param("ja", "サーバー", "このサーバーはサーバーです", 2, id="Japanese"),
+        pytest.param("th", "เซิร์ฟเวอร์", "ฉันใช้เซิร์ฟเวอร์นี้", 1, id="Thai"),
+        pytest.param("my", "ဆာဗာ", "ဤဆာဗာသည်", 1, id="Burmese"),
+        pytest.param("ko", "서버", "서버를 서버는 서버, 서버실 웹서버", 3, id="Korean"),
+        pytest.param(
+            "ko", "지도", "지도 지도를 지도도 지", 3, id="ends like a particle"
+        ),
+        pytest.param("ko", "데이터 베이스", "데이터 베이스에서", 1, id="two words"),
+        pytest.param("fr", "hôtel", "l'hôtel et l’hôtel", 2, id="elision"),
+        pytest.param("fr", "l'hôtel", "l’hôtel", 1, id="apostrophe"),
+        pytest.param("en", "e-mail", "e‑mail", 1, id="hyphen"),
+        pytest.param("en", "New York", "New\u00a0York, New\n York", 2, id="spaces"),
+        pytest.param("en", "can", "I can't, a can", 1, id="contraction"),
+        pytest.param("en", "server", "the server's", 1, id="possessive"),
+        pytest.param("en", "3", "3 of 3.5", 1, id="number"),
+        pytest.param("en", "C++", "C++ and C++.", 2, id="signs"),
+        pytest.param("fa", "می‌شود", "می‌شود", 1, id="joiner"),
+    ],
+)
+def test_a_term_is_found_at_word_borders(source, term, text, count):
+    for written in (text, unicodedata.normalize("NFD", text)):
+        assert len(find({term: "x"}, written, source, "zh")) == count
+
+
+def test_the_longest_term_wins():
+    entries = {"New York": "a", "New York Times": "b", "York": "c", "Times": "d"}
+    text = "New York Times, New York, York Times"
+    assert [shown for _, shown in find(entries, text)] == ["b", "a", "c", "d"]
+    entries = {"云服务器": "a", "服务器": "b", "云": "c"}
+    found = find(entries, "云服务器服务器云", "zh", "en")
+    assert [shown for _, shown in found] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("term", "translation", "text", "shown"),
+    [
+        pytest.param("invoice", "facture", "invoice", "facture", id="as it is"),
+        pytest.param("invoice", "facture", "Invoice", "Facture", id="capital"),
+        pytest.param("invoice", "facture", "INVOICE", "FACTURE", id="all capitals"),
+        pytest.param("Invoice", "facture", "invoice", "facture", id="none"),
+        pytest.param("Invoice", "facture", "Invoice", "facture", id="of the term"),
+        pytest.param("invoice", "iPhone", "Invoice", "iPhone", id="inner capital"),
+        pytest.param("invoice", "l'ETI", "Invoice", "l'ETI", id="abbreviation in it"),
+        pytest.param("a", "un", "A", "Un", id="one letter"),
+        pytest.param("Acme", "Acme", "ACME", "ACME", id="not translated"),
+        pytest.param(
+            "acme corp", "acme corp", "Acme Corp", "Acme Corp", id="nor these"
+        ),
+    ],
+)
+def test_the_capitals_are_those_of_the_text(term, translation, text, shown):
+    assert find({term: translation}, text, "en", "fr") == [(text, shown)]
+
+
+@pytest.mark.parametrize(
+    ("text", "translated", "languages", "shown"),
+    [
+        pytest.param("The red car", "{0} rojo", "en es", "Coche", id="has come first"),
+        pytest.param(
+            "The red car", "El {0} rojo", "en es", "coche", id="in the middle"
+        ),
+        pytest.param("the red car", "{0} rojo", "en es", "coche", id="no sentence"),
+        pytest.param("«A car?", "«¿{0}?", "en es", "Coche", id="after signs"),
+        pytest.param("Car rental", "Renta de {0}", "en es", "coche", id="has left"),
+        pytest.param("Car rental", "{0} rental", "en es", "Coche", id="has stayed"),
+        pytest.param("A Car Rental", "{0} a", "en es", "Coche", id="raised anywhere"),
+        pytest.param("A Car Rental", "Un {0}", "en es", "Coche", id="raised inside"),
+        pytest.param("car。", "{0}.", "zh es", "Coche", id="a sentence of Chinese"),
+        pytest.param("car", "{0}", "zh es", "coche", id="a word of Chinese"),
+        pytest.param("The car", "{0}", "en zh", "coche", id="into Chinese"),
+        pytest.param("The DNT", "{0}", "en es", "DNT", id="not translated"),
+        pytest.param("An app", "{0}", "en es", "eApp", id="inner capital"),
+    ],
+)
+def test_the_first_letter_is_that_of_a_sentence(text, translated, languages, shown):
+    source, target = languages.split()
+    entries = {"car": "coche", "DNT": "DNT", "app": "eApp"}
+    found = find_terms(text, [Terms(entries.items(), source, target)])
+    (placeholder,) = settle(text, found, translated, (source, target))
+    assert placeholder.shown == shown
+
+
+def test_a_sentence_without_terms_keeps_its_placeholders():
+    found = find_protected("{name} is here")
+    assert settle("{name} is here", found, "{0} está aquí", ("en", "es")) is found
+
+
+def test_a_language_without_capitals_has_none():
+    assert find({"invoice": "abc"}, "INVOICE", "en", "zh") == [("INVOICE", "abc")]
+
+
+def test_capitals_are_those_of_the_language():
+    assert find({"light": "ışık"}, "LIGHT", "en", "tr") == [("LIGHT", "IŞIK")]
+    assert find({"light": "iyi"}, "Light", "en", "tr") == [("Light", "İyi")]
+
+
+def test_an_entry_with_the_same_capitals_wins():
+    entries = {"apple": "pomme", "Apple": "Apple Inc."}
+    found = find(entries, "Apple, apple, APPLE", "en", "fr")
+    assert [shown for _, shown in found] == ["Apple Inc.", "pomme", "POMME"]
+
+
+@pytest.mark.parametrize("order", [("US", "Us", "us"), ("us", "US", "Us")])
+def test_entries_that_differ_in_capitals_are_told_apart(order):
+    entries = {source: f"={source}" for source in order}
+    found = find(entries, "US us Us uS", "en", "zh")
+    rest = next(source for source in order if source != "US")
+    assert [shown for _, shown in found] == ["=US", "=us", "=Us", f"={rest}"]
+
+
+def test_an_abbreviation_is_no_common_word():
+    entries = {"US": "États-Unis", "IT": "informatique"}
+    found = find(entries, "It told us: US and IT", "en", "fr")
+    assert found == [("US", "États-Unis"), ("IT", "informatique")]
+
+
+def test_the_first_of_two_dictionaries_wins():
+    entries = [("a", "1"), ("b", "2"), ("a", "3")]
+    found = find_terms("a b", [Terms(entries, "en", "de")])
+    assert [placeholder.shown for placeholder in found] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        pytest.param(
+            "See https://server.com, server", ["https://server.com", "X"], id="in a URL"
+        ),
+        pytest.param(
+            "`server` {server} server", ["`server`", "{server}", "X"], id="code"
+        ),
+        pytest.param("pump A-100 and A-100", ["Y", "A-100"], id="term with a code"),
+        pytest.param("pump and A-100", ["A-100"], id="no term"),
+        pytest.param("10 km server", ["10 km", "X"], id="one after the other"),
+    ],
+)
+def test_a_term_in_what_is_protected_is_none(text, kept):
+    terms = Terms({"server": "X", "pump A-100": "Y"}.items(), "en", "de")
+    assert [p.shown for p in find_kept(text, True, [terms])] == kept
+
+
+def test_without_protection_there_are_only_terms():
+    terms = Terms([("server", "X")], "en", "de")
+    assert [p.shown for p in find_kept("{server} 10 km", False, [terms])] == ["X"]
+    assert find_kept("{server}", False, []) == []
+
+
+def test_what_overlaps_only_in_part_is_left_out():
+    terms = find_terms("server `a b`", [Terms([("server `a", "X")], "en", "de")])
+    assert combine(find_protected("server `a b`"), terms) == find_protected(
+        "server `a b`"
+    )
+
+
+def test_making_terms_lets_others_run():
+    pauses: list[None] = []
+    entries = ((f"term {number}", "x") for number in range(2000))
+    Terms(entries, "en", "de", lambda: pauses.append(None))
+    assert len(pauses) > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("a", ["1"], id="the earlier dictionary"),
+        pytest.param("a b", ["2"], id="a longer term of a later one"),
+        pytest.param("c a b c", ["2"], id="between others"),
+        pytest.param("US", ["3"], id="the same capitals, in the later one"),
+        pytest.param("us", ["4"], id="no abbreviation"),
+        pytest.param("it", [], id="an abbreviation that is none"),
+        pytest.param("a a b", ["1", "2"], id="both"),
+    ],
+)
+def test_dictionaries_are_looked_at_in_turn(text, shown):
+    first = Terms([("a", "1"), ("us", "4"), ("IT", "5")], "en", "de")
+    second = Terms([("a", "9"), ("a b", "2"), ("US", "3")], "en", "de")
+    assert [p.shown for p in find_terms(text, [first, second])] == shown
+    assert find_terms(text, []) == []
+
+
+def test_terms_need_little_more_memory_than_their_entries():
+    entries = [(f"word{number} more", "x") for number in range(20_000)]
+    size = sum(len(term) + 3 for term, _ in entries)
+    Terms(entries[:9], "en", "de")  # loads numpy
+    tracemalloc.start()
+    terms = Terms(iter(entries), "en", "de")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 8 * size
+    assert find_terms("Word77 more", [terms])

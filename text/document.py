@@ -1,0 +1,400 @@
+"""Splits a text into sentences to translate and the pieces between them, and joins the
+translated pieces again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+from text import capitals, html_runs, segmentation, spacing, xml_runs
+from text.html_runs import Run
+from text.options import HTML_TAGS, Splitting, Tags
+from text.placeholders import (
+    Placeholder,
+    Role,
+    fill,
+    merge_tags,
+    substitute,
+)
+from text.segmentation import Part
+from text.spacing import EDGE, Separator, Spacing
+from text.terms import Terms, find_kept
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a document writes text: `read` prepares it for the model, `write` for the client,
+    and `show` is what a reader sees of it."""
+
+    read: Callable[[str], str] = str
+    write: Callable[[str], str] = str
+    show: Callable[[str], str] = str
+    spacing: Spacing = Spacing.KEEP
+
+
+_LETTER = re.compile(r"[^\W_]")
+_BREAK = re.compile(r"[\t\n\r\f]")
+
+
+def _flow(text: str) -> str:
+    """The text with its line breaks as spaces."""
+    return _BREAK.sub(" ", text)
+
+
+PLAIN = Format()
+#: A text whose line breaks mean nothing.
+FLOWING = Format(_flow)
+HTML = Format(_flow, html_runs.escape, html_runs.show)
+XML = Format(_flow, xml_runs.escape, html_runs.show)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Text to translate, and the placeholders in it.
+
+    It begins at character `start` of the client's text, not counting HTML tags. `is_torn` if
+    it was cut out of a sentence that was too long, `is_in_capitals` if it belongs to a text
+    in capitals.
+    """
+
+    text: str
+    start: int
+    placeholders: tuple[Placeholder, ...] = ()
+    is_torn: bool = False
+    is_in_capitals: bool = False
+
+    @cached_property
+    def prepared(self) -> str:
+        """The text with placeholders as the model gets them."""
+        return substitute(self.text, self.placeholders)
+
+
+#: With more placeholders a model loses one, so such a sentence is taken apart at once.
+MAX_PLACEHOLDERS = 100
+
+Piece = str | Segment | Separator
+
+
+@dataclass(frozen=True)
+class Document:
+    """The pieces of a text."""
+
+    pieces: tuple[Piece, ...]
+    format: Format
+    #: Those of the text that was read, without its markup.
+    characters: int = 0
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The sentences to translate, in order."""
+        return [piece for piece in self.pieces if isinstance(piece, Segment)]
+
+    def render(self, translations: Iterable[str]) -> str:
+        """The document with its sentences replaced."""
+        given = list(translations)
+        number = 0
+        shown: list[str] = []
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                shown.append(piece)
+            elif isinstance(piece, Segment):
+                shown.append(given[number])
+                number += 1
+            else:
+                before = piece.before or given[number - 1]
+                after = piece.after or given[number]
+                kind = self.format.spacing
+                shown.append(spacing.separate(before, piece.text, after, kind))
+        return "".join(shown)
+
+
+def find_format(tags: Tags | None, splitting: Splitting) -> Format:
+    """How such a document writes text."""
+    if tags:
+        return XML if tags.is_xml else HTML
+    return PLAIN if splitting == "lines" else FLOWING
+
+
+def read_text(
+    text: str, language: str, *, is_protected: bool, format: Format = PLAIN
+) -> Document:
+    """Plain text in `language`."""
+    return Document(
+        tuple(scan_text(text, language, is_protected, format=format)), format
+    )
+
+
+def read_html(
+    source: str, language: str, *, is_protected: bool, format: Format = HTML
+) -> Document:
+    """An HTML document or fragment in `language`."""
+    runs = parse(source, HTML_TAGS)
+    pieces = scan_tagged(runs, language, is_protected, tags=HTML_TAGS, format=format)
+    return Document(tuple(pieces), format)
+
+
+def parse(source: str, tags: Tags | None) -> list[Run]:
+    """The runs of a text, however it is written. What is no markup is translated, and
+    counted."""
+    if tags is None:
+        return [Run(source)]
+    return (xml_runs.parse if tags.is_xml else html_runs.parse)(source, tags)
+
+
+def scan_text(
+    text: str,
+    language: str,
+    is_protected: bool,
+    *,
+    splitting: Splitting = "lines",
+    format: Format | None = None,
+    terms: Sequence[Terms] = (),
+) -> Iterator[Piece]:
+    """The pieces of plain text, one after the other."""
+    format = format or find_format(None, splitting)
+    shown = format.read(text)
+    placeholders = find_kept(shown, is_protected, terms)
+    parts = _segment(shown, language, placeholders, splitting)
+    pieces = _cut(text, placeholders, parts, format=format)
+    yield from _mark_capitals(pieces, shown, placeholders, language)
+
+
+def scan_tagged(
+    runs: Iterable[Run],
+    language: str,
+    is_protected: bool,
+    *,
+    tags: Tags,
+    splitting: Splitting = "sentences",
+    format: Format | None = None,
+    terms: Sequence[Terms] = (),
+) -> Iterator[Piece]:
+    """The pieces of an HTML or XML document or fragment, one after the other."""
+    start, format = 0, format or find_format(tags, splitting)
+    for run in runs:
+        if run.is_markup:
+            yield run.text
+            continue
+        text = run.text if splitting == "lines" else format.read(run.text)
+        found = find_kept(text, is_protected, terms)
+        placeholders = merge_tags(
+            run.placeholders,
+            [p._replace(shown=format.write(p.shown)) for p in found],
+        )
+        parts = _segment(text, language, placeholders, splitting)
+        pieces = _cut(run.text, placeholders, parts, start=start, format=format)
+        yield from _mark_capitals(pieces, text, placeholders, language)
+        start += len(text)
+
+
+def _segment(
+    text: str,
+    language: str,
+    placeholders: Iterable[Placeholder],
+    splitting: Splitting,
+) -> Iterable[Part]:
+    spans = _spans(placeholders)
+    if splitting == "none":
+        return segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
+    return segmentation.segment(text, language, spans)
+
+
+def _mark_capitals(
+    pieces: Iterable[Piece],
+    text: str,
+    placeholders: Sequence[Placeholder],
+    language: str,
+) -> Iterator[Piece]:
+    """The pieces of a text, with what is in capitals marked. A single word may be an acronym,
+    unless the whole text is in capitals."""
+
+    @cache
+    def is_all_in_capitals() -> bool:
+        return capitals.count_words(substitute(text, placeholders), language) > 1
+
+    for piece in pieces:
+        if isinstance(piece, Segment):
+            words = capitals.count_words(piece.prepared, language)
+            if words > 1 or (words and is_all_in_capitals()):
+                piece = replace(piece, is_in_capitals=True)
+        yield piece
+
+
+def divide(segment: Segment, max_characters: int, format: Format) -> Document:
+    """A sentence that is too long for the model, in parts of at most `max_characters`."""
+    parts = segmentation.split(
+        segment.text, max_characters, _spans(segment.placeholders)
+    )
+    cut = _cut(
+        segment.text, segment.placeholders, parts, start=segment.start, format=format
+    )
+    return Document(tuple(_inherit_capitals(cut, segment)), format)
+
+
+def take_apart(segment: Segment, format: Format) -> Document:
+    """A sentence whose placeholders the model loses: the text between them is translated by
+    itself, so every placeholder stays where it is."""
+    pieces: list[Piece] = []
+    end = 0
+    for placeholder in (
+        *segment.placeholders,
+        Placeholder(len(segment.text), len(segment.text), ""),
+    ):
+        gap = Part(end, placeholder.start, is_sentence=True, is_torn=segment.is_torn)
+        pieces += _cut(segment.text, (), [gap], start=segment.start, format=format)
+        pieces += _set_off(placeholder, format)
+        end = placeholder.end
+    if format.spacing is not Spacing.KEEP:
+        pieces = list(spacing.place(pieces, format.show))
+    return Document(tuple(_inherit_capitals(pieces, segment)), format)
+
+
+def _set_off(placeholder: Placeholder, format: Format) -> list[Piece]:
+    """A placeholder with spaces where the translation may need them, outside of its tag."""
+    pieces: list[Piece] = [placeholder.shown]
+    if format.spacing is Spacing.ADD:
+        is_word = placeholder.start < placeholder.end
+        if is_word or placeholder.role is Role.OPENING:
+            pieces.insert(0, Separator(""))
+        if is_word or placeholder.role is Role.CLOSING:
+            pieces.append(Separator(""))
+    return pieces
+
+
+def _inherit_capitals(pieces: Iterable[Piece], segment: Segment) -> Iterator[Piece]:
+    for piece in pieces:
+        if segment.is_in_capitals and isinstance(piece, Segment):
+            yield replace(piece, is_in_capitals=True)
+        else:
+            yield piece
+
+
+def _spans(placeholders: Iterable[Placeholder]) -> list[tuple[int, int]]:
+    return [(p.start, p.end) for p in placeholders]
+
+
+def _cut(
+    text: str,
+    placeholders: Iterable[Placeholder],
+    parts: Iterable[Part],
+    *,
+    start: int = 0,
+    format: Format = PLAIN,
+) -> Iterator[Piece]:
+    """The pieces of a text that begins at character `start` of the client's."""
+    pieces = _cut_parts(text, placeholders, parts, start=start, format=format)
+    is_kept = format.spacing is Spacing.KEEP
+    yield from pieces if is_kept else spacing.place(pieces, format.show)
+
+
+def _cut_parts(
+    text: str,
+    placeholders: Iterable[Placeholder],
+    parts: Iterable[Part],
+    *,
+    start: int,
+    format: Format,
+) -> Iterator[Piece]:
+    rest = deque(placeholders)
+    edge = [EDGE] if format.spacing is Spacing.ADD else []
+    gap: list[str] = []
+    for part in parts:
+        own = [p.moved(part.start) for p in _take(rest, part.end)]
+        found = text[part.start : part.end]
+        core = _find_core(found, own) if part.is_sentence else None
+        if core is None:
+            gap.append(_show(found, own, format))
+            continue
+        yield spacing.find_separator("".join(gap), format.spacing)
+        yield _show(found[: core.start], own[: core.first], format)
+        yield from edge
+        inner = [p.moved(core.start) for p in own[core.first : core.last]]
+        segment = Segment(
+            format.read(found[core.start : core.end]),
+            start + part.start + core.start,
+            tuple(inner),
+            part.is_torn,
+        )
+        if len(inner) > MAX_PLACEHOLDERS:
+            yield from take_apart(segment, format).pieces
+        else:
+            yield segment
+        yield from edge
+        after = [p.moved(core.end) for p in own[core.last :]]
+        yield _show(found[core.end :], after, format)
+        gap = []
+    yield "".join(gap)
+    if rest:
+        yield "".join(p.shown for p in rest)
+
+
+def _take(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
+    """The placeholders up to `end`. Between two parts, a closing tag belongs to the first and
+    any other placeholder to the second."""
+    while rest and (
+        rest[0].end < end
+        or (
+            rest[0].end == end and (rest[0].start < end or rest[0].role is Role.CLOSING)
+        )
+    ):
+        yield rest.popleft()
+
+
+def _show(text: str, placeholders: Sequence[Placeholder], format: Format) -> str:
+    if not (text or placeholders):
+        return ""
+
+    def write(text: str) -> str:
+        return format.write(spacing.rewrite(text, format.spacing))
+
+    return fill(text, placeholders, [p.shown for p in placeholders], write)
+
+
+@dataclass(frozen=True)
+class _Core:
+    """The characters and placeholders of a sentence that the model must see."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+def _find_core(text: str, placeholders: Sequence[Placeholder]) -> _Core | None:
+    """The sentence without what can stay outside: tags around all of it, and loose
+    placeholders at its edges. None if only placeholders are left."""
+    ends = [0, *(p.end for p in placeholders)]
+    starts = [*(p.start for p in placeholders), len(text)]
+    #: Whether there are words before each placeholder, and after the last.
+    has_words = [
+        _LETTER.search(text, end, start) is not None
+        for end, start in zip(ends, starts, strict=True)
+    ]
+    first, last = 0, len(placeholders)
+    while first < last:
+        head, tail = placeholders[first].role, placeholders[last - 1].role
+        is_at_start, is_at_end = not has_words[first], not has_words[last]
+        is_wrapped = (head, tail) == (Role.OPENING, Role.CLOSING)
+        if is_at_start and is_at_end and is_wrapped:
+            first, last = first + 1, last - 1
+        elif is_at_start and head is Role.LOOSE:
+            first += 1
+        elif is_at_end and tail is Role.LOOSE:
+            last -= 1
+        else:
+            break
+    if not any(has_words[first : last + 1]):
+        return None
+    start, end = ends[first], starts[last]
+    start += _count_spaces(text[start : starts[first]])
+    end -= _count_spaces(text[max(start, ends[last]) : end][::-1])
+    return _Core(start, end, first, last)
+
+
+def _count_spaces(text: str) -> int:
+    """White space at the beginning."""
+    return len(text) - len(text.lstrip())

@@ -1,0 +1,144 @@
+"""Reads the entries of a dictionary from TSV, CSV or pairs, and refuses what nobody can
+translate by, as DeepL does. What is stored is TSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from contract.languages import normalize_language
+from text.errors import EntriesError
+
+#: The most bytes of a term in UTF-8, and of a glossary's name.
+MOST_TERM_BYTES = 1024
+#: Characters that neither may have.
+CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_LINE_ENDS = re.compile(r"\r\n|\n|\r")
+#: Columns of CSV: the two terms, and perhaps the two languages.
+_TERMS, _TERMS_AND_LANGUAGES = 2, 4
+
+Entry = tuple[str, str]
+
+
+class Place(NamedTuple):
+    """An entry's number and its first character, both from 0."""
+
+    number: int
+    position: int
+
+    def __str__(self) -> str:
+        return f"the index {self.number} (starting at position {self.position})"
+
+
+Placed = tuple[Place, str, str]
+
+
+def read_tsv(text: str) -> list[Entry]:
+    """A term, a tab and its translation on each line. Raises EntriesError."""
+    return _check(_split_lines(text.removeprefix("\ufeff")))
+
+
+def read_csv(text: str, source: str, target: str) -> list[Entry]:
+    """Terms, translations and perhaps the languages of both. Lines of other languages than
+    these are left out. Raises EntriesError."""
+    languages = source, target
+    return _check(_split_columns(text.removeprefix("\ufeff"), languages))
+
+
+def read_pairs(pairs: Iterable[Entry]) -> list[Entry]:
+    """Terms and their translations. Raises EntriesError."""
+    return _check(
+        (Place(index, index), source, target)
+        for index, (source, target) in enumerate(pairs)
+    )
+
+
+def write_tsv(entries: Iterable[Entry]) -> bytes:
+    """Entries as they are stored."""
+    return "\n".join(f"{source}\t{target}" for source, target in entries).encode()
+
+
+def read_stored(content: bytes) -> Iterator[Entry]:
+    """The entries that `write_tsv` has written, one after the other."""
+    for line in io.BytesIO(content):
+        source, _, target = line.decode().removesuffix("\n").partition("\t")
+        yield source, target
+
+
+def _split_lines(text: str) -> Iterator[Placed]:
+    start = index = 0
+    for line in _LINE_ENDS.split(text):
+        place, start = Place(index, start), start + len(line) + 1
+        if not line.strip():
+            continue
+        index += 1
+        source, *rest = line.split("\t")
+        if not rest:
+            raise EntriesError(f"Key with {place} misses tab separator")
+        if len(rest) > 1:
+            raise EntriesError(f"Key with {place} has more than one tab separator")
+        yield place, source, rest[0]
+
+
+def _split_columns(text: str, languages: tuple[str, str]) -> Iterator[Placed]:
+    start = index = read = 0
+
+    def read_on() -> Iterator[str]:
+        nonlocal read
+        for line in io.StringIO(text, newline=""):
+            read += len(line)
+            yield line
+
+    lines = csv.reader(read_on(), strict=True)
+    while True:
+        place = Place(index, start)
+        try:
+            row = next(lines, None)
+        except csv.Error as error:
+            raise EntriesError(f"Key with {place} is no CSV: {error}") from error
+        if row is None:
+            return
+        start = read
+        if not any(cell.strip() for cell in row):
+            continue
+        index += 1
+        if len(row) not in (_TERMS, _TERMS_AND_LANGUAGES):
+            raise EntriesError(
+                f"Key with {place} has {len(row)} columns, expected 2, or 4 with languages"
+            )
+        if len(row) == _TERMS or languages == tuple(map(normalize_language, row[2:])):
+            yield place, row[0], row[1]
+
+
+def _check(placed: Iterable[Placed]) -> list[Entry]:
+    """The entries without the spaces around their terms."""
+    known: dict[str, Place] = {}
+    entries = []
+    for place, *given in placed:
+        source, target = (term.strip() for term in given)
+        _check_term(source, f"Key with {place}")
+        _check_term(target, f"Value for the key with {place}")
+        first = known.setdefault(unicodedata.normalize("NFC", source), place)
+        if first is not place:
+            raise EntriesError(f"Key with {place} duplicates key with {first}")
+        entries.append((source, target))
+    if not entries:
+        raise EntriesError("There are no entries")
+    return entries
+
+
+def _check_term(term: str, name: str) -> None:
+    if not term:
+        raise EntriesError(f"{name} is empty")
+    if CONTROLS.search(term):
+        raise EntriesError(f"{name} has a control character")
+    if _SURROGATES.search(term):
+        raise EntriesError(f"{name} has half of a surrogate pair")
+    if len(term.encode()) > MOST_TERM_BYTES:
+        raise EntriesError(f"{name} is longer than {MOST_TERM_BYTES} bytes")

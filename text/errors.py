@@ -1,0 +1,30 @@
+"""Why a text, or what it is translated by, cannot be used.
+
+TextError
+├── NotWellFormed     a text that is no XML
+├── EntriesError      entries of a dictionary that nobody can translate by
+├── TooManySentences  the texts of a job have more sentences than they may
+└── TermsUnavailable  a dictionary cannot be read, or was replaced a moment ago
+"""
+
+from __future__ import annotations
+
+
+class TextError(Exception):
+    """The message says what is wrong, and where."""
+
+
+class NotWellFormed(TextError):
+    """A text that is no XML."""
+
+
+class EntriesError(TextError):
+    """Entries of a dictionary that nobody can translate by."""
+
+
+class TooManySentences(TextError):
+    """The texts of a job have more sentences than they may."""
+
+
+class TermsUnavailable(TextError):
+    """A dictionary cannot be read, or was replaced a moment ago."""

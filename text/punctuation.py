@@ -1,0 +1,202 @@
+"""Ends a translation as its text ends: `Thank you!` in Chinese ends in `！`, in French in ` !`,
+in Spanish begins with `¡`, and a text without a final mark stays without one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from text.capitals import is_cased
+from text.segmentation import WITH_ORDINALS, is_abbreviated
+
+
+class Mark(Enum):
+    """What the marks at the end of a sentence say."""
+
+    NONE = auto()
+    STOP = auto()
+    EXCLAMATION = auto()
+    QUESTION = auto()
+    #: Both, as in `?!`.
+    INTERROBANG = auto()
+    ELLIPSIS = auto()
+    #: It ends in something else, such as a colon or a mark inside quotation marks.
+    OTHER = auto()
+
+
+_STOPS = ".。．｡।۔"
+_EXCLAMATIONS = "!！"
+_QUESTIONS = "?？؟"
+_ELLIPSES = "…⋯"
+_GREEK_QUESTIONS = ";\u037e"
+#: Each mark in plain form.
+_PLAIN = {
+    **dict.fromkeys(_STOPS, "."),
+    **dict.fromkeys(_EXCLAMATIONS, "!"),
+    **dict.fromkeys(_QUESTIONS + _GREEK_QUESTIONS, "?"),
+    **dict.fromkeys(_ELLIPSES, "…"),
+}
+#: They write sentences without final marks, or put the marks inside words.
+_UNMARKED = frozenset("am hy km lo my th".split())
+_WIDE = ("ja", "zh")
+_FORMS: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(_WIDE, {".": "。", "!": "！", "?": "？"}),
+    **dict.fromkeys(("ar", "fa"), {"?": "؟"}),
+    **dict.fromkeys(("ps", "sd", "ur"), {".": "۔", "?": "؟"}),
+    **dict.fromkeys(("bn", "hi", "ne", "or", "pa"), {".": "।"}),
+    "el": {"?": ";"},
+}
+#: M2M100 reads and writes every space as a plain one.
+_SPACED = dict.fromkeys(("br", "fr"), " ")
+_OPENERS = dict.fromkeys(("ast", "es"), {"?": "¿", "!": "¡"})
+#: Japanese questions may end in it, and so may other sentences.
+_KA = "か"
+#: Shorter words before a full stop may be abbreviated, but not the syllables of Vietnamese.
+_SHORT = 3
+_SYLLABIC = frozenset(("vi",))
+#: Abbreviations at the end of a sentence or a label in several languages.
+_ABBREVIATIONS = frozenset(
+    """bros corp dept ecc enz etc evtl hrs inc incl inkl ltd max mil min mio misc mrd nom num
+    obs orig pcs prof sec seg sek std stk tel tsd usw yrs
+    грн доп мин млн млрд напр обл прим руб сек стр тел тыс эт""".split()
+)
+#: `p.m`, but not `81.51입니다`.
+_INNER_STOP = re.compile(r"[^\W\d_]\.")
+#: No ordinal of a date.
+_LARGE_NUMBER = re.compile(r"(?:3[2-9]|[4-9]\d|\d{3})$")
+_INNER_END = re.compile(r"[.!?…]\s+")
+
+
+def mend(text: str, translated: str, source: str, target: str) -> str:
+    """`translated` with the final marks of `text` in the target's form. Where it is not
+    certain that a mark is lost or invented, nothing changes."""
+    if text[-1:] == translated[-1:] not in _STOPS:
+        return translated
+    if not translated or source in _UNMARKED or target in _UNMARKED:
+        return translated
+    body, given = _split(text, source)
+    mended, found = _split(translated, target)
+    is_ka = target == "ja" and mended.endswith(_KA)
+    marks = _read_source(body, given, source), _read(mended, found, target)
+    if not _is_lost(*marks, is_ka=is_ka):
+        return translated
+    if found:
+        mended = _close(mended, found, target)
+    return _end(mended, given, target) if given else mended
+
+
+def _is_lost(wanted: Mark, found: Mark, *, is_ka: bool) -> bool:
+    """Whether a translation that ends in `found` has lost or invented a mark. A question may
+    become a request and a request a question, so these two are never exchanged."""
+    if Mark.OTHER in (wanted, found) or wanted is found:
+        return False
+    if wanted is Mark.NONE:
+        return found is not Mark.ELLIPSIS
+    if found is Mark.NONE:
+        return True
+    if wanted is Mark.STOP:
+        return found is Mark.EXCLAMATION
+    return found is Mark.STOP and (wanted is not Mark.QUESTION or is_ka)
+
+
+def _split(text: str, language: str) -> tuple[str, str]:
+    """A sentence and its final marks."""
+    text = text.rstrip()
+    end = len(text)
+    while end and _is_mark(text[end - 1], language):
+        end -= 1
+    return text[:end].rstrip(), text[end:]
+
+
+def _is_mark(character: str, language: str) -> bool:
+    is_greek = language == "el"
+    return character in _PLAIN and (is_greek or character not in _GREEK_QUESTIONS)
+
+
+def _read_source(body: str, marks: str, language: str) -> Mark:
+    mark = _read(body, marks, language)
+    is_open = mark is Mark.STOP and language == "ja" and body.endswith(_KA)
+    return Mark.OTHER if is_open else mark
+
+
+def _read(body: str, marks: str, language: str) -> Mark:
+    if not body:
+        return Mark.OTHER
+    if not marks:
+        return _read_end(body, language)
+    plain = {_PLAIN[mark] for mark in marks}
+    if "?" in plain:
+        return Mark.INTERROBANG if "!" in plain else Mark.QUESTION
+    if "!" in plain:
+        return Mark.EXCLAMATION
+    if len(marks) > 1 or "…" in plain:
+        return Mark.ELLIPSIS
+    return Mark.STOP if _is_stop(body, marks, language) else Mark.OTHER
+
+
+def _read_end(body: str, language: str) -> Mark:
+    """NONE after a word, and after a bracket or quotation mark without a mark before it."""
+    end = len(body)
+    while end and (_is_closing(body[end - 1]) or body[end - 1].isspace()):
+        end -= 1
+    if not end:
+        return Mark.OTHER
+    if end < len(body) and _is_mark(body[end - 1], language):
+        return Mark.OTHER
+    is_bare = body[end - 1] in "}%" or unicodedata.category(body[end - 1])[0] != "P"
+    return Mark.NONE if is_bare else Mark.OTHER
+
+
+def _is_closing(character: str) -> bool:
+    """Whether it may close a quotation or a bracket; some languages close with `“` or `«`."""
+    is_paired = unicodedata.category(character) in ("Pe", "Pf", "Pi")
+    return (is_paired or character in "\"'") and character != "}"
+
+
+def _is_stop(body: str, stop: str, language: str) -> bool:
+    """Whether a full stop ends a sentence, and no abbreviation or ordinal number."""
+    if stop != ".":
+        return True
+    (word,) = body.rsplit(None, 1)[-1:]
+    if word[-1].isdigit():
+        return language not in WITH_ORDINALS or _LARGE_NUMBER.search(word) is not None
+    if not word[-1].isalpha():
+        return True
+    can_be_short = is_cased(language) and language not in _SYLLABIC
+    is_short = can_be_short and len(word) < _SHORT
+    is_known = word.lower() in _ABBREVIATIONS or is_abbreviated(f"{word}.", language)
+    return not (is_short or is_known or _INNER_STOP.search(word))
+
+
+def _close(body: str, marks: str, language: str) -> str:
+    """The sentence without what opens the marks that it has lost."""
+    for mark, opener in _OPENERS.get(language, {}).items():
+        place = body.rfind(opener)
+        if mark in marks and place > body.rfind(mark):
+            body = body[:place] + body[place + 1 :]
+    return body
+
+
+def _end(body: str, marks: str, language: str) -> str:
+    """The sentence with a text's final marks in the language's form."""
+    plain = "".join(_PLAIN[mark] for mark in marks)
+    if set(plain) <= {".", "…"} and plain != ".":
+        is_wide = language in _WIDE
+        return body + ("……" if is_wide else "…" if "…" in plain else plain)
+    for mark in dict.fromkeys(plain):
+        opener = _OPENERS.get(language, {}).get(mark)
+        if opener and body.rfind(opener) <= body.rfind(mark):
+            place = _find_start(body)
+            body = body[:place] + opener + body[place:]
+    forms = _FORMS.get(language, {})
+    space = _SPACED.get(language, "") if plain != "." else ""
+    return body + space + "".join(forms.get(mark, mark) for mark in plain)
+
+
+def _find_start(body: str) -> int:
+    """Where the last sentence begins."""
+    ends = [match.end() for match in _INNER_END.finditer(body)]
+    return ends[-1] if ends else 0

@@ -1,0 +1,290 @@
+"""Finds a glossary's terms in a text, and writes their translations as the text writes them:
+`Invoice` at the start of a sentence becomes `Facture`, `INVOICE` becomes `FACTURE`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import regex
+
+from text.automaton import Automaton
+from text.capitals import is_cased, to_capitals, to_sentence_case
+from text.entries import Entry, write_tsv
+from text.placeholders import Placeholder, Role, find_protected
+
+#: Scripts without spaces: a term may begin and end anywhere.
+_SPACELESS = "".join(
+    rf"\p{{{script}}}"
+    for script in "Han Hiragana Katakana Bopomofo Thai Lao Khmer Myanmar".split()
+)
+_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d]--[{_SPACELESS}ーｰ\p{{Hangul}}]]"
+_APOSTROPHES, _HYPHENS = "'’‘ʼʹ′＇", "-‐‑"
+#: A word, one letter where there are no spaces, or a sign. `can't` is a word and no `can`,
+#: and `3.5` is one number.
+_TOKEN = regex.compile(
+    rf"(?P<korean>\p{{Hangul}}[\p{{Hangul}}\p{{M}}]*+)"
+    rf"|{_LETTER}++(?:[.,](?<=\p{{N}}.)(?=\p{{N}}){_LETTER}++)*+"
+    rf"(?:(?<=[nN])[{_APOSTROPHES}][tT](?!{_LETTER}))?+"
+    r"|(?P<space>\s++)|.\p{M}*+",
+    regex.DOTALL | regex.V1,
+)
+#: A placeholder at the start of a translation, and the first letter of a text.
+_START = regex.compile(r"[^\w{}]*+\{(\d{1,9})\}")
+_BEGINNING = regex.compile(r"\P{L}*+(\p{L})")
+_FINAL_MARKS = (*".!?。！？｡।؟۔",)
+_SAME = str.maketrans(dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-"))
+_TURKISH = str.maketrans({"I": "ı", "İ": "i"})
+#: Longer text is not composed: that takes the square of a letter's accents.
+_LONGEST = 4096
+_SYLLABLE = regex.compile(r"\X")
+#: What Korean writes behind a noun.
+_PARTICLES = frozenset(
+    """은 는 이 가 을 를 에 에서 에게 에게서 에는 에도 에서는 의 와 과 도 로 으로
+    로서 으로서 로써 으로써 로는 으로는 만 까지 부터 보다 처럼 한테 께 께서 이나 나
+    라도 이라도 마다 조차 밖에 이랑 랑 하고 이란 란 이라는 라는 이라고 라고 야 아 이여
+    입니다 이다 이에요 예요 인 이며 며 들 들은 들이 들을 들의 들에게""".split()
+)
+_LONGEST_PARTICLE = max(map(len, _PARTICLES))
+#: Marks the first syllable of a Korean word.
+_FIRST = "^"
+#: Entries or nodes between two pauses.
+_PAUSE_EVERY = 256
+
+Item = TypeVar("Item")
+
+
+class _Token(NamedTuple):
+    """Characters `start` to `end` of a text, and the form in which they are compared."""
+
+    start: int
+    end: int
+    form: str
+    #: Whether a term may end here.
+    may_end: bool = True
+
+
+class _Chosen(NamedTuple):
+    """What is shown in a term's place, and whether the term has its capitals."""
+
+    is_same: bool
+    shown: str
+    role: Role
+
+
+class Terms:
+    """The terms of a dictionary from `source` to `target`. Only numbers are kept of them,
+    and the entries as they are stored: a few times their bytes."""
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        source: str,
+        target: str,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`pause` is called now and then: ten megabytes take seconds."""
+        self.source, self._target = source, target
+        self._content, self._ends = bytearray(), array("Q", [0])
+        symbols, lengths = array("q"), array("i")
+        for entry in _take_breaks(entries, pause):
+            known = len(symbols)
+            symbols.extend(hash(token.form) for token in _split(entry[0], source))
+            lengths.append(len(symbols) - known)
+            self._content += write_tsv([entry])
+            self._ends.append(len(self._content))
+        self.automaton = Automaton(symbols, lengths, pause)
+        #: What stands for the first entry of several that differ in capitals, and the others
+        #: by how they do.
+        self._instead: dict[int, int] = {}
+        self._others: dict[tuple[int, str], int] = {}
+        for number, first in _take_breaks(self.automaton.repeated, pause):
+            self._add(number, first)
+
+    def _read(self, number: int) -> Entry:
+        start, end = self._ends[number : number + 2]
+        source, _, target = self._content[start:end].decode().partition("\t")
+        return source, target
+
+    def _add(self, number: int, first: int) -> None:
+        """An abbreviation makes way for an entry that other capitals fit as well."""
+        known, (source, _) = self._instead.get(first, first), self._read(number)
+        if not _is_abbreviation(source) and _is_abbreviation(self._read(known)[0]):
+            self._instead[first], number = number, known
+        self._others.setdefault((first, _level(self._read(number)[0])), number)
+
+    def choose(self, found: str, number: int) -> _Chosen | None:
+        """The translation of what was found; None if it only resembles an abbreviation."""
+        level = _level(found)
+        source, target = self._read(self._instead.get(number, number))
+        is_same = _level(source) == level
+        if not is_same and (number, level) in self._others:
+            source, target = self._read(self._others[number, level])
+            is_same = True
+        if source == target and (is_same or not _is_abbreviation(source)):
+            return _Chosen(is_same, found, Role.WORD)
+        if is_same:
+            return _Chosen(True, target, Role.TERM)
+        if _is_abbreviation(source):
+            return None
+        return _Chosen(False, *self._adapt(source, target, level))
+
+    def _adapt(self, source: str, target: str, found: str) -> tuple[str, Role]:
+        """The translation with the capitals of what was found in place of its term."""
+        if _is_abbreviation(found) and is_cased(self._target):
+            return to_capitals(target, self._target), Role.TERM
+        if found[0].isupper() and not source[0].isupper():
+            raised = _raise(target, self._target)
+            return raised, Role.TERM if raised == target else Role.RAISED
+        return target, Role.TERM
+
+
+def find_terms(text: str, dictionaries: Sequence[Terms]) -> list[Placeholder]:
+    """The first and longest terms of a text, as placeholders of their translations. If two
+    are equal, the one with the text's capitals counts, or else the earlier dictionary's.
+    All are from one language."""
+    if not dictionaries:
+        return []
+    tokens = list(_split(text, dictionaries[0].source))
+    symbols, may_end = [hash(t.form) for t in tokens], [t.may_end for t in tokens]
+    read = [(each, each.automaton.read(symbols)) for each in dictionaries]
+    placeholders, place = [], 0
+    while place < len(tokens):
+        found = [
+            (*terms.automaton.find(begun, place, may_end), terms)
+            for terms, begun in read
+        ]
+        length = max(each[0] for each in found)
+        if length:
+            start, end = tokens[place].start, tokens[place + length - 1].end
+            chosen = [
+                terms.choose(text[start:end], number)
+                for size, number, terms in found
+                if size == length
+            ]
+            best = max(filter(None, chosen), key=lambda c: c.is_same, default=None)
+            if best:
+                placeholders.append(Placeholder(start, end, best.shown, best.role))
+        place += length or 1
+    return placeholders
+
+
+def settle(
+    text: str,
+    placeholders: Sequence[Placeholder],
+    translated: str,
+    pair: tuple[str, str],
+) -> Sequence[Placeholder]:
+    """The placeholders of a sentence as its translation needs them: a term that has come to
+    the start is raised there, and one that has left it is not. `pair` has the languages."""
+    if all(p.role not in (Role.TERM, Role.RAISED) for p in placeholders):
+        return placeholders
+    (source, target), first = pair, _START.match(translated)
+    begins = _BEGINNING.match(text)
+    is_raised = begins is not None and begins[1].isupper()
+    if not is_cased(source):
+        is_raised = text.endswith(_FINAL_MARKS)
+    settled = []
+    for number, found in enumerate(placeholders):
+        is_first = first is not None and int(first[1]) == number
+        began = begins is not None and begins.start(1) == found.start
+        if is_first and is_raised and found.role is Role.TERM:
+            found = found._replace(shown=_raise(found.shown, target))
+        elif began and not is_first and found.role is Role.RAISED:
+            lowered = to_sentence_case(f"A{found.shown[0]}", target)[1:]
+            found = found._replace(shown=lowered + found.shown[1:])
+        settled.append(found)
+    return settled
+
+
+def _raise(text: str, language: str) -> str:
+    """The text with a capital at its start, unless its first word has one inside."""
+    word = text.partition(" ")[0]
+    if word[0].isalpha() and word[1:] == word[1:].lower() and is_cased(language):
+        return to_capitals(text[0], language) + text[1:]
+    return text
+
+
+def find_kept(
+    text: str, is_protected: bool, terms: Sequence[Terms]
+) -> list[Placeholder]:
+    """What of a text the model must not translate."""
+    protected = find_protected(text) if is_protected else []
+    return combine(protected, find_terms(text, terms)) if terms else protected
+
+
+def combine(
+    protected: Iterable[Placeholder], terms: Iterable[Placeholder]
+) -> list[Placeholder]:
+    """Both in order. A term wins over what it contains, and loses to anything else that it
+    meets."""
+    chosen: list[Placeholder] = []
+    waiting = list(terms)[::-1]
+    for kept in protected:
+        while waiting and waiting[-1].end <= kept.start:
+            chosen.append(waiting.pop())
+        if waiting and waiting[-1].start <= kept.start and kept.end <= waiting[-1].end:
+            continue
+        while waiting and waiting[-1].start < kept.end:
+            waiting.pop()
+        chosen.append(kept)
+    return chosen + waiting[::-1]
+
+
+def _take_breaks(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[Item]:
+    for number, item in enumerate(items):
+        if number % _PAUSE_EVERY == 0:
+            pause()
+        yield item
+
+
+def _split(text: str, language: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        if match["space"]:
+            yield _Token(start, end, " ")
+        elif match["korean"]:
+            yield from _split_korean(match[0], start)
+        else:
+            yield _Token(start, end, _fold(match[0], language))
+
+
+def _split_korean(word: str, start: int) -> Iterator[_Token]:
+    """Syllables. A term begins with the word, and ends with it or before a particle."""
+    found = list(_SYLLABLE.finditer(word))
+    forms = [_level(match[0]) for match in found]
+    for number, match in enumerate(found):
+        rest = forms[number + 1 : number + 2 + _LONGEST_PARTICLE]
+        yield _Token(
+            start + match.start(),
+            start + match.end(),
+            forms[number] if number else _FIRST + forms[number],
+            not rest or "".join(rest) in _PARTICLES,
+        )
+
+
+def _fold(word: str, language: str) -> str:
+    """A word's form without its capitals."""
+    if language in ("az", "tr"):
+        word = word.translate(_TURKISH)
+    return word.lower() if word.isascii() else _level(word).casefold()
+
+
+def _level(text: str) -> str:
+    """Text in one of the ways to write it: composed, with one kind of apostrophe, hyphen and
+    space."""
+    if text.isascii() and text.isalnum():
+        return text
+    text = " ".join(text.split()) or text
+    if len(text) <= _LONGEST:
+        text = unicodedata.normalize("NFC", text)
+    return text.translate(_SAME)
+
+
+def _is_abbreviation(text: str) -> bool:
+    """Whether it has several letters, all of them capitals."""
+    letters = [character for character in text if character.isalpha()]
+    return len(letters) > 1 and all(letter.isupper() for letter in letters)
