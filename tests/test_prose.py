@@ -15,7 +15,10 @@ AWKWARD = re.compile(
     r"(?:^|[.!?:;|]\s+|\n\s*[-*]\s|\n\n)(?:Of|Who)\s|(?i:so many|at the most)"
 )
 CODE = re.compile(r"```.*?```", re.DOTALL)
-FILE = re.compile(rf"`((?:{'|'.join((*ROOMS, 'docs', 'nginx', 'tests'))})/[\w./-]+)`")
+#: `text/html` and `text/plain` are types of media.
+FILE = re.compile(
+    rf"`((?!text/(?:html|plain)`)(?:{'|'.join((*ROOMS, 'docs', 'nginx', 'tests'))})/[\w./-]+)`"
+)
 
 
 def list_texts() -> Iterator[tuple[str, str]]:

@@ -72,7 +72,7 @@ class BatchTranslator:
             _, job = composition.plan_reading(request, [source], sys.maxsize)
             document = next(collect(job, scan(job)), None)
         except NotWellFormed as error:
-            problem = Problem(f"expected well-formed XML, found: {error}")
+            problem = Problem(f"src_text: expected well-formed XML, found: {error}")
             return _Text(text, UNDETERMINED, guess, problem)
         except Exception:  # its message may quote the text
             return _Text(text, UNDETERMINED, guess, _UNREADABLE)

@@ -1,44 +1,21 @@
-"""A host without GPUs and without settings, a map to write, and a TorchServe that is fake."""
+"""A fake TorchServe, beside what tests of the catalog have."""
 
 from __future__ import annotations
 
 import json
-import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
+from tests.catalog.conftest import clean_environment, write_map
 from tests.torchserve_backend.fakes import FakeTorchServe
 from torchserve_backend.management import Management
 
-WriteMap = Callable[..., Path]
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in os.environ:
-        if name.startswith("BABELGATE_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("COLUMNS", "200")
-
-
-@pytest.fixture
-def write_map(tmp_path: Path) -> WriteMap:
-    """Writes a map of languages and settings and returns its path."""
-
-    def write(devices: dict[str, Any] | None = None, **translation: Any) -> Path:
-        path = tmp_path / "map.json"
-        content: dict[str, Any] = {"cuda_id": devices or {"ko": "0", "fr": "cpu"}}
-        path.write_text(json.dumps(content | {"translation": translation}))
-        return path
-
-    return write
+__all__ = ["clean_environment", "write_map"]
 
 
 @pytest.fixture
