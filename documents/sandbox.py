@@ -61,12 +61,12 @@ class WorkerEnded(Exception):
 @dataclass(frozen=True)
 class Allowance:
     """What a worker may have: of the processor, in all, beside what the module's import has
-    taken, and of each file that it writes."""
+    taken, and of what it writes into all files together."""
 
     cpu_s: int
     time_s: float
     memory_bytes: int
-    file_bytes: int
+    written_bytes: int
 
 
 class Sandbox:
@@ -185,7 +185,7 @@ def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
             connection.close()
             _work(writer, request, allowance, run)
         os.close(writer)
-        told = _wait(reader, connection, allowance.time_s)
+        told = _wait(reader, connection, worker, allowance)
         os.kill(worker, signal.SIGKILL)
         _, status = os.waitpid(worker, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
@@ -195,17 +195,31 @@ def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
         os._exit(0)
 
 
-def _wait(reader: int, connection: socket.socket, time_s: float) -> bytes:
+def _wait(
+    reader: int, connection: socket.socket, worker: int, allowance: Allowance
+) -> bytes:
     """What a worker tells until it ends, or nobody waits."""
-    give_up_at = time.monotonic() + time_s
+    give_up_at = time.monotonic() + allowance.time_s
     told = b""
     while (left_s := give_up_at - time.monotonic()) > 0:
-        ready, _, _ = select.select([reader, connection.fileno()], [], [], left_s)
+        look_s = min(left_s, _LOOK_S)
+        ready, _, _ = select.select([reader, connection.fileno()], [], [], look_s)
+        if _count_written(worker) > allowance.written_bytes:
+            return b'{"limit": "bytes"}'
         if ready == [reader] and (chunk := os.read(reader, _BYTES)):
             told += chunk
         elif ready:
             return told
     return b'{"limit": "time"}'
+
+
+def _count_written(worker: int) -> int:
+    """The bytes that a worker has written so far, whatever has become of them."""
+    try:
+        counts = Path(f"/proc/{worker}/io").read_text()
+    except FileNotFoundError:  # this kernel counts nothing
+        return 0
+    return int(counts.partition("wchar: ")[2].split()[0])
 
 
 def _work(writer: int, request: Mapping[str, Any], limits: Allowance, run: Run) -> None:
@@ -243,7 +257,7 @@ def _limit(allowance: Allowance) -> None:
         (resource.RLIMIT_CORE, 0),  # which would have the document's text
         (resource.RLIMIT_AS, taken + allowance.memory_bytes),
         (resource.RLIMIT_CPU, allowance.cpu_s),
-        (resource.RLIMIT_FSIZE, allowance.file_bytes),
+        (resource.RLIMIT_FSIZE, allowance.written_bytes),
     ):
         _, hard = resource.getrlimit(kind)
         # With the hard limit where it is, too much CPU is SIGXCPU, which no kill is.

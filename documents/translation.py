@@ -49,7 +49,7 @@ _CPU_S, _CPU_S_PER_MB, _MOST_CPU_S, _TIMES_CPU = 30, 60, 3_600, 4
 #: Twice what the largest Markdown takes, which needs more than all other formats.
 MEMORY_BYTES = 512 << 20
 #: What a worker may write: office documents are packed, and translations may be longer.
-_FILE_BYTES, _TIMES_BYTES = 32 << 20, 8
+_WRITTEN_BYTES, _TIMES_BYTES = 32 << 20, 8
 
 
 class Stopped(Exception):
@@ -301,7 +301,7 @@ def _allow(document: Document) -> Allowance:
     files = (document.source, document.journal)
     size = sum(path.stat().st_size for path in files if path.exists())
     cpu_s = min(_MOST_CPU_S, _CPU_S + (size * _CPU_S_PER_MB >> 20))
-    most_bytes = _FILE_BYTES + _TIMES_BYTES * size
+    most_bytes = _WRITTEN_BYTES + _TIMES_BYTES * size
     return Allowance(cpu_s, _TIMES_CPU * cpu_s, MEMORY_BYTES, most_bytes)
 
 
@@ -309,7 +309,7 @@ def _describe(error: LimitExceeded, step: str, allowance: Allowance) -> Document
     """What the owner is told of a limit."""
     told = {
         "memory": f"{allowance.memory_bytes >> 20:,} MB of memory",
-        "bytes": f"{allowance.file_bytes >> 20:,} MB in one file",
+        "bytes": f"{allowance.written_bytes >> 20:,} MB in its files",
         "cpu": f"{allowance.cpu_s:,} s of a processor's time",
         "time": f"{allowance.time_s:,.0f} s",
     }

@@ -54,6 +54,12 @@ def _write(request: Mapping[str, Any]) -> None:
             file.write(b"x" * (1 << 16))
 
 
+def _write_many_files(request: Mapping[str, Any]) -> None:
+    """Each is small, and so are all that are there at a time."""
+    while True:
+        Path(request["file"]).write_bytes(b"x" * (1 << 16))
+
+
 def _stand_still(_: Mapping[str, Any]) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -77,6 +83,7 @@ _DEEDS = {
     "match forever": _match_forever,
     "sleep": _sleep,
     "write": _write,
+    "write many files": _write_many_files,
     "stand still": _stand_still,
     "end": _end,
     "fail": _fail,

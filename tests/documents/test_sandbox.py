@@ -22,7 +22,7 @@ from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
 from tests.e2e.real_stack import wait_until
 
 HOSTILE = "tests.documents.hostile_steps"
-AMPLE = Allowance(cpu_s=30, time_s=60, memory_bytes=256 << 20, file_bytes=1 << 20)
+AMPLE = Allowance(cpu_s=30, time_s=60, memory_bytes=256 << 20, written_bytes=1 << 20)
 LIMIT_S = 60
 
 
@@ -49,6 +49,7 @@ def ask(sandbox: Sandbox, deed: str, allowance: Allowance = AMPLE, **more: Any) 
         ("hide memory", AMPLE, "memory"),
         ("match forever", replace(AMPLE, cpu_s=1), "cpu"),
         ("write", AMPLE, "bytes"),
+        ("write many files", AMPLE, "bytes"),
         ("sleep", replace(AMPLE, time_s=0.2), "time"),
         ("stand still", replace(AMPLE, time_s=0.2), "time"),
     ],

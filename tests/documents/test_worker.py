@@ -29,7 +29,7 @@ class Failing(InProcess):
     ("resource", "slug", "words"),
     [
         ("memory", "document-too-large", "more than 512 MB of memory"),
-        ("bytes", "document-too-large", "more than 32 MB in one file"),
+        ("bytes", "document-too-large", "more than 32 MB in its files"),
         ("cpu", "document-too-slow", "more than 30 s of a processor's time"),
     ],
 )
