@@ -52,6 +52,14 @@ def test_a_part_is_left_to_requests_with_keys():
     )
 
 
+def test_no_address_fills_that_part_with_keys_that_may_be_wrong():
+    part = OF_ALL - int(read_nginx("limit_conn keyless"))
+    assert int(read_nginx("limit_conn keyed")) * 4 <= part * 3, (
+        "limit_conn keyed in nginx.conf: an address must leave a quarter of what is left "
+        "to requests with keys"
+    )
+
+
 def test_nginx_refuses_before_its_connections_are_used_up():
     used = 2 * OF_ALL + IDLE
     assert used * 1.25 <= NGINX_CONNECTIONS, (

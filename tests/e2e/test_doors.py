@@ -54,11 +54,13 @@ def read_problem(client: socket.socket) -> tuple[int, str]:
     return status, document["type"].rpartition(":")[2]
 
 
-def knock(url: str, count: int, release: threading.Event, door: Door) -> Counter[str]:
+def knock(
+    url: str, count: int, release: threading.Event, door: Door, **headers: str
+) -> Counter[str]:
     """How requests end that are all made before the first is answered."""
 
     def ask(_: int) -> str:
-        answer = requests.post(url, json=WANTED, timeout=LIMIT_S)
+        answer = requests.post(url, json=WANTED, headers=headers, timeout=LIMIT_S)
         if answer.status_code == 200:
             return "200"
         assert answer.headers["Retry-After"] == "1"
@@ -82,6 +84,7 @@ CROWDS = {
     "of one address": ({"conn address 1024": f"conn address {MOST}"}, ""),
     "of all": ({"conn all 4096": f"conn all {MOST}"}, ""),
     "without a key": ({"conn keyless 3072": f"conn keyless {MOST}"}, ""),
+    "with a key": ({"conn keyed 768": f"conn keyed {MOST}"}, ""),
     "Gunicorn's": ({}, f"--worker-connections={MOST}"),
 }
 
@@ -94,7 +97,8 @@ def test_three_times_as_many_as_allowed_are_answered_or_told_so(limit, tmp_path)
         door.torchserve.calls.clear()
         release = door.torchserve.ending
         door.torchserve.will(*["wait"] * MOST)
-        ends = knock(door.url, 3 * MOST, release, door)
+        key = {"Authorization": "any"} if limit == "with a key" else {}
+        ends = knock(door.url, 3 * MOST, release, door, **key)
         refused = ends.pop("429 too-many-connections")
         assert (ends, refused) == ({"200": MOST}, 2 * MOST)
         again = requests.post(door.url, json=WANTED, timeout=LIMIT_S)
