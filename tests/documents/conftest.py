@@ -19,7 +19,7 @@ from documents.sandbox import Allowance, Sandbox
 from documents.storage import NOBODY, Document, Limits, Order, Storage
 from tests.documents.fake_gateway import FakeGateway
 
-LIMITS = Limits(waiting=100, of_one=50)
+LIMITS = Limits(waiting=300, of_one=250)
 DAMAGED = b"\xff\n"
 
 
