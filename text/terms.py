@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import regex
@@ -32,11 +34,16 @@ _TOKEN = regex.compile(
     r"|(?P<space>\s++)|.\p{M}*+",
     regex.DOTALL | regex.V1,
 )
+#: The same in ASCII, which takes a tenth of the time.
+_ASCII_TOKEN = re.compile(
+    r"\w++(?:[.,](?<=\d.)(?=\d)\w++)*+(?:(?<=n)'t(?!\w))?+|\s++|.", re.ASCII | re.DOTALL
+)
 #: A placeholder at the start of a translation, and the first letter of a text.
 _START = regex.compile(r"[^\w{}]*+\{(\d{1,9})\}")
 _BEGINNING = regex.compile(r"\P{L}*+(\p{L})")
 _FINAL_MARKS = (*".!?。！？｡।؟۔",)
 _SAME = str.maketrans(dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-"))
+_TURKIC = ("az", "tr")
 _TURKISH = str.maketrans({"I": "ı", "İ": "i"})
 #: Longer text is not composed: that takes the square of a letter's accents.
 _LONGEST = 4096
@@ -92,7 +99,7 @@ class Terms:
         symbols, lengths = array("q"), array("i")
         for entry in _take_breaks(entries, pause):
             known = len(symbols)
-            symbols.extend(hash(token.form) for token in _split(entry[0], source))
+            symbols.extend(map(hash, _list_forms(entry[0], source)))
             lengths.append(len(symbols) - known)
             self._content += write_tsv([entry])
             self._ends.append(len(self._content))
@@ -241,12 +248,20 @@ def _take_breaks(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[I
         yield item
 
 
+def _list_forms(text: str, language: str) -> list[str]:
+    """The forms of a term's tokens."""
+    if text.isascii() and language not in _TURKIC:
+        found = _ASCII_TOKEN.findall(text.lower())
+        return [" " if form.isspace() else form for form in found]
+    return [token.form for token in _split(text, language)]
+
+
 def _split(text: str, language: str) -> Iterator[_Token]:
     for match in _TOKEN.finditer(text):
         start, end = match.span()
-        if match["space"]:
+        if match.lastgroup == "space":
             yield _Token(start, end, " ")
-        elif match["korean"]:
+        elif match.lastgroup == "korean":
             yield from _split_korean(match[0], start)
         else:
             yield _Token(start, end, _fold(match[0], language))
@@ -266,9 +281,10 @@ def _split_korean(word: str, start: int) -> Iterator[_Token]:
         )
 
 
+@lru_cache(1024)
 def _fold(word: str, language: str) -> str:
     """A word's form without its capitals."""
-    if language in ("az", "tr"):
+    if language in _TURKIC:
         word = word.translate(_TURKISH)
     return word.lower() if word.isascii() else _level(word).casefold()
 

@@ -6,7 +6,10 @@ import tracemalloc
 import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from text import terms
 from text.placeholders import find_protected
 from text.terms import Terms, combine, find_kept, find_terms, settle
 
@@ -212,6 +215,12 @@ def test_dictionaries_are_looked_at_in_turn(text, shown):
     second = Terms([("a", "9"), ("a b", "2"), ("US", "3")], "en", "de")
     assert [p.shown for p in find_terms(text, [first, second])] == shown
     assert find_terms(text, []) == []
+
+
+@given(st.text(st.sampled_from("aNnTt'.,12-_ \t!{}"), max_size=12))
+def test_terms_in_ascii_have_the_tokens_of_texts(term):
+    tokens = terms._split(term, "en")
+    assert terms._list_forms(term, "en") == [token.form for token in tokens]
 
 
 def test_terms_need_little_more_memory_than_their_entries():
