@@ -109,7 +109,8 @@ class Registry:
         late = TimeoutError("The database does not answer.")
         try:
             known = counts, self._ledger.id, self._version
-            with gevent.Timeout(_LOOK_S, late):
+            # At a start, hundreds of processes may want the processor.
+            with gevent.Timeout(_LOOK_S if self._version else _START_S, late):
                 seen = call_in_thread(self._threads, self._storage.sync, *known)
         except Exception as error:  # nothing may end the loop
             if self._is_reachable:

@@ -84,7 +84,8 @@ class Storage(Database):
     ) -> Seen:
         """Saves what a ledger has counted, and returns what it cannot know."""
         month = find_month(time.time())
-        with self.begin() as connection:
+        # Where nothing is saved, hundreds of processes do not wait for each other.
+        with self.begin() if counts else self.look() as connection:
             if counts:
                 rows = [asdict(count) | {"ledger": ledger} for count in counts]
                 connection.execute(self._write_usage(), rows)

@@ -5,13 +5,13 @@ raises StorageError if the database cannot be used.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
 from gateway.settings import name_variable
 from gateway.sharing import Lock
@@ -126,7 +126,8 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _migrate(engine: Engine) -> None:
-    """Brings the tables to this version. Only one process at a time does so."""
+    """Brings the tables to this version, unless they are. Only one process at a time does
+    so; hundreds that start together and find them ready do not wait for each other."""
     from alembic import command
     from alembic.config import Config
     from alembic.migration import MigrationContext
@@ -136,8 +137,19 @@ def _migrate(engine: Engine) -> None:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
     newest = ScriptDirectory.from_config(config).get_current_head()
+
+    def is_newest(connection: Connection) -> bool:
+        context = MigrationContext.configure(connection)
+        return context.get_current_revision() == newest
+
+    # A file of SQLite that is not there yet, or is being made, cannot be read.
+    errors = [OperationalError] if engine.dialect.name == "sqlite" else []
+    reading = engine.execution_options(is_reading=True)
+    with suppress(*errors), reading.connect() as connection:
+        if is_newest(connection):
+            return
     with _lock(engine) as connection:
-        if MigrationContext.configure(connection).get_current_revision() == newest:
+        if is_newest(connection):
             return
         config.attributes["connection"] = connection
         try:

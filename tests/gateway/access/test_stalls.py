@@ -151,7 +151,7 @@ def test_a_redis_that_does_not_answer_stops_nobody(tmp_path: Path, stall: str):
         send = life.enter_context(sender(running))
         client = life.enter_context(closing(redis.Redis.from_url(url)))
         assert send(token, REQUESTS) == {200: REQUESTS}
-        assert client.dbsize()
+        wait_until(lambda: send(token, 1) == {200: 1} and client.dbsize(), limit_s=60)
         client.flushall()
         stalls = {
             "stopped": stop(server),

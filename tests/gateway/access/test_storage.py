@@ -22,6 +22,7 @@ from gateway.access.usage import Count, find_month
 from gateway.database import connections
 from gateway.database.connections import StorageError, read_url
 from gateway.database.tables import METADATA
+from gateway.sharing import Lock
 
 GRANT = Grant(1000, 60, ("/translate", "/v2/*"), 20)
 
@@ -119,6 +120,21 @@ def test_tables_are_made_once_however_many_processes_begin(database):
     storage = Storage(database)
     assert len(storage.list_all()) == 8
     storage.close()
+
+
+def test_processes_that_begin_together_wait_for_nobody(tmp_path, monkeypatch):
+    """Hundreds do so at a reload, and then look twice a second."""
+    monkeypatch.setattr(connections, "_LIMIT_S", 0.01)
+    url = f"sqlite:///{tmp_path}/keys.db"
+    first, second = Storage(url), Storage(url)
+    first.add("cat", GRANT)
+    lock = Lock(tmp_path / "keys.db.lock")
+    with lock.hold(), first.begin():
+        assert len(second.sync([], "a", None).keys) == 1
+        with pytest.raises(StorageError, match="locked"):
+            second.sync([Count("b", this_month(), 5)], "a", None)
+    for each in (first, second, lock):
+        each.close()
 
 
 def test_the_steps_lead_to_the_tables_that_the_code_uses(storage, database):
