@@ -2,79 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
-from deploy.stack import ROOT, Stack
-from tests.leaks import Traces
+from deploy.stack import ROOT
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture
-def here(tmp_path: Path) -> Traces:
-    """A run of its own, with nothing in it."""
-    return Traces.begin(tmp_path)
-
-
-@pytest.mark.parametrize("place", ["child", "temporary", "working directory"])
-def test_a_process_is_found_wherever_it_belongs(here: Traces, place: str):
-    """Its parent may have ended, and nginx writes over its environment."""
-    marks = {"TMPDIR": str(here.temporary)} if place == "temporary" else {}
-    process = subprocess.Popen(
-        ["cat"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=here.base if place == "working directory" else ROOT,
-        env=os.environ | marks,
-    )
-    with process:
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        process.stdout.readline()
-        one = psutil.Process(process.pid)
-        assert place == "child" or here.is_ours(one)
-        (found,) = here.find()
-        assert found.startswith(f"process {process.pid}: ")
-        process.communicate()
-    assert here.find() == []
-
-
-def test_files_are_found_and_caches_of_libraries_are_not(here: Traces):
-    for name in ("forgotten", "torchinductor_me"):
-        (here.temporary / name).mkdir()
-    assert here.find() == [f"file {here.temporary / 'forgotten'}"]
-
-
-def test_the_counters_of_a_stack_that_is_not_running_are_found(here: Traces):
-    run = here.base / "run"
-    run.mkdir()
-    (run / "stack.json").touch()
-    stack = Stack(run, Path())
-    stack.metrics.mkdir()
-    try:
-        assert here.find() == [f"file {stack.metrics}"]
-    finally:
-        stack.metrics.rmdir()
-
-
 LEAKING = """
 import socket
+import subprocess
 import tempfile
 from tests import leaks
 
 def test_one():
     leaks.PATIENCE_S = 0
     global kept
-    kept = socket.create_server(("127.0.0.1", 0))
+    kept = socket.create_server(("127.0.0.1", 0)), subprocess.Popen(["cat"], stdin=-1)
     open(tempfile.gettempdir() + "/forgotten", "w").close()
 """
 
@@ -92,7 +40,8 @@ def test_the_last_test_of_a_room_fails_where_it_leaks(tmp_path: Path):
         text=True,
     )
     assert "2 passed, 1 error" in done.stdout
-    assert "tests/first has left behind:\nport " in done.stdout
+    assert "tests/first has left behind:\nprocess " in done.stdout
+    assert "\nport " in done.stdout
     assert "/forgotten\n" in done.stdout
     assert "tests/second" not in done.stdout.partition("= ERRORS =")[2]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 
 import pytest
 from playwright.sync_api import expect
@@ -30,7 +29,7 @@ def test_no_view_has_a_violation(make_tab, stage, axe, view):
     tab = make_tab(stage.url, reduced_motion="reduce")
     show(tab.page, view)
     tab.page.evaluate(axe)
-    for theme, width in product(("light", "dark"), (390, 1600)):
+    for theme, width in (("light", 390), ("dark", 1600)):
         tab.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         tab.page.set_viewport_size({"width": width, "height": 900})
         assert tab.page.evaluate(_CHECK) == [], f"{theme}, {width} px"

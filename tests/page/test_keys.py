@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import requests
 from playwright.sync_api import expect
 
 from gateway.access.keys import Grant
 from gateway.access.storage import Storage
 from tests.gateway.conftest import TASKS
-from tests.page.conftest import LANGUAGES, LIMIT_MS, Tab, serve_page
+from tests.page.conftest import LANGUAGES, Tab, serve_page
 
 SENTENCE = "Where is the station?"
 
@@ -56,14 +55,6 @@ def test_a_wrong_key_is_a_sentence_and_a_field_to_mend_it(make_tab, guarded):
     expect(tab.find("key-dialog")).to_be_visible()
     expect(tab.find("state")).to_have_text("The service needs a valid key.")
     tab.faults.clear()  # the browser notes the status
-
-
-def test_strangers_do_not_see_what_the_stack_does(guarded):
-    url, key = guarded
-    assert requests.get(f"{url}/status", timeout=LIMIT_MS).status_code == 401
-    header = {"Authorization": f"Bearer {key}"}
-    seen = requests.get(f"{url}/status", headers=header, timeout=LIMIT_MS)
-    assert seen.status_code == 200
 
 
 def test_without_scripts_the_form_has_a_field_for_the_key(make_tab, guarded):

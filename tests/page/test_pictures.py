@@ -100,6 +100,7 @@ def test_a_video_gets_the_command_that_captions_it(tab, tmp_path):
     assert "\"it's $(a) film.mp4\", '-o', \"it's $(a) film.srt\"" in shown.stdout
 
 
+@pytest.mark.faults
 def test_a_stack_without_pictures_has_no_view_for_them(
     make_tab: MakeTab, tmp_path: Path
 ):

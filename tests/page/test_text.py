@@ -318,28 +318,12 @@ def test_a_translation_of_the_form_may_have_a_link(plain):
     expect(plain.find("output")).to_have_text(f"de:{SENTENCE}")
 
 
-def test_a_text_that_is_too_long_for_a_link_is_translated(plain):
-    text = "\n".join([f"{SENTENCE} " * 20] * 80)
-    send(plain, text, "de")
-    assert plain.page.url.endswith("/page")
-    shown = plain.find("output").inner_text()
-    assert shown.count(f"de:{SENTENCE}") == 20 * 80
-
-
 def test_what_is_hostile_is_text_without_scripts(plain, stage):
     stage.torchserve.translate = lambda target, text: HOSTILE_FORM
     send(plain, HOSTILE_FORM, "de")
     expect(plain.find("given")).to_have_value(HOSTILE_FORM)
     expect(plain.find("output")).to_contain_text("<img src=x onerror=alert(1)>")
     assert plain.page.locator("main img:visible").count() == 0
-
-
-def test_an_error_is_on_the_page_without_scripts(plain, stage):
-    stage.torchserve.will("row-broken")
-    send(plain, SENTENCE, "de")
-    expect(plain.find("state")).to_contain_text("The handler says internal.")
-    expect(plain.find("given")).to_have_value(SENTENCE)
-    plain.faults.clear()  # the browser notes the status
 
 
 def test_nothing_is_shown_that_needs_scripts(plain):

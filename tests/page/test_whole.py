@@ -23,16 +23,15 @@ def test_the_page_speaks_the_browsers_language(make_tab, stage, language, direct
     expect(html).to_have_attribute("dir", direction)
 
 
-def test_the_words_of_all_languages_fit(tab):
+def test_the_words_of_all_languages_fit_on_a_telephone(tab):
+    tab.page.set_viewport_size({"width": 390, "height": 800})
     for language, words in read_assets().words.items():
         tab.find("tongue").select_option(language)
         expect(tab.page.locator("html")).to_have_attribute("lang", language)
         expect(tab.page.locator("nav a").nth(1)).to_have_text(words["documents"])
-        for width in (1280, 390):
-            tab.page.set_viewport_size({"width": width, "height": 800})
-            assert tab.page.evaluate(
-                "() => document.documentElement.scrollWidth <= innerWidth"
-            ), f"{language}, {width} px"
+        assert tab.page.evaluate(
+            "() => document.documentElement.scrollWidth <= innerWidth"
+        ), language
 
 
 def test_the_language_of_the_page_can_be_switched_and_stays(tab):
