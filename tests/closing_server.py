@@ -18,10 +18,9 @@ class ClosingServer(ThreadingHTTPServer):
 
     def __init__(self, *args: Any) -> None:
         self._open: set[socket.socket] = set()
+        self._is_ending = False
         super().__init__(*args)
-        self._thread = threading.Thread(
-            target=self.serve_forever, kwargs={"poll_interval": 0.02}
-        )
+        self._thread = threading.Thread(target=self._serve)
 
     @property
     def url(self) -> str:
@@ -32,10 +31,20 @@ class ClosingServer(ThreadingHTTPServer):
 
     def stop(self) -> None:
         """Returns when all has ended."""
-        self.shutdown()
+        self._is_ending = True
+        with suppress(OSError):  # a full backlog wakes the server as well
+            socket.create_connection(self.server_address[:2], timeout=1).close()
+        self._thread.join()
         self.close_connections()
         self.server_close()
-        self._thread.join()
+
+    def _serve(self) -> None:
+        """Unlike `serve_forever`, wakes for a connection only: a test's end need not wait."""
+        while not self._is_ending:
+            self.handle_request()
+
+    def verify_request(self, *_: Any) -> bool:
+        return not self._is_ending
 
     def get_request(self) -> tuple[socket.socket, Any]:
         client, address = super().get_request()

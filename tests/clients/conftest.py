@@ -10,6 +10,14 @@ from clients.server import Patience, Server
 from tests.clients.fake_server import FakeServer
 from tests.clients.fake_stack import FakeStack
 
+#: Between the first two attempts of a request.
+FIRST_DELAY_S = 0.001
+
+
+@pytest.fixture(autouse=True)
+def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clients.server._FIRST_DELAY_S", FIRST_DELAY_S)
+
 
 @pytest.fixture
 def fake() -> Iterator[FakeServer]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from clients import documents
-from clients import server as transport
 from clients.bulk import Outcome, run_job
-from clients.documents import DocumentEnd, DocumentJob, Upload
+from clients.documents import DocumentJob, Upload
 from clients.errors import OutputError, ServerError
 from clients.events import Event, Tick
 from clients.outputs import plan_translations
-from clients.progress import show_progress
 from clients.server import Patience, Server
 from clients.sources import DOCUMENTS, find_sources
 from clients.translator import Wanted
@@ -32,7 +28,6 @@ class Stop(Exception):
 
 @pytest.fixture
 def server(stack: FakeStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(transport, "choose_delay", lambda attempt: 0.0)
     monkeypatch.setattr(documents, "_FIRST_DELAY_S", 0.001)
     with Server(stack.url, Patience(attempts=3, timeout_s=30), 5) as server:
         yield server
@@ -231,16 +226,3 @@ def test_an_empty_document_and_a_strange_name_are_uploaded(stack, server, folder
     assert document.content == b""
     assert document.name in (path.name, path.name.replace('"', "%22"))
     assert Path("out", 'größe "1" 你.de.txt').read_bytes() == MARK
-
-
-def test_the_bar_shows_documents(server, folder):
-    console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with show_progress(console, "documents") as report:
-        run_job(make_job(server, ["in"], "out"), report)
-    said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "4 documents" in said
-    assert "100 %" in said
-
-
-def test_the_end_of_a_document_counts_and_its_upload_does_not():
-    assert (Upload(0, "x").size, DocumentEnd(0).size, Tick(0).size) == (0, 1, 0)

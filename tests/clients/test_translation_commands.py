@@ -11,7 +11,7 @@ import pytest
 
 from clients.translator import MAX_TEXTS
 from tests.clients.fake_server import LIMIT_S
-from tests.clients.fake_stack import MARK, FakeStack
+from tests.clients.fake_stack import MARK
 from tests.clients.processes import run, run_process, start
 
 REQUESTS = 40
@@ -61,7 +61,14 @@ def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("answered", [0, 17, REQUESTS - 1])
+@pytest.mark.parametrize(
+    "answered",
+    [
+        17,
+        pytest.param(0, marks=pytest.mark.faults),
+        pytest.param(REQUESTS - 1, marks=pytest.mark.faults),
+    ],
+)
 def test_a_run_that_was_killed_goes_on_with_the_same_result(stack, folder, answered):
     stack.free_requests = answered
     stack.is_open.clear()
@@ -94,16 +101,6 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
     stack.is_open.set()
     assert run(folder, stack.url, *TRANSLATE) == (0, "")
     assert (folder / "a.fr.csv").read_bytes() == expect()
-
-
-def test_rows_with_errors_are_told_and_the_others_are_translated(stack, folder):
-    stack.poison = {"text 1": 422}
-    (folder / "a.csv").write_text("id,text\n0,text 0\n1,text 1\n")
-    code, said = run(folder, stack.url, *TRANSLATE)
-    assert (code, said) == (1, "a.csv: line 3: 422 because of 422\n")
-    assert (folder / "a.fr.csv").read_text() == (
-        "id,text,text_fr,text_fr_error\n0,text 0,[text 0],\n1,text 1,,422 because of 422\n"
-    )
 
 
 @pytest.mark.parametrize(
@@ -181,10 +178,3 @@ def test_documents_that_are_under_way_are_not_uploaded_again(stack, folder, kind
 def count_lines(path: Path) -> int:
     """The journal's first line and one for each upload."""
     return len(path.read_bytes().splitlines()) if path.exists() else 0
-
-
-def test_a_document_that_fails_is_a_line(stack: FakeStack, folder: Path) -> None:
-    stack.failing = {"c.srt": "it is damaged"}
-    code, said = run(folder, stack.url, *DOCUMENT)
-    assert (code, said) == (1, "in/b/c.srt: it is damaged\n")
-    assert len(list((folder / "out").rglob("*.*"))) == 2

@@ -15,14 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
-from clients import server as transport
 from clients.bulk import Outcome, run_job
 from clients.errors import OutputError, ServerError
 from clients.events import Event
 from clients.outputs import plan_translations
-from clients.progress import show_progress
 from clients.server import Patience, Server
 from clients.sources import TABLES, find_sources
 from clients.tables import open_table
@@ -40,8 +37,7 @@ class Stop(Exception):
 
 
 @pytest.fixture
-def server(stack: FakeStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(transport, "choose_delay", lambda attempt: 0.0)
+def server(stack: FakeStack) -> Iterator[Server]:
     with Server(stack.url, Patience(attempts=3, timeout_s=30), 4) as server:
         yield server
 
@@ -342,12 +338,3 @@ def test_a_full_disk_is_told_and_the_same_job_goes_on(server, folder, monkeypatc
     assert not Path("data/a.fr.txt.new").exists()
     run(make_job(server, ["data/a.txt"]))
     assert Path("data/a.fr.txt").exists()
-
-
-def test_the_bar_shows_texts(server, folder):
-    console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with show_progress(console, "texts") as report:
-        run_job(make_job(server, ["data/a.txt"]), report)
-    said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert f"{COUNT} texts" in said
-    assert "100 %" in said

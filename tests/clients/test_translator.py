@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from clients import server as transport
 from clients.errors import ServerError
 from clients.server import Patience, Server
 from clients.translator import (
@@ -23,12 +22,6 @@ from tests.clients.fake_stack import FakeStack
 
 TEXTS = [f"text {number}" for number in range(8)]
 TRANSLATED = [Reply(f"[{text}]") for text in TEXTS]
-
-
-@pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits between attempts, where the stack does not ask for it."""
-    monkeypatch.setattr(transport, "choose_delay", lambda attempt: 0.0)
 
 
 @pytest.fixture

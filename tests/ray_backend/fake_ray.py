@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.closing_server import ClosingServer, QuietHandler
 
 TOKEN = "t0ken"
 MACHINES = [
@@ -43,7 +43,7 @@ def describe(
     }
 
 
-class FakeRay(ThreadingHTTPServer):
+class FakeRay(ClosingServer):
     """Answers whoever knows the token."""
 
     def __init__(self) -> None:
@@ -54,12 +54,8 @@ class FakeRay(ThreadingHTTPServer):
         #: Status and body that every request gets instead of its answer.
         self.instead: tuple[int, str] | None = None
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: FakeRay
 
     def do_GET(self) -> None:
@@ -86,23 +82,15 @@ class _Handler(BaseHTTPRequestHandler):
         status, text = self.server.instead or (200, json.dumps(content))
         if self.headers["Authorization"] != f"Bearer {TOKEN}":
             status, text = 403, "Forbidden"
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        self.reply(status, text.encode())
 
 
 @contextmanager
 def serve() -> Iterator[FakeRay]:
     """One that listens."""
-    with FakeRay() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = FakeRay()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
