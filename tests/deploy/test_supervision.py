@@ -91,25 +91,44 @@ def supervisord(stack: Stack) -> psutil.Process:
     return psutil.Process(int((stack.run / "supervisord.pid").read_text()))
 
 
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack whose gateway ends after two seconds, whose nginx cannot start, and whose disk
+    is full."""
+    folder = tmp_path_factory.mktemp("troubled")
+    stack = Stack(folder, folder / "map.json")
+    lay_out(stack)
+    do(stack, "gateway", "sleep 2; exit 1")
+    do(stack, "nginx", "exit 3")
+    do(stack, "documents", f"echo lost; touch {folder}/documents.done; {LAST}")
+    for program in stack.programs:
+        stack.log(program).symlink_to("/dev/full")
+    start(stack)
+    yield stack
+    end(stack)
+
+
+def test_programs_run_where_their_logs_are_on_a_full_disk(troubled: Stack):
+    wait_until((troubled.run / "documents.done").exists)
+
+
 def test_a_program_that_ends_after_two_seconds_is_tried_less_and_less_often(
-    small: Stack,
+    troubled: Stack,
 ):
-    do(small, "gateway", "sleep 2; exit 1")
-    supervision = start(small)
     # What supervisord takes for started would have EXITED, and be tried at once.
-    wait_until(lambda: supervision.states()["gateway"] == "BACKOFF")
+    wait_until(lambda: Supervision(troubled).states()["gateway"] == "BACKOFF")
 
 
-def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
-    do(small, "nginx", "exit 3")
-    supervision = start(small)
+def test_what_was_stopped_or_given_up_is_started_again(troubled: Stack):
+    do(troubled, "gateway", LAST)
+    supervision = Supervision(troubled)
     supervisorctl = [sys.executable, "-m", "supervisor.supervisorctl"]
     subprocess.run(
-        [*supervisorctl, "-s", f"unix://{small.socket}", "stop", "torchserve"],
+        [*supervisorctl, "-s", f"unix://{troubled.socket}", "stop", "torchserve"],
         stdout=subprocess.DEVNULL,
         check=True,
     )
-    do(small, "torchserve", f"touch {small.run}/torchserve.again; {LAST}")
+    do(troubled, "torchserve", f"touch {troubled.run}/torchserve.again; {LAST}")
     started: set[str] = set()
 
     def start_both() -> bool:
@@ -118,9 +137,9 @@ def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
         return started >= {"nginx", "torchserve"}
 
     wait_until(start_both)
-    do(small, "nginx", f"touch {small.run}/nginx.again; {LAST}")
-    wait_until(lambda: len(list(small.run.glob("*.again"))) == 2)
-    assert supervision.start_stopped() == []
+    do(troubled, "nginx", f"touch {troubled.run}/nginx.again; {LAST}")
+    wait_until(lambda: len(list(troubled.run.glob("*.again"))) == 2)
+    wait_until(lambda: supervision.start_stopped() == [])
 
 
 def test_while_supervisord_is_stopped_programs_go_on_and_it_is_told_from_none(
@@ -175,14 +194,6 @@ def test_what_a_killed_supervisord_has_left_is_ended(small: Stack):
     assert not end(small)
     assert not any(map(launch.is_alive, leaders))
     assert list(small.run.glob("*.group")) == []
-
-
-def test_programs_run_where_their_logs_are_on_a_full_disk(small: Stack):
-    for program in small.programs:
-        small.log(program).symlink_to("/dev/full")
-    do(small, "gateway", f"echo lost; touch {small.run}/gateway.done; {LAST}")
-    start(small)
-    wait_until((small.run / "gateway.done").exists)
 
 
 def test_what_has_left_its_group_is_ended_with_its_program(tmp_path: Path):

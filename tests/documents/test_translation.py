@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import time
 from collections.abc import Callable
 from typing import NoReturn
@@ -337,9 +336,3 @@ def test_what_is_over_stays_over(add, run_one, gateway):
 def test_the_end_of_the_time_is_told(add, run_one):
     state = run_one(add("one"))
     assert time.time() < state.expires_at <= time.time() + KEPT_S
-
-
-def test_the_state_is_json(add, run_one):
-    document = add("one")
-    run_one(document)
-    assert json.loads((document.folder / "state.json").read_text())["texts"] == 1

@@ -13,7 +13,7 @@ from documents.formats import packages
 from documents.formats.format import Format, Languages
 from documents.formats.word import FORMAT as DOCX
 from tests.documents.formats.paragraphs import run
-from tests.documents.formats.test_packages import FORMATS, zip_members
+from tests.documents.formats.test_packages import KINDS, zip_members
 from tests.documents.formats.test_word import pack_docx
 
 
@@ -46,7 +46,7 @@ def list_members(*entries: tuple[int, int], packed: bytes = b"a" * 100) -> bytes
         ),
     ],
 )
-@pytest.mark.parametrize("form", FORMATS, ids=[f.suffixes[0] for f in FORMATS])
+@pytest.mark.parametrize("form", KINDS, ids=lambda form: form.suffixes[0])
 def test_what_would_be_copied_more_than_once_is_refused(
     tmp_path: Path, form: Format, content: bytes, said: str
 ):
