@@ -229,11 +229,6 @@ def test_a_metric_is_one_line_per_batch(doubling: Doubling):
     assert count(doubling, [b"1"] * 64).calls == count(doubling, [b"1"]).calls == 6
 
 
-def test_each_batch_is_counted_for_itself(doubling: Doubling):
-    assert count(doubling, [b"1", b"2"]).counters["BabelgateTokens"] == 3
-    assert count(doubling, [b"4"]).counters["BabelgateTokens"] == 4
-
-
 def test_halves_of_a_batch_that_broke_are_added_up(doubling: Doubling):
     metrics = count(doubling, [b"1", b"2", b"666", b"4"])
     assert metrics.counters["BabelgateTokens"] == 7

@@ -101,13 +101,6 @@ def test_a_malformed_row_costs_the_other_63_nothing(
     }
 
 
-def test_all_kinds_of_malformed_rows_at_once(handler: TranslationHandler):
-    bodies = [content for content, _, _ in MALFORMED.values()]
-    answers = ask(handler, [body(), *bodies, body()])
-    statuses = [status for _, status, _ in MALFORMED.values()]
-    assert [answer.status for answer in answers] == [200, *statuses, 200]
-
-
 def test_a_text_as_long_as_the_model_takes_is_translated(handler: TranslationHandler):
     eight_words = TOO_LONG.removesuffix("word ").strip()
     assert ask_one(handler, body(eight_words)).status == 200

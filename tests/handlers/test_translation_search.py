@@ -8,7 +8,7 @@ import pytest
 
 from handlers.engine.translation.guard import Fault
 from handlers.translation import TranslationHandler
-from tests.handlers.fakes import FakeEngine, FakeMetrics, ask, ask_one, body
+from tests.handlers.fakes import FakeEngine, ask, ask_one, body
 
 Start = Callable[..., TranslationHandler]
 
@@ -37,13 +37,6 @@ def test_alternatives_come_only_where_they_were_wanted(handler: TranslationHandl
     assert ["alternatives" in a.content for a in answers] == [False, False, True]
 
 
-def test_alternatives_make_the_beam_as_wide_as_they_are_many(
-    handler: TranslationHandler, engine: FakeEngine
-):
-    ask(handler, [body(alternatives=5)])
-    assert engine.decodings[0].beams == 6
-
-
 def test_the_map_limits_what_a_row_may_ask_for(start: Start, engine: FakeEngine):
     handler = start(options={"max_beam_size": 1, "max_alternatives": 0})
     bodies = [body(), body(beam_size=1), body(beam_size=2), body(alternatives=1)]
@@ -57,27 +50,6 @@ def test_the_map_limits_the_tokens_of_a_pack(start: Start, engine: FakeEngine):
     engine.batches.clear()
     ask(handler, [body("A"), body("B"), body("C")])
     assert engine.batches == [["A", "B"], ["C"]]
-
-
-def test_equal_rows_are_translated_once(
-    handler: TranslationHandler, engine: FakeEngine
-):
-    metrics = FakeMetrics()
-    answers = ask(handler, [body("A"), body("B"), body("A")], metrics=metrics)
-    assert [a.content["translated"] for a in answers] == ["[ko] A", "[ko] B", "[ko] A"]
-    assert engine.batches == [["A", "B"]]
-    assert metrics.counters["BabelgateDeduplicatedRows"] == 1
-
-
-def test_a_faulty_answer_is_searched_for_again(
-    handler: TranslationHandler, engine: FakeEngine
-):
-    engine.says = {"Hello": LOOP}
-    metrics = FakeMetrics()
-    answers = ask(handler, [body("A"), body()], metrics=metrics)
-    assert [a.content["translated"] for a in answers] == ["[ko] A", "[ko] Hello"]
-    assert engine.batches == [["A", "Hello"], ["Hello"]]
-    assert metrics.counters["BabelgateRedecodedRows"] == 1
 
 
 @pytest.mark.parametrize(

@@ -116,12 +116,6 @@ def test_every_language_of_the_model_has_a_script():
     assert set(LANGUAGES) == set(SCRIPTS)
 
 
-def test_a_warning_is_one_sentence():
-    for fault in Fault:
-        assert fault.value.startswith("The translation may be wrong: ")
-        assert fault.value.endswith(".")
-
-
 def test_what_is_kept_in_mind_of_characters_is_bounded():
     text = "".join(chr(code) for code in range(0x8000) if chr(code).isalpha())
     find_fault(text, text, "fr")

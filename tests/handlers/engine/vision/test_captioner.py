@@ -67,14 +67,6 @@ def test_captions_are_those_of_transformers(directory: Path):
     assert len(set(found)) > 3, "the model says the same of everything"
 
 
-@pytest.mark.parametrize("compute_type", ["float32", "bfloat16", "float16"])
-def test_a_caption_is_the_same_alone_and_in_a_batch(directory: Path, compute_type: str):
-    engine = CaptioningEngine(directory, compute_type=compute_type, max_tokens=TOKENS)
-    together = caption(engine, FRAMES)
-    assert together == [text for frame in FRAMES for text in caption(engine, [frame])]
-    assert together[::-1] == caption(engine, FRAMES[::-1])
-
-
 def test_weights_have_the_precision_that_was_asked_for(blip2: Path):
     """But for the Q-Former, of which float16 is too small."""
     model = CaptioningEngine(blip2, compute_type="float16")._model

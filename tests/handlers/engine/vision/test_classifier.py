@@ -44,17 +44,6 @@ def test_scores_are_those_of_transformers(resnet: Path):
         assert by_name == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.parametrize("compute_type", ["float32", "bfloat16", "float16"])
-def test_labels_are_the_same_alone_and_in_a_batch(resnet: Path, compute_type: str):
-    engine = ClassificationEngine(resnet, compute_type=compute_type)
-    together = classify(engine, FRAMES)
-    alone = [labels for frame in FRAMES for labels in classify(engine, [frame])]
-    for labels, expected in zip(together, alone, strict=True):
-        assert [label.label for label in labels] == [label.label for label in expected]
-        scores = [label.score for label in expected]
-        assert [label.score for label in labels] == pytest.approx(scores, abs=1e-5)
-
-
 @pytest.mark.parametrize(("top_k", "labels"), [(1, 1), (3, 3), (100, 3)])
 def test_there_are_as_many_labels_as_are_wanted_and_known(
     resnet: Path, top_k: int, labels: int
