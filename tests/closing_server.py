@@ -33,7 +33,7 @@ class ClosingServer(ThreadingHTTPServer):
         """Returns when all has ended."""
         self._is_ending = True
         with suppress(OSError):  # a full backlog wakes the server as well
-            socket.create_connection(self.server_address[:2], timeout=1).close()
+            socket.create_connection(("127.0.0.1", self.server_port), timeout=1).close()
         self._thread.join()
         self.close_connections()
         self.server_close()

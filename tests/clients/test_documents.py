@@ -10,7 +10,7 @@ import pytest
 from clients import documents
 from clients.bulk import Outcome, run_job
 from clients.documents import DocumentJob, Upload
-from clients.errors import OutputError, ServerError
+from clients.errors import ServerError
 from clients.events import Event, Tick
 from clients.outputs import plan_translations
 from clients.server import Patience, Server
@@ -104,15 +104,6 @@ def test_documents_are_uploaded_downloaded_and_deleted(stack, server, folder):
     assert stack.most_documents == 2
     assert events[-1][1] == pytest.approx(1)
     assert not Path("out.part").exists()
-
-
-def test_a_translation_stands_beside_its_source(stack, server, folder):
-    run(make_job(server, ["in/b", "in/a.docx"], wanted=Wanted("pt-BR")))
-    assert Path("in/a.pt-BR.docx").read_bytes() == MARK + b"a.docx"
-    assert Path("in/b/c.pt-BR.srt").exists()
-    assert stack.documents[0].fields == {"tgt_lang": "pt-BR"}
-    with pytest.raises(OutputError, match="is there already: --overwrite"):
-        run(make_job(server, ["in/a.docx"], wanted=Wanted("pt-BR")))
 
 
 @pytest.mark.parametrize("stop_after", range(1, 9))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clients.bulk import Outcome, run_job
-from clients.errors import OutputError, ServerError
+from clients.errors import OutputError
 from clients.events import Event
 from clients.outputs import plan_translations
 from clients.server import Patience, Server
@@ -252,15 +252,6 @@ def test_a_broken_file_is_told_and_the_others_are_translated(server, folder):
     assert "b.fr.jsonl" not in found
     assert found["c.fr.csv"] == b"text,text_fr\ngood,[good]\n"
     assert "e.fr.parquet" in found
-
-
-def test_a_language_that_is_not_served_ends_it_before_anything_is_written(
-    stack, server, folder
-):
-    with pytest.raises(ServerError, match="No xx here"):
-        run(make_job(server, ["data"], "out/", wanted=Wanted("xx")))
-    assert stack.bodies == []
-    assert [path.name for path in Path().iterdir()] == ["data"]
 
 
 def test_a_file_that_cannot_be_read_is_told(server, folder):

@@ -1,5 +1,17 @@
 """The cases run against the gateway and the fake TorchServe of `tests/gateway`."""
 
-from tests.gateway.conftest import clean_environment, make_client, map_path, torchserve
+from tests.gateway.conftest import (
+    clean_environment,
+    make_client,
+    map_path,
+    shared_client,
+    torchserve,
+)
 
-__all__ = ["clean_environment", "make_client", "map_path", "torchserve"]
+__all__ = [
+    "clean_environment",
+    "make_client",
+    "map_path",
+    "shared_client",
+    "torchserve",
+]

@@ -58,7 +58,6 @@ from tests.gateway.conftest import (
     LANGUAGES,
     TASKS,
     MakeClient,
-    make_clients,
     write_map,
 )
 from tests.gateway.fake_torchserve import FakeTorchServe
@@ -188,17 +187,6 @@ def make_world(
         return client
 
     return make
-
-
-@pytest.fixture(scope="module")
-def shared_client(tmp_path_factory) -> Iterator[FlaskClient]:
-    folder = tmp_path_factory.mktemp("shared")
-    path = write_map(folder / "map.json", LANGUAGES, TASKS)
-    with (
-        FakeTorchServe(folder / "key_file.json") as torchserve,
-        make_clients(torchserve, path, folder) as make,
-    ):
-        yield make()
 
 
 @pytest.mark.parametrize(

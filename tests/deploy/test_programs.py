@@ -76,18 +76,6 @@ def test_a_package_is_installed_without_starting_its_server(make_machine: MakeMa
     ]
 
 
-def test_where_systemd_runs_the_server_is_masked_before_it_is_there(
-    make_machine: MakeMachine,
-):
-    calls = make_machine("nginx", has_systemd=True)
-    install(NGINX)
-    assert calls() == [
-        "apt-get -y update -qq 1",
-        "systemctl mask nginx.service",
-        "apt-get -y install -qq --no-install-recommends nginx-light 1",
-    ]
-
-
 def test_a_server_that_has_another_name_than_its_program_is_masked(
     make_machine: MakeMachine,
 ):
@@ -105,12 +93,6 @@ def test_several_packages_are_installed_by_one_call(make_machine: MakeMachine):
         "systemctl mask nginx.service prometheus.service",
         "apt-get -y install -qq --no-install-recommends nginx-light chromium prometheus 1",
     ]
-
-
-def test_nothing_is_masked_for_what_is_no_server(make_machine: MakeMachine):
-    calls = make_machine("chromium", has_systemd=True)
-    install(CHROMIUM)
-    assert "systemctl" not in " ".join(calls())
 
 
 def test_another_user_than_root_installs_through_sudo(make_machine: MakeMachine):

@@ -96,11 +96,19 @@ def are_gone(processes: list[int]) -> bool:
     return True
 
 
+#: How a worker may go on without end.
+DEEDS = [
+    "stand still",
+    pytest.param("sleep", marks=pytest.mark.faults),
+    pytest.param("match forever", marks=pytest.mark.faults),
+]
+
+
 class Enough(Exception):
     """Nobody wants the answer any more."""
 
 
-@pytest.mark.parametrize("deed", ["sleep", "match forever", "stand still"])
+@pytest.mark.parametrize("deed", DEEDS)
 def test_a_worker_that_nobody_waits_for_ends(hostile, tmp_path, deed):
     told = tmp_path / "told"
 
@@ -168,7 +176,7 @@ Sandbox("{HOSTILE}").run({{"deed": sys.argv[1], "told": sys.argv[2]}}, AMPLE, ne
 """
 
 
-@pytest.mark.parametrize("deed", ["sleep", "match forever", "stand still"])
+@pytest.mark.parametrize("deed", DEEDS)
 def test_workers_end_with_a_program_that_is_killed(tmp_path, deed):
     told = tmp_path / "told"
     with subprocess.Popen(

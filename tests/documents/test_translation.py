@@ -247,23 +247,6 @@ def stop_after(gateway: FakeGateway, count: int, act: Callable[[], object]) -> N
     gateway.pause = pause
 
 
-def test_a_stopped_document_goes_on_where_it_stopped(
-    add, asking, gateway, stopping, run_one
-):
-    document = add(*MANY)
-    stop_after(gateway, 2, stopping.set)
-    with pytest.raises(Stopped):
-        run_one(document)
-    before = len(document.journal.read_bytes().splitlines())
-    assert document.read_state().status == "translating"
-    gateway.asked.clear()
-    gateway.pause = lambda: None
-    stopping.clear()
-    assert run_one(document).status == "done"
-    assert read_result(document)[1] == [text.upper() for text in MANY]
-    assert len(gateway.texts) == len(MANY) - before
-
-
 @pytest.mark.parametrize("torn", [b"[1", b"[1, 2]\n", b"\0\0\n", b'[1,"x"]\n'])
 def test_a_torn_journal_is_repaired(add, run_one, torn):
     document = add(*MANY)

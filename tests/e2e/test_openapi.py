@@ -11,7 +11,8 @@ import schemathesis
 from schemathesis import GenerationMode
 
 from deploy.stack import Stack
-from tests.description import CONFIGURATION, Description, ask_anything
+from tests.description import Description
+from tests.e2e.any_request import CONFIGURATION, ask_anything
 from tests.e2e.real_stack import delete_glossaries
 from tests.handlers.encoding import write_image, write_npy
 

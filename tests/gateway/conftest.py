@@ -119,3 +119,15 @@ def make_client(
 @pytest.fixture
 def client(make_client: MakeClient) -> FlaskClient:
     return make_client()
+
+
+@pytest.fixture(scope="module")
+def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+    """One for all tests of a file that leave it as it is; the fake does only echo."""
+    folder = tmp_path_factory.mktemp("shared")
+    path = write_map(folder / "map.json", LANGUAGES, TASKS)
+    with (
+        FakeTorchServe(folder / "key_file.json") as torchserve,
+        make_clients(torchserve, path, folder) as make,
+    ):
+        yield make()

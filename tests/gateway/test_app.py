@@ -9,8 +9,8 @@ PROBLEM = "application/problem+json"
 
 @pytest.mark.parametrize("given", ["A-z_0-9", "0" * 64])
 @pytest.mark.parametrize("path", ["/healthz", "/nowhere"])
-def test_a_request_id_comes_back_in_the_answer(client, path, given):
-    response = client.get(path, headers={"X-Request-ID": given})
+def test_a_request_id_comes_back_in_the_answer(shared_client, path, given):
+    response = shared_client.get(path, headers={"X-Request-ID": given})
     assert response.headers["X-Request-ID"] == given
     assert response.json.get("request_id", given) == given
 
@@ -18,16 +18,18 @@ def test_a_request_id_comes_back_in_the_answer(client, path, given):
 @pytest.mark.parametrize(
     "given", ["", "a\r\nX-Evil: 1", "a\n", "ａ", "0" * 65, "<script>"]
 )
-def test_a_request_id_that_is_not_a_plain_word_is_replaced(client, given):
-    response = client.get("/nowhere", environ_overrides={"HTTP_X_REQUEST_ID": given})
+def test_a_request_id_that_is_not_a_plain_word_is_replaced(shared_client, given):
+    response = shared_client.get(
+        "/nowhere", environ_overrides={"HTTP_X_REQUEST_ID": given}
+    )
     answered = response.headers["X-Request-ID"]
     assert re.fullmatch("[0-9a-f]{32}", answered)
     assert response.json["request_id"] == answered
     assert "X-Evil" not in response.headers
 
 
-def test_every_request_has_an_id_of_its_own(client):
-    ids = {client.get("/healthz").headers["X-Request-ID"] for _ in range(3)}
+def test_every_request_has_an_id_of_its_own(shared_client):
+    ids = {shared_client.get("/healthz").headers["X-Request-ID"] for _ in range(3)}
     assert len(ids) == 3
 
 
@@ -46,8 +48,10 @@ def test_every_request_has_an_id_of_its_own(client):
         ("brew", "/translate", 405),
     ],
 )
-def test_a_wrong_path_or_method_is_a_problem_document(client, method, path, status):
-    response = client.open(path, method=method, base_url="http://gateway")
+def test_a_wrong_path_or_method_is_a_problem_document(
+    shared_client, method, path, status
+):
+    response = shared_client.open(path, method=method, base_url="http://gateway")
     assert response.status_code == status
     assert response.content_type == PROBLEM
     assert "Location" not in response.headers
@@ -62,8 +66,8 @@ def test_a_path_that_is_nearly_right_is_not_redirected(client, path):
     assert response.content_type == PROBLEM
 
 
-def test_a_percent_encoded_path_is_the_same_path(client):
-    assert client.get("/health%7A").status_code == 200
+def test_a_percent_encoded_path_is_the_same_path(shared_client):
+    assert shared_client.get("/health%7A").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -78,14 +82,14 @@ def test_a_percent_encoded_path_is_the_same_path(client):
         pytest.param({"Cookie": "a" * 5000}, id="cookie"),
     ],
 )
-def test_odd_headers_never_bring_html(client, headers):
+def test_odd_headers_never_bring_html(shared_client, headers):
     environ = {
         f"HTTP_{name.upper().replace('-', '_')}".replace(
             "HTTP_CONTENT", "CONTENT"
         ): value
         for name, value in headers.items()
     }
-    response = client.post("/translate", data=b"{}", environ_overrides=environ)
+    response = shared_client.post("/translate", data=b"{}", environ_overrides=environ)
     assert response.status_code in (400, 422)
     assert response.content_type == PROBLEM
 

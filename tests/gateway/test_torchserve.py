@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,13 +34,6 @@ def backend(torchserve: FakeTorchServe) -> TorchServeBackend:
     return backend
 
 
-@pytest.fixture
-def silent_url() -> Iterator[str]:
-    """A port that takes connections and never says a word."""
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
 def predict(backend: TorchServeBackend, *, timeout_s: float = 60):
     return backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + timeout_s)
 
@@ -66,12 +57,6 @@ def test_bytes_go_as_they_are_with_their_parameters_in_a_header(backend, torchse
     assert (call.model, call.body) == ("classification", b"\xff\xd8\xff\0")
     assert call.parameters == {"top_k": "5"}
     assert call.headers["Content-Type"] == "application/octet-stream"
-
-
-def test_one_connection_serves_many_calls(backend, torchserve):
-    for _ in range(5):
-        predict(backend)
-    assert len({call.port for call in torchserve.calls}) == 1
 
 
 def test_new_keys_are_read_again(backend, torchserve):
@@ -185,11 +170,6 @@ def test_every_failure_gives_its_connection_back(torchserve, behaviour):
         predict(backend, timeout_s=0.3)
     torchserve.will()
     assert predict(backend)["translated"] == "ko:Hello"
-
-
-def test_a_silent_torchserve_is_waited_for_until_the_deadline(torchserve, silent_url):
-    with pytest.raises(DeadlineExceeded):
-        predict(make_backend(silent_url, torchserve.key_file), timeout_s=0.1)
 
 
 def test_states_are_looked_up_once_and_kept_for_a_moment(

@@ -41,13 +41,6 @@ def run(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
 
-def test_check_shows_what_each_replica_needs(run: Run):
-    done = run("check")
-    assert done.exit_code == 0
-    (row,) = (line for line in done.stdout.splitlines() if "ko" in line)
-    assert row.replace("│", " ").split() == ["ko", "ko", "1", "0.1", "0.5", "any"]
-
-
 @pytest.mark.parametrize(
     ("section", "shown"),
     [

@@ -75,14 +75,6 @@ def archived(
     return torchserve.store
 
 
-def test_check_shows_what_runs_where(write_map: WriteMap):
-    result = run("check", "--map", write_map({"ko": "0", "fr": "cpu"}, batch_size=17))
-    assert result.exit_code == 0
-    assert "This host has no GPU: every model runs on the CPU." in result.stdout
-    for word in ("ko", "fr", "cpu", "ctranslate2", "int8", "17", "4096"):
-        assert word in result.stdout
-
-
 def test_check_shows_languages_together_with_all_their_workers(
     monkeypatch: pytest.MonkeyPatch, write_map: WriteMap
 ):
@@ -239,15 +231,3 @@ def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
     (row,) = [line for line in result.stdout.splitlines() if " ko " in line]
     for word in words:
         assert word in row
-
-
-def test_status_shows_a_model_once_with_all_its_languages(
-    write_map: WriteMap, there: Options, torchserve: FakeTorchServe
-):
-    torchserve.add("translation-cpu", minWorkers=2)
-    path = write_map(placement="device", workers=2)
-    result = run("status", "--map", path, *there)
-    assert result.exit_code == 0
-    (row,) = [line for line in result.stdout.splitlines() if "cpu" in line]
-    for words in ("ko fr", "models/phrasebook", "1/2"):
-        assert words in row

@@ -110,7 +110,7 @@ def test_a_document_costs_what_it_is_long(write):
     ],
     ids=["comments", "a title", "a name of a tag", "emphasis"],
 )
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_long_text_is_searched_once(before, unit, after):
     """A search from each place to the text's end takes minutes."""
     content = (before + unit * 30_000 + after).encode()

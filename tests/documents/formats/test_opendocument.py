@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from lxml import etree
-from odfdo import Document, Paragraph, Table
 
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
 from documents.formats import opendocument
@@ -138,19 +137,6 @@ def test_cells_with_results_stay(tmp_path: Path, attributes: str, texts: list[st
     assert list(ODS.read(source, "de")) == texts
 
 
-def test_headers_objects_and_the_title_are_read(tmp_path: Path):
-    part = f"<text:p {DECLARED}>{{}}</text:p>"
-    dc = "http://purl.org/dc/elements/1.1/"
-    more = {
-        "styles.xml": part.format("A header"),
-        "Object 1/content.xml": part.format("A chart"),
-        "Object 1/styles.xml": part.format("not shown"),
-        "meta.xml": f'<title xmlns="{dc}">The title</title>',
-    }
-    source = pack_odf(tmp_path, "", "presentation", **more)
-    assert sorted(ODP.read(source, "de")) == ["A chart", "A header", "The title"]
-
-
 ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
 
 
@@ -177,21 +163,6 @@ def test_what_is_not_translated_is_told(
 ):
     with pytest.raises(error, match=said):
         list(ODT.read(pack_odf(tmp_path, "", **more), "de"))
-
-
-def test_the_library_reads_what_is_written(tmp_path: Path):
-    document = Document("text")
-    document.body.clear()
-    document.body.append(Paragraph("A paragraph"))
-    table = Table("Prices", width=1, height=1)
-    table.set_value("A1", "A cell")
-    document.body.append(table)
-    source = tmp_path / "a.odt"
-    document.save(str(source))
-    assert list(ODT.read(source, "de"))[:2] == ["A paragraph", "A cell"]
-    written = Document(str(translate(ODT, source, mark)))
-    assert [p.text for p in written.body.paragraphs][:1] == ["A PARAGRAPH"]
-    assert written.body.tables[0].get_value("A1") == "A CELL"
 
 
 def test_the_attributes_of_a_cell_are_looked_at_once(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pptx
 import pytest
 
 from documents.formats.format import Languages
 from documents.formats.presentation import FORMAT
 from tests.documents.formats.packing import mark, pack_openxml, translate, unpack
-from tests.documents.formats.samples import make_pptx
 
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 P = "http://schemas.openxmlformats.org/presentationml/2006/main"
@@ -84,20 +82,3 @@ def test_a_layout_has_fixed_texts_and_prompts(tmp_path: Path):
     assert list(FORMAT.read(pack_pptx(tmp_path, shapes, LAYOUT), "de")) == [
         "For internal use"
     ]
-
-
-def test_all_parts_of_a_presentation_are_read(tmp_path: Path):
-    assert sorted(FORMAT.read(make_pptx(tmp_path / "a.pptx"), "de")) == [
-        *("A cell", "A chart", "A point", "A slide"),
-        *("East", "Sales", "Say hello", "The title"),
-    ]
-
-
-def test_the_library_reads_what_is_written(tmp_path: Path):
-    written = translate(FORMAT, make_pptx(tmp_path / "a.pptx"), mark)
-    slide = pptx.Presentation(str(written)).slides[0]
-    texts = [s.text_frame.text for s in slide.placeholders]
-    assert texts == ["A SLIDE", "A POINT"]
-    assert slide.notes_slide.notes_text_frame.text == "SAY HELLO"
-    chart = next(s.chart for s in slide.shapes if s.has_chart)
-    assert list(chart.plots[0].categories) == ["EAST", "2024"]

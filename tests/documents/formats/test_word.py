@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import docx
 import pytest
 
 from documents.errors import DocumentTooLarge
@@ -12,7 +11,6 @@ from documents.formats.format import Languages
 from documents.formats.word import FORMAT
 from tests.documents.formats.packing import mark, pack_openxml, translate, unpack
 from tests.documents.formats.paragraphs import BOLD, CASES, LINK, TWICE, W, run
-from tests.documents.formats.samples import make_docx
 from tests.documents.formats.work import assert_linear
 
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
@@ -116,30 +114,6 @@ def test_a_strict_document_is_read_and_stays_strict(tmp_path: Path):
     written = unpack(translate(FORMAT, source, mark))["word/document.xml"].decode()
     assert "HELLO" in written
     assert W not in written
-
-
-def test_all_parts_of_a_document_are_read(tmp_path: Path):
-    assert sorted(FORMAT.read(make_docx(tmp_path / "a.docx"), "de")) == [
-        "A cell",
-        "A heading",
-        "A remark",
-        'Press <g id="1">Start</g>',
-        "The footer",
-        "The header",
-        "The title",
-    ]
-
-
-def test_styles_stay_and_the_library_reads_what_is_written(tmp_path: Path):
-    written = translate(FORMAT, make_docx(tmp_path / "a.docx"), mark)
-    document = docx.Document(str(written))
-    bullet = document.paragraphs[1]
-    assert (bullet.text.strip(), bullet.style and bullet.style.name) == (
-        "PRESS START",
-        "List Bullet",
-    )
-    assert [r.text for r in bullet.runs if r.bold] == ["START"]
-    assert document.core_properties.title == "THE TITLE"
 
 
 FIELDS = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'

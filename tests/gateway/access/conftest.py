@@ -17,6 +17,7 @@ from gateway.settings import Settings
 from gateway.transport.worker import ACCESS
 from tests.gateway.access.servers import make_postgresql, run_redis
 from tests.gateway.conftest import MakeClient
+from tests.leaks import SHARED
 
 MakeUrl = Callable[[], str]
 #: Where requests per minute are counted.
@@ -24,18 +25,20 @@ LIMITS = ["memory", pytest.param("redis", marks=pytest.mark.slow)]
 _numbers = count()
 
 
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[MakeUrl]:
+@pytest.fixture(scope="session")
+def postgresql(pytestconfig: pytest.Config) -> MakeUrl:
     """Makes the URL of a new, empty database."""
-    with make_postgresql() as server, server.run():
+    shared = pytestconfig.stash[SHARED]
+    server = shared.enter_context(make_postgresql())
+    shared.enter_context(server.run())
 
-        def make() -> str:
-            name = f"test{next(_numbers)}"
-            with server.connect(autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE {name}")
-            return f"{server.url}/{name}"
+    def make() -> str:
+        name = f"test{next(_numbers)}"
+        with server.connect(autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"{server.url}/{name}"
 
-        yield make
+    return make
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
@@ -54,10 +57,12 @@ def storage(database: str) -> Iterator[Storage]:
     found.close()
 
 
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with run_redis(tmp_path_factory.mktemp("redis")) as url:
-        yield url
+@pytest.fixture(scope="session")
+def redis_url(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> str:
+    redis = run_redis(tmp_path_factory.mktemp("redis"))
+    return pytestconfig.stash[SHARED].enter_context(redis)
 
 
 @pytest.fixture

@@ -97,25 +97,3 @@ def test_what_is_billed_is_what_is_counted(make_guarded, keys):
     headers = {"Authorization": f"DeepL-Auth-Key {token}"}
     usage = client.get("/v2/usage", headers=headers)
     assert usage.json == {"character_count": 9, "character_limit": 100}
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/health", 200),
-        ("GET", "/languages", 200),
-        ("GET", "/frontend/settings", 200),
-        ("GET", "/spec", 200),
-        ("OPTIONS", "/v2/translate", 204),
-        ("OPTIONS", "/language/translate/v2", 204),
-        ("GET", "/v2/usage", 403),
-        ("GET", "/v2/languages", 403),
-        ("GET", "/language/translate/v2/languages", 403),
-        ("POST", "/detect", 403),
-        ("POST", "/suggest", 403),
-    ],
-)
-def test_what_describes_the_service_needs_no_key(make_guarded, method, path, status):
-    client = make_guarded()
-    assert client.open(path, method=method).status_code == status
-    assert client.get("/frontend/settings").json["keyRequired"] is True

@@ -315,16 +315,6 @@ def test_a_row_whose_time_is_up_is_not_sent(backend, ingress):
     assert ingress[0].calls == []
 
 
-@pytest.mark.parametrize("behaviour", ["crash", "row-too-long", "full", "hang"])
-def test_every_fault_gives_its_connection_back(ingress, key_file, models, behaviour):
-    backend = RayBackend([ingress[0].url], key_file, models.models, connections=1)
-    ingress[0].will(*[behaviour] * 3)
-    with pytest.raises((RowProblem, Overloaded, NotReady, DeadlineExceeded)):
-        predict(backend, timeout_s=0.5)
-    ingress[0].will()
-    assert predict(backend) == TRANSLATED
-
-
 @pytest.fixture
 def growing(ingress, key_file, map_path: Path) -> RayBackend:
     """Ray may give its model two to four replicas."""

@@ -134,7 +134,7 @@ def test_clients_notice_nothing_of_replicas_that_end(running):
     assert answers == {TRANSLATED}
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_no_client_waits_beyond_its_deadline_for_a_link_that_is_cut(running):
     """The kernel notices it after seconds; then the other address is asked."""
     url, ingress = running

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 FIELDS = {
@@ -42,9 +42,8 @@ def has_shape_of(path: str, content: Any) -> bool:
 
 
 @pytest.mark.parametrize("path", FIELDS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_fields_are_answered_in_the_apis_shape(client, path, data):
+def test_any_fields_are_answered_in_the_apis_shape(shared_client, path, data):
     names = st.sampled_from(FIELDS[path].split())
     fields = data.draw(st.dictionaries(names, VALUES, max_size=6), "fields")
     if path == "/translate":  # otherwise it may be ours
@@ -54,17 +53,16 @@ def test_any_fields_are_answered_in_the_apis_shape(client, path, data):
         (json.dumps(fields).encode(), "application/x-www-form-urlencoded"),
     ]
     for body, kind in bodies:
-        response = client.post(path, data=body, content_type=kind)
+        response = shared_client.post(path, data=body, content_type=kind)
         assert response.status_code in (200, 400, 404)
         if response.status_code != 200:
             assert has_shape_of(path, response.json)
 
 
 @pytest.mark.parametrize("path", FIELDS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=40), query=st.text("abq=&%ü[]0", max_size=12))
-def test_any_bytes_are_answered(client, path, body, query):
+def test_any_bytes_are_answered(shared_client, path, body, query):
     for kind in (None, "application/json", "multipart/form-data; boundary=x"):
-        response = client.post(f"{path}?{query}", data=body, content_type=kind)
+        response = shared_client.post(f"{path}?{query}", data=body, content_type=kind)
         assert response.status_code < 500
         assert response.is_json

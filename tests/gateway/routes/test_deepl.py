@@ -223,34 +223,6 @@ def test_failures_have_its_shape(post, torchserve):
     assert all(isinstance(value, str) for value in response.json.values())
 
 
-def test_sources_are_what_the_model_reads(client):
-    rows = client.get("/v2/languages").json
-    assert {"language": "DE", "name": "German"} in rows
-    assert {row["language"] for row in rows} > {"EN", "PT", "ZH"}
-
-
-def test_targets_have_their_variants(client):
-    rows = client.get("/v2/languages", query_string={"type": "target"}).json
-    assert [row["language"] for row in rows] == SERVED.split(", ")
-    assert all(row["supports_formality"] is False for row in rows)
-    assert client.get("/v2/languages", data={"type": "target"}).json == rows
-    response = client.get("/v2/languages?type=both")
-    assert response.status_code == 400
-    assert response.get_json()["message"] == NOT_SUPPORTED.format("type")
-
-
-def test_pairs_are_those_of_served_languages(client):
-    pairs = client.get("/v2/glossary-language-pairs").json["supported_languages"]
-    assert {"source_lang": "en", "target_lang": "zh"} in pairs
-    assert len(pairs) == 4 * 3
-
-
-def test_without_keys_nothing_is_counted(client):
-    expected = {"character_count": 0, "character_limit": 10**12}
-    assert client.get("/v2/usage").json == expected
-    assert client.post("/v2/usage", data={"auth_key": "a"}).json == expected
-
-
 def test_the_usage_is_that_of_the_key(map_path, torchserve, monkeypatch):
     class Counting(Access):
         is_required = True

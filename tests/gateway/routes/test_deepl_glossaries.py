@@ -26,51 +26,6 @@ def make(client, path="/v3/glossaries", body=SEVERAL) -> Any:
     return response.json
 
 
-@pytest.mark.parametrize("way", ["json", "data"])
-def test_a_glossary_of_one_pair_has_its_life_in_version_2(client, way):
-    made = client.post("/v2/glossaries", **{way: NEW}).json
-    assert made == {
-        "glossary_id": made["glossary_id"],
-        "name": "Ours",
-        "ready": True,
-        "source_lang": "en",
-        "target_lang": "ko",
-        "creation_time": made["creation_time"],
-        "entry_count": 2,
-    }
-    path = f"/v2/glossaries/{made['glossary_id']}"
-    assert client.get("/v2/glossaries").json == {"glossaries": [made]}
-    assert client.get(path).json == made
-    assert client.get(f"{path}/entries").text == ENTRIES["entries"]
-    assert (client.delete(path).status_code, client.delete(path).status_code) == (
-        *(204, 404),
-    )
-
-
-def test_a_glossary_of_several_pairs_has_its_life_in_version_3(client):
-    made = make(client)
-    dictionaries = [
-        {"source_lang": "en", "target_lang": "ko", "entry_count": 2},
-        {"source_lang": "en", "target_lang": "zh", "entry_count": 1},
-    ]
-    assert (made["name"], made["dictionaries"]) == ("Ours", dictionaries)
-    path = f"/v3/glossaries/{made['glossary_id']}"
-    assert client.get("/v3/glossaries").json == {"glossaries": [made]}
-    assert client.get(path).json == made
-    found = client.get(f"{path}/entries{TO_KOREAN}").json["dictionaries"]
-    assert found == [{"source_lang": "en", "target_lang": "ko", **ENTRIES}]
-    assert client.get("/v2/glossaries").json == {"glossaries": []}
-    response = client.get(path.replace("v3", "v2"))
-    assert (response.status_code, response.json["message"]) == (
-        *(404, "Glossary not found"),
-    )
-    assert client.delete(f"{path}/dictionaries{TO_KOREAN}").status_code == 204
-    assert client.get(f"{path}/entries{TO_KOREAN}").status_code == 404
-    assert client.get(path).json["dictionaries"] == dictionaries[1:]
-    assert client.delete(path).status_code == 204
-    assert client.get(path).status_code == 404
-
-
 def test_a_glossary_is_renamed_and_its_entries_are_changed(client):
     path = f"/v3/glossaries/{make(client)['glossary_id']}"
     assert client.patch(path, data={"name": "Yours"}).json["name"] == "Yours"

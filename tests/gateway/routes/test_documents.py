@@ -356,12 +356,6 @@ def test_libretranslates_file_goes_with_its_client(upload, folder, monkeypatch):
     assert list_files(folder) == []
 
 
-def test_libretranslates_page_knows_the_formats(client):
-    told = client.get("/frontend/settings").json
-    assert told["filesTranslation"] is True
-    assert {".txt", ".html", ".srt"} <= set(told["supportedFilesFormat"])
-
-
 def test_what_killed_programs_leave_is_swept(storage, folder):
     place = storage.reserve(NOBODY, "somebody", Limits(10, 10))
     place.path.write_bytes(b"half a docu")

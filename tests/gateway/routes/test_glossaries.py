@@ -48,26 +48,6 @@ def translate(client: FlaskClient, text: Any, **fields: Any) -> TestResponse:
     return client.post("/translate", json=body)
 
 
-def test_a_glossary_is_made_found_and_deleted(client, make):
-    made = make()
-    assert made == {
-        "id": made["id"],
-        "name": "Ours",
-        "created_at": made["created_at"],
-        "dictionaries": [{"src_lang": "en", "tgt_lang": "ko", "entry_count": 2}],
-    }
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z", made["created_at"])
-    path = f"/glossaries/{made['id']}"
-    assert client.get("/glossaries").json == {"glossaries": [made]}
-    assert client.get(path).json == client.get("/glossaries/Ours").json == made
-    entries = client.get(f"{path}/entries")
-    assert entries.text == "work station\t작업대\nAcme\tAcme"
-    assert entries.content_type == "text/tab-separated-values; charset=utf-8"
-    assert client.delete(path).status_code == 204
-    assert client.get("/glossaries").json == {"glossaries": []}
-    assert client.delete(path).status_code == 404
-
-
 @pytest.mark.parametrize(
     ("headers", "body"),
     [

@@ -9,10 +9,10 @@ WANTED = {"q": "Hello", "target": "ko", "source": "en"}
 
 
 @pytest.fixture
-def post(client):
+def post(shared_client):
     def post(**changes: object):
         given = {k: v for k, v in (WANTED | changes).items() if v is not ...}
-        return client.post(PATH, json=given)
+        return shared_client.post(PATH, json=given)
 
     return post
 
@@ -86,24 +86,8 @@ def test_what_is_wrong_is_said_in_its_words(post, changes, message, reason):
     assert error["errors"] == expected
 
 
-def test_one_language_is_detected_for_each_text(client):
-    query = {"q": ["Where is the station?", "12"], "key": "a"}
-    answer = client.get(f"{PATH}/detect", query_string=query).json
-    (first,), (second,) = answer["data"]["detections"]
-    assert first == {"language": "en", "confidence": 0.9996, "isReliable": True}
-    assert second == {"language": "und", "confidence": 0.0, "isReliable": False}
-
-
-def test_languages_are_named_in_the_language_of_the_client(client):
-    codes = client.get(f"{PATH}/languages").json["data"]["languages"]
-    assert codes == [{"language": code} for code in ("en", "ko", "pt", "zh")]
-    named = client.get(f"{PATH}/languages?target=de-AT").json["data"]["languages"]
-    assert named[0] == {"language": "en", "name": "Englisch"}
-    assert client.get(f"{PATH}/languages?target=xx").status_code == 400
-
-
-def test_failures_have_its_shape(post, client, torchserve):
+def test_failures_have_its_shape(client, torchserve):
     torchserve.will("not-registered")
-    response = post()
+    response = client.post(PATH, json=WANTED)
     assert (response.status_code, response.json["error"]["code"]) == (503, 503)
     assert client.get(f"{PATH}/nothing").json["error"]["status"] == "NOT_FOUND"

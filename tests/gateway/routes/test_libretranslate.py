@@ -147,23 +147,6 @@ def test_detection_has_one_candidate_at_least(client):
     }
 
 
-def test_languages_are_in_one_list_with_ours(client):
-    rows = client.get("/languages").json
-    assert {"code", "name", "targets"} < set(rows[0])
-    assert rows[0]["targets"] == [row["code"] for row in rows]
-    assert client.post("/languages", data={"api_key": ""}).json == rows
-
-
-def test_settings_say_what_is_switched_off(client):
-    settings = client.get("/frontend/settings").json
-    assert settings["charLimit"] * 6 <= 1 << 20
-    assert not settings["keyRequired"]
-    assert not settings["suggestions"]
-    assert settings["filesTranslation"]
-    response = client.post("/suggest", data={"q": "a", "s": "b"})
-    assert (response.status_code, list(response.json)) == (403, ["error"])
-
-
 def test_requests_are_counted_by_target(post, client):
     post()
     post(target="zz")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from tests.description import Description
 from tests.gateway.conftest import LANGUAGES, TASKS
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -100,10 +99,3 @@ def test_a_model_that_nobody_answers_for_is_not_ready(client, torchserve):
     torchserve.unregistered.add("ko")
     found = read(client)["ko"]
     assert (found["ready"], found["batch_size"]) == (False, None)
-
-
-def test_the_answer_is_in_the_document(client):
-    description = Description(client.get("/openapi.json").get_json())
-    found = client.get("/status")
-    headers, text = found.headers, found.text
-    description.check("GET", "/status", found.status_code, headers, text)
