@@ -150,7 +150,9 @@ def list_texts(element: etree._Element) -> Iterator[str]:
         yield child.tail or ""
 
 
-@pytest.mark.parametrize(("flat_pairs", "name"), NAMES, indirect=["flat_pairs"])
+@pytest.mark.parametrize(
+    ("flat_pairs", "name"), NAMES, indirect=["flat_pairs"], scope="module"
+)
 def test_libreoffice_finds_the_same_structure_and_the_translations(
     flat_pairs: dict[str, tuple[Path, Path]], name: str
 ):
