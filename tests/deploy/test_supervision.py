@@ -103,9 +103,11 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     do(stack, "documents", f"echo lost; touch {folder}/documents.done; {LAST}")
     for program in stack.programs:
         stack.log(program).symlink_to("/dev/full")
-    start(stack)
-    yield stack
-    end(stack)
+    try:
+        start(stack)
+        yield stack
+    finally:
+        end(stack)
 
 
 def test_programs_run_where_their_logs_are_on_a_full_disk(troubled: Stack):

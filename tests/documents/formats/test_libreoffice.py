@@ -109,12 +109,7 @@ def flat_pairs(
 
 
 #: The last document of each format.
-FEW = {
-    name: make
-    for name, make in MAKERS.items()
-    if name
-    == [other for other in MAKERS if Path(other).suffix == Path(name).suffix][-1]
-}
+FEW = {n: MAKERS[n] for n in {Path(name).suffix: name for name in MAKERS}.values()}
 #: What LibreOffice makes of the libraries' documents.
 CONVERTED = [f"other-{Path(n).stem}.{OTHERS[Path(n).suffix]}" for n in MAKERS]
 NAMES = [
