@@ -175,22 +175,28 @@ def _unregister(name: str, management: Management) -> None:
 def poll_ready(
     desired: Sequence[Desired], management: Management, timeout_s: float
 ) -> Iterator[set[str]]:
-    """Yields the names of the models that are ready, again and again, until all are.
+    """Yield the names of the models that are ready, again and again, until all are. On a busy
+    machine TorchServe may leave a call without an answer; the next one may have it.
 
-    Raises TimeoutError if some are not after `timeout_s`, ManagementError where
-    TorchServe does not answer.
+    Raise TimeoutError if some are not ready after `timeout_s`, ManagementError if TorchServe
+    does not answer then.
     """
     give_up_at = time.monotonic() + timeout_s
     while True:
-        states = observe(desired, management)
-        ready = {name for name, found in states.items() if found and found.is_ready}
-        yield ready
-        if len(ready) == len(states):
-            return
-        if time.monotonic() > give_up_at:
-            raise TimeoutError(
-                f"not ready after {timeout_s:.0f} s: {', '.join(sorted(set(states) - ready))}"
-            )
+        is_last = time.monotonic() > give_up_at
+        try:
+            states = observe(desired, management)
+        except ManagementError:
+            if is_last:
+                raise
+        else:
+            late = {name for name, found in states.items() if not (found and found.is_ready)}
+            yield set(states) - late
+            if not late:
+                return
+            if is_last:
+                names = ", ".join(sorted(late))
+                raise TimeoutError(f"not ready after {timeout_s:.0f} s: {names}")
         time.sleep(0.5)
 
 

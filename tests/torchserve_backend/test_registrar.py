@@ -203,15 +203,25 @@ def test_an_archive_that_is_older_than_the_map_is_named():
         registrar.apply([Action(Step.REGISTER, "ko", "", WANTED)], management)
 
 
+class Busy(FakeManagement):
+    """It does not answer at first, and is ready at the third look."""
+
+    looks = 0
+
+    def describe(self, name: str) -> Registered | None:
+        self.looks += 1
+        if self.looks == 1:
+            raise ManagementError("no answer")
+        return runs(ready_workers=self.looks - 2)
+
+
 def test_polling_ends_when_all_are_ready():
-    class Starting(FakeManagement):
-        looks = 0
+    assert list(registrar.poll_ready([WANTED], Busy(), 60)) == [set(), {"ko"}]
 
-        def describe(self, name: str) -> Registered | None:
-            self.looks += 1
-            return runs(ready_workers=1 if self.looks > 1 else 0)
 
-    assert list(registrar.poll_ready([WANTED], Starting(), 60)) == [set(), {"ko"}]
+def test_polling_says_who_does_not_answer_in_time():
+    with pytest.raises(ManagementError, match="no answer"):
+        next(registrar.poll_ready([WANTED], Busy(), -1))
 
 
 def test_polling_names_who_is_not_ready_in_time():
