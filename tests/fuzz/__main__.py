@@ -6,7 +6,7 @@ import time
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from random import randrange
+from random import Random, randrange
 from typing import Annotated
 
 import hypothesis
@@ -15,35 +15,42 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.fuzz.mutations import draw_documents
 from tests.fuzz.seeds import ENDINGS, make_seed
+from tests.fuzz.shapes import SHAPES
 from tests.fuzz.trials import find_most_bytes, try_document
 
 _FAILED = Path("run/fuzz")
-_EXAMPLES = 10
+_SETTINGS = settings(
+    max_examples=10,
+    deadline=None,
+    database=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
 
 
 def fuzz(ending: str, seconds: float, seed: int) -> int:
-    """Tries documents of a format for a time, and returns how many. Raises AssertionError
-    with a document that fails, which is the smallest one that is found."""
+    """Try documents of a format for a time, for up to half of it hostile ones, then changed
+    ones, and return how many. Raise AssertionError with a document that fails, of the changed
+    ones the smallest that is found."""
     end, tried = time.monotonic() + seconds, 0
 
-    @given(draw_documents(make_seed(ending), find_most_bytes(ending)))
-    @settings(
-        max_examples=_EXAMPLES,
-        deadline=None,
-        database=None,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-    )
     def check(content: bytes) -> None:
         nonlocal tried
         tried += 1
         if fault := try_document(ending, content):
             raise AssertionError(f"{_save(ending, content)}\n{fault}")
 
+    shapes = [shape for shape in SHAPES if shape.ending == ending]
+    for shape in Random(seed).sample(shapes, len(shapes)):
+        check(shape.write(shape.size))
+        if time.monotonic() > end - seconds / 2:
+            break
+    documents = draw_documents(make_seed(ending), find_most_bytes(ending))
+    check_changed = _SETTINGS(given(documents)(check))
     for number in count(seed):
-        hypothesis.seed(number)(check)()
+        hypothesis.seed(number)(check_changed)()
         if time.monotonic() > end:
-            return tried
+            break
     return tried
 
 
@@ -60,7 +67,7 @@ def main(
     only: Annotated[str, typer.Option(help="The ending of one format")] = "",
     seed: Annotated[int, typer.Option(help="The same tries again")] = 0,
 ) -> None:
-    """Changes a small document of each format in many ways, and reads and writes it."""
+    """Read and write hostile documents of each format, and a small one changed in many ways."""
     endings = [only] if only else ENDINGS
     seed = seed or randrange(1 << 32)
     typer.echo(f"seed {seed}")

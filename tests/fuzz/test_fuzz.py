@@ -8,22 +8,14 @@ import pytest
 
 from tests.fuzz.mutations import pack_parts
 from tests.fuzz.seeds import ENDINGS, make_seed
-from tests.fuzz.shapes import SHAPES
-from tests.fuzz.trials import try_document
+from tests.fuzz.trials import Limits, run_apart, try_document
 from tests.programs import run
 
 pytestmark = pytest.mark.faults
 
 
-def test_a_minute_of_changed_documents():
+def test_a_minute_of_hostile_and_changed_documents():
     run(sys.executable, "-m", "tests.fuzz", "--minutes", 1, limit_s=580)
-
-
-@pytest.mark.parametrize(
-    "shape", SHAPES, ids=lambda shape: f"{shape.ending[1:]}: {shape.name}"
-)
-def test_a_hostile_document_takes_little(shape):
-    assert try_document(shape.ending, shape.write(shape.size)) == ""
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
