@@ -248,9 +248,11 @@ class Generator:
         return connection
 
     def _write(self, connection: _Connection) -> None:
-        """Sends what the socket takes now, and the rest later."""
+        """Send what the socket takes now, and the rest later, from when its answer counts."""
+        began_s = self._now()
         try:
             sent = connection.socket.send(connection.unsent)
+            connection.sent_s = began_s
         except BlockingIOError:
             sent = 0
         except OSError as error:

@@ -20,13 +20,13 @@ from tests.chaos.faults import FAULTS, flood, write_flood
 from tests.chaos.load import RIGHT, Question, ask, keep_asking, learn, write_questions
 from tests.chaos.scene import Scene
 from tests.chaos.schedule import Event, draw_schedule
+from tests.chaos.starvation import watch_nginx
 from tests.chaos.verdicts import Disorder, list_faults
 from tests.e2e.real_stack import is_ready
 
 #: Clients, length and limit of the look for the capacity.
 _PEAK_CLIENTS, _PEAK_S, _PEAK_LIMIT_MS = 32, 2.0, 5000
-_LOAD_S, _CALM_S = 3.0, 1.0
-EXTRA = 3
+_LOAD_S, _CALM_S = 1.5, 1.0
 
 
 @dataclass
@@ -73,7 +73,10 @@ def run(stack: Stack, cache: Path, seed: int, start_s: float) -> Report:
     report = Report(seed)
     questions = learn(stack.url, write_questions(scene.marker))
     try:
-        with traces.watch_open_files(stack, scene.marker) as open_files:
+        with (
+            traces.watch_open_files(stack, scene.marker) as open_files,
+            watch_nginx(scene),
+        ):
             scene.capacity = _find_capacity(scene)
             # The first time batches of every length make their buffers.
             _measure_under_load(scene, questions, seed)
@@ -125,7 +128,7 @@ def _measure_under_load(
 
 def _harm(scene: Scene, questions: list[Question], report: Report) -> None:
     report.began = time.monotonic()
-    events = draw_schedule(report.seed, list(FAULTS), EXTRA)
+    events = draw_schedule(report.seed, list(FAULTS))
     with keep_asking(scene.stack.url, questions, report.seed) as exchanges:
         for event in events:
             time.sleep(event.pause_s)

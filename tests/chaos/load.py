@@ -22,7 +22,7 @@ PAUSE_S, LONG_PAUSE_S = 0.03, 0.3
 #: What requests allow themselves.
 LIMITS_MS = (2000, 4000, 8000)
 #: How much longer than promised a client waits, to see how late an answer is.
-_PATIENCE_S = 6.0
+PATIENCE_S = 6.0
 
 #: The detail of a connection that broke within an answer.
 CUT = http.client.IncompleteRead.__name__
@@ -102,7 +102,7 @@ def ask(url: str, question: Question, limit_s: float) -> Exchange:
     began, client = time.monotonic(), None
     status, slug, detail = 0, "", ""
     try:
-        with _connect(url, limit_s + _PATIENCE_S) as client:
+        with _connect(url, limit_s + PATIENCE_S) as client:
             status, content_type, document = _exchange(client, question, limit_s)
     except TimeoutError:
         outcome = HUNG

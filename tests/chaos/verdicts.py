@@ -51,7 +51,8 @@ def find_fault(exchange: Exchange, disorder: Disorder) -> str:
     """What is wrong with what a request got; empty where nothing is."""
     is_shut = any(_touches(window, exchange) for window in disorder.shut)
     late_s = exchange.lasted_s - exchange.limit_s - GRACE_S
-    late_s -= sum(window.overlap(exchange) for window in disorder.frozen)
+    if late_s > 0:
+        late_s -= sum(window.overlap(exchange) for window in disorder.frozen)
     is_cut = exchange.detail == CUT and any(
         _touches(window, exchange) for window in disorder.cut
     )
