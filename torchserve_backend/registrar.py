@@ -190,7 +190,9 @@ def poll_ready(
             if is_last:
                 raise
         else:
-            late = {name for name, found in states.items() if not (found and found.is_ready)}
+            late = {
+                name for name, found in states.items() if not (found and found.is_ready)
+            }
             yield set(states) - late
             if not late:
                 return
