@@ -22,13 +22,15 @@ from deploy.stack import DOOR, EXPORTER, GATEWAY, ROOT, Stack
 from deploy.supervision import Supervision
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS
 from tests.e2e.real_stack import hold_stack, run_deploy, wait_until
+from tests.e2e.test_translation import newcomer_pairs, share_right, translate_pairs
 from tests.programs import run
 
 pytestmark = pytest.mark.faults
 
 HEAD, OTHER = "127.0.0.2", "127.0.0.3"
+LANGUAGES = ("fr", "de")
 MAP = {
-    "cuda_id": {"fr": "cpu"},
+    "cuda_id": dict.fromkeys(LANGUAGES, "cpu"),
     # The second machine has room for one only where the first has none.
     "translation": {"replicas": 2},
 }
@@ -115,6 +117,11 @@ def test_both_gateways_translate(machines: Machines, door: str):
     assert all(later > sooner for sooner, later in zip(before, after, strict=True))
 
 
+def test_each_models_translations_are_right(door: str):
+    pairs = [p for p in newcomer_pairs() if p.target_language in LANGUAGES]
+    assert share_right(pairs, translate_pairs(door, pairs)) > 0.99
+
+
 def test_a_gateway_that_is_gone_costs_no_later_request(machines: Machines, door: str):
     stop(machines[1], "gateway")
     try:
@@ -189,4 +196,4 @@ def test_only_what_the_page_lists_listens(machines: Machines):
         places = {ip for ip, port in listening if port - machine.port_offset in own}
         assert places <= {machine.node.address}
         chosen = [ip for ip, port in listening if port >= kernels]
-        assert len(chosen) <= 2  # one for each replica at most
+        assert len(chosen) <= 4  # one for each replica at most
