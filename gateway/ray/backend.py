@@ -39,8 +39,9 @@ from gateway.ray.presence import Presence
 #: How often a row may reach a replica that then fails: one that ends its replicas must not
 #: end them all.
 _ATTEMPTS = 3
-#: The pause before the last attempt, in which an ingress notices which replicas are gone.
-_PAUSE_S = 0.3
+#: The pause before the last attempt, and its most as a share of the time left. In it a machine
+#: that is ending takes down all its replicas, and an ingress notices which are gone.
+_PAUSE_S, _PAUSE_SHARE = 1.0, 0.25
 #: Older connections may lead to a process of HAProxy that a reload has left behind, with
 #: its old list of replicas.
 _FRESH_S = 1.0
@@ -197,7 +198,8 @@ def _judge(response: urllib3.BaseHTTPResponse) -> RowProblem:
 
 def _pause(left: int, deadline: float) -> None:
     if left == 1:
-        time.sleep(max(0.0, min(_PAUSE_S, deadline - time.monotonic())))
+        remaining_s = max(0.0, deadline - time.monotonic())
+        time.sleep(min(_PAUSE_S, _PAUSE_SHARE * remaining_s))
 
 
 def _is_wanted(row: Row, deadline: float) -> bool:
