@@ -74,14 +74,23 @@ def start_stack(
 
 
 def hold_stack(run: Path, cache: Path, *arguments: str) -> Generator[Stack, None, None]:
-    """As `start_stack`, with all of the command and its options."""
-    done = run_deploy(*arguments, "--run-dir", str(run), cache=cache)
+    """As `start_stack`, with all of the command and its options. A shell takes the stack down
+    as soon as its input ends, so that a killed pytest leaves no stack behind."""
+    down = [sys.executable, "-m", "deploy", "down", "--run-dir", str(run)]
+    guard = subprocess.Popen(
+        ["sh", "-c", 'cat; exec "$@"', "sh", *down],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
+        done = run_deploy(*arguments, "--run-dir", str(run), cache=cache)
         assert done.returncode == 0, done.stdout + done.stderr
         started = stacks.read(run)
         assert started is not None
         yield started
     finally:
-        run_deploy("down", "--run-dir", str(run), cache=cache)
+        guard.communicate(timeout=START_S)
         assert not [pid for pid in psutil.pids() if launch.is_ours(pid, run)]
         assert not [path for path in run.rglob("*") if path.is_socket()]
