@@ -27,6 +27,8 @@ _PACKAGES = "ca-certificates,python3,python3-venv"
 #: Files of this machine that mmdebstrap copies.
 _FORGET = """--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname\""""
 _URL = "file://"
+#: The folder of a build where pip finds files of this machine. Mounts leave empty folders.
+_MOUNTED = "/mnt"
 
 
 def build(
@@ -57,10 +59,12 @@ def measure(buildah: Path) -> str:
 
 
 def write_pip_configuration(options: Sequence[tuple[str, str]]) -> str:
-    """A pip.conf of this machine's options: a build may need its indexes and certificates."""
-    return "\n".join(
+    """A pip.conf of this machine's options, whose files are below _MOUNTED: a build may need
+    its indexes and certificates."""
+    text = "\n".join(
         ["[global]", *(f"{name} = {value}" for name, value in options), ""]
     )
+    return re.sub(rf"(?<=\s)({_URL})?(?=/)", rf"\g<0>{_MOUNTED}", text)
 
 
 def list_places(options: Iterable[tuple[str, str]]) -> list[str]:
@@ -79,22 +83,16 @@ def parse_pip_options(listed: str) -> list[tuple[str, str]]:
 
 
 def _install_packages(command: Sequence[str | Path]) -> None:
-    """Builds the stage that holds them, the only one that sees pip's files: each mount would
-    leave an empty folder of its name in the image."""
+    """Builds the stage that holds them, the only one that sees pip's files."""
     options = _read_pip_options()
     with tempfile.TemporaryDirectory() as folder:
         secret = Path(folder, "pip.conf")
         secret.write_text(write_pip_configuration(options), "utf-8")
-        mounts = (f"--volume={place}:{place}:ro" for place in list_places(options))
-        _run(
-            [
-                *command,
-                "--target=packages",
-                f"--secret=id=pip,src={secret}",
-                *mounts,
-                ROOT,
-            ]
+        mounts = (
+            f"--volume={place}:{_MOUNTED}{place}:ro" for place in list_places(options)
         )
+        secrets = f"--secret=id=pip,src={secret}"
+        _run([*command, "--target=packages", secrets, *mounts, ROOT])
 
 
 def _list_sizes(buildah: Path, image: str) -> list[str]:

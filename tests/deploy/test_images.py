@@ -69,9 +69,9 @@ def test_options_of_pip_are_read_once_and_the_last_counts():
     ]
 
 
-def test_pip_in_the_build_gets_this_machines_options():
-    text = write_pip_configuration([("timeout", "30"), ("no-index", "true")])
-    assert text == "[global]\ntimeout = 30\nno-index = true\n"
+def test_pip_in_the_build_gets_this_machines_options(tmp_path: Path):
+    text = write_pip_configuration([("timeout", "30"), ("find-links", str(tmp_path))])
+    assert text == f"[global]\ntimeout = 30\nfind-links = /mnt{tmp_path}\n"
 
 
 @pytest.mark.parametrize(
