@@ -18,7 +18,7 @@ from benchmarks.instruments.namespaces import Host, end
 #: What each request allows itself.
 LIMIT_MS = 10_000
 #: The load before a fault, and after its end.
-_BEFORE_S, _AFTER_S = 2.0, 3.0
+_BEFORE_S, _AFTER_S = 1.0, 2.0
 #: Each of its replicas first gives away what it has taken.
 _REDEPLOY_S = 240.0
 

@@ -23,8 +23,8 @@ from contract.problems import CONTENT_TYPE
 from deploy.stack import ROOT
 from ray_backend.deployment import explain_unplaced
 
-#: Shorter than what the docs promise, so that tests do not take longer than they must.
-_ABSENT_S = 15
+#: Shorter than what the docs promise, but longer than until others notice.
+_ABSENT_S = 10
 #: A text for which a model that takes a second for each word takes minutes.
 _ENDLESS = "hello again " * 50
 #: Replicas take rows at some of these.
@@ -102,7 +102,6 @@ def test_replicas_want_the_key(cluster: Cluster):
         # First: what Ray places anew, it may place on the head.
         pytest.param(partial(faults.lose_head, seconds=_ABSENT_S), id="head"),
         pytest.param(faults.kill_replica, id="replica"),
-        pytest.param(faults.kill_raylet, id="raylet"),
         pytest.param(faults.kill_node, id="node"),
     ],
 )
