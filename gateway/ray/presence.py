@@ -14,6 +14,7 @@ from gateway.ray.looking import WHOLE_S
 
 #: How long a model may be silent before a row that waits asks how it is.
 _QUIET_S = 2.0
+_LOOK_S = 0.1
 #: How long its rows are refused at once. Then one row tries it, while others are still refused.
 _REST_S = 2.0
 
@@ -54,12 +55,22 @@ class Presence:
         return None
 
     def _check_silence(self) -> None:
-        if time.monotonic() - self._heard_at < _QUIET_S:
-            return
-        state = self.state
-        if not (state and state.is_ready):
-            self._absent_until = time.monotonic() + _REST_S
-            raise self._refuse()
+        """Raise NotReady if no replica has answered anybody by the end of a second silence:
+        where some have just ended, looks may meet those alone."""
+        until = time.monotonic() + _QUIET_S
+        while self._is_silent:
+            state = self.state
+            if state and state.is_ready:
+                return
+            now = time.monotonic()
+            if self._is_silent and (now >= until or now < self._absent_until):
+                self._absent_until = now + _REST_S
+                raise self._refuse()
+            time.sleep(_LOOK_S)
+
+    @property
+    def _is_silent(self) -> bool:
+        return time.monotonic() - self._heard_at >= _QUIET_S
 
     def _ask(self, names: Sequence[str]) -> dict[str, ModelState]:
         state = self._look()

@@ -17,6 +17,7 @@ class Model:
 
     has_replicas: bool = False
     now_s: float = 1000.0
+    look_s: float = 2.0
     looks: int = 0
     presence: Presence = field(init=False)
 
@@ -24,7 +25,9 @@ class Model:
         self.presence = Presence("ko", self.look)
 
     def look(self) -> ModelState:
+        """It takes time where nobody answers."""
         self.looks += 1
+        self.now_s += 0.0 if self.has_replicas else self.look_s
         return ModelState(self.has_replicas, batch_size=1, queued_rows=0)
 
     def wait_in_vain(self) -> None:
@@ -97,6 +100,14 @@ def test_a_model_that_has_just_answered_is_not_doubted(model, heard_ago_s, looks
     model.now_s += heard_ago_s
     model.wait_in_vain()
     assert model.looks == looks
+
+
+def test_looks_that_meet_a_replica_which_has_ended_refuse_no_row(model, monkeypatch):
+    """Another one answers soon."""
+    model.look_s = 0.0
+    monkeypatch.setattr("time.sleep", lambda _: model.presence.hear())
+    model.wait_in_vain()
+    assert not model.is_refused
 
 
 def test_all_rows_that_wait_use_one_look(model):
