@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from flask import Blueprint, request
 from pydantic import BeforeValidator, Field
-from text.options import HTML_TAGS, TranslationRequest
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
@@ -28,6 +27,7 @@ from gateway.schemas import Text, Texts
 from gateway.transport.fields import Fields, read_fields
 from text.composition import TranslatedText
 from text.langid import UNDETERMINED, Guess
+from text.options import HTML_TAGS, TranslationRequest
 
 PATH = "/language/translate/v2"
 _WORDING = Wording("Required parameter: {field}", "Invalid Value: {field}")

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from flask import Blueprint, Response, g, request
 from pydantic import BaseModel, ConfigDict, ValidationError
-from text.options import TranslationRequest
 
 from contract.faults import list_faults
 from contract.languages import is_traditional_chinese, normalize_language
@@ -27,6 +26,7 @@ from gateway.telemetry import NO_TARGET, Telemetry
 from gateway.transport.caller import read_caller
 from text.composition import TranslatedText
 from text.langid import UNDETERMINED, Guess, weigh_identification
+from text.options import TranslationRequest
 
 #: What clients write for a source that is to be identified.
 _UNKNOWN = ("", AUTO, UNDETERMINED)

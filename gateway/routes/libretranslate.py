@@ -9,7 +9,6 @@ from typing import Any, Literal, NoReturn, NotRequired
 
 from flask import Blueprint, request
 from pydantic import Field
-from text.options import HTML_TAGS, TranslationRequest
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
@@ -29,6 +28,7 @@ from gateway.schemas import AUTO, Text, Texts
 from gateway.transport.fields import Fields, read_fields
 from text.composition import TranslatedText
 from text.langid import Guess
+from text.options import HTML_TAGS, TranslationRequest
 
 #: The version whose API this is.
 VERSION = "1.9.6"

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from text.options import TranslationRequest
 
 import catalog
 from catalog import CPU, Catalog, CatalogError, Model, checkpoint
@@ -35,6 +34,7 @@ from ray_backend.bulk.videos import VideoTask
 from ray_backend.bulk.watch import STOPPED
 from ray_backend.bulk.workspace import Workspace, open_store
 from ray_backend.deployment import has_gpus
+from text.options import TranslationRequest
 
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.mutations import pack_parts
 from tests.fuzz.seeds import ENDINGS, make_seed
-from tests.fuzz.trials import Limits, run_apart, try_document
+from tests.fuzz.trials import try_document
 from tests.programs import run
 
 pytestmark = pytest.mark.faults

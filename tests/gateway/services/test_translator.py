@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text.options import HTML_TAGS, TranslationRequest
 
 import catalog
 from contract.tasks import TRANSLATION
@@ -23,6 +22,7 @@ from gateway.settings import Settings
 from gateway.telemetry import Telemetry
 from tests.gateway.callers import make_caller, make_gone
 from text.langid import Identifier
+from text.options import HTML_TAGS, TranslationRequest
 
 MODELS = catalog.Catalog(
     {
