@@ -17,6 +17,13 @@ from clients.captions import CaptionJob
 from clients.documents import DocumentJob
 from clients.errors import ClientError, ServerError
 from clients.frames import Every, Reading
+from clients.options import (
+    ColumnNames,
+    EveryFrame,
+    NewNames,
+    NoQuotes,
+    SourceLanguage,
+)
 from clients.outputs import plan_captions, plan_translations
 from clients.progress import show_progress
 from clients.server import DEFAULT_URL, Patience, Server
@@ -67,12 +74,6 @@ Overwrite = Annotated[
     ),
 ]
 Target = Annotated[str, typer.Option("--to", help="The language to translate into.")]
-SourceLanguage = Annotated[
-    str | None,
-    typer.Option(
-        "--from", help="The language of the texts; without it, it is identified."
-    ),
-]
 Glossary = Annotated[
     str | None, typer.Option(help="The name or id of a glossary of the stack.")
 ]
@@ -116,12 +117,7 @@ def caption(
     ] = None,
     url: Url = DEFAULT_URL,
     key: Key = "",
-    every: Annotated[
-        str,
-        typer.Option(
-            help="Take each N-th frame (10), or one each so often (1s, 0.5s)."
-        ),
-    ] = "1",
+    every: EveryFrame = "1",
     mode: Annotated[
         Mode,
         typer.Option(
@@ -190,29 +186,15 @@ def translate(
     ],
     target: Target,
     source: SourceLanguage = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(help="The column with texts; again for each further one."),
-    ] = None,
-    into: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The new column, once for each --column. Without it, text_fr for text."
-        ),
-    ] = None,
+    column: ColumnNames = None,
+    into: NewNames = None,
     output: TranslationOutput = None,
     text_format: Annotated[
         TextFormat,
         typer.Option("--format", help="html and xml: the tags in a text stay."),
     ] = TextFormat.TEXT,
     glossary: Glossary = None,
-    no_quotes: Annotated[
-        bool,
-        typer.Option(
-            "--no-quotes",
-            help="In .tsv files, quotes are characters like all others.",
-        ),
-    ] = False,
+    no_quotes: NoQuotes = False,
     url: Url = DEFAULT_URL,
     key: Key = "",
     requests_in_flight: RequestsInFlight = 16,

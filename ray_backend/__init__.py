@@ -1,1 +1,1 @@
-"""The map's models on many machines: Ray Serve for requests, Ray Data for bulk work."""
+"""The map's models on many machines: Ray Serve for requests, Ray actors for bulk work."""

@@ -4,10 +4,14 @@ TextError
 ├── NotWellFormed     a text that is no XML
 ├── EntriesError      entries of a dictionary that nobody can translate by
 ├── TooManySentences  the texts of a job have more sentences than they may
-└── TermsUnavailable  a dictionary cannot be read, or was replaced a moment ago
+├── TermsUnavailable  a dictionary cannot be read, or was replaced a moment ago
+└── SentenceRefused   a sentence that the model does not take
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 
 class TextError(Exception):
@@ -28,3 +32,11 @@ class TooManySentences(TextError):
 
 class TermsUnavailable(TextError):
     """A dictionary cannot be read, or was replaced a moment ago."""
+
+
+class SentenceRefused(TextError):
+    """A sentence that the model does not take. `members` say more of it."""
+
+    def __init__(self, detail: str, members: Mapping[str, Any]) -> None:
+        super().__init__(detail)
+        self.members = members

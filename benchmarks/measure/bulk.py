@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count as count_up
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,18 +31,16 @@ from benchmarks.options import (
 )
 from benchmarks.report import Content, Table
 from catalog import checkpoint
-from clients.events import Event
 from clients.sources import TABLES, find_sources
 from clients.tables.table import Column
 from contract.tasks import TRANSLATION
 from handlers.engine.translation.m2m100 import Sentence
-from ray_backend.bulk.cluster import start
-from ray_backend.bulk.command import read_wanted
-from ray_backend.bulk.folder import Folder
-from ray_backend.bulk.room import Pool
-from ray_backend.bulk.running import Listeners, run
-from ray_backend.bulk.texts import TextTask
-from ray_backend.bulk.workspace import Workspace
+from ray_backend.bulk.cluster import WorkerPool
+from ray_backend.bulk.command import read_request
+from ray_backend.bulk.executor import connect
+from ray_backend.bulk.job import Answerer, Callbacks, Chunk, run
+from ray_backend.bulk.storage import ResultFolder
+from ray_backend.bulk.texts import BulkTranslation
 
 _SOURCE, _TARGET = "en", "fr"
 _DRAWN_BYTES = 200_000
@@ -150,23 +148,29 @@ class _Bench:
         """From the end of the first chunk to that of the last."""
         shutil.rmtree(self.folder / "dst", ignore_errors=True)
         models = catalog.load(model=str(self.model))
-        task = TextTask(
-            workspace=Workspace(Folder(self.folder / "dst")),
+        job = BulkTranslation(
+            store=ResultFolder(self.folder / "dst"),
             columns=(Column("text", "text_fr"),),
             has_quotes=True,
-            wanted=read_wanted(models, _TARGET, _SOURCE, "text"),
+            request=read_request(models, _TARGET, _SOURCE, "text"),
             model=models.route(TRANSLATION, _TARGET),
             cache=checkpoint.default_cache(),
             most_texts=self.chunk,
         )
         ends: list[float] = []
-
-        def note(_: Event, __: float) -> None:
-            ends.append(time.perf_counter())
-
         found = find_sources([str(self.folder / "src")], TABLES)
-        with start(Pool(1, os.cpu_count() or 1, 0)) as machines:
-            run(task, found, machines, Listeners(note, console.print, _ignore))
+        callbacks = Callbacks(_ignore, console.print, _ignore)
+        pool = WorkerPool(1, os.cpu_count() or 1, 0)
+        with connect(pool, console.print) as executor:
+
+            def execute(
+                load: Callable[[], Answerer], chunks: Iterator[Chunk]
+            ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
+                for answered in executor.run(load, chunks):
+                    ends.append(time.perf_counter())
+                    yield answered
+
+            run(job, found, execute, callbacks)
         return (len(self.sentences) - self.chunk) / (ends[-1] - ends[0])
 
 
@@ -184,5 +188,5 @@ def draw(count: int, phrases: int) -> list[Sentence]:
     return [Sentence(text, _SOURCE, _TARGET) for text in islice(found, count)]
 
 
-def _ignore(_: str) -> None:
-    """What is in doubt is no concern of a benchmark."""
+def _ignore(*_: object) -> None:
+    """A benchmark shows neither progress nor doubts of a translation."""

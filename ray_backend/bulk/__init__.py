@@ -1,1 +1,1 @@
-"""Files of any number and size, translated or captioned by the map's models on Ray Data."""
+"""Files of any number and size, translated or captioned by the map's models on Ray."""

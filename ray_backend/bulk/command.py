@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -15,24 +15,28 @@ import catalog
 from catalog import CPU, Catalog, CatalogError, Model, checkpoint
 from clients.errors import ClientError, InputError
 from clients.frames import Every, Reading
+from clients.options import (
+    ColumnNames,
+    EveryFrame,
+    NewNames,
+    NoQuotes,
+    SourceLanguage,
+)
 from clients.progress import show_progress
 from clients.subtitles import Format
-from clients.tables.table import Column, name_columns
+from clients.tables.table import name_columns
 from contract import variables
 from contract.cpus import count_cpus
 from contract.tasks import CAPTIONING, TRANSLATION
 from gateway.errors import Problem
 from gateway.schemas import TranslationLimits, parse_translation
 from handlers.engine.directories import ModelError
-from ray_backend.bulk.cluster import RayMachines, join, start
-from ray_backend.bulk.joining import Cluster, find_cluster
-from ray_backend.bulk.room import Pool, fit
-from ray_backend.bulk.running import Listeners, Outcome, run
-from ray_backend.bulk.sources import find
-from ray_backend.bulk.texts import TextTask
-from ray_backend.bulk.videos import VideoTask
-from ray_backend.bulk.watch import STOPPED
-from ray_backend.bulk.workspace import Workspace, open_store
+from ray_backend.bulk.cluster import RayCluster, WorkerPool, find_cluster, fit
+from ray_backend.bulk.executor import STOPPED, connect
+from ray_backend.bulk.job import Callbacks, run
+from ray_backend.bulk.storage import find, open_store
+from ray_backend.bulk.texts import BulkTranslation
+from ray_backend.bulk.videos import BulkCaptioning
 from ray_backend.deployment import has_gpus
 from text.options import TranslationRequest
 
@@ -63,22 +67,9 @@ def command(
             help="The language to translate into. Without it, videos are captioned.",
         ),
     ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="The language of the texts; without it, it is identified."
-        ),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(help="The column with texts; again for each further one."),
-    ] = None,
-    into: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The new column, once for each --column. Without it, text_fr for text."
-        ),
-    ] = None,
+    language: SourceLanguage = None,
+    column: ColumnNames = None,
+    into: NewNames = None,
     kind: Annotated[
         str | None,
         typer.Option(
@@ -87,19 +78,8 @@ def command(
             "or vtt.",
         ),
     ] = None,
-    no_quotes: Annotated[
-        bool,
-        typer.Option(
-            "--no-quotes",
-            help="In .tsv files, quotes are characters like all others.",
-        ),
-    ] = False,
-    every: Annotated[
-        str,
-        typer.Option(
-            help="Take each N-th frame (10), or one each so often (1s, 0.5s)."
-        ),
-    ] = "1",
+    no_quotes: NoQuotes = False,
+    every: EveryFrame = "1",
     full_size: Annotated[
         bool,
         typer.Option(
@@ -135,45 +115,63 @@ def command(
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Remove results that are there, and begin anew."
+            "--overwrite", help="Remove results that are there, and begin again."
         ),
     ] = False,
 ) -> None:
     """Translate or caption files in bulk, with the map's models and without a stack. To
     continue a run that was stopped, repeat the command."""
-    with _errors():
-        models = _load_map(is_cluster=address is not None)
-        workspace = Workspace(open_store(results))
-        task: TextTask | VideoTask
+    with _explaining_errors():
+        models = catalog.load(
+            catalog.ROOT / variables.MAP.read(),
+            gpus=None,
+            model=variables.MODEL.read() or None,
+            is_cluster=address is not None,
+        )
+        job: BulkTranslation | BulkCaptioning
         if target is None:
-            reading = Reading(Every.parse(every))
-            task = _make_video_task(models, workspace, reading, kind)
-            task = replace(task, is_full_size=full_size)
+            job = BulkCaptioning(
+                format=_read_format(models, kind),
+                store=open_store(results),
+                reading=Reading(Every.parse(every)),
+                is_full_size=full_size,
+                model=models.tasks[CAPTIONING],
+                cache=checkpoint.default_cache(),
+            )
         else:
-            wanted = read_wanted(models, target, language, kind or "text")
-            named = name_columns(column or (), into or (), wanted.target)
-            task = _make_text_task(models, workspace, wanted, named)
-            task = replace(task, has_quotes=not no_quotes)
-        sources = find(source, task.sources)
-        task.check(sources)
+            request = read_request(models, target, language, kind or "text")
+            job = BulkTranslation(
+                request=request,
+                store=open_store(results),
+                columns=name_columns(column or (), into or (), request.target),
+                has_quotes=not no_quotes,
+                model=models.route(TRANSLATION, request.target),
+                cache=checkpoint.default_cache(),
+            )
+        sources = find(source, job.kind)
+        job.check(sources)
         cluster = None if address is None else find_cluster(address)
         if cluster:
-            task = replace(task, model=_place(task.model, cluster))
+            job.model = _place(job.model, cluster)
         else:
-            checkpoint.prepare(task.model, task.cache)
-        pool = choose_pool(task.model, workers, cpus or (1 if cluster else None), gpus)
-        pool = _fit(pool, task.model, cluster) if cluster else pool
+            checkpoint.prepare(job.model, job.cache)
+        pool = choose_pool(job.model, workers, cpus or (1 if cluster else None), gpus)
+        pool = _fit(pool, job.model, cluster) if cluster else pool
         with (
-            _stopping(),
-            _connect(pool, cluster) as machines,
-            show_progress(console, task.unit) as tell,
+            connect(pool, _say("yellow"), cluster) as executor,
+            show_progress(console, job.unit) as tell,
         ):
-            listeners = Listeners(tell, _say("red"), _say("yellow"))
-            outcome = run(task, sources, machines, listeners, is_overwrite=overwrite)
-        _conclude(outcome, task.unit)
+            callbacks = Callbacks(tell, _say("red"), _say("yellow"))
+            totals = run(job, sources, executor.run, callbacks, is_overwrite=overwrite)
+        if totals.skipped:
+            console.print(f"{totals.skipped} results were there already")
+        if console.is_terminal:
+            console.print(f"{totals.count} {job.unit}")
+        if totals.failed:
+            raise typer.Exit(1)
 
 
-def read_wanted(
+def read_request(
     models: Catalog, target: str, source: str | None, kind: str
 ) -> TranslationRequest:
     """What `POST /translate` would make of the options. Raises Problem."""
@@ -188,63 +186,29 @@ def read_wanted(
     return parse_translation(body, limits)
 
 
-def _load_map(*, is_cluster: bool) -> Catalog:
-    return catalog.load(
-        catalog.ROOT / variables.MAP.read(),
-        gpus=None,
-        model=variables.MODEL.read() or None,
-        is_cluster=is_cluster,
-    )
+def choose_pool(
+    model: Model, workers: int | None, cpus: int | None, gpus: float | None
+) -> WorkerPool:
+    """The workers of a model, and what each takes unless the command says so."""
+    size = workers or model.workers
+    if not model.is_on_gpu:
+        return WorkerPool(size, cpus or max(1, count_cpus() // size), 0)
+    share = model.settings.gpus
+    usual = 1 / model.settings.workers if share == "auto" else share
+    return WorkerPool(size, cpus or 1, usual if gpus is None else gpus)
 
 
-def _make_text_task(
-    models: Catalog,
-    workspace: Workspace,
-    wanted: TranslationRequest,
-    columns: Sequence[Column],
-) -> TextTask:
-    return TextTask(
-        workspace=workspace,
-        columns=tuple(columns),
-        has_quotes=True,
-        wanted=wanted,
-        model=models.route(TRANSLATION, wanted.target),
-        cache=checkpoint.default_cache(),
-    )
-
-
-def _make_video_task(
-    models: Catalog, workspace: Workspace, reading: Reading, kind: str | None
-) -> VideoTask:
+def _read_format(models: Catalog, kind: str | None) -> Format:
     if CAPTIONING not in models.tasks:
         raise InputError(
             "the map serves no captioning: name a language with --to to translate texts"
         )
     if kind not in (None, *Format):
         raise InputError(f"--format {kind}: expected {', '.join(Format)} for captions")
-    return VideoTask(
-        workspace=workspace,
-        reading=reading,
-        is_full_size=False,
-        kind=Format(kind or Format.JSONL),
-        model=models.tasks[CAPTIONING],
-        cache=checkpoint.default_cache(),
-    )
+    return Format(kind or Format.JSONL)
 
 
-def choose_pool(
-    model: Model, workers: int | None, cpus: int | None, gpus: float | None
-) -> Pool:
-    """The workers of a model, and what each takes unless the command says so."""
-    size = workers or model.workers
-    if not model.is_on_gpu:
-        return Pool(size, cpus or max(1, count_cpus() // size), 0)
-    share = model.settings.gpus
-    usual = 1 / model.settings.workers if share == "auto" else share
-    return Pool(size, cpus or 1, usual if gpus is None else gpus)
-
-
-def _place(model: Model, cluster: Cluster) -> Model:
+def _place(model: Model, cluster: RayCluster) -> Model:
     """The model where `deploy` would have it."""
     if not model.is_on_gpu or has_gpus(cluster.machines):
         return model
@@ -252,7 +216,7 @@ def _place(model: Model, cluster: Cluster) -> Model:
     return replace(model, devices=(CPU,))
 
 
-def _fit(pool: Pool, model: Model, cluster: Cluster) -> Pool:
+def _fit(pool: WorkerPool, model: Model, cluster: RayCluster) -> WorkerPool:
     """The workers that the cluster has machines for. Raises InputError."""
     wanted = model.settings.accelerator
     if model.is_on_gpu and wanted != "any":
@@ -263,38 +227,17 @@ def _fit(pool: Pool, model: Model, cluster: Cluster) -> Pool:
     return fitting
 
 
-def _connect(
-    pool: Pool, cluster: Cluster | None
-) -> AbstractContextManager[RayMachines]:
-    return join(pool, cluster, _say("yellow")) if cluster else start(pool)
-
-
 def _say(style: str) -> Callable[[str], None]:
     return partial(console.print, style=style)
 
 
-def _conclude(outcome: Outcome, unit: str) -> None:
-    if outcome.skipped:
-        console.print(f"{outcome.skipped} results were there already")
-    if console.is_terminal:
-        console.print(f"{outcome.count} {unit}")
-    if outcome.failed:
-        raise typer.Exit(1)
-
-
 @contextmanager
-def _stopping() -> Iterator[None]:
+def _explaining_errors() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
         console.print(STOPPED)
         raise typer.Exit(130) from error
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
     except Problem as problem:
         _say("red")(problem.detail)
         raise typer.Exit(1) from problem

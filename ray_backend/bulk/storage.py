@@ -1,99 +1,267 @@
-"""What results are kept in: a folder of a file system, or an object store."""
+"""Where sources and results are: a folder, or an object store such as S3. A result that has its
+name is whole.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import html
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from io import BufferedRandom
-from typing import BinaryIO, Protocol
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import quote
+from uuid import uuid4
 
-#: What another run of the same command goes on from, below the results.
+from obstore.exceptions import BaseError, PreconditionError
+from obstore.store import from_url
+
+from clients.errors import InputError, OutputError
+from clients.outputs import write_whole
+from clients.sources import Kind, Source, find_sources
+from contract import durable
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+#: A folder below the results, from which an unfinished run goes on.
 KEPT = ".bulk"
+_LOCK = f"{KEPT}.lock"
+SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
+#: Attempts after the first one: at the beginning, and in a run that has got something done.
+_RETRIES_FIRST, _RETRIES = 2, 10
+_LIMIT = timedelta(minutes=1)
+#: What one request reads. Larger objects are put in parts, of which there may be 10,000.
+_READ_BYTES, _PART_BYTES, _MOST_PARTS = 8 << 20, 8 << 20, 8192
+#: The store's own words in an error, and what may hold a signature.
+_SAID, _QUERY = re.compile(r"(?s)<Message>(.*?)</Message>"), re.compile(r"\?\S+")
 
 
-class Journal(Protocol):
-    """Lines that stay when their writer is killed. Safe to share among threads."""
+@dataclass(frozen=True)
+class ResultFolder:
+    """A folder of a file system. Each method raises OutputError."""
 
-    def read(self) -> Sequence[bytes]:
-        """All lines; the last one may be torn."""
-
-    def append(self, line: bytes, *, is_durable: bool = False) -> None:
-        """Adds one; if it is durable, not even a machine that ends loses it. Raises
-        OutputError."""
-
-    def replace(self, lines: Iterable[bytes]) -> None:
-        """Other lines in the place of all, at once."""
-
-    def remove(self) -> None:
-        """All lines."""
-
-    @property
-    def is_scattered(self) -> bool:
-        """Whether lines are still beside the file, until `replace` puts them into it."""
-
-
-class Store(Protocol):
-    """Files by their names below one place, such as `more/a.fr.jsonl`. Each method raises
-    OutputError. Goes to every process of a run."""
+    #: Absolute.
+    root: Path
 
     def locate(self, name: str = "") -> str:
         """The place of a file, the same however it is reached."""
+        return str((self.root / name).resolve())
 
-    def find(self, names: Collection[str]) -> set[str]:
-        """Those of the names that are there."""
-
-    def list_names(self, folder: str) -> Iterator[str]:
-        """The names of whole files right below a folder, without it."""
+    def list_files(self, folder: str = "") -> dict[str, int]:
+        """The files below a folder, and when they were changed, in nanoseconds."""
+        with _explaining(str(self.root)):
+            return {
+                path.relative_to(self.root).as_posix(): path.stat().st_mtime_ns
+                for path in (self.root / folder).rglob("*")
+                if path.is_file()
+            }
 
     def read(self, name: str) -> bytes | None:
         """The content of a small file, if it is there."""
+        path = self.root / name
+        with _explaining(str(path)):
+            return path.read_bytes() if path.exists() else None
 
-    def write(self, name: str, content: bytes) -> None:
-        """A small file, whole or not at all; several may write the same."""
+    def create(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """A file to write, which gets its name when it is whole."""
+        return write_whole(self.root / name)
 
-    def name_draft(self, name: str) -> str:
-        """A name that nobody else uses, for a result until it gets its own."""
-
-    def write_draft(self, draft: str) -> AbstractContextManager[BufferedRandom]:
-        """A file to write and to read, which is complete and kept at the end."""
-
-    def rename(self, draft: str, name: str) -> None:
-        """Gives a draft its name, at once."""
-
-    def remove(self, names: Collection[str]) -> None:
-        """Files, if they are there."""
-
-    def remove_folder(self, folder: str) -> None:
-        """A folder, if it is there."""
-
-    def remove_drafts(self) -> None:
-        """What killed workers have left."""
-
-    def open_journal(self, name: str) -> Journal:
-        """The lines of a file."""
-
-    def lock(self) -> AbstractContextManager[Callable[[], None]]:
-        """Keeps other runs away. What it yields raises OutputError if one has come."""
-
-
-class Draft:
-    """A result until it gets its name."""
-
-    def __init__(self, store: Store, name: str) -> None:
-        self.name = store.name_draft(name)
-        self.is_written = False
-        self.size_bytes = 0
-        self.sha256 = ""
-        self._store = store
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes files, if they are there."""
+        with _explaining(str(self.root)):
+            for name in names:
+                (self.root / name).unlink(missing_ok=True)
 
     @contextmanager
-    def open(self) -> Iterator[BinaryIO]:
-        """The file to write. Raises OutputError."""
-        with self._store.write_draft(self.name) as file:
+    def lock(self) -> Iterator[Callable[[], None]]:
+        """Keeps other runs away."""
+        with _explaining(str(self.root)):
+            self.root.mkdir(parents=True, exist_ok=True)
+            file = (self.root / _LOCK).open("a")
+        with file:
+            if not durable.try_lock(file.fileno()):
+                raise OutputError(f"{self.root}: another run writes there")
+            yield lambda: None
+            self.remove([_LOCK])
+            with suppress(OSError):
+                (self.root / KEPT).rmdir()
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The objects below a URL, with the methods of `ResultFolder`."""
+
+    #: Such as `s3://bucket/prefix`, without a slash at its end.
+    url: str
+
+    def locate(self, name: str = "") -> str:
+        return f"{self.url}/{name}" if name else self.url
+
+    @property
+    def store(self) -> ObjectStore:
+        """Whom to ask."""
+        return _connect(self.url, _RETRIES)
+
+    def list_objects(self, folder: str = "") -> list[ObjectMeta]:
+        """All below a folder, in the order of their names."""
+        with _explaining(self.locate(folder)):
+            pages = self.store.list(folder or None, chunk_size=1000)
+            return [each for page in pages for each in page]
+
+    def find(self, name: str) -> ObjectMeta | None:
+        """The object of that name."""
+        with _explaining(self.locate(name)), suppress(FileNotFoundError):
+            return self.store.head(name)
+        return None
+
+    def list_files(self, folder: str = "") -> dict[str, int]:
+        return {each["path"]: _find_time(each) for each in self.list_objects(folder)}
+
+    def read(self, name: str) -> bytes | None:
+        with _explaining(self.locate(name)), suppress(FileNotFoundError):
+            return bytes(self.store.get(name).bytes())
+        return None
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        with _explaining(self.locate(name)), TemporaryFile() as file:
             yield file
-            self.size_bytes = file.seek(0, os.SEEK_END)
+            chunk_size = max(_PART_BYTES, file.tell() // _MOST_PARTS)
             file.seek(0)
-            self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        self.is_written = True
+            self.store.put(name, file, chunk_size=chunk_size, max_concurrency=4)
+
+    def remove(self, names: Iterable[str]) -> None:
+        # Some stores say that an object is not there, and others do not.
+        with _explaining(self.url), suppress(FileNotFoundError):
+            self.store.delete([*names])
+
+    @contextmanager
+    def lock(self) -> Iterator[Callable[[], None]]:
+        """Takes the place of an earlier run. What it yields raises OutputError once another run
+        has taken the place of this one."""
+        token = uuid4().bytes
+        with self.create(_LOCK) as file:
+            file.write(token)
+
+        def check() -> None:
+            if self.read(_LOCK) != token:
+                raise OutputError(f"{self.url}: another run writes there")
+
+        yield check
+        self.remove([_LOCK])
+
+
+Store = ResultFolder | Bucket
+
+
+def open_store(place: str) -> Store:
+    """A folder, or what a URL names. Raises OutputError, soon, if that is not an object
+    store's, or nothing can be listed there."""
+    scheme, colon, rest = place.partition("://")
+    if not colon:
+        return ResultFolder(Path(place).absolute())
+    if scheme not in SCHEMES or not rest.strip("/"):
+        raise OutputError(
+            f"{place}: expected a folder, or a URL such as s3://bucket/folder that begins "
+            f"with {', '.join(SCHEMES)}"
+        )
+    url = place.rstrip("/")
+    with _explaining(url):
+        next(iter(_connect(url, _RETRIES_FIRST).list()), None)
+    return Bucket(url)
+
+
+def find(argument: str, kind: Kind) -> list[Source]:
+    """The files or objects that are named. Raises ClientError."""
+    bucket = open_store(argument)
+    if isinstance(bucket, ResultFolder):
+        return find_sources([argument], kind)
+    folder, _, name = bucket.url.rpartition("/")
+    parent = Bucket(folder)
+    if not folder.endswith("/") and (one := parent.find(name)):
+        return [_describe(parent, one)]
+    found = [_describe(bucket, each) for each in bucket.list_objects()]
+    sources = [source for source in found if kind.includes(source.relative)]
+    if not sources:
+        raise InputError(
+            f"{argument}: no object, and no folder with a {kind.name} "
+            f"({' '.join(sorted(kind.suffixes))})"
+        )
+    return sorted(sources, key=lambda source: source.relative)
+
+
+@contextmanager
+def fetch(source: Source) -> Iterator[Source]:
+    """The source as a file of this machine. Raises InputError."""
+    if not source.url:
+        yield source
+        return
+    # It has no name on the disk, so that nothing is left of it where its process is killed.
+    with TemporaryFile() as file:
+        try:
+            _download(source, file)
+        except (OutputError, OSError) as error:
+            raise InputError(str(error)) from error
+        yield replace(source, path=Path(f"/proc/self/fd/{file.fileno()}"))
+
+
+def _download(source: Source, file: BinaryIO) -> None:
+    name = source.relative.as_posix()
+    bucket = Bucket(source.url.removesuffix(f"/{name}"))
+    found = bucket.find(name)
+    if found is None:
+        raise OutputError(f"{source.url}: somebody has removed it")
+    for start in range(0, found["size"], _READ_BYTES):
+        within = start, start + _READ_BYTES
+        with _explaining(source.url):
+            part = bucket.store.get(
+                name, options={"range": within, "if_match": found["e_tag"]}
+            )
+            file.write(part.bytes())
+    file.flush()
+    # So that the copy tells whether the object is still the same.
+    os.utime(file.fileno(), ns=(_find_time(found), _find_time(found)))
+
+
+def _describe(bucket: Bucket, found: ObjectMeta) -> Source:
+    path = Path(found["path"])
+    url = bucket.locate(found["path"])
+    return Source(path, path, found["size"], _find_time(found), url)
+
+
+def _find_time(found: ObjectMeta) -> int:
+    """In whole seconds: lists may say more than answers do."""
+    return int(found["last_modified"].timestamp()) * 10**9
+
+
+@lru_cache(maxsize=8)
+def _connect(url: str, retries: int) -> ObjectStore:
+    """Raises what obstore does where the URL or the environment is not complete."""
+    return from_url(
+        quote(url, safe=":/@"),
+        # Only an endpoint that is named so is asked without TLS.
+        client_options={"allow_http": True, "timeout": _LIMIT},
+        retry_config={"max_retries": retries, "retry_timeout": _LIMIT},
+    )
+
+
+@contextmanager
+def _explaining(place: str) -> Iterator[None]:
+    """Makes an OutputError of what the store or the disk says."""
+    try:
+        yield
+    except PreconditionError as error:
+        raise OutputError(f"{place} has changed meanwhile") from error
+    except (BaseError, OSError) as error:
+        said = _SAID.search(str(error))
+        first = _QUERY.sub("", str(error).partition("\n")[0])
+        strerror = error.strerror if isinstance(error, OSError) else None
+        reason = strerror or (html.unescape(said[1]) if said else first)
+        raise OutputError(f"{place}: {reason}") from error

@@ -1,18 +1,24 @@
-"""Files of texts: small ones are read together, large ones in parts."""
+"""Files of texts: small ones go to a worker together, large ones in parts. A worker translates
+many texts at once, and each as `POST /translate` does.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from text.options import TranslationRequest
 
 from catalog import Model
+from clients.bulk import Remarks
 from clients.errors import InputError
 from clients.sources import TABLES, Source
 from clients.tables import open_table
@@ -25,64 +31,55 @@ from clients.translations import (
     write_translations,
 )
 from clients.translator import Reply
+from handlers.base import Row, TaskError, TaskHandler
 from handlers.translation import TranslationHandler
-from ray_backend.bulk.ledger import Ledger
-from ray_backend.bulk.pieces import Chunk, Finished, Piece, Report, make_record
-from ray_backend.bulk.sources import fetch
-from ray_backend.bulk.storage import Draft
-from ray_backend.bulk.translation import BatchTranslator
-from ray_backend.bulk.workspace import Workspace
+from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
+from ray_backend.bulk.storage import KEPT, Store, fetch
 from ray_backend.replica import load_handler
+from text.batch import translate_batch
+from text.composition import TranslatedText
+from text.errors import SentenceRefused, TextError
 from text.langid import Identifier
+from text.options import TranslationRequest
 
 #: A part of a file, or several small files. A worker sorts and packs the sentences of one.
-MOST_TEXTS, MOST_CHARACTERS = 4096, 1 << 20
-#: Files that are read one after the other by the same reader.
-_GROUP_BYTES, _GROUP_FILES = 4 << 20, 256
-_DEADLY = "each worker that translated this text has ended"
+MOST_TEXTS, MOST_CHARACTERS, _MOST_FILES = 4096, 1 << 20, 256
+#: Small files are read at once, so that an object store is not waited for.
+_READ_AT_ONCE, _SMALL_BYTES = 16, 1 << 20
+_DEADLY = Reply(None, error="each worker that translated this text has ended")
+_ANSWERS = TypeAdapter(Translations)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The answers to a part of a file."""
-
-    answers: Translations
-    seconds: float
-    #: Why the file could not be read further.
-    error: str | None = None
-
-
-_PARTS = TypeAdapter(_Part)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextTask:
+@dataclass(kw_only=True)
+class BulkTranslation(BulkJob):
     """Translates the texts of files."""
 
-    workspace: Workspace
-    columns: tuple[Column, ...]
+    store: Store
+    columns: Sequence[Column]
     has_quotes: bool
     #: Without texts.
-    wanted: TranslationRequest
+    request: TranslationRequest
     model: Model
     cache: Path
     most_texts: int = MOST_TEXTS
+    #: The parts of large files that are answered, and the last one.
+    _done: dict[Source, set[int]] = field(default_factory=dict, init=False)
+    _last: dict[Source, FilePart] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     unit = "texts"
-    sources = TABLES
+    kind = TABLES
 
     def check(self, sources: Sequence[Source]) -> None:
-        """As `Task.check`."""
         for source in sources:
-            self.open(source)
+            self._open(source)
 
     def describe(self) -> Mapping[str, Any]:
-        """As `Task.describe`."""
         settings = self.model.settings
         return {
             "columns": [(column.name, column.into) for column in self.columns],
             "has_quotes": self.has_quotes,
-            "wanted": repr(self.wanted),
+            "request": repr(self.request),
             "model": (settings.model, settings.engine, self.model.compute_type),
             "most_texts": self.most_texts,
         }
@@ -90,167 +87,178 @@ class TextTask:
     def name_output(self, source: Source) -> Path:
         """`a.jsonl` becomes `a.fr.jsonl`."""
         path = source.relative
-        return path.with_name(f"{path.stem}.{self.wanted.target}{path.suffix}")
+        return path.with_name(f"{path.stem}.{self.request.target}{path.suffix}")
 
-    def open(self, source: Source) -> Table:
+    def load(self) -> Callable[[], BatchTranslator]:
+        return partial(load_translator, self.model, self.cache, self.request)
+
+    def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
+        """Where a part ends depends on its file alone, so another run finds the same parts."""
+        parts: list[FilePart] = []
+        texts: list[str] = []
+        length = 0
+        for part in self._split_all(sources):
+            if _name_part(part.source, part.number) in kept:
+                part = replace(part, cells=None)
+            more = [cell.text or "" for cell in part.cells or () if cell.is_wanted]
+            length += sum(map(len, more))
+            is_full = (
+                len(texts) + len(more) > self.most_texts or length > MOST_CHARACTERS
+            )
+            if parts and (is_full or len(parts) == _MOST_FILES or not part.is_whole):
+                yield Chunk(tuple(parts), texts)
+                parts, texts, length = [], [], sum(map(len, more))
+            parts.append(part)
+            texts += more
+            if not part.is_whole:
+                yield Chunk(tuple(parts), texts)
+                parts, texts, length = [], [], 0
+        if parts:
+            yield Chunk(tuple(parts), texts)
+
+    def write(
+        self, chunk: Chunk, answers: Sequence[Reply | None]
+    ) -> Iterator[PartWritten]:
+        replies = iter(reply or _DEADLY for reply in answers)
+        for part in chunk.parts:
+            found = answer_cells(0, part.cells or (), replies)
+            count = sum(cell.is_wanted for cell in part.cells or ())
+            report = PartWritten(0, part, count)
+            if part.is_whole:
+                yield self._write(report, partial(iter, (found,)), part.error)
+                continue
+            if part.cells is not None:
+                with self.store.create(_name_part(part.source, part.number)) as file:
+                    file.write(_ANSWERS.dump_json(found))
+            last = self._complete(part)
+            yield self._assemble(report, last) if last else report
+
+    def _complete(self, part: FilePart) -> FilePart | None:
+        """The last part of the file, once all of them are answered."""
+        with self._lock:
+            done = self._done.setdefault(part.source, set())
+            done.add(part.number)
+            if part.is_last:
+                self._last[part.source] = part
+            last = self._last.get(part.source)
+            return last if last and len(done) == last.number + 1 else None
+
+    def _assemble(self, report: PartWritten, last: FilePart) -> PartWritten:
+        names = [_name_part(last.source, number) for number in range(last.number + 1)]
+
+        def read() -> Iterator[Translations]:
+            for name in names:
+                yield _ANSWERS.validate_json(self.store.read(name) or b"")
+
+        written = self._write(report, read, last.error)
+        self.store.remove(names)
+        return written
+
+    def _write(
+        self,
+        report: PartWritten,
+        read: Callable[[], Iterator[Translations]],
+        error: str | None,
+    ) -> PartWritten:
+        """Writes a result; `read` lists the file's answers, each time from the first one."""
+        source = report.part.source
+        create = partial(self.store.create, self.name_output(source).as_posix())
+        try:
+            with fetch(source) as copy:
+                review, remarks = write_translations(
+                    self._open(copy), read, create, is_broken=bool(error)
+                )
+        except InputError as failure:
+            return replace(report, remarks=Remarks([str(failure)]), failed=1)
+        errors = [*([error] if error else ()), *remarks.errors]
+        failed = review.error_count or int(bool(errors))
+        return replace(report, remarks=replace(remarks, errors=errors), failed=failed)
+
+    def _open(self, source: Source) -> Table:
         """Raises InputError if there is no such format, or no column was named for it."""
         return open_table(source, self.columns, has_quotes=self.has_quotes)
 
-    def group(self, sources: Sequence[Source]) -> Iterator[tuple[Source, ...]]:
-        """As `Task.group`."""
-        waiting: list[Source] = []
-        left = _GROUP_BYTES
-        for source in sources:
-            is_full = len(waiting) == _GROUP_FILES or source.size_bytes > left
-            if waiting and is_full:
-                yield tuple(waiting)
-                waiting, left = [], _GROUP_BYTES
-            waiting.append(source)
-            left -= source.size_bytes
-        if waiting:
-            yield tuple(waiting)
+    def _split_all(self, sources: Sequence[Source]) -> Iterator[FilePart]:
+        """The parts of all files in order. Small files are read several at once."""
+        waiting: deque[Callable[[], Iterable[FilePart]]] = deque()
+        with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
+            for source in sources:
+                if source.size_bytes <= _SMALL_BYTES:
+                    waiting.append(pool.submit(list, self._split(source)).result)
+                else:
+                    waiting.append(partial(self._split, source))
+                if len(waiting) > _READ_AT_ONCE:
+                    yield from waiting.popleft()()
+            for take in waiting:
+                yield from take()
 
-    def read(self, sources: Sequence[Source]) -> Iterator[Chunk]:
-        """As `Task.read`. Where a part ends depends on its file alone, so another run finds
-        the same parts."""
-        waiting: list[Piece] = []
-        for source in sources:
-            for piece in self._split(source):
-                if waiting and not (piece.is_whole and self._fits(piece, waiting)):
-                    yield tuple(waiting)
-                    waiting = []
-                waiting.append(piece)
-                if not piece.is_whole:
-                    yield tuple(waiting)
-                    waiting = []
-        if waiting:
-            yield tuple(waiting)
-
-    def load(self) -> TextWorker:
-        """As `Task.load`."""
-        handler = load_handler(self.model, self.cache)
-        if not isinstance(handler, TranslationHandler):
-            raise TypeError(f"{self.model.name} translates no texts")
-        identifier = Identifier(handler.sources)
-        return TextWorker(self, BatchTranslator(handler, identifier, self.wanted))
-
-    def assemble(self, source: Source, parts: int) -> Finished:
-        """As `Task.assemble`."""
-        seconds, error = 0.0, None
-        for number in range(parts):
-            part = self._read_part(source, number)
-            seconds += part.seconds
-            error = error or part.error
-
-        def read() -> Iterator[Translations]:
-            return (self._read_part(source, n).answers for n in range(parts))
-
-        return self.write(source, read, seconds=seconds, error=error)
-
-    def write(
-        self,
-        source: Source,
-        read: Callable[[], Iterator[Translations]],
-        *,
-        seconds: float,
-        error: str | None,
-    ) -> Finished:
-        """Writes a result; `read` begins to list the file's answers again each time."""
-        draft = Draft(self.workspace.store, self.name_output(source).as_posix())
+    def _split(self, source: Source) -> Iterator[FilePart]:
+        """The parts of a file, at least one."""
         try:
             with fetch(source) as copy:
-                review, said = write_translations(
-                    self.open(copy), read, draft.open, is_broken=bool(error)
-                )
+                yield from self._pack(source, self._open(copy))
         except InputError as failure:
-            return Finished(source, None, None, (str(failure),))
-        errors = ([error] if error else []) + [*said.errors]
-        if not draft.is_written:
-            return Finished(source, None, None, tuple(errors), tuple(said.warnings))
-        record = make_record(
-            self,
-            source,
-            draft,
-            rows=review.text_count,
-            errors=review.error_count,
-            warnings=review.warning_count,
-            seconds=round(seconds, 3),
-        )
-        return Finished(source, record, draft.name, tuple(errors), tuple(said.warnings))
+            yield FilePart(source, error=str(failure))
 
-    def _split(self, source: Source) -> Iterator[Piece]:
-        """The pieces of a file, at least one."""
-        answered = self.workspace.list_parts(source)
-        try:
-            with fetch(source) as copy:
-                for piece in self._pack(source, self.open(copy)):
-                    is_answered = piece.part in answered
-                    yield replace(piece, cells=None) if is_answered else piece
-        except InputError as failure:
-            yield Piece(source, error=str(failure))
-
-    def _pack(self, source: Source, table: Table) -> Iterator[Piece]:
+    def _pack(self, source: Source, table: Table) -> Iterator[FilePart]:
         reader = Reader(table, threading.Event())
         packs = pack(reader.read(), self.most_texts, MOST_CHARACTERS)
         cells, part, before = next(packs, ()), 0, 0.0
         for following in packs:
             share = table.share
-            yield Piece(source, part, False, share - before, cells)
+            yield FilePart(source, part, False, share - before, cells)
             cells, part, before = following, part + 1, share
-        yield Piece(source, part, True, 1 - before, cells, reader.error)
+        yield FilePart(source, part, True, 1 - before, cells, reader.error)
 
-    def _read_part(self, source: Source, part: int) -> _Part:
-        return _PARTS.validate_json(self.workspace.read_part(source, part))
 
-    def _fits(self, piece: Piece, others: Iterable[Piece]) -> bool:
-        pieces = (piece, *others)
-        texts = [c.text or "" for p in pieces for c in p.cells or () if c.is_wanted]
-        return len(texts) <= self.most_texts and (
-            sum(map(len, texts)) <= MOST_CHARACTERS
-        )
+def _name_part(source: Source, number: int) -> str:
+    """Where the answers to a part are kept; elsewhere once the file has changed."""
+    place = source.url or source.path.absolute()
+    state = f"{place}\n{source.size_bytes}\n{source.modified_ns}"
+    return f"{KEPT}/{hashlib.sha256(state.encode()).hexdigest()[:32]}-{number:06}"
+
+
+def load_translator(
+    model: Model, cache: Path, request: TranslationRequest
+) -> BatchTranslator:
+    """Loads a model, in the process that is to run it."""
+    handler = load_handler(model, cache)
+    if not isinstance(handler, TranslationHandler):
+        raise TypeError(f"{model.name} translates no texts")
+    return BatchTranslator(handler, Identifier(handler.sources), request)
 
 
 @dataclass(frozen=True)
-class TextWorker:
-    """Translates chunks and writes the answers down."""
+class BatchTranslator:
+    """A model, and how to translate with it. Safe to share among threads."""
 
-    task: TextTask
-    translator: BatchTranslator
+    handler: TaskHandler[Any]
+    identifier: Identifier
+    #: Without texts.
+    request: TranslationRequest
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, chunk: Chunk) -> Iterator[Report]:
-        """As `Worker`."""
-        began = time.monotonic()
-        texts = [
-            cell.text or ""
-            for piece in chunk
-            for cell in piece.cells or ()
-            if cell.is_wanted
+    def __call__(self, texts: Sequence[str]) -> list[Reply]:
+        """A reply for each text; what is wrong with one is its own error."""
+        found = translate_batch(texts, self.request, self.identifier, self._ask)
+        return [_show(each) for each in found]
+
+    def _ask(
+        self, rows: Sequence[dict[str, Any]]
+    ) -> list[dict[str, Any] | SentenceRefused]:
+        asked = [Row(json.dumps(row).encode()) for row in rows]
+        with self._turn:
+            results = self.handler.answer(asked).results
+        return [
+            SentenceRefused(each.detail, each.members)
+            if isinstance(each, TaskError)
+            else each
+            for each in results
         ]
-        ledger = Ledger(self.task.workspace.find_ledger(texts))
-        replies = iter(
-            reply or Reply(None, error=_DEADLY)
-            for reply in ledger.run(
-                len(texts), lambda a, b: self.translator.translate(texts[a:b])
-            )
-        )
-        per_text_s = (time.monotonic() - began) / max(1, len(texts))
-        for piece in chunk:
-            yield self._write(piece, replies, per_text_s)
 
-    def _write(
-        self, piece: Piece, replies: Iterator[Reply], per_text_s: float
-    ) -> Report:
-        source, cells = piece.source, piece.cells
-        count = sum(cell.is_wanted for cell in cells or ())
-        seconds = count * per_text_s
-        finished = None
-        if cells is not None:
-            answers = answer_cells(0, cells, replies)
-            if piece.is_whole:
-                finished = self.task.write(
-                    source, lambda: iter([answers]), seconds=seconds, error=piece.error
-                )
-            else:
-                part = _PARTS.dump_json(_Part(answers, seconds, piece.error))
-                self.task.workspace.write_part(source, piece.part, part)
-        return Report(source, piece.part, piece.is_last, piece.share, count, finished)
+
+def _show(answer: TranslatedText | TextError) -> Reply:
+    if isinstance(answer, TextError):
+        return Reply(None, error=str(answer))
+    warning = answer.warnings[0] if answer.warnings else None
+    return Reply(answer.renderings[0].text, warning=warning)

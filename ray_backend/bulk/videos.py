@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from catalog import Model, checkpoint
+from clients.bulk import Remarks
 from clients.captioner import Captioner, Captions, Sending, VideoEnd, check_decoder
 from clients.errors import ClientError, InputError, ServerError
 from clients.events import Event
@@ -17,11 +19,8 @@ from clients.frames import Reading, Size
 from clients.sources import VIDEOS, Source
 from clients.subtitles import Format, render
 from handlers.base import Row, TaskError, TaskHandler
-from ray_backend.bulk.ledger import Ledger
-from ray_backend.bulk.pieces import Chunk, Finished, Piece, Report, make_record
-from ray_backend.bulk.sources import fetch
-from ray_backend.bulk.storage import Draft
-from ray_backend.bulk.workspace import Workspace
+from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
+from ray_backend.bulk.storage import Store, fetch
 from ray_backend.replica import load_handler
 
 #: While one batch is in the model, the next one is read.
@@ -29,101 +28,99 @@ _SENDING = Sending(requests_in_flight=2)
 _DEADLY = "each worker that captioned this video has ended"
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoTask:
+@dataclass(frozen=True)
+class CaptionedVideo:
+    """The captions of a video, as far as it could be read."""
+
+    events: tuple[Captions | VideoEnd, ...] = ()
+    error: str | None = None
+    #: The machine that does not see the file.
+    blind: str | None = None
+
+
+@dataclass(kw_only=True)
+class BulkCaptioning(BulkJob):
     """Captions videos."""
 
-    workspace: Workspace
+    store: Store
     #: In the size that the model takes unless another one is given.
     reading: Reading
     is_full_size: bool
-    kind: Format
+    format: Format
     model: Model
     cache: Path
 
     unit = "frames"
-    sources = VIDEOS
+    kind = VIDEOS
 
     def check(self, sources: Sequence[Source]) -> None:
-        """As `Task.check`."""
         check_decoder()
 
     def describe(self) -> Mapping[str, Any]:
-        """As `Task.describe`."""
         return {
             "every": asdict(self.reading.every),
             "is_full_size": self.is_full_size,
-            "kind": self.kind,
+            "format": self.format,
             "model": (self.model.settings.model, self.model.compute_type),
         }
 
     def name_output(self, source: Source) -> Path:
         """`a.mp4` becomes `a.jsonl`, `a.srt` or `a.vtt`."""
-        return source.relative.with_suffix(f".{self.kind}")
+        return source.relative.with_suffix(f".{self.format}")
 
-    def group(self, sources: Sequence[Source]) -> Iterator[tuple[Source, ...]]:
-        """As `Task.group`."""
-        return ((source,) for source in sources)
+    def load(self) -> Callable[[], VideoAnswerer]:
+        model, cache, reading = self.model, self.cache, self.reading
+        return partial(load_captioner, model, cache, reading, self.is_full_size)
 
-    def read(self, sources: Sequence[Source]) -> Iterator[Chunk]:
-        """As `Task.read`. Frames are read where they are captioned."""
-        return ((Piece(source),) for source in sources)
-
-    def load(self) -> VideoWorker:
-        """As `Task.load`."""
-        handler = load_handler(self.model, self.cache)
-        found = None if self.is_full_size else checkpoint.find_input_size(self.model)
-        size = Size(found.height, found.width) if found else None
-        reading = replace(self.reading, size=size)
-        return VideoWorker(self, Captioner(InProcess(handler), reading, _SENDING))
-
-    def assemble(self, source: Source, parts: int) -> Finished:
-        """No video has parts."""
-        raise NotImplementedError
+    def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
+        """Only names: a video is read where it is captioned."""
+        return (Chunk((FilePart(source),), [source]) for source in sources)
 
     def write(
-        self, source: Source, events: Sequence[Captions | VideoEnd], seconds: float
-    ) -> Finished:
-        """Writes the captions of a video, if there are any."""
-        errors = [e.error for e in events if isinstance(e, VideoEnd) and e.error]
-        count = sum(event.size for event in events)
-        if errors and not count:
-            return Finished(source, None, None, tuple(errors))
-        draft = Draft(self.workspace.store, self.name_output(source).as_posix())
-        with draft.open() as file:
-            pieces = render(self.kind, source.name, events)
-            file.writelines(piece.encode() for piece in pieces)
-        record = make_record(
-            self,
-            source,
-            draft,
-            rows=count,
-            errors=len(errors),
-            warnings=0,
-            seconds=round(seconds, 3),
-        )
-        return Finished(source, record, draft.name, tuple(errors))
+        self, chunk: Chunk, answers: Sequence[CaptionedVideo | None]
+    ) -> Iterator[PartWritten]:
+        (part,), (answer,) = chunk.parts, answers
+        source = part.source
+        found = answer or CaptionedVideo(error=f"{source.name}: {_DEADLY}")
+        if found.blind and not source.has_changed():
+            raise ClientError(
+                f"{found.blind} does not see {source.path.absolute()}: every machine must "
+                "have the videos under the same path"
+            )
+        ends = [event.error for event in found.events if isinstance(event, VideoEnd)]
+        errors = [error for error in (found.error, *ends) if error]
+        count = sum(event.size for event in found.events)
+        if count or not errors:
+            with self.store.create(self.name_output(source).as_posix()) as file:
+                pieces = render(self.format, source.name, found.events)
+                file.writelines(piece.encode() for piece in pieces)
+        yield PartWritten(0, part, count, Remarks(errors), len(errors))
+
+
+def load_captioner(
+    model: Model, cache: Path, reading: Reading, is_full_size: bool
+) -> VideoAnswerer:
+    """Loads a model, in the process that is to run it."""
+    handler = load_handler(model, cache)
+    found = None if is_full_size else checkpoint.find_input_size(model)
+    size = Size(found.height, found.width) if found else None
+    server = InProcess(handler)
+    return VideoAnswerer(Captioner(server, replace(reading, size=size), _SENDING))
 
 
 @dataclass(frozen=True)
-class VideoWorker:
-    """Captions videos and writes the captions down."""
+class VideoAnswerer:
+    """Captions videos."""
 
-    task: VideoTask
     captioner: Captioner
 
-    def __call__(self, chunk: Chunk) -> Iterator[Report]:
-        """As `Worker`."""
-        for piece in chunk:
-            source = piece.source
-            ledger = Ledger(self.task.workspace.find_ledger([source.name]))
-            (finished,) = ledger.run(1, lambda *_, s=source: [self._caption(s)])
-            finished = finished or _fail(source, f"{source.name}: {_DEADLY}")
-            count = finished.record.rows if finished.record else 0
-            yield Report(source, 0, True, 1.0, count, finished)
+    def __call__(self, sources: Sequence[Source]) -> list[CaptionedVideo]:
+        return [self._caption(source) for source in sources]
 
-    def _caption(self, source: Source) -> Finished:
-        began = time.monotonic()
+    def _caption(self, source: Source) -> CaptionedVideo:
+        if not source.url and source.has_changed():
+            error = f"{source.name} has changed meanwhile"
+            return CaptionedVideo(error=error, blind=socket.gethostname())
         events: list[Captions | VideoEnd] = []
 
         def keep(event: Event, _: float) -> None:
@@ -134,10 +131,10 @@ class VideoWorker:
             with fetch(source) as copy:
                 self.captioner.run([copy], keep)
         except InputError as error:
-            return _fail(source, str(error))
+            return CaptionedVideo(error=str(error))
         except ClientError as error:
-            return _fail(source, f"{source.name}: {error}")
-        return self.task.write(source, events, time.monotonic() - began)
+            return CaptionedVideo(error=f"{source.name}: {error}")
+        return CaptionedVideo(tuple(events))
 
 
 @dataclass(frozen=True)
@@ -156,7 +153,3 @@ class InProcess:
             raise ServerError(result.detail)
         captions: list[str] = result["captions"]
         return captions
-
-
-def _fail(source: Source, reason: str) -> Finished:
-    return Finished(source, None, None, (reason,))

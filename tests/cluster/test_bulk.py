@@ -24,13 +24,13 @@ from benchmarks.instruments.faults import LIMIT_MS
 from benchmarks.instruments.generator import Target, ask_within
 from benchmarks.instruments.namespaces import Host, find_obstacle
 from deploy.stack import ROOT
-from ray_backend.bulk.watch import STOPPED
-from tests.e2e.test_bulk_on_ray import Place, end, show, wait_for
+from ray_backend.bulk.executor import STOPPED
+from tests.e2e.test_bulk_on_ray import WORKER, Place, end, show, wait_for
 
 #: A machine that is gone is missed after five looks.
 _ENVIRONMENT = {"RAY_health_check_period_ms": "1000"}
 #: Rows of a file; a worker takes 4,096 at once.
-_LARGE = 40_000
+_LARGE = 24_000
 #: Long enough for whatever should happen before the end.
 _SLOW_MS = 3
 #: What a worker takes so that no second one has room on its machine.
@@ -110,27 +110,10 @@ def start(
 def find_workers(cluster: Cluster) -> dict[Host, list[psutil.Process]]:
     """The processes with the model of all runs, by machine."""
     found = {
-        host: [each for each in host.processes() if "MapWorker" in show(each)]
+        host: [each for each in host.processes() if WORKER in show(each)]
         for host in cluster.network.hosts
     }
     return {host: workers for host, workers in found.items() if workers}
-
-
-def find_raylet(host: Host) -> psutil.Process:
-    return next(each for each in host.processes() if each.name() == "raylet")
-
-
-def wait_until_joined(cluster: Cluster) -> None:
-    """Ray has noticed whatever was killed, and the machines are there again."""
-    hosts = sorted(host.address for host in cluster.network.hosts)
-    wait_until(
-        lambda: sorted(m.node_ip for m in cluster.dashboard.list_machines()) == hosts,
-        "all machines are there",
-    )
-
-
-def count_parts(place: Place) -> int:
-    return len([*place.results.glob(".bulk/parts/*/??????")])
 
 
 def kill_machine(cluster: Cluster) -> Host:
@@ -145,35 +128,35 @@ def kill_machine(cluster: Cluster) -> Host:
     return victim
 
 
-def test_killed_machines_and_a_killed_run_lose_and_double_nothing(
+def test_a_killed_machine_and_a_killed_run_lose_and_double_nothing(
     cluster: Cluster, place: Place, target: Target
 ):
     ids = place.write_sources(_LARGE)
     with start(cluster, place, "--workers", "3") as run:
         with keep_asking(target, ask_within(LIMIT_MS), clients=2) as asked:
-            wait_for(run, place.has_parts)
+            wait_for(run, lambda: place.count_parts() > 0)
         assert asked.replies
         assert asked.failed == {}
         killed = kill_machine(cluster)
-        before = count_parts(place)
-        wait_for(run, lambda: count_parts(place) > before)
+        before = place.count_parts()
+        wait_for(run, lambda: place.count_parts() > before)
         run.kill()
     wait_until(lambda: not find_workers(cluster), "the workers of a killed run end")
     cluster.start(killed)
     with start(cluster, place, "--workers", "3") as run:
-        before = count_parts(place)
-        wait_for(run, lambda: count_parts(place) > before)
-        other = kill_machine(cluster)
         code, said = end(run)
     assert code == 0, said
     place.check(ids)
-    cluster.start(other)
 
 
 def test_a_run_waits_for_room_and_ctrl_c_makes_some(
     cluster: Cluster, place: Place, tmp_path: Path
 ):
-    wait_until_joined(cluster)
+    hosts = sorted(host.address for host in cluster.network.hosts)
+    wait_until(
+        lambda: sorted(m.node_ip for m in cluster.dashboard.list_machines()) == hosts,
+        "all machines are there",
+    )
     place.write_sources(_LARGE)
     place.write_map(row_ms=_SLOW_MS)
     other = make_place(tmp_path / "other")
@@ -189,19 +172,3 @@ def test_a_run_waits_for_room_and_ctrl_c_makes_some(
     assert re.fullmatch(_NO_ROOM, line), line
     other.check(ids)
     wait_until(lambda: not find_workers(cluster), "no worker is left")
-
-
-def test_a_machine_that_does_not_see_the_results_ends_the_run(
-    cluster: Cluster, place: Place
-):
-    wait_until_joined(cluster)
-    place.write_sources(_LARGE)
-    place.write_map(row_ms=_SLOW_MS)
-    place.results.mkdir()
-    blind = cluster.network.hosts[1]
-    inside = ("nsenter", "--mount", f"--target={find_raylet(blind).pid}")
-    subprocess.run([*inside, "mount", "-t", "tmpfs", "none", place.results], check=True)
-    with start(cluster, place, *_MOST_OF_A_MACHINE, "--workers", "3") as run:
-        code, said = end(run)
-    assert code == 1
-    assert re.search(r"does not see .*/dst/\.bulk/mark-", said)

@@ -1,52 +1,52 @@
-"""Bulk work without Ray: the same readers and workers, in this process, with a model that a
-test tells what to do.
-"""
+"""Bulk work without Ray: jobs in this process, with a model that a test tells what to do."""
 
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
-from text.options import TranslationRequest
 
 from catalog import Model, TranslationSection
-from clients.sources import Source
 from clients.tables.table import name_columns
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
-from ray_backend.bulk import running
-from ray_backend.bulk.folder import Folder
-from ray_backend.bulk.manifest import NAME
-from ray_backend.bulk.pieces import CHUNKS, REPORTS, Finished, Report, Worker
-from ray_backend.bulk.running import Listeners
-from ray_backend.bulk.running import Outcome as Ended
-from ray_backend.bulk.sources import find
-from ray_backend.bulk.storage import Store
-from ray_backend.bulk.texts import TextTask, TextWorker
-from ray_backend.bulk.translation import BatchTranslator
-from ray_backend.bulk.workspace import Workspace
+from ray_backend.bulk.executor import divide
+from ray_backend.bulk.job import (
+    Answerer,
+    BulkJob,
+    Callbacks,
+    Chunk,
+    RunTotals,
+    run,
+)
+from ray_backend.bulk.storage import ResultFolder, Store, find
+from ray_backend.bulk.texts import BatchTranslator, BulkTranslation
 from text.langid import Identifier
+from text.options import TranslationRequest
 
 MODEL = Model("fr", "translation", ("fr",), ("cpu",), TranslationSection())
-WANTED = TranslationRequest(source="en", target="fr", texts=("",), is_list=False)
+REQUEST = TranslationRequest(source="en", target="fr", texts=("",), is_list=False)
 
 
 class Died(BaseException):
     """The end of a worker's process."""
 
 
+class Stop(Exception):
+    """Ends a run as a kill would."""
+
+
 class Shouting(TaskHandler[str]):
     """Answers in capitals, refuses what is bad, and dies where it is told to."""
 
-    def __init__(self, deadly: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self.batches: list[list[str]] = []
-        self.deadly = set(deadly)
+        self.deadly: set[str] = set()
         self.before: Callable[[], object] = lambda: None
 
     def load_model(self, config: Any) -> None:
@@ -73,41 +73,38 @@ def _shout(text: str) -> Result:
     return {"translated": text.upper(), "score": -0.5}
 
 
-class Stop(Exception):
-    """Ends a run as a kill would."""
-
-
 @dataclass
 class Here:
-    """Machines that are this process. A worker that dies is replaced, as Ray does."""
+    """A worker of this process. It is replaced when it dies, as on Ray."""
 
-    worker: Worker
-    #: Reports until the run is stopped.
+    answerer: Answerer
+    #: Chunks until the run is stopped.
     stop_after: int | None = None
-    reports: list[Report] = field(default_factory=list)
     deaths: int = 0
 
-    def run(self, task: Any, groups: Sequence[tuple[Source, ...]]) -> Iterator[Report]:
-        for chunk in chain.from_iterable(map(task.read, groups)):
-            for report in self._work(CHUNKS.dump_json(chunk)):
-                if len(self.reports) == self.stop_after:
-                    raise Stop
-                self.reports.append(report)
-                yield report
+    def execute(
+        self, _: Callable[[], Answerer], chunks: Iterator[Chunk]
+    ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
+        for number, chunk in enumerate(chunks):
+            if number == self.stop_after:
+                raise Stop
+            yield chunk, self._answer(chunk.items) if chunk.items else ()
 
-    def assemble(self, task: Any, source: Source, parts: int) -> Future[Finished]:
-        future: Future[Finished] = Future()
-        future.set_result(task.assemble(source, parts))
-        return future
-
-    def _work(self, chunk: bytes) -> tuple[Report, ...]:
+    def _answer(self, items: Sequence[Any]) -> list[Any]:
+        steps = divide(items)
+        asked = next(steps)
         while True:
+            # As it goes to another process and back.
+            answers = None
             try:
-                done = tuple(self.worker(CHUNKS.validate_json(chunk)))
+                found = self.answerer(pickle.loads(pickle.dumps(asked)))
+                answers = pickle.loads(pickle.dumps(found))
             except Died:
                 self.deaths += 1
-            else:
-                return REPORTS.validate_json(REPORTS.dump_json(done))
+            try:
+                asked = steps.send(answers)
+            except StopIteration as end:
+                return list(end.value)
 
 
 @dataclass
@@ -138,41 +135,40 @@ class Bench:
         return str(self.sources)
 
     def open_results(self) -> Store:
-        return Folder(self.results)
+        return ResultFolder(self.results)
 
-    def make_task(self, columns: Sequence[str] = ("text",)) -> TextTask:
-        return TextTask(
-            workspace=Workspace(self.open_results()),
+    def make_job(self, columns: Sequence[str] = ("text",)) -> BulkTranslation:
+        return BulkTranslation(
+            store=self.open_results(),
             columns=tuple(name_columns(columns, (), "fr")),
             has_quotes=True,
-            wanted=WANTED,
+            request=REQUEST,
             model=MODEL,
             cache=self.results / "cache",
             most_texts=self.most_texts,
         )
 
-    def make_worker(self, task: TextTask) -> TextWorker:
-        identifier = Identifier(["en", "fr"])
-        return TextWorker(task, BatchTranslator(self.handler, identifier, task.wanted))
-
     def run(
         self,
         *,
+        job: BulkJob | None = None,
+        answerer: Answerer | None = None,
         stop_after: int | None = None,
         is_overwrite: bool = False,
-        task: TextTask | None = None,
         source: str | None = None,
-    ) -> tuple[Ended, Here]:
-        task = task or self.make_task()
-        here = Here(self.make_worker(task), stop_after)
-        listeners = Listeners(
+    ) -> tuple[RunTotals, Here]:
+        job = job or self.make_job()
+        identifier = Identifier(["en", "fr"])
+        answerer = answerer or BatchTranslator(self.handler, identifier, REQUEST)
+        here = Here(answerer, stop_after)
+        callbacks = Callbacks(
             lambda _, share: self.shares.append(share),
             self.errors.append,
             self.warnings.append,
         )
-        found = find(source or self.locate_sources(), task.sources)
-        ended = running.run(task, found, here, listeners, is_overwrite=is_overwrite)
-        return ended, here
+        found = find(source or self.locate_sources(), job.kind)
+        totals = run(job, found, here.execute, callbacks, is_overwrite=is_overwrite)
+        return totals, here
 
     def read(self, name: str) -> str:
         return (self.results / name).read_text("utf-8")
@@ -181,11 +177,7 @@ class Bench:
         return [json.loads(line) for line in self.read(name).split("\n") if line]
 
     def list_results(self) -> list[str]:
-        return sorted(
-            path.relative_to(self.results).as_posix()
-            for path in self.results.rglob("*")
-            if path.is_file()
-        )
+        return sorted(self.open_results().list_files())
 
 
 def fill(bench: Bench) -> dict[str, list[str]]:
@@ -204,15 +196,13 @@ def fill(bench: Bench) -> dict[str, list[str]]:
 def check(bench: Bench, texts: dict[str, list[str]]) -> None:
     """Every id is there exactly once, with its own translation, and nothing else is."""
     names = [name.replace(".jsonl", ".fr.jsonl") for name in texts]
-    assert bench.list_results() == sorted([*names, NAME])
+    assert bench.list_results() == sorted(names)
     for name, own in zip(names, texts.values(), strict=True):
         expected = [
             {"id": n, "text": text, "text_fr": text.upper()}
             for n, text in enumerate(own)
         ]
         assert bench.read_records(name) == expected
-    outputs = [record["output"] for record in bench.read_records(NAME)]
-    assert sorted(outputs) == sorted(names)
 
 
 @pytest.fixture

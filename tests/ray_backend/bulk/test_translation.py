@@ -22,8 +22,8 @@ from gateway.settings import Settings
 from handlers import base
 from handlers.base import TaskError
 from handlers.translation import TranslationHandler
-from ray_backend.bulk.command import read_wanted
-from ray_backend.bulk.translation import BatchTranslator
+from ray_backend.bulk.command import read_request
+from ray_backend.bulk.texts import BatchTranslator
 from ray_backend.replica import load_handler
 from text.langid import Identifier
 
@@ -127,9 +127,8 @@ def translate(
     source: str | None,
     kind: str = "text",
 ) -> list[Reply]:
-    wanted = read_wanted(models, "fr", source, kind)
-    translator = BatchTranslator(handler, Identifier(handler.sources), wanted)
-    return translator.translate(texts)
+    request = read_request(models, "fr", source, kind)
+    return BatchTranslator(handler, Identifier(handler.sources), request)(texts)
 
 
 @pytest.mark.parametrize(

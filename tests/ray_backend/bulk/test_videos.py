@@ -15,18 +15,15 @@ import pytest
 
 from catalog import VISION, Model
 from clients.captioner import Captioner, Sending
+from clients.errors import ClientError
 from clients.frames import Every, Reading
-from clients.sources import find_sources
 from clients.subtitles import Format
 from handlers.base import Outcome, Result, Row, TaskError
-from ray_backend.bulk import running
-from ray_backend.bulk.folder import Folder
-from ray_backend.bulk.running import Listeners
-from ray_backend.bulk.running import Outcome as Ended
-from ray_backend.bulk.videos import InProcess, VideoTask, VideoWorker
-from ray_backend.bulk.workspace import Workspace
+from ray_backend.bulk.job import Answerer, RunTotals
+from ray_backend.bulk.storage import ResultFolder, Store
+from ray_backend.bulk.videos import BulkCaptioning, InProcess, VideoAnswerer
 from tests.clients.drawing import draw_number, read_number, write_numbers, write_video
-from tests.ray_backend.bulk.conftest import Here, Shouting
+from tests.ray_backend.bulk.conftest import Bench, Died, Shouting
 
 MODEL = Model(
     "captioning", "captioning", (), ("cpu",), VISION["captioning"].model_validate({})
@@ -62,30 +59,35 @@ def videos(tmp_path: Path) -> Path:
     return folder
 
 
-def make_task(videos: Path, kind: Format, every: Every) -> VideoTask:
-    return VideoTask(
-        workspace=Workspace(Folder(videos.parent / "dst")),
-        reading=Reading(every),
+def make_job(
+    store: Store, format: Format = Format.JSONL, every: Every | None = None
+) -> BulkCaptioning:
+    return BulkCaptioning(
+        store=store,
+        reading=Reading(every or Every()),
         is_full_size=True,
-        kind=kind,
+        format=format,
         model=MODEL,
-        cache=videos.parent,
+        cache=Path(),
     )
+
+
+def make_answerer(reader: Reader, job: BulkCaptioning) -> VideoAnswerer:
+    return VideoAnswerer(Captioner(InProcess(reader), job.reading, Sending()))
 
 
 def run(
     videos: Path,
     reader: Reader,
-    kind: Format = Format.JSONL,
-    every: Every = Every(),  # noqa: B008
-) -> tuple[Ended, list[str], Path]:
-    task = make_task(videos, kind, every)
-    captioner = Captioner(InProcess(reader), task.reading, Sending())
-    here = Here(VideoWorker(task, captioner))
-    errors: list[str] = []
-    listeners = Listeners(lambda *_: None, errors.append, errors.append)
-    found = find_sources([str(videos)], task.sources)
-    return running.run(task, found, here, listeners), errors, videos.parent / "dst"
+    format: Format = Format.JSONL,
+    every: Every | None = None,
+    answerer: Answerer | None = None,
+) -> tuple[RunTotals, list[str], Path]:
+    bench = Bench(videos, videos.parent / "dst")
+    job = make_job(ResultFolder(bench.results), format, every)
+    answerer = answerer or make_answerer(reader, job)
+    totals, _ = bench.run(job=job, answerer=answerer)
+    return totals, bench.errors, bench.results
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -137,16 +139,45 @@ def test_a_video_that_is_refused_hurts_no_other(videos):
     assert len(read(results / "more/c.jsonl")) == 20
 
 
-def test_a_video_that_has_ended_each_worker_is_not_tried_again(videos):
-    workspace = make_task(videos, Format.JSONL, Every()).workspace
-    for _ in range(5):
-        workspace.find_ledger([f"{videos}/b.mp4"]).append(b"begin 0 1")
-    ended, errors, results = run(videos, Reader())
+def test_a_video_that_ends_each_worker_is_an_error_of_its_own(videos):
+    job = make_job(ResultFolder(videos.parent / "dst"))
+    caption = make_answerer(Reader(), job)
+
+    def answer(sources):
+        if sources[0].path.name == "b.mp4":
+            raise Died
+        return caption(sources)
+
+    ended, errors, results = run(videos, Reader(), answerer=answer)
     assert ended.failed == 1
     assert errors == [
         f"{videos}/b.mp4: each worker that captioned this video has ended"
     ]
     assert not (results / "b.jsonl").exists()
+
+
+def test_a_machine_that_does_not_see_a_video_ends_the_run(videos):
+    caption = make_answerer(Reader(), make_job(ResultFolder(videos.parent)))
+
+    def answer(sources):
+        path = videos / "elsewhere" / sources[0].path.name
+        return caption([replace(sources[0], path=path)])
+
+    with pytest.raises(ClientError, match=rf" does not see {videos}/a\.mkv: every"):
+        run(videos, Reader(), answerer=answer)
+
+
+def test_a_video_that_is_gone_hurts_no_other(videos):
+    caption = make_answerer(Reader(), make_job(ResultFolder(videos.parent)))
+
+    def answer(sources):
+        (videos / "b.mp4").unlink(missing_ok=True)
+        return caption(sources)
+
+    ended, errors, results = run(videos, Reader(), answerer=answer)
+    assert ended.failed == 1
+    assert errors == [f"{videos}/b.mp4 has changed meanwhile"]
+    assert len(read(results / "more/c.jsonl")) == 20
 
 
 def test_a_repeated_run_tries_only_what_has_no_result(videos):
@@ -159,7 +190,7 @@ def test_a_repeated_run_tries_only_what_has_no_result(videos):
     assert len(read(results / "b.jsonl")) == 20
 
 
-def test_other_frames_are_other_options(videos):
-    task = make_task(videos, Format.JSONL, Every())
-    other = replace(task, reading=Reading(Every(2)))
-    assert task.describe() != other.describe()
+def test_other_frames_are_other_options():
+    job = make_job(ResultFolder(Path()))
+    other = make_job(ResultFolder(Path()), every=Every(2))
+    assert job.describe() != other.describe()

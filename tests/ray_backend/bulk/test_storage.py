@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -15,26 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 
-from clients.captioner import Captioner, Sending
 from clients.errors import ClientError, InputError, OutputError
-from clients.frames import Reading
 from clients.sources import TABLES
-from clients.subtitles import Format
-from ray_backend.bulk import objects, running
-from ray_backend.bulk.manifest import NAME
-from ray_backend.bulk.objects import Bucket
-from ray_backend.bulk.running import Listeners
-from ray_backend.bulk.sources import fetch, find
-from ray_backend.bulk.storage import Store
-from ray_backend.bulk.videos import InProcess, VideoTask, VideoWorker
-from ray_backend.bulk.workspace import Workspace, open_store
+from ray_backend.bulk import storage
+from ray_backend.bulk.storage import Bucket, Store, fetch, find, open_store
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
-from tests.ray_backend.bulk.conftest import Bench, Here, Stop, check, fill
-from tests.ray_backend.bulk.test_videos import MODEL, Reader
+from tests.ray_backend.bulk.conftest import Bench, Stop, check, fill
+from tests.ray_backend.bulk.test_videos import Reader, make_answerer, make_job
 
 BUCKET = "bulk-tests"
-LOCK = ".bulk.lock"
 numbers = count()
 
 
@@ -51,12 +39,14 @@ def place(
     """A URL below which there is nothing."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    # A run that was killed is found out soon.
-    monkeypatch.setattr(objects, "_RENEWED_S", 0.02)
-    monkeypatch.setattr(objects, "_PATIENCE_S", 0.1)
-    objects._connect.cache_clear()
+    storage._connect.cache_clear()
     yield f"s3://{BUCKET}/a folder %20/{next(numbers)}"
-    objects._connect.cache_clear()
+    storage._connect.cache_clear()
+
+
+def put(bucket: Bucket, name: str, content: bytes) -> None:
+    with bucket.create(name) as file:
+        file.write(content)
 
 
 @dataclass
@@ -71,7 +61,7 @@ class ObjectBench(Bench):
 
     def write(self, name: str, content: str | bytes) -> Path:
         content = content.encode() if isinstance(content, str) else content
-        Bucket(self.locate_sources()).write(name, content)
+        put(Bucket(self.locate_sources()), name, content)
         return Path(name)
 
     def locate_sources(self) -> str:
@@ -85,36 +75,29 @@ class ObjectBench(Bench):
         assert content is not None
         return content.decode()
 
-    def list_results(self) -> list[str]:
-        return sorted(found["path"] for found in self.bucket.list_objects())
-
 
 @pytest.fixture
 def bench(place: str, tmp_path: Path) -> ObjectBench:
     return ObjectBench(tmp_path / "src", tmp_path / "dst", url=place)
 
 
-@pytest.mark.parametrize("stop_after", [0, 2, 4, 6])
+@pytest.mark.parametrize("stop_after", [0, 2, 5])
 def test_a_run_that_was_killed_goes_on_where_it_was(bench, stop_after):
     texts = fill(bench)
     with pytest.raises(Stop):
         bench.run(stop_after=stop_after)
-    # What a kill leaves, and the results of nobody.
-    bench.bucket.write(LOCK, b"")
-    bench.bucket.write(".bulk/staged/0123", b"torn")
     bench.run()
     check(bench, texts)
-    asked = sum(len(batch) for batch in bench.handler.batches)
-    assert asked - 21 <= bench.most_texts
+    assert sum(len(batch) for batch in bench.handler.batches) == 21
 
 
 def test_a_repeated_run_does_nothing(bench):
     texts = fill(bench)
     bench.run()
     bench.handler.batches.clear()
-    ended, _ = bench.run()
+    totals, _ = bench.run()
     check(bench, texts)
-    assert (ended.skipped, ended.count, ended.failed) == (4, 0, 0)
+    assert (totals.skipped, totals.count, totals.failed) == (4, 0, 0)
     assert bench.handler.batches == []
 
 
@@ -127,32 +110,6 @@ def test_overwriting_begins_anew(bench):
     check(bench, texts)
 
 
-def test_a_text_that_ends_its_worker_is_an_error_of_its_own(bench):
-    bench.write_records("a.jsonl", ["one", "kill", "three"])
-    bench.handler.deadly = {"kill"}
-    assert bench.run()[0].failed == 1
-    one, kill, three = bench.read_records("a.fr.jsonl")
-    assert (one["text_fr"], three["text_fr"]) == ("ONE", "THREE")
-    assert kill["text_fr_error"] == "each worker that translated this text has ended"
-
-
-def test_a_record_comes_before_its_result(bench, monkeypatch):
-    def stop(*_: str) -> None:
-        raise Stop
-
-    bench.write("a.txt", "one\n")
-    with monkeypatch.context() as patch:
-        patch.setattr(Bucket, "rename", stop)
-        with pytest.raises(Stop):
-            bench.run()
-    (line,) = bench.bucket.open_journal(NAME).read()
-    assert b'"a.fr.txt"' in line
-    assert "a.fr.txt" not in bench.list_results()
-    bench.run()
-    assert bench.list_results() == ["a.fr.txt", NAME]
-    assert len(bench.read_records(NAME)) == 1
-
-
 def test_half_an_upload_is_neither_a_source_nor_a_result(bench, environment):
     bench.write("a.txt", "one\n")
     for name in ("src/b.txt", "dst/a.fr.txt"):
@@ -163,7 +120,7 @@ def test_half_an_upload_is_neither_a_source_nor_a_result(bench, environment):
         part = f"{url}?partNumber=1&uploadId={upload}"
         assert requests.put(part, b"half", timeout=10).ok
     bench.run()
-    assert bench.list_results() == ["a.fr.txt", NAME]
+    assert bench.list_results() == ["a.fr.txt"]
     assert bench.read("a.fr.txt") == "ONE\n"
 
 
@@ -176,52 +133,34 @@ def test_tables_go_from_a_folder_into_a_bucket_and_back(bench, tmp_path, is_back
     here, there = (bench, folder) if is_back else (folder, bench)
     here.write("more/é %20.parquet", out.getvalue())
     assert there.run(source=here.locate_sources())[0].failed == 0
-    (name, *_) = [name for name in there.list_results() if name != NAME]
+    (name,) = there.list_results()
     assert name == "more/é %20.fr.parquet"
     found = there.open_results().read(name) or b""
     texts = pq.read_table(io.BytesIO(found)).column("text_fr").to_pylist()
     assert texts == [f"X {n}" for n in range(9)]
-    (record,) = there.read_records(NAME)
-    assert record["file"] == f"{here.locate_sources()}/more/é %20.parquet"
-    assert record["bytes"] == len(found)
 
 
 def test_videos_are_captioned_from_bucket_to_bucket(bench, tmp_path):
     write_video(tmp_path / "a.mp4", [draw_number(n, 48, 64) for n in range(20)])
     bench.write("more/a.mp4", (tmp_path / "a.mp4").read_bytes())
     bench.write("b.mp4", b"no video")
-    task = VideoTask(
-        workspace=Workspace(bench.bucket),
-        reading=Reading(),
-        is_full_size=True,
-        kind=Format.JSONL,
-        model=MODEL,
-        cache=tmp_path,
-    )
-    captioner = Captioner(InProcess(Reader()), task.reading, Sending())
-    errors: list[str] = []
-    running.run(
-        task,
-        find(bench.locate_sources(), task.sources),
-        Here(VideoWorker(task, captioner)),
-        Listeners(lambda *_: None, errors.append, errors.append),
-    )
+    job = make_job(bench.bucket)
+    bench.run(job=job, answerer=make_answerer(Reader(), job))
     records = bench.read_records("more/a.jsonl")
     assert [record["caption"] for record in records] == [str(n) for n in range(20)]
     assert {record["video"] for record in records} == {f"{bench.url}/src/more/a.mp4"}
-    (error,) = errors
+    (error,) = bench.errors
     assert error.startswith(f"{bench.url}/src/b.mp4: ")
 
 
-def test_large_objects_are_read_and_copied_piece_by_piece(bench, monkeypatch):
-    monkeypatch.setattr(objects, "_READ_BYTES", 1 << 20)
-    monkeypatch.setattr(objects, "_MOST_COPIED_BYTES", 1 << 20)
+def test_large_objects_are_read_piece_by_piece(bench, monkeypatch):
+    monkeypatch.setattr(storage, "_READ_BYTES", 1 << 20)
     line = "a" * 999
     bench.most_texts = 1000
     bench.write("a.txt", f"{line}\n" * 6000)
     bench.run()
     assert bench.read("a.fr.txt") == f"{line.upper()}\n" * 6000
-    assert bench.list_results() == ["a.fr.txt", NAME]
+    assert bench.list_results() == ["a.fr.txt"]
 
 
 def test_an_object_of_its_own_and_what_counts_in_a_folder(bench):
@@ -262,42 +201,17 @@ def test_a_source_that_is_gone_hurts_no_other(bench):
     assert bench.read("b.fr.txt") == "TWO\n"
 
 
-def test_a_run_that_renews_its_lock_keeps_others_away(bench, monkeypatch):
-    bench.write("a.txt", "one\n")
-    with bench.bucket.lock():
-        # However slow this machine is.
-        monkeypatch.setattr(objects, "_PATIENCE_S", 60)
-        with pytest.raises(ClientError, match="dst: another run writes there"):
-            bench.run()
-    bench.run()
-    assert LOCK not in bench.list_results()
+def test_the_last_of_two_runs_goes_on(bench):
+    texts = fill(bench)
 
+    def begin() -> None:
+        bench.handler.before = lambda: None
+        bench.run()
 
-def test_a_run_whose_lock_was_taken_ends(bench):
-    bench.write("a.txt", "one\n")
-
-    def take() -> None:
-        (lease,) = [t for t in threading.enumerate() if t.name == "lease"]
-        until = time.monotonic() + 60
-        while lease.is_alive() and time.monotonic() < until:
-            # It may just be about to renew its own.
-            bench.bucket.write(LOCK, b"another run")
-            lease.join(0.1)
-
-    bench.handler.before = take
+    bench.handler.before = begin
     with pytest.raises(ClientError, match="dst: another run writes there"):
         bench.run()
-    assert bench.read(LOCK) == "another run"
-    assert "a.fr.txt" not in bench.list_results()
-
-
-def test_of_two_runs_that_begin_at_once_one_begins(bench, monkeypatch):
-    bench.write("a.txt", "one\n")
-    bench.bucket.write(LOCK, b"a run that was not there yet")
-    with monkeypatch.context() as patch:
-        patch.setattr(Bucket, "read", lambda *_: None)
-        with pytest.raises(ClientError, match="dst: another run writes there"):
-            bench.run()
+    check(bench, texts)
 
 
 @pytest.mark.parametrize(
@@ -349,13 +263,14 @@ def test_a_bucket_that_is_forbidden_is_said_in_one_line(place, environment):
     assert requests.put(f"{url}/forbidden?policy", json=policy, timeout=10).ok
     with pytest.raises(ClientError) as caught:
         find("s3://forbidden/x", TABLES)
-    assert str(caught.value) == f"s3://forbidden/x: {url}: 403 Forbidden"
+    (line,) = str(caught.value).splitlines()
+    assert "403 Forbidden" in line
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1: HTTP error"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1/"),
         ({"AWS_SECRET_ACCESS_KEY": None}, "Missing SecretAccessKey"),
     ],
     ids=["no answer", "half of the credentials"],
@@ -369,7 +284,8 @@ def test_a_store_that_cannot_be_asked_is_said_soon(place, monkeypatch, changed, 
     with pytest.raises(ClientError) as caught:
         find(place, TABLES)
     (line,) = str(caught.value).splitlines()
-    assert line.startswith(f"{place}: {said}")
+    assert line.startswith(f"{place}: ")
+    assert said in line
     assert "the-secret" not in line
 
 

@@ -1,0 +1,329 @@
+"""Ray runs the workers, each a process with the model, on this machine or on a cluster's."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import islice
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from clients.errors import ClientError
+from ray_backend.bulk.cluster import RayCluster, WorkerPool, explain, list_free
+from ray_backend.bulk.job import Answerer, Chunk
+from ray_backend.dashboard import DashboardError
+
+STOPPED = "Stopped, the same command goes on."
+#: How long a run stands still before it says why.
+PATIENCE_S = 10.0
+#: How long a cluster may stay away; its machines wait for their head as long.
+GONE_S = 600.0
+_LOOK_S = 2.0
+#: How long Ray may take to end: it waits for a cluster that is away.
+_END_S = 15.0
+#: Chunks are far smaller. Ray takes no less than 75 MiB.
+_OBJECT_STORE_BYTES = 256 << 20
+#: Bytes of the name of a temporary folder: those of a socket's are 107 with Ray's own.
+_LONGEST_FOLDER = 24
+#: While one chunk of a worker is in the model, another one is prepared.
+_CHUNKS_AT_ONCE = 2
+#: How many workers a request may end before it is divided, and one item before it is given
+#: up. Workers also end by chance, with their machine.
+_MOST_DEATHS, _MOST_DEATHS_ALONE = 2, 5
+#: How often each worker may end while it loads the model.
+_MOST_FAILED_LOADS = 10
+#: Without a cluster everything stays on the loopback interface, behind a token of its own.
+_ALONE = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_enable_worker_prestart": "false",
+    "RAY_prestart_worker_first_driver": "0",
+}
+
+
+def divide(
+    items: Sequence[Any],
+) -> Generator[Sequence[Any], Sequence[Any] | None, list[Any]]:
+    """Asks for the answers to items; None says that the worker has ended. Divides the items
+    that end their workers, until the one at fault is alone. Its answer is None."""
+    for _ in range(_MOST_DEATHS_ALONE if len(items) == 1 else _MOST_DEATHS):
+        answers = yield items
+        if answers is not None:
+            return [*answers]
+    if len(items) == 1:
+        return [None]
+    middle = len(items) // 2
+    first = yield from divide(items[:middle])
+    return [*first, *(yield from divide(items[middle:]))]
+
+
+class _Request:
+    """What a worker is asked for a chunk, until all its answers are there."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.items: Sequence[Any] = ()
+        self.answers: Sequence[Any] | None = None
+        self._steps = divide(chunk.items)
+        if chunk.items:
+            self.go_on()
+        else:
+            self.answers = ()
+
+    def go_on(self, answers: Sequence[Any] | None = None) -> None:
+        """With what a worker has answered, or without an answer."""
+        try:
+            self.items = self._steps.send(answers)
+        except StopIteration as end:
+            self.answers = end.value
+
+
+@dataclass
+class StallMonitor:
+    """Says once why a run stands still."""
+
+    say: Callable[[str], None]
+    _kind: str = ""
+    _since_s: float = 0.0
+    _is_said: bool = False
+
+    def note(self, kind: str, reason: str, now_s: float) -> None:
+        """Raises ClientError if a cluster has been away for too long."""
+        if kind != self._kind:
+            self._kind, self._since_s, self._is_said = kind, now_s, False
+        lasted_s = now_s - self._since_s
+        if kind == "the cluster" and lasted_s >= GONE_S:
+            raise ClientError(
+                f"the cluster has been away for {lasted_s:.0f} s: {reason}"
+            )
+        if kind and lasted_s >= PATIENCE_S and not self._is_said:
+            self._is_said = True
+            self.say(f"waiting for {kind}: {reason}")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a worker: first for its place, then to load the model, then requests."""
+
+    number: int
+    actor: Any
+    request: _Request | None = None
+    is_placed: bool = True
+
+
+class RayExecutor:
+    """Workers on the machines of a Ray. Each has two calls at once."""
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        say: Callable[[str], None],
+        cluster: RayCluster | None = None,
+    ) -> None:
+        self._pool = pool
+        self._cluster = cluster
+        self._monitor = StallMonitor(say)
+        self._actors: dict[int, Any] = {}
+        self._calls: dict[Any, _Call] = {}
+        #: The numbers of workers that can take a request.
+        self._free: deque[int] = deque()
+        self._failed_loads = 0
+
+    def run(
+        self, load: Callable[[], Answerer], chunks: Iterator[Chunk]
+    ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
+        """As `job.Execute`. Raises ClientError."""
+        for number in [*range(self._pool.size)] * _CHUNKS_AT_ONCE:
+            self._place(number, load)
+        requests = map(_Request, chunks)
+        waiting = deque(islice(requests, 1))
+        while waiting or any(call.request for call in self._calls.values()):
+            if waiting and waiting[0].answers is not None:
+                request = waiting.popleft()
+                yield request.chunk, request.answers or ()
+            elif waiting and self._free:
+                self._ask(self._free.popleft(), waiting.popleft())
+            elif answered := self._finish_call(load):
+                waiting.appendleft(answered)
+            if not waiting:
+                waiting.extend(islice(requests, 1))
+
+    def _ask(self, number: int, request: _Request) -> None:
+        actor = self._actors[number]
+        self._calls[actor.answer.remote(request.items)] = _Call(number, actor, request)
+
+    def _place(self, number: int, load: Callable[[], Answerer]) -> None:
+        """Asks whether a worker has its place on a machine. Starts it if it is not there."""
+        import ray
+
+        if number not in self._actors:
+            options = {
+                "num_cpus": self._pool.cpus,
+                "num_gpus": self._pool.gpus or None,
+                "accelerator_type": self._pool.accelerator,
+                "max_concurrency": _CHUNKS_AT_ONCE,
+            }
+            actor = ray.remote(BulkWorker).options(**options)
+            self._actors[number] = actor.remote(load, self._pool.cpus)
+        actor = self._actors[number]
+        asked = actor.__ray_ready__.remote()
+        self._calls[asked] = _Call(number, actor, is_placed=False)
+
+    def _finish_call(self, load: Callable[[], Answerer]) -> _Request | None:
+        """Waits for a call. Its request, with the answers if the worker has not ended."""
+        import ray
+        from ray import exceptions
+
+        asked, _ = ray.wait([*self._calls], timeout=_LOOK_S)
+        if not asked:
+            self._look()
+            return None
+        self._monitor.note("", "", time.monotonic())
+        call = self._calls.pop(asked[0])
+        try:
+            answers = ray.get(asked[0])
+        except (exceptions.RayActorError, exceptions.ObjectLostError) as error:
+            self._replace(call, load, error)
+        except exceptions.RayError as error:
+            raise ClientError(_explain(error)) from error
+        else:
+            if not call.is_placed:
+                self._calls[call.actor.load.remote()] = replace(call, is_placed=True)
+                return None
+            self._failed_loads = 0
+            self._free.append(call.number)
+            if call.request:
+                call.request.go_on(answers)
+        return call.request
+
+    def _replace(
+        self, call: _Call, load: Callable[[], Answerer], error: Exception
+    ) -> None:
+        """Starts another worker for one that has ended."""
+        import ray
+
+        if call.request:
+            call.request.go_on()
+        else:
+            self._failed_loads += 1
+            if self._failed_loads > _MOST_FAILED_LOADS * self._pool.size:
+                raise ClientError(_explain(error)) from error
+        if self._actors.get(call.number) is call.actor:
+            ray.kill(self._actors.pop(call.number))
+            for _ in range(self._free.count(call.number)):
+                self._free.remove(call.number)
+                self._place(call.number, load)
+        self._place(call.number, load)
+
+    def _look(self) -> None:
+        """Finds out why nothing is answered."""
+        kind = reason = ""
+        try:
+            free = list_free(self._cluster)
+        except DashboardError as error:
+            kind, reason = "the cluster", str(error)
+        else:
+            if not any(call.is_placed for call in self._calls.values()):
+                wants = explain(self._pool, free)
+                kind, reason = "room", f"other work has taken it. {wants}"
+        self._monitor.note(kind, reason, time.monotonic())
+
+
+class BulkWorker:
+    """A model in a process of its own."""
+
+    def __init__(self, load: Callable[[], Answerer], cpus: int) -> None:
+        # Ray sets it to the whole cores that the worker leaves to itself.
+        os.environ["OMP_NUM_THREADS"] = str(cpus)
+        self._load = cache(load)
+        self._lock = threading.Lock()
+
+    def load(self) -> None:
+        """Loads the model, once."""
+        with self._lock:
+            self._load()
+
+    def answer(self, items: Sequence[Any]) -> Sequence[Any]:
+        """An answer for each item."""
+        return self._load()(items)
+
+
+@contextmanager
+def connect(
+    pool: WorkerPool, say: Callable[[str], None], cluster: RayCluster | None = None
+) -> Iterator[RayExecutor]:
+    """The machines of a cluster, or a Ray of this machine. Its workers have ended afterwards,
+    also if this process is killed. Raises ClientError."""
+    with ExitStack() as stack:
+        options: dict[str, Any]
+        if cluster:
+            os.environ.update(cluster.environment)
+            options = {"address": cluster.head, "_node_ip_address": cluster.address}
+        else:
+            if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:
+                raise ClientError(
+                    f"{tempfile.gettempdir()}: too long for the sockets that Ray makes "
+                    f"there; give a folder of at most {_LONGEST_FOLDER} bytes in TMPDIR"
+                )
+            os.environ.update(_ALONE, RAY_AUTH_TOKEN=_make_token())
+            folder = TemporaryDirectory(prefix="bulk-", ignore_cleanup_errors=True)
+            options = {
+                "address": "local",
+                "num_cpus": pool.size * pool.cpus,
+                "include_dashboard": False,
+                "object_store_memory": _OBJECT_STORE_BYTES,
+                "_temp_dir": stack.enter_context(folder),
+            }
+        stack.enter_context(_run_ray(options, say))
+        yield RayExecutor(pool, say, cluster)
+
+
+@contextmanager
+def _run_ray(options: Mapping[str, Any], say: Callable[[str], None]) -> Iterator[None]:
+    """Ray while the block lasts. Raises ClientError if it does not start."""
+    import ray  # reads its variables now
+    from ray.exceptions import RayError
+
+    try:
+        ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
+    except (OSError, RuntimeError, ValueError, RayError) as error:
+        raise ClientError(f"Ray does not start: {error}") from error
+    try:
+        yield
+    except (KeyboardInterrupt, ClientError) as error:
+        is_stopped = isinstance(error, KeyboardInterrupt)
+        code, said = (130, STOPPED) if is_stopped else (1, str(error))
+        # Ray may wait for a cluster that is away.
+        timer = threading.Timer(_END_S, _end, [code, partial(say, said)])
+        timer.daemon = True
+        timer.start()
+        raise
+    finally:
+        ray.shutdown()
+
+
+def _end(code: int, say: Callable[[], None]) -> None:
+    say()
+    os._exit(code)
+
+
+@cache
+def _make_token() -> str:
+    """The same for all clusters of a process: Ray reads it once."""
+    return secrets.token_hex(32)
+
+
+def _explain(error: Exception) -> str:
+    """Ray's errors begin with a traceback; the last line is what was raised."""
+    said = [line for line in str(error).splitlines() if line]
+    return f"the work has failed: {said[-1]}"
