@@ -33,7 +33,7 @@ from gateway.schemas import TranslationLimits, parse_translation
 from handlers.engine.directories import ModelError
 from ray_backend.bulk.cluster import RayCluster, WorkerPool, find_cluster, fit
 from ray_backend.bulk.executor import STOPPED, connect
-from ray_backend.bulk.job import Callbacks, run
+from ray_backend.bulk.job import Callbacks, RunTotals, run
 from ray_backend.bulk.storage import find, open_store
 from ray_backend.bulk.texts import BulkTranslation
 from ray_backend.bulk.videos import BulkCaptioning
@@ -122,12 +122,7 @@ def command(
     """Translate or caption files in bulk, with the map's models and without a stack. To
     continue a run that was stopped, repeat the command."""
     with _explaining_errors():
-        models = catalog.load(
-            catalog.ROOT / variables.MAP.read(),
-            gpus=None,
-            model=variables.MODEL.read() or None,
-            is_cluster=address is not None,
-        )
+        models = _load_map(is_cluster=address is not None)
         job: BulkTranslation | BulkCaptioning
         if target is None:
             job = BulkCaptioning(
@@ -163,12 +158,7 @@ def command(
         ):
             callbacks = Callbacks(tell, _say("red"), _say("yellow"))
             totals = run(job, sources, executor.run, callbacks, is_overwrite=overwrite)
-        if totals.skipped:
-            console.print(f"{totals.skipped} results were there already")
-        if console.is_terminal:
-            console.print(f"{totals.count} {job.unit}")
-        if totals.failed:
-            raise typer.Exit(1)
+        _conclude(totals, job.unit)
 
 
 def read_request(
@@ -198,6 +188,11 @@ def choose_pool(
     return WorkerPool(size, cpus or 1, usual if gpus is None else gpus)
 
 
+def _load_map(*, is_cluster: bool) -> Catalog:
+    path, model = catalog.ROOT / variables.MAP.read(), variables.MODEL.read() or None
+    return catalog.load(path, gpus=None, model=model, is_cluster=is_cluster)
+
+
 def _read_format(models: Catalog, kind: str | None) -> Format:
     if CAPTIONING not in models.tasks:
         raise InputError(
@@ -225,6 +220,15 @@ def _fit(pool: WorkerPool, model: Model, cluster: RayCluster) -> WorkerPool:
     if fitting.size < pool.size:
         _say("yellow")(f"{fitting.size} of {pool.size} workers have room.")
     return fitting
+
+
+def _conclude(totals: RunTotals, unit: str) -> None:
+    if totals.skipped:
+        console.print(f"{totals.skipped} results were there already")
+    if console.is_terminal:
+        console.print(f"{totals.count} {unit}")
+    if totals.failed:
+        raise typer.Exit(1)
 
 
 def _say(style: str) -> Callable[[str], None]:

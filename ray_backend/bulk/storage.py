@@ -4,6 +4,7 @@ name is whole.
 
 from __future__ import annotations
 
+import fcntl
 import html
 import os
 import re
@@ -24,7 +25,6 @@ from obstore.store import from_url
 from clients.errors import InputError, OutputError
 from clients.outputs import write_whole
 from clients.sources import Kind, Source, find_sources
-from contract import durable
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -86,8 +86,10 @@ class ResultFolder:
             self.root.mkdir(parents=True, exist_ok=True)
             file = (self.root / _LOCK).open("a")
         with file:
-            if not durable.try_lock(file.fileno()):
-                raise OutputError(f"{self.root}: another run writes there")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise OutputError(f"{self.root}: another run writes there") from error
             yield lambda: None
             self.remove([_LOCK])
             with suppress(OSError):
