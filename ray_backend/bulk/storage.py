@@ -97,7 +97,7 @@ class ResultFolder:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class ObjectFolder:
     """The objects below a URL, with the methods of `ResultFolder`."""
 
     #: Such as `s3://bucket/prefix`, without a slash at its end.
@@ -160,7 +160,7 @@ class Bucket:
         self.remove([_LOCK])
 
 
-Store = ResultFolder | Bucket
+Store = ResultFolder | ObjectFolder
 
 
 def open_store(place: str) -> Store:
@@ -177,7 +177,7 @@ def open_store(place: str) -> Store:
     url = place.rstrip("/")
     with _explaining(url):
         next(iter(_connect(url, _RETRIES_FIRST).list()), None)
-    return Bucket(url)
+    return ObjectFolder(url)
 
 
 def find(argument: str, kind: Kind) -> list[Source]:
@@ -186,7 +186,7 @@ def find(argument: str, kind: Kind) -> list[Source]:
     if isinstance(bucket, ResultFolder):
         return find_sources([argument], kind)
     folder, _, name = bucket.url.rpartition("/")
-    parent = Bucket(folder)
+    parent = ObjectFolder(folder)
     if not folder.endswith("/") and (one := parent.find(name)):
         return [_describe(parent, one)]
     found = [_describe(bucket, each) for each in bucket.list_objects()]
@@ -216,7 +216,7 @@ def fetch(source: Source) -> Iterator[Source]:
 
 def _download(source: Source, file: BinaryIO) -> None:
     name = source.relative.as_posix()
-    bucket = Bucket(source.url.removesuffix(f"/{name}"))
+    bucket = ObjectFolder(source.url.removesuffix(f"/{name}"))
     found = bucket.find(name)
     if found is None:
         raise OutputError(f"{source.url}: somebody has removed it")
@@ -232,7 +232,7 @@ def _download(source: Source, file: BinaryIO) -> None:
     os.utime(file.fileno(), ns=(_find_time(found), _find_time(found)))
 
 
-def _describe(bucket: Bucket, found: ObjectMeta) -> Source:
+def _describe(bucket: ObjectFolder, found: ObjectMeta) -> Source:
     path = Path(found["path"])
     url = bucket.locate(found["path"])
     return Source(path, path, found["size"], _find_time(found), url)

@@ -141,7 +141,10 @@ class BulkTranslation(BulkJob):
             if part.is_last:
                 self._last[part.source] = part
             last = self._last.get(part.source)
-            return last if last and len(done) == last.number + 1 else None
+            if last is None or len(done) <= last.number:
+                return None
+            del self._done[part.source]
+            return self._last.pop(part.source)
 
     def _assemble(self, report: PartWritten, last: FilePart) -> PartWritten:
         names = [_name_part(last.source, number) for number in range(last.number + 1)]

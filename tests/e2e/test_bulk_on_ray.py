@@ -23,7 +23,7 @@ import pytest
 from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 from ray_backend.bulk.executor import STOPPED
-from ray_backend.bulk.storage import KEPT, Bucket
+from ray_backend.bulk.storage import KEPT, ObjectFolder
 from ray_backend.bulk.texts import MOST_TEXTS
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
@@ -208,7 +208,10 @@ def test_a_killed_run_between_buckets_loses_and_doubles_nothing(
 ):
     ids = place.write_sources(4 * MOST_TEXTS)
     place.write_map(row_ms=0.5)
-    source, results = Bucket("s3://bulk-e2e/src"), Bucket("s3://bulk-e2e/dst")
+    source, results = (
+        ObjectFolder("s3://bulk-e2e/src"),
+        ObjectFolder("s3://bulk-e2e/dst"),
+    )
     with serve_objects(tmp_path, "bulk-e2e") as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)

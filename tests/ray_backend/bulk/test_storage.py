@@ -16,7 +16,7 @@ import requests
 from clients.errors import ClientError, InputError, OutputError
 from clients.sources import TABLES
 from ray_backend.bulk import storage
-from ray_backend.bulk.storage import Bucket, Store, fetch, find, open_store
+from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find, open_store
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
 from tests.ray_backend.bulk.conftest import Bench, Stop, check, fill
@@ -44,7 +44,7 @@ def place(
     storage._connect.cache_clear()
 
 
-def put(bucket: Bucket, name: str, content: bytes) -> None:
+def put(bucket: ObjectFolder, name: str, content: bytes) -> None:
     with bucket.create(name) as file:
         file.write(content)
 
@@ -56,12 +56,12 @@ class ObjectBench(Bench):
     url: str = ""
 
     @property
-    def bucket(self) -> Bucket:
-        return Bucket(f"{self.url}/dst")
+    def bucket(self) -> ObjectFolder:
+        return ObjectFolder(f"{self.url}/dst")
 
     def write(self, name: str, content: str | bytes) -> Path:
         content = content.encode() if isinstance(content, str) else content
-        put(Bucket(self.locate_sources()), name, content)
+        put(ObjectFolder(self.locate_sources()), name, content)
         return Path(name)
 
     def locate_sources(self) -> str:
@@ -194,7 +194,7 @@ def test_a_source_that_changes_meanwhile_has_no_result(bench):
 def test_a_source_that_is_gone_hurts_no_other(bench):
     bench.write("a.txt", "one\n")
     bench.write("b.txt", "two\n")
-    bucket = Bucket(bench.locate_sources())
+    bucket = ObjectFolder(bench.locate_sources())
     bench.handler.before = lambda: bucket.remove(["a.txt"])
     assert bench.run()[0].failed == 1
     assert bench.errors == [f"{bench.url}/src/a.txt: somebody has removed it"]
