@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -211,7 +212,8 @@ def _look_back(
     if _FAILED in changed_ns:
         yield "an earlier, unfinished run has left texts without a result"
     for name, source in named.items():
-        if source.modified_ns > changed_ns.get(name, source.modified_ns):
+        # Object stores know whole seconds.
+        if source.modified_ns // 10**9 > changed_ns.get(name, sys.maxsize) // 10**9:
             yield (
                 f"{source.name} has changed since {name} was written; remove that file to "
                 "have it written again"
