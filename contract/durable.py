@@ -1,0 +1,169 @@
+"""Makes files, logs and transactions survive a kill and a power cut. Nothing else of the
+program syncs, renames, locks or commits, so the tests can fail each of these steps.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EINVAL
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+#: A log's lines survive a kill at once, and a power cut after so many seconds at most.
+_SYNC_EVERY_S = 1.0
+
+
+class Transaction(Protocol):
+    """A connection or session of a database."""
+
+    def commit(self) -> None:
+        """Ends the transaction."""
+
+
+def sync(path: Path) -> None:
+    """Returns when a file's content, or the names in a folder, are on the disk. Raises
+    OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != EINVAL:  # a file system that cannot sync folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def rename(source: Path, target: Path) -> None:
+    """Gives a file or a folder another name, and takes the place of a file there. Raises
+    OSError; then it may have the new name already."""
+    os.replace(source, target)
+    sync(target.parent)
+
+
+@contextmanager
+def create(
+    path: Path, *, mode: int = 0o666, is_synced: bool = True
+) -> Iterator[BinaryIO]:
+    """An empty file that takes the place of `path` when the block ends, and is gone if the
+    block raises. Other writers of `path` wait meanwhile. Unless it `is_synced`, a power cut
+    may leave a torn one. Raises OSError."""
+    with _open_draft(path, mode) as (file, draft):
+        yield file
+        file.flush()
+        if is_synced:
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    if is_synced:
+        sync(path.parent)
+
+
+def write(
+    path: Path, content: str, *, mode: int = 0o600, is_synced: bool = True
+) -> None:
+    """As `create`, for a text."""
+    with create(path, mode=mode, is_synced=is_synced) as file:
+        file.write(content.encode())
+
+
+def write_once(path: Path, content: str) -> None:
+    """Writes a file that only its owner may read, unless there is one. Of several writers the
+    first one wins. Raises OSError."""
+    if not path.exists():
+        with suppress(FileExistsError), create(path, mode=0o600) as file:
+            if path.exists():
+                raise FileExistsError
+            file.write(content.encode())
+
+
+class AppendLog:
+    """A file that only grows. Only one program at a time may have it open."""
+
+    def __init__(self, path: Path, *, mode: int = 0o666) -> None:
+        """Opens or makes it. Raises OSError."""
+        if not path.exists():
+            path.touch(mode)
+            sync(path.parent)
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        self._synced_at = time.monotonic()
+
+    def fileno(self) -> int:
+        """The descriptor, such as `try_lock` takes."""
+        return self._file.fileno()
+
+    def append(self, data: bytes) -> int:
+        """Writes all or nothing, and returns where it begins. Raises OSError."""
+        start = self._file.seek(0, os.SEEK_END)
+        try:
+            rest = memoryview(data)
+            while rest:  # a disk that is almost full takes a part
+                rest = rest[os.write(self.fileno(), rest) :]
+            if time.monotonic() - self._synced_at > _SYNC_EVERY_S:
+                self.sync()
+        except OSError:
+            with suppress(OSError):
+                self.truncate(start)
+            raise
+        return start
+
+    def truncate(self, end: int) -> None:
+        """Drops what follows. Raises OSError."""
+        os.ftruncate(self.fileno(), end)
+
+    def sync(self) -> None:
+        """Returns when all is on the disk. Raises OSError."""
+        os.fsync(self.fileno())
+        self._synced_at = time.monotonic()
+
+    def close(self) -> None:
+        """Gives the file and its lock back."""
+        self._file.close()
+
+
+def try_lock(descriptor: int) -> bool:
+    """Locks a file until its descriptor is closed or `unlock`. False where another one has
+    the lock. Raises OSError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlock(descriptor: int) -> None:
+    """Gives a lock back. Raises OSError."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def commit(transaction: Transaction) -> None:
+    """Makes a transaction durable. Raises what the database's library raises."""
+    transaction.commit()
+
+
+@contextmanager
+def _open_draft(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
+    """An empty file beside `path` that only we write, and its name. A killed writer leaves it
+    unlocked, and the next one uses it again. It goes unless it gets another name."""
+    draft = path.with_name(f".{path.name}.draft")
+    while True:
+        with open(os.open(draft, os.O_CREAT | os.O_RDWR, mode), "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_at(draft, file):
+                continue  # the one who had the lock has renamed or removed it
+            file.truncate()
+            try:
+                yield file, draft
+            finally:
+                if _is_at(draft, file):
+                    draft.unlink()
+            return
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

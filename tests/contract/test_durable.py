@@ -1,0 +1,137 @@
+"""What is durable is whole, in its place, and leaves no draft."""
+
+from __future__ import annotations
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from contract import durable
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "state.json"
+
+
+def list_names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_replaced(target):
+    durable.write(target, "ä")
+    durable.write(target, "b")
+    assert target.read_text() == "b"
+    assert list_names(target.parent) == [target.name]
+
+
+def test_a_small_file_is_its_owners(target):
+    durable.write(target, "a")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_a_block_that_raises_leaves_what_was_there(target):
+    target.write_text("old")
+    with pytest.raises(ZeroDivisionError), durable.create(target) as file:
+        file.write(b"new" * (1 // 0))
+    assert target.read_text() == "old"
+    assert list_names(target.parent) == [target.name]
+
+
+def test_the_draft_of_a_killed_writer_is_used_again(target):
+    draft = target.with_name(f".{target.name}.draft")
+    draft.write_text("half of something longer")
+    durable.write(target, "new")
+    assert target.read_text() == "new"
+    assert list_names(target.parent) == [target.name]
+
+
+def test_writers_wait_for_each_other(target):
+    contents = [str(number) * 10_000 for number in range(8)]
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(lambda each: durable.write(target, each), contents * 8))
+    assert target.read_text() in contents
+    assert list_names(target.parent) == [target.name]
+
+
+def test_the_first_writer_wins(target: Path):
+    contents = [str(number) for number in range(8)]
+
+    def write(content: str) -> str:
+        durable.write_once(target, content)
+        return target.read_text()
+
+    with ThreadPoolExecutor() as threads:
+        found = set(threads.map(write, contents * 8))
+    assert len(found) == 1
+    assert found <= set(contents)
+    assert list_names(target.parent) == [target.name]
+
+
+def test_a_file_takes_the_place_of_another(target):
+    target.write_text("old")
+    other = target.with_name("other")
+    other.write_text("new")
+    durable.rename(other, target)
+    assert target.read_text() == "new"
+    assert list_names(target.parent) == [target.name]
+
+
+def test_a_log_grows_where_it_ended(target):
+    for line in (b"a\n", b"b\n"):
+        log = durable.AppendLog(target)
+        assert log.append(line) == (0 if line == b"a\n" else 2)
+        log.close()
+    assert target.read_bytes() == b"a\nb\n"
+
+
+def test_a_log_keeps_nothing_of_what_failed(target, monkeypatch):
+    log = durable.AppendLog(target)
+    log.append(b"whole\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(durable, "_SYNC_EVERY_S", -1.0)
+        patch.setattr(log, "sync", raise_full)
+        with pytest.raises(OSError, match="full"):
+            log.append(b"not on the disk\n")
+    log.append(b"next\n")
+    log.close()
+    assert target.read_bytes() == b"whole\nnext\n"
+
+
+def raise_full() -> None:
+    raise OSError("the disk is full")
+
+
+def test_a_log_goes_on_where_it_was_cut(target):
+    log = durable.AppendLog(target)
+    start = log.append(b"a\n") + len(b"a\n")
+    log.append(b"torn")
+    log.truncate(start)
+    log.append(b"b\n")
+    log.sync()
+    log.close()
+    assert target.read_bytes() == b"a\nb\n"
+
+
+def test_a_lock_has_one_owner(target):
+    first, second = (os.open(target, os.O_CREAT | os.O_RDWR) for _ in range(2))
+    assert durable.try_lock(first)
+    assert not durable.try_lock(second)
+    durable.unlock(first)
+    assert durable.try_lock(second)
+    os.close(first)
+    os.close(second)
+
+
+def test_a_transaction_is_committed():
+    class Session:
+        committed = 0
+
+        def commit(self) -> None:
+            self.committed += 1
+
+    durable.commit(session := Session())
+    assert session.committed == 1
