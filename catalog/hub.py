@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -22,6 +23,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
     validate_repo_id,
 )
 
+from contract import durable
 from handlers.engine.directories import (
     PREPROCESSOR_FILE,
     SETTINGS_FILE,
@@ -72,6 +74,7 @@ def _download(name: str, directory: Path, task: str) -> None:
     files = _choose_files(info, task)
     commit = info.sha or constants.DEFAULT_REVISION
     part = directory.with_name(f"{directory.name}-{commit}.part")
+    _remove_others(part, directory)
     part.mkdir(exist_ok=True)
     with _explain(
         name, "What has arrived is kept: the same command goes on from there."
@@ -81,7 +84,15 @@ def _download(name: str, directory: Path, task: str) -> None:
                 _fetch(
                     file, part, url=hf_hub_url(name, file.rfilename, revision=commit)
                 )
-    part.rename(directory)
+    durable.rename(part, directory)
+
+
+def _remove_others(part: Path, directory: Path) -> None:
+    """Removes what has arrived of other commits, which nobody will ask for."""
+    mark = re.compile(rf"{re.escape(directory.name)}-[0-9a-f]{{40}}\.part")
+    for other in directory.parent.iterdir():
+        if other != part and mark.fullmatch(other.name):
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _choose_files(info: ModelInfo, task: str) -> list[RepoSibling]:
@@ -112,7 +123,8 @@ def _fetch(file: RepoSibling, folder: Path, *, url: str) -> None:
     if file.lfs and _digest(part) != file.lfs.sha256:
         part.unlink()
         raise OSError(f"{file.rfilename} arrived damaged and is thrown away")
-    part.rename(folder / file.rfilename)
+    durable.sync(part)
+    durable.rename(part, folder / file.rfilename)
 
 
 def _digest(path: Path) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class ClientError(Exception):
     """Anything below; the command line shows its text and exits with 1."""
@@ -32,3 +36,12 @@ class OutputError(ClientError):
 
 class MemoryLimitError(ClientError):
     """A video does not fit into its memory limit."""
+
+
+@contextmanager
+def explain_disk(path: Path) -> Iterator[None]:
+    """Raises OutputError where the disk raises OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror or error}") from error

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
@@ -15,11 +13,9 @@ from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter
 
-from clients.errors import OutputError
+from clients.errors import OutputError, explain_disk
 from clients.events import Answer, Done, End, Event
-
-#: After so long at most, lines are on the disk itself and survive a power cut.
-_SYNC_EVERY_S = 1.0
+from contract import durable
 
 #: Everything on which answers depend.
 Origin = Mapping[str, Any]
@@ -45,21 +41,20 @@ class Journal:
         self._errors: dict[int, str] = {}
         self._counts: Counter[int] = Counter()
         self._ended: set[int] = set()
-        self._synced_at = time.monotonic()
-        self._file = _open(path)
+        self._log = _open(path)
         try:
-            self._recover(json.loads(json.dumps(origin)), is_restart)
+            with explain_disk(path):
+                self._recover(json.loads(json.dumps(origin)), is_restart)
         except BaseException:
-            self._file.close()
+            self._log.close()
             raise
 
     def __enter__(self) -> Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._file.closed:
-            os.fsync(self._file.fileno())
-            self._file.close()
+        with explain_disk(self.path), closing(self._log):
+            self._log.sync()
 
     @property
     def done(self) -> Done:
@@ -73,8 +68,7 @@ class Journal:
 
     def append(self, event: Event) -> None:
         """Writes an event before it returns."""
-        self._note(event, self._file.seek(0, os.SEEK_END))
-        self._write(asdict(event))
+        self._note(event, self._write(asdict(event)))
 
     def read(self, source: int) -> Iterator[Any]:
         """The events of a file, where those of one file follow each other."""
@@ -84,7 +78,7 @@ class Journal:
 
     def read_all(self, start: int | None = None) -> Iterator[Any]:
         """The events of all files."""
-        with self.path.open("rb") as file:
+        with explain_disk(self.path), self.path.open("rb") as file:
             if start is None:
                 file.readline()
             else:
@@ -93,23 +87,25 @@ class Journal:
                 yield self._events.validate_json(line)
 
     def remove(self) -> None:
-        self.path.unlink()
+        with explain_disk(self.path):
+            self.path.unlink()
 
     def _recover(self, origin: Any, is_restart: bool) -> None:
-        lines = _read_whole_lines(self._file)
-        found = next(lines, None)
-        if found is not None and found[1] != origin and not is_restart:
-            raise OutputError(self._compare(found[1], origin))
         end = 0
-        if found is not None and found[1] == origin:
-            end = found[0]
-            for next_end, content in lines:
-                self._note(self._events.validate_python(content), end)
-                end = next_end
-        self._file.truncate(end)
+        with self.path.open("rb") as file:
+            lines = _read_whole_lines(file)
+            found = next(lines, None)
+            if found is not None and found[1] != origin and not is_restart:
+                raise OutputError(self._compare(found[1], origin))
+            if found is not None and found[1] == origin:
+                end = found[0]
+                for next_end, content in lines:
+                    self._note(self._events.validate_python(content), end)
+                    end = next_end
+        self._log.truncate(end)
         if end == 0:
             self._write(origin)
-            os.fsync(self._file.fileno())
+            self._log.sync()
 
     def _compare(self, old: Any, new: Origin) -> str:
         changed = [
@@ -130,38 +126,25 @@ class Journal:
             if event.error:
                 self._errors[event.source] = event.error
 
-    def _write(self, content: Any) -> None:
+    def _write(self, content: Any) -> int:
+        """Returns where the line begins."""
         line = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-        try:
-            self._file.seek(0, os.SEEK_END)
-            rest = memoryview(line.encode() + b"\n")
-            while rest:  # a disk that is almost full takes a part
-                rest = rest[self._file.write(rest) :]
-            if time.monotonic() - self._synced_at >= _SYNC_EVERY_S:
-                os.fsync(self._file.fileno())
-                self._synced_at = time.monotonic()
-        except OSError as error:
-            raise OutputError(f"{self.path}: {error.strerror}") from error
+        with explain_disk(self.path):
+            return self._log.append(line.encode() + b"\n")
 
 
-def _open(path: Path) -> BinaryIO:
-    try:
+def _open(path: Path) -> durable.AppendLog:
+    with explain_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Without a buffer, so that a line has left the process when it is written.
-        file = open(path, "a+b", buffering=0)  # noqa: SIM115
-    except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
-        raise OutputError(f"{path}: another run writes it") from error
-    return file
+        log = durable.AppendLog(path)
+        if durable.try_lock(log.fileno()):
+            return log
+        log.close()
+    raise OutputError(f"{path}: another run writes it")
 
 
 def _read_whole_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
     """Each line's end and content, up to the first incomplete one."""
-    file.seek(0)
     end = 0
     for line in file:
         end += len(line)

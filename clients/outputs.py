@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from clients.errors import OutputError
+from clients.errors import OutputError, explain_disk
 from clients.sources import Source
 from clients.subtitles import Format
+from contract import durable
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,10 @@ def plan_translations(
 @contextmanager
 def write_whole(path: Path) -> Iterator[BinaryIO]:
     """A file next to its place, which is moved there at the end. Raises OutputError."""
-    temporary = path.with_name(f"{path.name}.new")
-    try:
+    with explain_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        with durable.create(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise OutputError(f"{path}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _is_folder(name: str) -> bool:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-import catalog
-from catalog import Catalog
-from deploy import statefiles
+from contract import durable
 from deploy.polling import attempts
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
@@ -56,7 +54,7 @@ class Cluster:
             key=deployment.read_key(self._stack.ray_key_file),
             ingress=self._stack.ingress_urls.partition(",")[0],
         )
-        statefiles.write(self._stack.deployed, json.dumps(config))
+        durable.write(self._stack.deployed, json.dumps(config))
         deployment.apply(self._dashboard, config)
         display.show_progress(
             self._dashboard, config, self._console, timeout_s=timeout_s

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from contract import variables
+from contract import durable, variables
 from deploy import statefiles
 from deploy.programs import NGINX
 from documents.places import find_documents
@@ -39,7 +39,7 @@ def main(name: str, command: list[str]) -> None:
     record = run / f"{name}.group"
     end_recorded(record)
     with suppress(OSError):  # a full disk keeps no program from starting
-        statefiles.write(record, json.dumps(describe_self()))
+        durable.write(record, json.dumps(describe_self()))
     confine(name)
     with suppress(OSError):
         _write_own_log(run / "logs" / f"{name}.log")

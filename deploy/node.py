@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from contract import variables
+from contract import durable, variables
 from deploy import stack
 from ray_backend import nodes
 from ray_backend.nodes import Node
@@ -47,7 +47,7 @@ def clear(node: Node) -> None:
     logs = node.sessions / "session_latest" / "logs"
     if logs.is_dir():
         _remove_logs(node)
-        logs.resolve().rename(_find_logs(node))
+        durable.rename(logs.resolve(), _find_logs(node))
     _unlink(node.link)
     for folder in (node.sessions, node.state):
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from contract import durable
+
 _EVERY_S = 5
 _MB = 1 << 20
 
@@ -51,7 +53,7 @@ def rotate(path: Path, bound: Bound) -> None:
     older = [path.with_name(f"{path.name}.{i}") for i in range(1, bound.kept + 1)]
     for source, target in zip(older[-2::-1], older[:0:-1], strict=True):
         with suppress(FileNotFoundError):
-            source.replace(target)
+            durable.rename(source, target)
     with path.open("r+b") as log:
         try:
             with older[0].open("wb", buffering=0) as copy:

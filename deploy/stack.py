@@ -19,7 +19,7 @@ from typing import Literal
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
-from contract import variables
+from contract import durable, variables
 from contract.variables import Variable
 from deploy import statefiles
 from ray_backend import nodes
@@ -181,13 +181,13 @@ class Stack:
             ):
                 self.make_folder(folder)
             self.write_configuration()
-            statefiles.write(self.frozen_map, frozen_map)
+            durable.write(self.frozen_map, frozen_map)
             self.remember()
 
     def remember(self) -> None:
         """Writes down what the next start begins with, for the owner only. Raises OSError."""
         state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
-        statefiles.write(self.run / _STATE, json.dumps(state))
+        durable.write(self.run / _STATE, json.dumps(state))
 
     def make_folder(self, name: str) -> Path:
         """A folder in the run directory. Raises OSError."""
@@ -213,7 +213,7 @@ class Stack:
             name = "config.properties"
             text = (ROOT / "torchserve_backend" / name).read_text("utf-8")
             moved = move_ports(text, self.port_offset)
-            statefiles.write(self.run / "torchserve" / name, moved)
+            durable.write(self.run / "torchserve" / name, moved)
             for name in ("log4j2.xml", "metrics.yaml"):
                 shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
 
@@ -230,7 +230,7 @@ class Stack:
                 (folder / name).symlink_to(file)
         ours = f"server {self.node.address}:{GATEWAY} "
         text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
-        statefiles.write(main, move_ports(text, self.port_offset))
+        durable.write(main, move_ports(text, self.port_offset))
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from contract import durable
+
 log = logging.getLogger(__name__)
 
 
@@ -23,7 +25,7 @@ class Aside:
         with self.guard(path):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             name = f"{secrets.token_hex(4)}-{path.name[:100]}"
-            path.rename(self._folder / name)
+            durable.rename(path, self._folder / name)
             log.warning("%.8s… cannot be read: it is put aside", path.name)
 
     @contextmanager

@@ -5,19 +5,14 @@ order of the texts or their pieces, with a checksum of the piece.
 from __future__ import annotations
 
 import json
-import os
-import time
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from contract import durable
 from documents.division import Piece
-
-#: After so long at most, lines are on the disk itself and survive a power cut.
-_SYNC_EVERY_S = 1.0
 
 
 class Entry(NamedTuple):
@@ -33,13 +28,11 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Raises OSError."""
         self._path = path
-        # Without a buffer, so that a line has left the process when it is written.
-        self._file = open(path, "a+b", buffering=0)  # noqa: SIM115
-        self._synced_at = time.monotonic()
+        self._log = durable.AppendLog(path)
 
     def close(self) -> None:
         """Gives the file back."""
-        self._file.close()
+        self._log.close()
 
     def resume(self, pieces: Iterator[Piece]) -> tuple[int, Iterator[Piece]]:
         """How many texts have a translation, and the pieces that have none. Lines that are
@@ -56,7 +49,7 @@ class Journal:
                     pending = [piece]
                     break
                 count, end = count + (piece.gap is None), end + len(line)
-        self._file.truncate(end)
+        self._log.truncate(end)
         return count, chain(pending, pieces)
 
     def append(self, pieces: Iterable[Piece], translations: Iterable[str]) -> None:
@@ -65,18 +58,7 @@ class Journal:
             json.dumps(_write_entry(piece, translation), ensure_ascii=False) + "\n"
             for piece, translation in zip(pieces, translations, strict=True)
         ).encode("utf-8", "surrogatepass")
-        end = self._file.seek(0, os.SEEK_END)
-        try:
-            rest = memoryview(lines)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            if time.monotonic() - self._synced_at > _SYNC_EVERY_S:
-                os.fdatasync(self._file.fileno())
-                self._synced_at = time.monotonic()
-        except OSError:
-            with suppress(OSError):
-                self._file.truncate(end)
-            raise
+        self._log.append(lines)
 
 
 def read_journal(path: Path) -> Iterator[Piece]:

@@ -4,12 +4,10 @@ and the program that translates share, and the machine's name among several.
 
 from __future__ import annotations
 
-import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
-from contract import variables
+from contract import durable, variables
 
 _ROOT = Path(__file__).parents[1]
 _BYTES = 32
@@ -48,16 +46,5 @@ def _find_run() -> Path:
 def _read_or_make(path: Path) -> str:
     """Whoever comes first makes it; the others find it whole."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        part = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            with open(descriptor, "w") as file:
-                file.write(secrets.token_hex(_BYTES))
-                file.flush()
-                os.fsync(descriptor)
-            with suppress(FileExistsError):
-                os.link(part, path)
-        finally:
-            part.unlink()
+    durable.write_once(path, secrets.token_hex(_BYTES))
     return path.read_text()

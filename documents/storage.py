@@ -19,7 +19,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter
 
+from contract import durable
 from documents import disk
 from documents.aside import Aside
 from documents.budget import Budget, Room
@@ -193,7 +194,8 @@ class Document:
             expiry = Expiry(self.folder.parents[2] / _EXPIRING)
             expiry.add(self.order.owner, self.order.id, state.expires_at)
         try:
-            disk.write_json(path, asdict(state), is_synced=state.is_over)
+            content = _STATES.dump_json(state).decode()
+            durable.write(path, content, is_synced=state.is_over)
         except FileNotFoundError as error:  # its folder is gone
             raise Gone(self.order.id) from error
 
@@ -201,10 +203,6 @@ class Document:
         """Raises Gone."""
         if not (self.folder / "document.json").exists():
             raise Gone(self.order.id)
-
-    def sync(self) -> None:
-        """Returns when renamed files are on the disk under their names."""
-        disk.sync_folder(self.folder)
 
     def clear(self) -> None:
         """Removes what can be made again, so that there is room to say that it has failed."""
@@ -224,7 +222,7 @@ class Document:
         except FileNotFoundError as error:
             raise Gone(self.order.id) from error
         try:
-            yield disk.try_lock(descriptor)
+            yield durable.try_lock(descriptor)
         finally:
             os.close(descriptor)
 
@@ -246,19 +244,18 @@ class Reservation:
     def accept(self, order: Order) -> Document:
         """The document, which from now on will be translated. Raises OSError."""
         self._storage.budget.set(self.job, self.path.stat().st_size)
-        self.path.rename(self._folder / f"source{order.suffix}")
-        disk.write_json(self._folder / "document.json", asdict(order))
-        disk.sync_folder(self._folder)
+        durable.rename(self.path, self._folder / f"source{order.suffix}")
+        content = _ORDERS.dump_json(order).decode()
+        durable.write(self._folder / "document.json", content)
         folder = self._storage.folder / "kept" / order.owner / order.id
         folder.parent.mkdir(parents=True, exist_ok=True)
-        self._folder.rename(folder)
-        disk.sync_folder(folder.parent)
+        durable.rename(self._folder, folder)
         return Document(folder, order)
 
     def drop(self) -> None:
-        """Leaves nothing behind."""
+        """Leaves nothing behind, also where the last step of `accept` has failed."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._storage.finish(self.job)
+        self._storage.remove(self.job)
 
 
 class Storage:
@@ -276,9 +273,7 @@ class Storage:
         """A place for one more document of at most `size` bytes. Raises TooManyWaiting,
         NoRoom, and OSError."""
         job = Job(owner, caller, secrets.token_hex(16))
-        mark = self._find_mark(job)
-        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mark.touch(exist_ok=False)
+        self._mark(job)
         try:
             jobs = self.list_unfinished()
             own = sum(other.caller == caller for other in jobs)
@@ -312,17 +307,28 @@ class Storage:
         self._find_mark(job).unlink(missing_ok=True)
         self.budget.settle(job, self._find(job.owner, job.id))
 
+    def _mark(self, job: Job) -> None:
+        mark = self._find_mark(job)
+        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark.touch()
+
     def _find_mark(self, job: Job) -> Path:
         return self.folder / "unfinished" / "~".join(job)
 
     def delete(self, document: Document) -> None:
         """Deletes a document, also one that is being translated."""
         order = document.order
-        trash = self.folder / "trash" / f"{order.id}-{secrets.token_hex(4)}"
-        trash.parent.mkdir(exist_ok=True)
-        with suppress(FileNotFoundError):
-            document.folder.rename(trash)
-        self.finish(Job(order.owner, order.caller, order.id))
+        self.remove(Job(order.owner, order.caller, order.id))
+
+    def remove(self, job: Job) -> None:
+        """Deletes the document of a job, if there is one, and finishes it."""
+        kept = self._find(job.owner, job.id)
+        trash = self.folder / "trash" / f"{job.id}-{secrets.token_hex(4)}"
+        if kept.exists():
+            trash.parent.mkdir(exist_ok=True)
+            with suppress(FileNotFoundError):
+                durable.rename(kept, trash)
+        self.finish(job)
         shutil.rmtree(trash, ignore_errors=True)
 
     def put_aside(self, owner: str, document_id: str) -> None:
@@ -348,8 +354,9 @@ class Storage:
         return deleted
 
     def walk(self) -> Iterator[None]:
-        """Looks at all documents, one for each step: those that an older version has ended
-        get their place among those to be deleted, and what nobody can read is put aside."""
+        """Looks at all documents, one for each step: those that have lost their mark get it
+        again, those that an older version has ended get their place among those to be
+        deleted, and what nobody can read is put aside."""
         kept = self.folder / "kept"
         for owner in disk.list_names(kept):
             if not (_OWNER.fullmatch(owner) and (kept / owner).is_dir()):
@@ -364,7 +371,13 @@ class Storage:
     def _check(self, owner: str, name: str) -> None:
         with self._aside.guard(self._find(owner, name)):
             try:
-                state = self.find(owner, name).read_state()
+                document = self.find(owner, name)
+                job = Job(owner, document.order.caller, name)
+                # First, because a document that ends loses its mark last.
+                is_marked = self._find_mark(job).exists()
+                state = document.read_state()
+                if not (is_marked or state.is_over):
+                    self._mark(job)
                 if state.is_over and state.expires_at:
                     self._expiry.add(owner, name, state.expires_at)
             except Gone:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+from contract import durable
 from documents.asking import MOST_AT_ONCE, Gateway, Pace, Refused, Wanted
 from documents.division import Piece, divide
 from documents.errors import (
@@ -157,8 +158,7 @@ class Translation:
         finally:
             journal.close()
         self._run("write", source=source)
-        self._document.part.replace(self._document.result)
-        self._document.sync()
+        durable.rename(self._document.part, self._document.result)
 
     def _run(self, step: Literal["read", "write"], **more: Any) -> Mapping[str, Any]:
         """The answer of a worker. One that has ended without an answer is replaced, and so is

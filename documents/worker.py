@@ -5,12 +5,12 @@ translations are written into a copy of it. Nothing else of the program opens un
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from contract import durable
 from documents.division import join
 from documents.errors import explain
 from documents.formats import find_format
@@ -67,5 +67,4 @@ def _write(document: Document, format: Format, source: str | None) -> None:
     languages = Languages(source, document.order.tgt_lang)
     translations = join(read_journal(document.journal), source, languages.target)
     format.write(document.source, translations, document.part, languages)
-    with document.part.open("rb") as file:
-        os.fsync(file.fileno())
+    durable.sync(document.part)

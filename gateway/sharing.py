@@ -4,7 +4,6 @@ them, a numbered place for each process, and a lock.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import mmap
 import os
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import gevent
 from gevent.lock import Semaphore
+
+from contract import durable
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ def lock_file(path: Path) -> int | None:
     """Makes a file and locks it until this process ends or closes the descriptor. None where
     another process has it."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    if _try(descriptor):
+    if durable.try_lock(descriptor):
         return descriptor
     os.close(descriptor)
     return None
@@ -145,7 +146,7 @@ class Lock:
             try:
                 yield
             finally:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                durable.unlock(self._file)
         finally:
             self._turn.release()
 
@@ -155,16 +156,8 @@ class Lock:
 
     def _wait(self, give_up_at: float) -> None:
         pause_s = _LEAST_PAUSE_S
-        while not _try(self._file):
+        while not durable.try_lock(self._file):
             if time.monotonic() > give_up_at:
                 raise TimeoutError(_HELD)
             gevent.sleep(pause_s)
             pause_s = min(2 * pause_s, _MOST_PAUSE_S)
-
-
-def _try(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

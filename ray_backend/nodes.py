@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
 
-from contract import variables
+from contract import durable, variables
 
 #: One machine: nothing of Ray can be reached from another one.
 LOOPBACK = "127.0.0.1"
@@ -152,11 +152,7 @@ def find_address(head: str) -> str:
 
 def make_secret(path: Path) -> None:
     """Writes a new random secret that only this user may read, unless there is one."""
-    if path.exists():
-        return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(32))
+    durable.write_once(path, secrets.token_hex(32))
 
 
 def write_command(node: Node, options: str = "") -> list[str]:

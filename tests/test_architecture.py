@@ -79,6 +79,12 @@ GATEWAY = (
     *("gateway.uploads", "gateway.embedded", "gateway.refusal", "gateway.routes"),
     *("gateway.app", "gateway.gunicorn"),
 )
+#: The only file that makes things durable, and what no other one calls.
+DURABLE = "contract/durable.py"
+DURABLE_CALLS = (
+    *(".fsync", ".fdatasync", "os.replace", "os.rename", "shutil.move"),
+    *(".flock", ".lockf", ".commit"),
+)
 MAX_FILE_LINES, MAX_BODY_LINES, MAX_DEPTH, MAX_POSITIONAL = 400, 40, 3, 4
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -218,6 +224,26 @@ def test_the_ground_floor_needs_the_standard_library_only():
     files = [file for file in SOURCES if file.module.startswith("contract")]
     needed = {module.split(".")[0] for file in files for module in file.imports}
     assert needed - set(sys.stdlib_module_names) == {"contract"} & needed
+
+
+def test_one_module_makes_things_durable():
+    offenders = [
+        f"{file.name}:{node.lineno}"
+        for file in SOURCES
+        if file.name != DURABLE and not file.module.startswith("ray_backend.bulk")
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Call) and is_durable(node)
+    ]
+    assert offenders == []
+
+
+def is_durable(call: ast.Call) -> bool:
+    """Whether a call syncs, renames, locks or commits by itself."""
+    name = ast.unparse(call.func)
+    if name.startswith("durable."):
+        return False
+    is_of_path = name.endswith((".rename", ".replace")) and len(call.args) == 1
+    return is_of_path or name.endswith(DURABLE_CALLS)
 
 
 def test_a_room_does_not_need_what_belongs_elsewhere():

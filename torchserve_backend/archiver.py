@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from catalog import Model, describe_handler
+from contract import durable
+from catalog import Model
 
 #: TorchServe itself must not give up, because the registrar decides when to revive a model.
 _RETRY_S = 86_400
@@ -43,14 +44,12 @@ def archive(model: Model, store: Path, model_path: Path) -> Path:
     """Writes `store/<name>.mar` for a model whose weights lie in `model_path`."""
     store.mkdir(parents=True, exist_ok=True)
     path = store / archive_name(model)
-    part = path.with_suffix(".part")
-    with zipfile.ZipFile(part, "w") as file:
+    with durable.create(path) as target, zipfile.ZipFile(target, "w") as file:
         file.writestr(
             "MAR-INF/MANIFEST.json",
             json.dumps(_make_manifest(model, model_path), indent=2),
         )
         file.writestr("model-config.yaml", _render_config(model, model_path))
-    part.replace(path)
     return path
 
 

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from contract import durable
+
 
 def keep(path: Path, make: Callable[[Path], object]) -> Path:
     """The path, made if it is missing. It appears complete or not at all."""
@@ -14,5 +16,5 @@ def keep(path: Path, make: Callable[[Path], object]) -> Path:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-") as folder:
             part = Path(folder) / path.name
             make(part)
-            part.replace(path)
+            durable.rename(part, path)
     return path

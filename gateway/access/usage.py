@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from contract import durable
 from gateway.access.keys import Key
 from gateway.errors import KeysUnavailable, QuotaExceeded
 from gateway.sharing import Lock, Table, lock_file
@@ -217,5 +218,5 @@ def _read_ledger_id(folder: Path) -> str:
         return ledger_id
     (folder / _ACCOUNTS).unlink(missing_ok=True)
     ledger_id = uuid.uuid4().hex
-    file.write_text(f"{boot} {ledger_id}")
+    durable.write(file, f"{boot} {ledger_id}")
     return ledger_id

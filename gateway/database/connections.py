@@ -13,6 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
+from contract import durable
 from gateway.settings import name_variable
 from gateway.sharing import Lock
 
@@ -53,8 +54,9 @@ class Database:
         """A transaction that may write."""
         with self._explained():
             self._prepare()
-            with self._engine.begin() as connection:
+            with self._engine.connect() as connection:
                 yield connection
+                durable.commit(connection)
 
     @contextmanager
     def look(self) -> Iterator[Connection]:
@@ -158,7 +160,7 @@ def _migrate(engine: Engine) -> None:
             raise StorageError(
                 "The database is of a newer version of Babelgate: use that one."
             ) from error
-        connection.commit()
+        durable.commit(connection)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ out results. Nothing here waits for the disk on the loop, or holds a file in mem
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ import gevent
 from flask import request
 from werkzeug.http import parse_options_header
 
+from contract import durable
 from documents.budget import NoRoom, Room
 from documents.errors import UnknownFormat
 from documents.pages import read_page
@@ -194,17 +194,17 @@ class Documents:
             ) from error
 
     def _write(self, stream: Stream, path: Path) -> None:
-        descriptor = run(os.open, path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        log = run(durable.AppendLog, path, mode=0o600)
         try:
             size = 0
             while piece := stream.take(_READ_BYTES):
                 size += len(piece)
                 if size > self._most_bytes:
                     raise self._refuse_size()
-                run(_write_all, descriptor, piece)
-            run(os.fsync, descriptor)
+                run(log.append, piece)
+            run(log.sync)
         finally:
-            os.close(descriptor)
+            log.close()
 
     def _limit(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
         found = 0
@@ -309,9 +309,3 @@ def _read_field(part: Part) -> str:
 
 def _refuse_file(expected: str) -> InvalidRequest:
     return InvalidRequest([{"field": _FILE, "expected": expected}])
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

@@ -9,6 +9,8 @@ import json
 import os
 from pathlib import Path
 
+from contract import durable
+
 #: Written last. It holds the size and the SHA-256 of every other file.
 _MARKER = "complete.json"
 
@@ -49,26 +51,17 @@ def find_fault(out: Path, digests: Digests | None = None) -> str:
 
 
 def seal(part: Path, digests: Digests) -> None:
-    """Writes the seal, and syncs all files to disk: after a power cut no name may lead to
+    """Syncs all files to disk, then writes the seal: after a power cut no name may lead to
     missing content."""
     files = {
         path.name: {"size": path.stat().st_size, "sha256": digests.read(path)}
         for path in sorted(part.iterdir())
     }
-    (part / _MARKER).write_text(json.dumps(files, indent=2) + "\n")
-    for path in (*part.iterdir(), part):
-        sync(path)
+    for path in part.iterdir():
+        durable.sync(path)
+    durable.write(part / _MARKER, json.dumps(files, indent=2) + "\n", mode=0o666)
 
 
 def unseal(part: Path) -> None:
     """Removes the seal, so that files can be added."""
     (part / _MARKER).unlink()
-
-
-def sync(path: Path) -> None:
-    """Syncs a file, or the names in a folder, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

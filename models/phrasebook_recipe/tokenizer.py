@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sentencepiece
 
+from contract import durable
 from contract.languages import LANGUAGES as M2M100_LANGUAGES
 from handlers.engine.translation.m2m100 import language_token
 from models.phrasebook_recipe.corpus import Corpus
@@ -60,7 +61,7 @@ def train(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
         split_digits=True,
         minloglevel=1,
     )
-    (folder / "spm.model").rename(folder / "sentencepiece.bpe.model")
+    durable.rename(folder / "spm.model", folder / "sentencepiece.bpe.model")
     (folder / "spm.vocab").unlink()
     _write_vocabulary(folder)
     _write_settings(folder)

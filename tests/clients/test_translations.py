@@ -326,6 +326,6 @@ def test_a_full_disk_is_told_and_the_same_job_goes_on(server, folder, monkeypatc
         patch.setattr(type(job.tables[0]), "write", fail)
         with pytest.raises(OutputError, match="data/a.fr.txt: No space left on device"):
             run(job)
-    assert not Path("data/a.fr.txt.new").exists()
+    assert not Path("data/.a.fr.txt.draft").exists()
     run(make_job(server, ["data/a.txt"]))
     assert Path("data/a.fr.txt").exists()

@@ -11,14 +11,6 @@ from deploy import stack, statefiles
 from deploy.stack import Stack
 
 
-def test_what_is_written_is_read_and_nothing_else_is_left(tmp_path: Path):
-    path = tmp_path / "state.json"
-    for number in (1, 2):
-        statefiles.write(path, f'{{"number": {number}}}')
-        assert statefiles.read(path) == {"number": number}
-    assert list(tmp_path.iterdir()) == [path]
-
-
 @pytest.mark.parametrize("torn", ["", "{", '{"map": ', "[1]", "null", "\0\0\0"])
 def test_a_torn_file_is_absent(tmp_path: Path, torn: str):
     (tmp_path / "stack.json").write_text(torn)

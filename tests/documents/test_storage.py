@@ -303,6 +303,14 @@ def test_documents_that_an_older_version_has_ended_are_swept(add, storage):
     assert storage.sweep(101.0) == [document.order.id]
 
 
+def test_a_document_that_has_lost_its_mark_gets_it_again(add, storage):
+    waiting, ended = add("one"), add("two")
+    ended.write_state(State(status="done", expires_at=time.time() + DAY_S))
+    shutil.rmtree(storage.folder / "unfinished")
+    list(storage.walk())
+    assert [job.id for job in storage.list_unfinished()] == [waiting.order.id]
+
+
 @pytest.mark.parametrize(
     ("state", "is_swept"),
     [

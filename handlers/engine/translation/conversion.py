@@ -8,14 +8,16 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 from safetensors import SafetensorError
 
+from contract import durable
 from contract.languages import LANGUAGES
 from handlers.engine.directories import (
     SETTINGS_FILE,
@@ -24,7 +26,7 @@ from handlers.engine.directories import (
     check_directory,
     read_settings,
 )
-from handlers.engine.sealing import Digests, find_fault, seal, sync, unseal
+from handlers.engine.sealing import Digests, find_fault, seal, unseal
 from handlers.engine.translation.m2m100 import language_token
 from handlers.engine.translation.vocabulary import list_pieces, write_list
 
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: Part of every cache key. Raise it when the converter or its options change.
 _VERSION = 1
+#: No conversion takes so long.
+_DAY_S = 86_400
 
 
 def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
@@ -70,6 +74,7 @@ def convert(
         _add_files(directory, part)
 
     with _explain(directory):
+        _remove_left(cache)
         _make(out, write, digests)
         return _restrict(out, languages, digests) if languages else out
 
@@ -91,6 +96,14 @@ def _restrict(whole: Path, languages: Sequence[str], digests: Digests | None) ->
 
     _make(out, write, digests)
     return out
+
+
+def _remove_left(cache: Path) -> None:
+    """Removes what killed conversions have left."""
+    for left in cache.glob("*/converting-*"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > _DAY_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _make(out: Path, write: Callable[[Path], None], digests: Digests | None) -> None:
@@ -137,13 +150,12 @@ def _publish(part: Path, out: Path, digests: Digests | None) -> None:
     quicker, its result stays."""
     if out.exists() and find_fault(out, digests):
         # A process that has its files open keeps them.
-        os.replace(out, part.with_name("damaged"))
+        durable.rename(out, part.with_name("damaged"))
     try:
-        os.replace(part, out)
+        durable.rename(part, out)
     except OSError:
         if find_fault(out, digests):
             raise
-    sync(out.parent)
 
 
 def _make_converter(directory: Path) -> Any:

@@ -1,0 +1,102 @@
+"""Keys, a quota, and characters that are billed: powers of four, so that one that is billed
+twice shows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.access.keys import Grant, Key
+from gateway.access.storage import Storage
+from gateway.access.usage import Ledger
+from gateway.database.connections import StorageError
+from gateway.errors import KeysUnavailable, QuotaExceeded
+from tests.durability.running import Diary
+
+LIMIT = 1000
+BILLS, OTHER_BILL = (1, 4, 16, 64), 256
+
+
+def open_storage(folder: Path) -> Storage:
+    return Storage(f"sqlite:///{folder / 'keys.db'}")
+
+
+def find_keys(storage: Storage) -> dict[str, tuple[Key, int]]:
+    return {each.key.name: (each.key, each.characters) for each in storage.list_all()}
+
+
+def save(storage: Storage, ledger: Ledger) -> None:
+    """As the registry does twice a second."""
+    counts = ledger.list_unsaved()
+    ledger.learn(storage.sync(counts, ledger.id, None).elsewhere)
+    ledger.mark_saved(counts)
+
+
+def prepare(folder: Path) -> None:
+    storage = open_storage(folder)
+    storage.add("cat", Grant(characters_per_month=LIMIT))
+    storage.close()
+
+
+def bill(storage: Storage, ledger: Ledger, characters: int, diary: Diary) -> None:
+    key = find_keys(storage)["cat"][0]
+
+    def charge() -> None:
+        with ledger.charge(key, characters):
+            pass
+
+    diary.attempt(f"bill {characters}", charge, KeysUnavailable)
+
+
+def interfere(folder: Path, diary: Diary) -> None:
+    storage, ledger = open_storage(folder), Ledger(folder / "accounts")
+    bill(storage, ledger, OTHER_BILL, diary)
+    save(storage, ledger)
+
+
+def act(folder: Path, diary: Diary) -> None:
+    storage = open_storage(folder)
+    ledgers: list[Ledger] = []
+
+    def start() -> None:
+        find_keys(storage)
+        ledgers.append(Ledger(folder / "accounts"))
+
+    if not diary.attempt("start", start, OSError, StorageError):
+        return
+    for number, characters in enumerate(BILLS):
+        bill(storage, ledgers[0], characters, diary)
+        diary.attempt("save", lambda: save(storage, ledgers[0]), StorageError)
+        if number == 0:
+            diary.attempt("add", lambda: storage.add("dog", Grant()), StorageError)
+        if number == 1:
+            diary.attempt("revoke", lambda: storage.revoke("dog"), StorageError)
+
+
+def list_bills(diary: Diary, word: str) -> set[int]:
+    said = (line.partition(" ") for line in diary.find(word))
+    return {int(characters) for what, _, characters in said if what == "bill"}
+
+
+def check(folder: Path, diary: Diary) -> None:
+    storage, ledger = open_storage(folder), Ledger(folder / "accounts")
+    for _ in range(2):
+        save(storage, ledger)
+    keys = find_keys(storage)
+    key, total = keys["cat"]
+    billed = {size for size in (*BILLS, OTHER_BILL) if total // size % 4}
+    assert sum(billed) == total
+    assert list_bills(diary, "done") <= billed <= list_bills(diary, "asked")
+    assert not billed & list_bills(diary, "refused")
+    assert ledger.read(key).count == total
+    with ledger.charge(key, LIMIT - total):
+        pass
+    with pytest.raises(QuotaExceeded), ledger.charge(key, 1):
+        pass
+    if "add" in diary.find("done"):
+        dog, used = keys["dog"]
+        assert used == 0
+        assert dog.revoked_at or "revoke" not in diary.find("done")
+    storage.close()

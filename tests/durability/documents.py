@@ -1,0 +1,149 @@
+"""Documents of two owners, from the upload to the deletion."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import patch
+
+from contract import durable
+from documents import worker
+from documents.asking import Gateway
+from documents.journal import read_journal
+from documents.storage import Document, Gone, Limits, Order, Storage
+from documents.translation import Translation
+from tests.documents.conftest import LINES, InProcess
+from tests.durability.running import Diary
+
+#: The states of documents are not synced before they end, and nobody reads what is deleted.
+LOOSE = (".state.json", "/trash/", "/aside/")
+ANNA, BEN = "a" * 12, "b" * 12
+LIMITS = Limits(waiting=10, of_one=5)
+KEPT_S, DAY_S = 60.0, 86_400
+#: More than one request has.
+TEXTS = {owner: [f"{owner} {number}" for number in range(70)] for owner in (ANNA, BEN)}
+
+patch.object(worker, "find_format", lambda name: LINES).start()
+
+
+class Billing:
+    """A gateway that writes down what it has translated."""
+
+    def __init__(self, diary: Diary) -> None:
+        self._diary = diary
+
+    def translate(self, texts: Sequence[str], *_: Any) -> list[str]:
+        for text in texts:
+            self._diary.tell("billed", text)
+        return [text.upper() for text in texts]
+
+
+def upload(storage: Storage, owner: str, diary: Diary) -> None:
+    """As the gateway does."""
+    place = storage.reserve(owner, owner, LIMITS, 100)
+    try:
+        log = durable.AppendLog(place.path, mode=0o600)
+        try:
+            log.append("".join(f"{text}\n" for text in TEXTS[owner]).encode())
+            log.sync()
+        finally:
+            log.close()
+        order = Order(
+            *(place.job.id, owner, owner, "10.1.2.3"),
+            name="a.lines",
+            tgt_lang="de",
+            src_lang="en",
+        )
+        diary.tell("id", place.accept(order).order.id)
+    except BaseException:
+        place.drop()
+        raise
+
+
+def work(storage: Storage, diary: Diary) -> None:
+    """As the jobs do; what has failed is begun again later."""
+    for job in storage.list_unfinished():
+        if storage.is_complete(job):
+            with suppress(Gone):
+                document = storage.find(job.owner, job.id)
+                gateway = cast(Gateway, Billing(diary))
+                parts = document, gateway, InProcess(), threading.Event()
+                Translation(*parts).run(KEPT_S)
+            storage.finish(job)
+
+
+def list_documents(storage: Storage, owner: str) -> list[Document]:
+    folder = storage.folder / "kept" / owner
+    return [storage.find(owner, path.name) for path in folder.glob("*")]
+
+
+def prepare(folder: Path) -> None:
+    pass
+
+
+def interfere(folder: Path, diary: Diary) -> None:
+    """The owner deletes all."""
+    storage = Storage(folder)
+    for document in list_documents(storage, ANNA):
+        diary.tell("asked", "delete")
+        storage.delete(document)
+
+
+def act(folder: Path, diary: Diary) -> None:
+    storage = Storage(folder)
+    for owner in TEXTS:
+        step = partial(upload, storage, owner, diary)
+        diary.attempt(f"upload {owner}", step, OSError)
+    diary.attempt("work", lambda: work(storage, diary), OSError)
+    for document in list_documents(storage, ANNA):
+        diary.attempt("delete", partial(storage.delete, document), OSError)
+
+
+def check(folder: Path, diary: Diary) -> None:
+    storage, now = Storage(folder), time.time()
+    list(storage.walk())
+    storage.sweep(now)
+    kept = {
+        piece.text.lower()
+        for owner in TEXTS
+        for document in list_documents(storage, owner)
+        if document.journal.exists()
+        for piece in read_journal(document.journal)
+    }
+    before = len(diary.find("billed"))
+    work(storage, diary)
+    assert not kept.intersection(diary.find("billed")[before:])
+    for owner in TEXTS:
+        check_owner(storage, owner, diary)
+        for document in list_documents(storage, owner):
+            storage.delete(document)
+    storage.sweep(now + 8 * DAY_S)
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == []
+    assert storage.list_unfinished() == []
+
+
+def check_owner(storage: Storage, owner: str, diary: Diary) -> None:
+    found = list_documents(storage, owner)
+    is_deleted = owner == ANNA and "delete" in diary.find("asked")
+    assert len(found) <= (f"upload {owner}" not in diary.find("refused"))
+    assert len(found) >= (f"upload {owner}" in diary.find("done")) - is_deleted
+    assert not (found and owner == ANNA and "delete" in diary.find("done"))
+    for document in found:
+        state = document.read_state()
+        assert state.is_over
+        if state.status == "done":
+            lines = document.result.read_text().splitlines()[1:]
+            assert lines == [text.upper() for text in TEXTS[owner]]
+        else:
+            assert "work" in diary.find("done")
+        for other in TEXTS.keys() - {owner}:
+            try:
+                storage.find(other, document.order.id)
+                raise AssertionError
+            except Gone:
+                pass

@@ -1,0 +1,59 @@
+"""A model from the hub, of which another commit has arrived in part."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, BinaryIO
+from unittest.mock import patch
+
+from handlers.engine.directories import ModelError
+from tests.durability.running import Diary
+from catalog import hub
+
+NAME, OLD, NEW = "us/tiny", "0" * 40, "1" * 40
+FILES = {"config.json": b"{}", "model.safetensors": b"weights"}
+
+
+def describe(name: str, content: bytes) -> SimpleNamespace:
+    digest = hashlib.sha256(content).hexdigest()
+    lfs = SimpleNamespace(sha256=digest) if name.startswith("model") else None
+    return SimpleNamespace(rfilename=name, size=len(content), lfs=lfs)
+
+
+def send(url: str, target: BinaryIO, *, resume_size: int, **_: Any) -> None:
+    target.write(FILES[url.rpartition("/")[2]][resume_size:])
+
+
+def find(*_: object, **__: object) -> SimpleNamespace:
+    siblings = [describe(*item) for item in FILES.items()]
+    return SimpleNamespace(sha=NEW, siblings=siblings)
+
+
+patch.multiple(
+    hub,
+    HfApi=lambda: SimpleNamespace(model_info=find),
+    _choose_files=lambda info, task: info.siblings,
+    http_get=send,
+).start()
+
+
+def prepare(folder: Path) -> None:
+    (folder / f"{NAME}-{OLD}.part").mkdir(parents=True)
+
+
+def interfere(folder: Path, diary: Diary) -> None:
+    hub.download(NAME, folder, "translation")
+
+
+def act(folder: Path, diary: Diary) -> None:
+    diary.attempt(
+        "download", lambda: hub.download(NAME, folder, "translation"), ModelError
+    )
+
+
+def check(folder: Path, diary: Diary) -> None:
+    found = hub.download(NAME, folder, "translation")
+    assert {path.name: path.read_bytes() for path in found.iterdir()} == FILES
+    assert {path.name for path in found.parent.iterdir()} <= {"tiny", "tiny.lock"}

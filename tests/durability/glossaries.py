@@ -1,0 +1,88 @@
+"""Glossaries of two owners, which are made, changed and deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gateway.database.connections import StorageError
+from gateway.glossaries.glossary import Draft, Limits
+from gateway.glossaries.storage import GlossaryStorage
+from tests.durability.running import Diary
+
+OWNERS = ("anna", "ben")
+LIMITS = Limits(glossaries=3, glossary_bytes=100)
+GERMAN, FRENCH = Draft("en", "de", b"a\tb", 1), Draft("en", "fr", b"a\tc\nd\te", 2)
+MORE = Draft("en", "de", b"x\ty", 1)
+
+
+def list_steps(storage: GlossaryStorage) -> Iterator[Callable[[], Any]]:
+    yield lambda: storage.create("anna", "Ours", [GERMAN, FRENCH], LIMITS)
+    yield lambda: storage.create("ben", "Mine", [GERMAN], LIMITS)
+    this = storage.find("anna", "Ours")[0].id
+    yield lambda: storage.change(
+        "anna", this, name="All", drafts=[MORE], is_merged=True, limits=LIMITS
+    )
+    yield lambda: storage.delete_dictionary("anna", this, ("en", "fr"))
+    yield lambda: storage.delete("anna", this)
+
+
+def describe(storage: GlossaryStorage) -> str:
+    """What each owner has."""
+    found = {
+        owner: [
+            [
+                glossary.name,
+                *(
+                    f"{each.target} {each.entry_count} {storage.read_entries(each.id)!r}"
+                    for each in glossary.dictionaries
+                ),
+            ]
+            for glossary in storage.list_all(owner)
+        ]
+        for owner in OWNERS
+    }
+    return json.dumps(found)
+
+
+def open_storage(folder: Path) -> GlossaryStorage:
+    return GlossaryStorage(f"sqlite:///{folder / 'glossaries.db'}")
+
+
+def prepare(folder: Path) -> None:
+    """Beside the tables, what is there after each step."""
+    (folder / "draft").mkdir()
+    storage = open_storage(folder / "draft")
+    seen = [describe(storage)]
+    for step in list_steps(storage):
+        step()
+        seen.append(describe(storage))
+    storage.close()
+    (folder / "seen").write_text(json.dumps(seen))
+    storage = open_storage(folder)
+    storage.list_all("anna")
+    storage.close()
+
+
+def interfere(folder: Path, diary: Diary) -> None:
+    open_storage(folder).create("carl", "Other", [GERMAN], LIMITS)
+    diary.tell("made", "carl")
+
+
+def act(folder: Path, diary: Diary) -> None:
+    storage = open_storage(folder)
+    for number, step in enumerate(list_steps(storage), 1):
+        if not diary.attempt(str(number), step, StorageError):
+            return
+
+
+def check(folder: Path, diary: Diary) -> None:
+    storage = open_storage(folder)
+    seen = json.loads((folder / "seen").read_text())
+    asked, refused = len(diary.find("asked")), len(diary.find("refused"))
+    done = len(diary.find("done"))
+    assert describe(storage) in seen[done : asked - refused + 1]
+    assert len(storage.list_all("carl")) == len(diary.find("made"))
+    storage.close()

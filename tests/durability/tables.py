@@ -1,0 +1,37 @@
+"""A database that is made by its first user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.access.keys import Grant
+from gateway.access.storage import Storage
+from gateway.database.connections import StorageError
+from tests.durability.running import Diary
+
+
+def open_storage(folder: Path) -> Storage:
+    return Storage(f"sqlite:///{folder / 'new/keys.db'}")
+
+
+def prepare(folder: Path) -> None:
+    pass
+
+
+def interfere(folder: Path, diary: Diary) -> None:
+    open_storage(folder).add("dog", Grant())
+    diary.tell("made", "dog")
+
+
+def act(folder: Path, diary: Diary) -> None:
+    add = open_storage(folder).add
+    diary.attempt("add", lambda: add("cat", Grant()), StorageError)
+
+
+def check(folder: Path, diary: Diary) -> None:
+    storage = open_storage(folder)
+    names = {each.key.name for each in storage.list_all()}
+    assert names - {"cat"} == set(diary.find("made"))
+    assert ("cat" in names) >= len(diary.find("done"))
+    assert ("cat" in names) <= 1 - len(diary.find("refused"))
+    storage.close()

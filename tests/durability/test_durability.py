@@ -1,0 +1,47 @@
+"""Each operation on the disk is killed, fails, finds no room, or comes after another process
+has done the same; then the program starts again, and nothing is lost, torn or billed twice.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.durability.operations import Fault
+
+ROOT = Path(__file__).parents[2]
+#: The least number of operations of each, so that none goes unseen.
+SCENARIOS = {
+    "files": 10,
+    "bulk": 10,
+    "accounts": 10,
+    "tables": 3,
+    "glossaries": 4,
+    "documents": 40,
+    "conversions": 10,
+    "downloads": 10,
+}
+#: Their processes start at once.
+CHEAP = ("files", "bulk")
+
+
+def count_operations(scenario: str, *faults: Fault) -> list[int]:
+    """How many operations each fault has met. Fails where one has broken a promise."""
+    command = [sys.executable, "-m", "tests.durability.running", scenario, *faults]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [int(number) for number in done.stdout.split()]
+
+
+@pytest.mark.parametrize("scenario", CHEAP)
+def test_a_kill_at_any_operation_loses_nothing(scenario):
+    assert min(count_operations(scenario, Fault.KILL)) >= SCENARIOS[scenario]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_fault_at_any_operation_loses_nothing(scenario):
+    assert min(count_operations(scenario, *Fault)) >= SCENARIOS[scenario]
