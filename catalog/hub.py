@@ -60,10 +60,12 @@ def download(name: str, folder: Path, task: str) -> Path:
     directory = folder / name
     if directory.exists():
         return directory
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with WeakFileLock(folder / f"{name}.lock"):
-        if not directory.exists():
-            _download(name, directory, task)
+    kept = "What has arrived is kept: the same command goes on from there."
+    with _explain(name, kept):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with WeakFileLock(folder / f"{name}.lock"):
+            if not directory.exists():
+                _download(name, directory, task)
     return directory
 
 
@@ -76,14 +78,9 @@ def _download(name: str, directory: Path, task: str) -> None:
     part = directory.with_name(f"{directory.name}-{commit}.part")
     _remove_others(part, directory)
     part.mkdir(exist_ok=True)
-    with _explain(
-        name, "What has arrived is kept: the same command goes on from there."
-    ):
-        for file in files:
-            if not (part / file.rfilename).exists():
-                _fetch(
-                    file, part, url=hf_hub_url(name, file.rfilename, revision=commit)
-                )
+    for file in files:
+        if not (part / file.rfilename).exists():
+            _fetch(file, part, url=hf_hub_url(name, file.rfilename, revision=commit))
     durable.rename(part, directory)
 
 

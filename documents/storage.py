@@ -234,6 +234,7 @@ class Reservation:
         self.job = job
         self._storage = storage
         self._folder = storage.folder / "incoming" / job.id
+        self._kept = storage.folder / "kept" / job.owner / job.id
         self._folder.mkdir(parents=True)
 
     @property
@@ -247,15 +248,16 @@ class Reservation:
         durable.rename(self.path, self._folder / f"source{order.suffix}")
         content = _ORDERS.dump_json(order).decode()
         durable.write(self._folder / "document.json", content)
-        folder = self._storage.folder / "kept" / order.owner / order.id
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        durable.rename(self._folder, folder)
-        return Document(folder, order)
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        durable.rename(self._folder, self._kept)
+        return Document(self._kept, order)
 
     def drop(self) -> None:
         """Leaves nothing behind, also where the last step of `accept` has failed."""
+        with suppress(OSError):
+            durable.rename(self._kept, self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._storage.remove(self.job)
+        self._storage.finish(self.job)
 
 
 class Storage:
@@ -318,17 +320,11 @@ class Storage:
     def delete(self, document: Document) -> None:
         """Deletes a document, also one that is being translated."""
         order = document.order
-        self.remove(Job(order.owner, order.caller, order.id))
-
-    def remove(self, job: Job) -> None:
-        """Deletes the document of a job, if there is one, and finishes it."""
-        kept = self._find(job.owner, job.id)
-        trash = self.folder / "trash" / f"{job.id}-{secrets.token_hex(4)}"
-        if kept.exists():
-            trash.parent.mkdir(exist_ok=True)
-            with suppress(FileNotFoundError):
-                durable.rename(kept, trash)
-        self.finish(job)
+        trash = self.folder / "trash" / f"{order.id}-{secrets.token_hex(4)}"
+        trash.parent.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):
+            durable.rename(document.folder, trash)
+        self.finish(Job(order.owner, order.caller, order.id))
         shutil.rmtree(trash, ignore_errors=True)
 
     def put_aside(self, owner: str, document_id: str) -> None:

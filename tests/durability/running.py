@@ -1,5 +1,10 @@
 """`python -m tests.durability.running SCENARIO FAULT…` lets a scenario fail at each of its
 operations, one process each, then starts again and checks what is there.
+
+A scenario is a module: `prepare(folder)` makes what is there before, `act(folder, diary)`
+fails, `check(folder, diary)` goes on in a new process, and `interfere(folder, diary)` is what
+another process does meanwhile, if that matters. `LOOSE` are parts of the names that files may
+get before their content is on the disk.
 """
 
 from __future__ import annotations
@@ -8,22 +13,22 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
-from typing import Protocol
+from types import ModuleType
 
 from tests.durability.operations import Fault, Operations
 
 #: Another process gets so many seconds to come first. It may wait for a lock of ours.
 _OTHER_S = 0.03
-#: The descriptors beside standard input and output.
-_FIRST_FILE, _MOST_FILES = 3, 1024
+_HAS_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 @dataclass(frozen=True)
@@ -57,119 +62,105 @@ class Diary:
         return True
 
 
-class Scenario(Protocol):
-    """A module with these functions."""
-
-    @staticmethod
-    def prepare(folder: Path) -> None:
-        """Makes what is there before."""
-
-    @staticmethod
-    def act(folder: Path, diary: Diary) -> None:
-        """What fails."""
-
-    @staticmethod
-    def interfere(folder: Path, diary: Diary) -> None:
-        """What another process does meanwhile; not all have it."""
-
-    @staticmethod
-    def check(folder: Path, diary: Diary) -> None:
-        """Goes on in a new process."""
-
-
-def fork(function: Callable[[], object], failures: Path) -> int:
-    """Starts a process, which writes down its traceback."""
-    process = os.fork()
-    if process:
-        return process
-    try:
-        function()
-    except BaseException:
-        with failures.open("a") as file:
-            traceback.print_exc(file=file)
-    os._exit(0)
-
-
 @dataclass(frozen=True)
-class Run:
-    """A scenario and a fault in a new folder."""
+class Site:
+    """A folder, what users know of it, and the tracebacks of processes."""
 
-    scenario: Scenario
-    fault: Fault
     top: Path
 
-    def fail_at(self, number: int) -> bool:
-        """Whether there was such an operation."""
-        folder, mark = self.top / "folder", self.top / "ended"
-        diary = Diary(self.top / "diary")
-        shutil.copytree(self.top / "template", folder)
+    @property
+    def folder(self) -> Path:
+        return self.top / "folder"
 
-        def interfere() -> None:
-            process = self._fork(lambda: self._interfere(folder, diary))
+    @property
+    def diary(self) -> Diary:
+        return Diary(self.top / "diary")
+
+    @property
+    def failures(self) -> Path:
+        return self.top / "failures"
+
+    def fork(self, function: Callable[[], object]) -> int:
+        """Starts a process, which writes down its traceback."""
+        process = os.fork()
+        if process:
+            return process
+        try:
+            function()
+        except BaseException:
+            with self.failures.open("a") as file:
+                traceback.print_exc(file=file)
+        os._exit(0)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Returns when a process has ended."""
+        os.waitpid(self.fork(function), 0)
+
+    @contextmanager
+    def waiting(self, function: Callable[[], object]) -> Iterator[Callable[[], None]]:
+        """A process that begins when it is told to, and has none of our files and locks."""
+        reader, writer = os.pipe()
+
+        def begin() -> None:
+            os.close(writer)
+            if os.read(reader, 1):
+                function()
+
+        def start() -> None:
+            os.write(writer, b"1")
             give_up_at = monotonic() + _OTHER_S
-            while monotonic() < give_up_at:
-                if os.waitpid(process, os.WNOHANG)[0]:
+            while not os.waitid(os.P_PID, process, _HAS_ENDED):
+                if monotonic() > give_up_at:
                     return
                 sleep(_OTHER_S / 30)
 
-        def act() -> None:
-            operations = Operations(folder, number, self.fault, interfere)
-            operations.begin()
-            self.scenario.act(folder, diary)
-            operations.end()
-            with suppress(ChildProcessError):
-                os.wait()
-            if operations.count < number:
-                mark.touch()
-            loose = getattr(self.scenario, "LOOSE", ())
-            torn = [t for t in operations.torn if not any(name in t for name in loose)]
-            assert torn == []
-
-        os.waitpid(self._fork(act), 0)
-        os.waitpid(self._fork(lambda: self.scenario.check(folder, diary)), 0)
-        has_ended = mark.exists()
-        shutil.rmtree(folder)
-        for path in (mark, diary.path):
-            path.unlink(missing_ok=True)
-        return not has_ended
-
-    def _interfere(self, folder: Path, diary: Diary) -> None:
-        """As a process that was never ours: it has none of our locks."""
-        os.closerange(_FIRST_FILE, _MOST_FILES)
-        self.scenario.interfere(folder, diary)
-
-    def _fork(self, function: Callable[[], object]) -> int:
-        return fork(function, self.top / "failures")
+        process = self.fork(begin)
+        yield start
+        os.close(writer)
+        os.waitpid(process, 0)
 
 
-def list_faults(scenario: Scenario) -> list[Fault]:
-    """What can happen to a scenario."""
-    has_other = hasattr(scenario, "interfere")
-    return [fault for fault in Fault if has_other or fault is not Fault.OTHER]
+def act(site: Site, scenario: ModuleType, fault: Fault, number: int) -> None:
+    """Fails at an operation, or leaves a mark where there was none of this number."""
+    interfere = getattr(scenario, "interfere", lambda *_: None)
+    with site.waiting(partial(interfere, site.folder, site.diary)) as other:
+        operations = Operations(site.folder, number, fault, other)
+        operations.begin()
+        scenario.act(site.folder, site.diary)
+        operations.end()
+    if operations.count < number:
+        (site.top / "ended").touch()
+    loose = getattr(scenario, "LOOSE", ())
+    torn = [name for name in operations.torn if not any(part in name for part in loose)]
+    assert torn == [], torn
 
 
-def run(scenario: Scenario, fault: Fault) -> int:
+def run(scenario: ModuleType, fault: Fault) -> int:
     """The number of operations. Ends the program where one of them has broken a promise."""
     with TemporaryDirectory() as name:
-        top = Path(name)
-        (top / "template").mkdir()
-        failures = top / "failures"
-        os.waitpid(
-            fork(lambda: scenario.prepare(top / "template"), failures),
-            0,
-        )
+        site, template = Site(Path(name)), Path(name, "template")
+        template.mkdir()
+        site.call(partial(scenario.prepare, template))
         for number in count(1):
-            is_there = Run(scenario, fault, top).fail_at(number)
-            if failures.exists():
-                sys.exit(f"{fault} at {number}:\n{failures.read_text()}")
-            if not is_there:
+            shutil.copytree(template, site.folder)
+            site.call(partial(act, site, scenario, fault, number))
+            site.call(partial(scenario.check, site.folder, site.diary))
+            if site.failures.exists():
+                sys.exit(f"{fault} at {number}:\n{site.failures.read_text()}")
+            if (site.top / "ended").exists():
                 return number - 1
+            shutil.rmtree(site.folder)
+            site.diary.path.unlink(missing_ok=True)
     raise AssertionError
 
 
+def main(name: str, *faults: str) -> None:
+    """Runs a scenario, and writes the number of operations for each fault that matters."""
+    scenario = import_module(f"tests.durability.{name}")
+    for fault in map(Fault, faults):
+        if fault is not Fault.OTHER or hasattr(scenario, "interfere"):
+            sys.stdout.write(f"{run(scenario, fault)}\n")
+
+
 if __name__ == "__main__":
-    _, scenario_name, *faults = sys.argv
-    module: Scenario = import_module(f"tests.durability.{scenario_name}")  # type: ignore[assignment]
-    wanted = [fault for fault in map(Fault, faults) if fault in list_faults(module)]
-    counts = [run(module, fault) for fault in wanted]
-    sys.stdout.write(" ".join(map(str, counts)))
+    main(*sys.argv[1:])

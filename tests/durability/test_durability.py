@@ -24,8 +24,8 @@ SCENARIOS = {
     "conversions": 10,
     "downloads": 10,
 }
-#: Their processes start at once.
-CHEAP = ("files", "bulk")
+#: They need no database.
+CHEAP = ("files", "bulk", "conversions", "downloads")
 
 
 def count_operations(scenario: str, *faults: Fault) -> list[int]:
