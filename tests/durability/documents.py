@@ -78,8 +78,11 @@ def work(storage: Storage, diary: Diary) -> None:
 
 
 def list_documents(storage: Storage, owner: str) -> list[Document]:
-    folder = storage.folder / "kept" / owner
-    return [storage.find(owner, path.name) for path in folder.glob("*")]
+    found: list[Document] = []
+    for path in (storage.folder / "kept" / owner).glob("*"):
+        with suppress(Gone):
+            found.append(storage.find(owner, path.name))
+    return found
 
 
 def prepare(folder: Path) -> None:
