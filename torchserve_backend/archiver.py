@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from contract import durable
 from catalog import Model
+from contract import durable
 
 #: TorchServe itself must not give up, because the registrar decides when to revive a model.
 _RETRY_S = 86_400

@@ -4,7 +4,6 @@ name is whole.
 
 from __future__ import annotations
 
-import fcntl
 import html
 import os
 import re
@@ -25,6 +24,7 @@ from obstore.store import from_url
 from clients.errors import InputError, OutputError
 from clients.outputs import write_whole
 from clients.sources import Kind, Source, find_sources
+from contract import durable
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -86,10 +86,8 @@ class ResultFolder:
             self.root.mkdir(parents=True, exist_ok=True)
             file = (self.root / _LOCK).open("a")
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise OutputError(f"{self.root}: another run writes there") from error
+            if not durable.try_lock(file.fileno()):
+                raise OutputError(f"{self.root}: another run writes there")
             yield lambda: None
             self.remove([_LOCK])
             with suppress(OSError):

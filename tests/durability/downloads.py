@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 from unittest.mock import patch
 
+from catalog import hub
 from handlers.engine.directories import ModelError
 from tests.durability.running import Diary
-from catalog import hub
 
 NAME, OLD, NEW = "us/tiny", "0" * 40, "1" * 40
 FILES = {"config.json": b"{}", "model.safetensors": b"weights"}
