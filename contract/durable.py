@@ -70,8 +70,8 @@ def write(
 
 
 def write_once(path: Path, content: str) -> None:
-    """Writes a file that only its owner may read, unless there is one. Of several writers the
-    first one wins. Raises OSError."""
+    """Writes a file that only its owner may read, unless there is one. The first of several
+    writers wins. Raises OSError."""
     if not path.exists():
         with suppress(FileExistsError), create(path, mode=0o600) as file:
             if path.exists():

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+import catalog
+from catalog import Catalog
 from contract import durable
 from deploy.polling import attempts
 from deploy.stack import Stack, StackError

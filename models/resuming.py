@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from contract import durable
+
 CHECKPOINT = "checkpoint.pt"
 
 
@@ -51,4 +53,4 @@ class Training:
             self._clock: self.spent_s,
         }
         torch.save(state, part)
-        part.replace(self.checkpoint)
+        durable.rename(part, self.checkpoint)

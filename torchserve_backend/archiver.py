@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from catalog import Model
+from catalog import Model, describe_handler
 from contract import durable
 
 #: TorchServe itself must not give up, because the registrar decides when to revive a model.
