@@ -148,18 +148,22 @@ def _open_draft(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
     """An empty file beside `path` that only we write, and its name. A killed writer leaves it
     unlocked, and the next one uses it again. It goes unless it gets another name."""
     draft = path.with_name(f".{path.name}.draft")
+    with _lock_draft(draft, mode) as file:
+        try:
+            yield file, draft
+        finally:
+            if _is_at(draft, file):
+                draft.unlink()
+
+
+def _lock_draft(draft: Path, mode: int) -> BinaryIO:
     while True:
-        with open(os.open(draft, os.O_CREAT | os.O_RDWR, mode), "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if not _is_at(draft, file):
-                continue  # the one who had the lock has renamed or removed it
+        file = open(os.open(draft, os.O_CREAT | os.O_RDWR, mode), "wb")  # noqa: SIM115
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if _is_at(draft, file):
             file.truncate()
-            try:
-                yield file, draft
-            finally:
-                if _is_at(draft, file):
-                    draft.unlink()
-            return
+            return file
+        file.close()  # the one who had the lock has renamed or removed it
 
 
 def _is_at(path: Path, file: BinaryIO) -> bool:
