@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Plan = TypeVar("Plan", bound=BaseModel)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
+
+
+class PlanEntry(BaseModel):
+    """A part of a plan: each key is known and of its kind."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class PlanError(ValueError):

@@ -1,24 +1,33 @@
-"""Writes figures as a JSON file and a table."""
+"""Tables, charts and files of figures."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 from pydantic_core import to_json
 from rich import table as rich_table
 
+from benchmarks.figures import show
+
 _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
+_INCHES = (6.0, 4.0)
+
+Item = TypeVar("Item")
+Part = TypeVar("Part")
+#: Headers, and how a cell is read of an item.
+Columns = Mapping[str, Callable[[Item], Any]]
+Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Table:
+class FigureTable:
     """Cells, as they are shown."""
 
     headers: tuple[str, ...]
@@ -26,22 +35,50 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Content:
-    """What a benchmark's JSON file says, beside the machine."""
+class Chart:
+    """Lines through points, each with its name."""
 
-    benchmark: str
-    #: What the command was asked for.
-    options: Mapping[str, Any]
-    results: Any
+    title: str
+    x_label: str
+    y_label: str
+    lines: Mapping[str, Points]
+    is_logarithmic: bool = False
+    #: Points without a line.
+    dots: Mapping[str, Points] = field(default_factory=dict)
 
 
-def to_markdown(table: Table) -> str:
+class PlotError(ValueError):
+    """The chart cannot be drawn; the message says what to do."""
+
+
+def tabulate(items: Iterable[Item], columns: Columns[Item]) -> FigureTable:
+    """A row per item: texts as they are, numbers with three digits."""
+    rows = (
+        tuple(map(_write_cell, (c(item) for c in columns.values()))) for item in items
+    )
+    return FigureTable(tuple(columns), tuple(rows))
+
+
+def nest(columns: Columns[Part], find: Callable[[Item], Part]) -> Columns[Item]:
+    """The columns of what `find` finds in each item."""
+
+    def bind(read: Callable[[Part], Any]) -> Callable[[Item], Any]:
+        return lambda item: read(find(item))
+
+    return {header: bind(read) for header, read in columns.items()}
+
+
+def _write_cell(value: Any) -> str:
+    return show(value) if value is None or isinstance(value, float) else str(value)
+
+
+def to_markdown(table: FigureTable) -> str:
     """The table for docs/performance.md."""
     lines = [table.headers, ("---",) * len(table.headers), *table.rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def to_rich(table: Table) -> rich_table.Table:
+def to_rich(table: FigureTable) -> rich_table.Table:
     """The table for the terminal."""
     shown = rich_table.Table()
     for number, header in enumerate(table.headers):
@@ -51,11 +88,16 @@ def to_rich(table: Table) -> rich_table.Table:
     return shown
 
 
-def save(out: Path, content: Content) -> None:
+def save(out: Path, benchmark: str, options: Mapping[str, Any], results: Any) -> None:
     """Writes the JSON file. Numbers that are not finite become null."""
-    document = {"machine": describe_machine(), **vars(content)}
+    content = {
+        "machine": describe_machine(),
+        "benchmark": benchmark,
+        "options": options,
+        "results": results,
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(to_json(document, indent=2, inf_nan_mode="null") + b"\n")
+    out.write_bytes(to_json(content, indent=2, inf_nan_mode="null") + b"\n")
 
 
 def describe_machine() -> dict[str, Any]:
@@ -77,3 +119,37 @@ def _read_processor() -> str:
         return platform.processor()
     names = (line.partition(":")[2] for line in lines if line.startswith("model name"))
     return next(names, platform.processor()).strip()
+
+
+def load_figure() -> Any:
+    """matplotlib's class. Raises PlotError if matplotlib is missing."""
+    try:
+        from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise PlotError(
+            "A picture needs matplotlib: `make .venv/ready-dev` installs it."
+        ) from error
+    return Figure
+
+
+def draw_charts(charts: Sequence[Chart], path: Path) -> None:
+    """Draws the charts side by side in the format of the path's ending. Raises PlotError."""
+    width, height = _INCHES
+    figure = load_figure()(figsize=(width * len(charts), height), layout="constrained")
+    axes = figure.subplots(1, len(charts), squeeze=False)[0]
+    for chart, axis in zip(charts, axes, strict=True):
+        for name, points in chart.lines.items():
+            axis.plot(*zip(*points, strict=True), marker="o", label=name)
+        for name, points in chart.dots.items():
+            axis.scatter(*zip(*points, strict=True), marker="x", label=name)
+        axis.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+        if chart.is_logarithmic:
+            axis.set_xscale("log", base=2)
+            axis.set_yscale("log")
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_major_formatter("{x:g}")
+        axis.grid(visible=True, alpha=0.3)
+        if chart.lines or chart.dots:
+            axis.legend(fontsize="small", framealpha=0.5)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)

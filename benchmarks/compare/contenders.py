@@ -13,13 +13,12 @@ from typing import Any
 
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.peers.launch import PEERS
+from benchmarks.driver import say
 from benchmarks.figures import summarize_latencies
 from benchmarks.instruments import bare, running
 from benchmarks.instruments.generator import ask_once
-from benchmarks.instruments.load import Load, measure_closed
-from benchmarks.instruments.running import Start
+from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.sentences import write_request
-from benchmarks.options import Bar
 from catalog import checkpoint
 from contract.tasks import TRANSLATION
 from deploy.stack import ROOT, StackError
@@ -46,11 +45,11 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Turn:
+class ContenderTurn:
     """What a contender did in one turn."""
 
     #: One per number of clients.
-    loads: Sequence[Load]
+    loads: Sequence[LoadFigures]
     #: From the start command to the first answer; None of what is not started.
     cold_start_s: float | None = None
 
@@ -60,43 +59,29 @@ class Contender:
     """One side of a comparison."""
 
     name: str
-    take_turn: Callable[[Workload, Bar], Turn]
+    take_turn: Callable[[Workload], ContenderTurn]
     #: Installs what it needs, before the first turn.
     prepare: Callable[[], object] = lambda: None
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What a name after `--against` stands for: `theirs`, and the side it is compared with."""
-
-    theirs: Contender
-    ours: Contender
-
-
 def choose(names: Sequence[str]) -> tuple[Contender, ...]:
     """Ours, then the named others. Raises ValueError for unknown and unlike ones."""
-    unknown = [name for name in names if name not in COMPARISONS]
+    if len(names) == 1 and names[0] in PAIRS:
+        return PAIRS[names[0]]
+    unknown = [name for name in names if name not in OTHERS]
     if unknown or not names:
         raise ValueError(
-            f"{', '.join(unknown)!r}: expected some of {', '.join(COMPARISONS)} to "
-            "compare with"
+            f"{', '.join(unknown)!r}: expected some of {', '.join(OTHERS)} to compare "
+            f"with, or one of {', '.join(PAIRS)} alone"
         )
-    chosen = [COMPARISONS[name] for name in dict.fromkeys(names)]
-    own = [name for name in names if COMPARISONS[name].ours is not OURS]
-    if own and len(chosen) > 1:
-        raise ValueError(
-            f"{own[0]!r} is compared with {COMPARISONS[own[0]].ours.name}, not with "
-            f"{OURS.name}: compare it alone"
-        )
-    return (chosen[0].ours, *(comparison.theirs for comparison in chosen))
+    return (OURS, *(OTHERS[name] for name in dict.fromkeys(names)))
 
 
-def prepare(contenders: Sequence[Contender], workload: Workload, bar: Bar) -> None:
+def prepare(contenders: Sequence[Contender], workload: Workload) -> None:
     """Installs packages and converts the model, so that no first start is slower."""
     for contender in contenders:
-        bar.say(f"preparing {contender.name}")
+        say(f"preparing {contender.name}")
         contender.prepare()
-    bar.say("preparing the model")
     map_path = _write_map(workload, "prepared", {})
     for model in running.read_map(map_path, workload.model).models:
         checkpoint.prepare(model, checkpoint.default_cache())
@@ -104,54 +89,46 @@ def prepare(contenders: Sequence[Contender], workload: Workload, bar: Bar) -> No
 
 def _make_stack(
     name: str,
-    start: Start,
+    start: running.Start,
     *,
     prepare: Callable[[], object] = lambda: None,
     **settings: Any,
 ) -> Contender:
     """Starts a stack with these settings of the map."""
 
-    def take_turn(workload: Workload, bar: Bar) -> Turn:
+    def take_turn(workload: Workload) -> ContenderTurn:
         map_path = _write_map(workload, name, settings)
-        bar.say(f"starting {name}")
         began = time.perf_counter()
         with start(workload.folder / name, map_path, workload.model) as stack:
-            requests = [
-                write_request(sentence, stack.paths.get(sentence.target, "/"))
-                for sentence in workload.sentences
-            ]
-            asked = stack.aim(requests)
+            asked = stack.aim(
+                [
+                    write_request(sentence, stack.paths.get(sentence.target, "/"))
+                    for sentence in workload.sentences
+                ]
+            )
             status = ask_once(asked).status
             if status != "200":
                 raise StackError(f"{name} has come up, but answers {status}.")
             cold_start_s = time.perf_counter() - began
-            bar.say(f"warming {name} up")
-            measure_closed(
-                asked, clients=max(workload.clients), seconds=workload.warm_s
-            )
-            loads = []
-            for clients in workload.clients:
-                bar.say(f"{name}, {clients} clients")
-                loads.append(
-                    measure_closed(asked, clients=clients, seconds=workload.seconds)
-                )
-                bar.tick()
-            bar.say(f"stopping {name}")
-        return Turn(loads, cold_start_s)
+            most = max(workload.clients)
+            measure_closed(asked, clients=most, seconds=workload.warm_s)
+            loads = [
+                measure_closed(asked, clients=clients, seconds=workload.seconds)
+                for clients in workload.clients
+            ]
+        return ContenderTurn(loads, cold_start_s)
 
     return Contender(name, take_turn, prepare)
 
 
 def _run_engine(
-    workload: Workload, bar: Bar, *, threads: int | None = None, size: int | None = None
-) -> Turn:
+    workload: Workload, *, threads: int | None = None, size: int | None = None
+) -> ContenderTurn:
     """Runs the map's engine in this process, with batches of the map's size or of `size`, on
     `threads` threads or all cores. It has no clients, so its figures stand for every number
     of them."""
-    bar.say("loading the engine")
     engine, batch_size = _load_engine(workload)
     batches = divide(workload.sentences, size or batch_size)
-    bar.say("the engine alone")
     bare.translate(engine, batches[:1], threads)
     count, took_s, began = 0, [], time.perf_counter()
     for batch in itertools.cycle(batches):
@@ -160,7 +137,7 @@ def _run_engine(
         if time.perf_counter() - began >= workload.seconds:
             break
     elapsed_s = time.perf_counter() - began
-    load = Load(
+    load = LoadFigures(
         loop="engine",
         level=0,
         seconds=elapsed_s,
@@ -171,9 +148,7 @@ def _run_engine(
         latencies=summarize_latencies(took_s if size == 1 else ()),
         statuses={},
     )
-    for _ in workload.clients:
-        bar.tick()
-    return Turn([replace(load, level=clients) for clients in workload.clients])
+    return ContenderTurn([replace(load, level=clients) for clients in workload.clients])
 
 
 def _load_engine(workload: Workload) -> tuple[Engine, int]:
@@ -217,40 +192,39 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
     )
 
 
+#: The ways in which ours runs.
 OURS = _make_stack("babelgate", running.start)
 _INTERACTIVE = _make_stack(
     "interactive", running.start, **_read_differences("interactive.json")
 )
 _EMBEDDED = _make_stack("embedded", running.start_embedded)
-#: The ways in which ours runs.
 OWN = (OURS.name, _INTERACTIVE.name, _EMBEDDED.name)
-#: By what `--against` takes.
-COMPARISONS: Mapping[str, Comparison] = {
-    "baseline": Comparison(_make_stack("baseline", launch.start), OURS),
-    "interactive": Comparison(_INTERACTIVE, OURS),
-    "embedded": Comparison(_EMBEDDED, OURS),
+#: What ours is compared with, by what `--against` takes.
+OTHERS: Mapping[str, Contender] = {
+    "baseline": _make_stack("baseline", launch.start),
+    "interactive": _INTERACTIVE,
+    "embedded": _EMBEDDED,
     **{
-        name: Comparison(_make_stack(name, peer.start, prepare=peer.prepare), OURS)
+        name: _make_stack(name, peer.start, prepare=peer.prepare)
         for name, peer in PEERS.items()
     },
-    "packing": Comparison(
-        _make_stack("unpacked", running.start, max_batch_tokens=0),
+    "engine": Contender("engine", _run_engine),
+    "thread": Contender("engine-thread", partial(_run_engine, threads=1)),
+    "sentence": Contender("engine-sentence", partial(_run_engine, threads=1, size=1)),
+    "torchserve": _make_stack("torchserve", running.start_torchserve),
+}
+#: What is compared by itself: our stack with two settings.
+PAIRS: Mapping[str, tuple[Contender, Contender]] = {
+    "packing": (
         _make_stack("packed", running.start),
+        _make_stack("unpacked", running.start, max_batch_tokens=0),
     ),
-    "vocabulary": Comparison(
-        _make_stack("all-pieces", running.start, vocabulary="all"),
+    "vocabulary": (
         _make_stack("listed", running.start, vocabulary="language"),
+        _make_stack("all-pieces", running.start, vocabulary="all"),
     ),
-    "placement": Comparison(
-        _make_stack("by-language", running.start, placement="language"),
+    "placement": (
         _make_stack("by-device", running.start, placement="device"),
+        _make_stack("by-language", running.start, placement="language"),
     ),
-    "engine": Comparison(Contender("engine", _run_engine), OURS),
-    "thread": Comparison(
-        Contender("engine-thread", partial(_run_engine, threads=1)), OURS
-    ),
-    "sentence": Comparison(
-        Contender("engine-sentence", partial(_run_engine, threads=1, size=1)), OURS
-    ),
-    "torchserve": Comparison(_make_stack("torchserve", running.start_torchserve), OURS),
 }

@@ -93,9 +93,7 @@ def find_model(name: str) -> Path:
 
 
 def translate(
-    engine: Engine,
-    batches: Sequence[Sequence[Sentence]],
-    threads: int | None = None,
+    engine: Engine, batches: Sequence[Sequence[Sentence]], threads: int | None = None
 ) -> float:
     """Seconds for these batches, one after the other, on these threads or all translators."""
     threads = threads or engine.translators

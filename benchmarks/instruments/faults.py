@@ -24,7 +24,7 @@ _REDEPLOY_S = 240.0
 
 
 @dataclass(frozen=True)
-class Fault:
+class ClusterFault:
     """Something that happens to a cluster. `happen` returns when the cluster is whole."""
 
     name: str
@@ -32,7 +32,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FaultOutcome:
     """What clients got before, during and after a fault."""
 
     fault: str
@@ -45,7 +45,7 @@ class Outcome:
     healed_s: float
 
 
-def suffer(cluster: Cluster, target: Target, fault: Fault) -> Outcome:
+def suffer(cluster: Cluster, target: Target, fault: ClusterFault) -> FaultOutcome:
     """Lets a fault happen under load. Raises ClusterError if the cluster does not heal."""
     with keep_asking(target, ask_within(LIMIT_MS), clients=CLIENTS) as asked:
         time.sleep(_BEFORE_S)
@@ -55,7 +55,7 @@ def suffer(cluster: Cluster, target: Target, fault: Fault) -> Outcome:
         time.sleep(_AFTER_S)
     latencies = [one.latency_s - one.lag_s for one in asked.replies]
     p50_s = percentile(latencies, 0.5)
-    return Outcome(
+    return FaultOutcome(
         fault.name,
         len(asked.replies),
         asked.failed,

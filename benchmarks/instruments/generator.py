@@ -31,7 +31,7 @@ REFUSED, RESET, TIMEOUT, UNSENT = "refused", "reset", "timeout", "unsent"
 _IDLE_S = 10.0
 #: Sent between two looks at what has arrived.
 _BURST = 32
-_TICK_S = 0.1
+_LOOK_S = 0.1
 _READ_BYTES = 65_536
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LAST_CHUNK = b"0\r\n\r\n"
@@ -47,11 +47,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Target:
-    """The server that is asked, and for what; `tick` is called about ten times a second."""
+    """The server that is asked, and for what."""
 
     url: str
     requests: Sequence[Request]
-    tick: Callable[[], None] = lambda: None
     #: Headers for every request.
     headers: Mapping[str, str] = field(default_factory=dict)
     #: The server's programs, where their cost is measured.
@@ -94,10 +93,6 @@ class Manner:
 def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
     """A time limit that the stack is told, and a client that waits a little longer."""
     return Manner(limit_ms, addresses, limit_ms / 1000 + GRACE_S)
-
-
-#: The seconds since the start at which another request is due after a reply; None for none.
-Next = Callable[[Reply], float | None]
 
 
 def ask_at(target: Target, arrivals: Iterable[float], manner: Manner) -> list[Reply]:
@@ -150,7 +145,6 @@ class Generator:
         self._address = (parts.hostname or "127.0.0.1", parts.port or 80)
         self._messages = write_messages(target, manner.limit_ms)
         self._manner = manner
-        self._tick = target.tick
         self._epoll = select.epoll()
         self._open: dict[int, _Connection] = {}
         self._idle: list[_Connection] = []
@@ -177,7 +171,7 @@ class Generator:
             self._epoll.close()
 
     def _work(self) -> None:
-        ticked_s = 0.0
+        looked_s = 0.0
         while self._due or self._waiting:
             self._send_due()
             for fd, events in self._epoll.poll(self._find_pause()):
@@ -186,17 +180,16 @@ class Generator:
                 if events & ~select.EPOLLOUT and fd in self._open:
                     self._read(self._open[fd])
             self._end_overdue()
-            if self._now() - ticked_s >= _TICK_S:
-                ticked_s = self._now()
-                self._close_unused(ticked_s)
-                self._tick()
+            if self._now() - looked_s >= _LOOK_S:
+                looked_s = self._now()
+                self._close_unused(looked_s)
 
     def _now(self) -> float:
         return time.monotonic() - self._began
 
     def _find_pause(self) -> float:
         """Seconds until there is something to do."""
-        return max(0.0, min(_TICK_S, self._find_due() - self._now()))
+        return max(0.0, min(_LOOK_S, self._find_due() - self._now()))
 
     def _find_due(self) -> float:
         """When the next request may be sent."""

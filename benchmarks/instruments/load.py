@@ -7,26 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchmarks.figures import Latencies, percentile, summarize_latencies
-from benchmarks.instruments.generator import (
-    Manner,
-    Reply,
-    Target,
-    ask_again,
-    ask_at,
-    draw_arrivals,
-)
-from benchmarks.instruments.processes import (
-    CLIENT,
-    divide,
-    measure_cpu,
-    measure_memory,
-)
+from benchmarks.instruments import generator, processes
+from benchmarks.report import Columns
 
 OPEN, CLOSED = "open", "closed"
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadFigures:
     """What a load made of a stack."""
 
     #: `closed`, or `open`.
@@ -52,47 +40,60 @@ class Load:
     memory_mb: Mapping[str, float] = field(default_factory=dict)
 
 
-def measure_closed(target: Target, *, clients: int, seconds: float) -> Load:
+def measure_closed(
+    target: generator.Target, *, clients: int, seconds: float
+) -> LoadFigures:
     """Asks with `clients` for `seconds`. Requests that are then under way still count."""
 
-    def ask() -> list[Reply]:
-        return ask_again(target, Manner(), clients=clients, seconds=seconds)
+    def ask() -> list[generator.Reply]:
+        return generator.ask_again(
+            target, generator.Manner(), clients=clients, seconds=seconds
+        )
 
     return _measure(ask, target, CLOSED, clients, seconds=0.0)
 
 
 def measure_open(
-    target: Target, *, rate: float, seconds: float, connections: int, seed: int = 0
-) -> Load:
+    target: generator.Target,
+    *,
+    rate: float,
+    seconds: float,
+    connections: int,
+    seed: int = 0,
+) -> LoadFigures:
     """Requests arrive at random, whatever happens to the others. Times count from the
     planned arrival: otherwise the wait for a free connection would be hidden."""
-    arrivals = draw_arrivals(rate, seconds, seed)
-    manner = Manner(connections=connections)
+    arrivals = generator.draw_arrivals(rate, seconds, seed)
+    manner = generator.Manner(connections=connections)
     return _measure(
-        lambda: ask_at(target, arrivals, manner), target, OPEN, rate, seconds=seconds
+        lambda: generator.ask_at(target, arrivals, manner),
+        target,
+        OPEN,
+        rate,
+        seconds=seconds,
     )
 
 
 def _measure(
-    ask: Callable[[], list[Reply]],
-    target: Target,
+    ask: Callable[[], list[generator.Reply]],
+    target: generator.Target,
     loop: str,
     level: float,
     *,
     seconds: float,
-) -> Load:
-    replies, spent = measure_cpu(target.leaders, ask)
+) -> LoadFigures:
+    replies, spent = processes.measure_cpu(target.leaders, ask)
     lasted_s = max((reply.ended_s for reply in replies), default=0.0)
     return replace(
         summarize(loop, level, max(seconds, lasted_s), replies),
-        cpu_ms=divide(spent, len(replies)),
-        memory_mb=measure_memory(target.leaders),
+        cpu_ms=processes.divide(spent, len(replies)),
+        memory_mb=processes.measure_memory(target.leaders),
     )
 
 
 def summarize(
-    loop: str, level: float, seconds: float, replies: Sequence[Reply]
-) -> Load:
+    loop: str, level: float, seconds: float, replies: Sequence[generator.Reply]
+) -> LoadFigures:
     """The figures of a loop's replies."""
     is_open = loop == OPEN
     good = [
@@ -101,7 +102,7 @@ def summarize(
         if reply.is_good
     ]
     lags_ms = [reply.lag_s * 1000 for reply in replies]
-    return Load(
+    return LoadFigures(
         loop=loop,
         level=level,
         seconds=seconds,
@@ -114,11 +115,23 @@ def summarize(
     )
 
 
-def sum_cpu(load: Load) -> float | None:
+#: The usual columns of a table of loads.
+LOAD_COLUMNS: Columns[LoadFigures] = {
+    "requests/s": lambda load: load.requests_per_s,
+    "p50 ms": lambda load: load.latencies.p50_ms,
+    "p95 ms": lambda load: load.latencies.p95_ms,
+    "p99 ms": lambda load: load.latencies.p99_ms,
+    "errors": lambda load: load.errors,
+}
+
+
+def sum_cpu(load: LoadFigures) -> float | None:
     """Milliseconds per answer of all programs but the client; None if none was counted."""
-    return sum(ms for name, ms in load.cpu_ms.items() if name != CLIENT) or None
+    return (
+        sum(ms for name, ms in load.cpu_ms.items() if name != processes.CLIENT) or None
+    )
 
 
-def sum_memory(load: Load) -> float | None:
+def sum_memory(load: LoadFigures) -> float | None:
     """Megabytes of all programs; None if none was counted."""
     return sum(load.memory_mb.values()) or None

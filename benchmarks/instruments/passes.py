@@ -7,23 +7,23 @@ import resource
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import suppress
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.figures import Spread, spread
 
-_END_S = 10
+#: What the process that measures has loaded.
+_runners: list[Runner] = []
 
 
 class Unsupported(ValueError):
     """A subject that does not run on a device, or in a precision."""
 
 
-class MemoryEnds(Exception):
+class MemoryEnds(RuntimeError):
     """A batch did not fit into memory as a whole."""
 
 
@@ -62,7 +62,7 @@ class Subject(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PassPlan:
     """How one subject is measured."""
 
     subject: Subject
@@ -91,7 +91,7 @@ class Measurement:
     items: int
     repetitions: int
     items_per_s: Spread
-    #: Tokens of the texts, without padding.
+    #: In the texts, without padding.
     tokens_per_s: float
     ms_per_batch: Spread
     ms_per_item: float
@@ -109,56 +109,54 @@ class Skipped:
     reason: str
 
 
-def measure_apart(plan: Plan, cache: Path) -> Iterator[Measurement | Skipped]:
-    """The results of `measure`, from a process that ends afterwards; another process
-    converts the model. If a process dies, its missing results are skipped."""
-    context = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(1, context) as pool:
-            directory = pool.submit(plan.subject.prepare, cache).result()
-    except (Unsupported, BrokenExecutor) as error:
-        yield Skipped(plan.subject.label, str(error))
-        return
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(plan, directory, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        with suppress(EOFError):
-            while True:
-                yield ours.recv()
-        process.join(_END_S)
-        if process.exitcode:
-            reason = f"the process ended with {process.exitcode}"
-            yield Skipped(plan.subject.label, reason)
-    finally:
-        process.kill()
-        process.join(_END_S)
-        ours.close()
-
-
-def measure(plan: Plan, directory: Path) -> Iterator[Measurement | Skipped]:
-    """One measurement per batch size, until memory ends."""
+def measure_apart(plan: PassPlan, cache: Path) -> Iterator[Measurement | Skipped]:
+    """A measurement per batch size until memory ends, from a process that ends afterwards;
+    another process converts the model. What fails, or a process that dies, is skipped."""
     subject = plan.subject
-    runner = subject.load(directory)
-    for batch in plan.batches:
-        _forget_peak()
-        batches = plan.divide(batch)
-        try:
-            done = _repeat(runner, plan, batch)
-        except MemoryEnds as error:
-            yield Skipped(
-                subject.label, f"memory ends before batches of {batch}: {error}"
-            )
-            return
-        yield summarize(
-            subject.label,
-            batches=batches,
-            seconds=[one.seconds for one in done],
-            tokens=done[-1].tokens,
-            memory_mb=_read_peak_mb(),
-            gpu_memory_mb=_read_gpu_mb(subject.device),
-        )
+    try:
+        with _spawn() as pool:
+            directory = pool.submit(subject.prepare, cache).result()
+        with _spawn() as pool:
+            pool.submit(_load, subject, directory).result()
+            for batch in plan.batches:
+                yield pool.submit(measure, plan, batch).result()
+    except (OSError, RuntimeError, ValueError) as error:
+        yield Skipped(subject.label, str(error))
+
+
+@contextmanager
+def _spawn() -> Iterator[ProcessPoolExecutor]:
+    """One process that leaves Ctrl-C to this one, which then kills it."""
+    context = multiprocessing.get_context("spawn")
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(1, context, initializer=signal.signal, initargs=ignore)
+    try:
+        yield pool
+    finally:
+        for process in multiprocessing.active_children():
+            process.kill()
+        pool.shutdown()
+
+
+def _load(subject: Subject, directory: Path) -> None:
+    _runners[:] = [subject.load(directory)]
+
+
+def measure(plan: PassPlan, batch: int) -> Measurement:
+    """One batch size with the subject that this process has loaded. Raises MemoryEnds."""
+    _forget_peak()
+    try:
+        done = _repeat(_runners[0], plan, batch)
+    except MemoryEnds as error:
+        raise MemoryEnds(f"memory ends before batches of {batch}: {error}") from error
+    return summarize(
+        plan.subject.label,
+        batches=plan.divide(batch),
+        seconds=[one.seconds for one in done],
+        tokens=done[-1].tokens,
+        memory_mb=_read_peak_mb(),
+        gpu_memory_mb=_read_gpu_mb(plan.subject.device),
+    )
 
 
 def summarize(
@@ -187,7 +185,7 @@ def summarize(
     )
 
 
-def _repeat(runner: Runner, plan: Plan, batch: int) -> list[Pass]:
+def _repeat(runner: Runner, plan: PassPlan, batch: int) -> list[Pass]:
     """The passes that count, at least one. A pass that outlasts the limit warms itself up."""
     batches = plan.divide(batch)
     give_up_at = time.monotonic() + plan.limit_s
@@ -198,14 +196,6 @@ def _repeat(runner: Runner, plan: Plan, batch: int) -> list[Pass]:
     while len(done) < plan.repetitions and time.monotonic() < give_up_at:
         done.append(runner.run(batches))
     return done
-
-
-def _send(plan: Plan, directory: Path, pipe: Connection) -> None:
-    """Runs in the process, which leaves Ctrl-C to its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for result in measure(plan, directory):
-        pipe.send(result)
-    pipe.close()
 
 
 def _forget_peak() -> None:

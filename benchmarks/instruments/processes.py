@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Holding:
+class ProcessUsage:
     """What a program's processes have together. Memory is in megabytes. Resident memory
     counts shared memory for each process, the proportional set size counts it once."""
 
@@ -81,7 +81,7 @@ def measure_memory(leaders: Leaders) -> dict[str, float]:
     }
 
 
-def measure_holdings(leaders: Leaders) -> dict[str, Holding]:
+def measure_holdings(leaders: Leaders) -> dict[str, ProcessUsage]:
     """What each program has, and supervisord, which started them."""
     families = _find_families(leaders)
     supervisors = {leader.parent() for leader in leaders.values()} - {None}
@@ -89,7 +89,7 @@ def measure_holdings(leaders: Leaders) -> dict[str, Holding]:
     return {program: _measure_holding(family) for program, family in families.items()}
 
 
-def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
+def _measure_holding(family: Iterable[psutil.Process]) -> ProcessUsage:
     """What a process has; nothing if it ends meanwhile."""
     pss = rss = files = threads = 0
     for process in family:
@@ -98,7 +98,7 @@ def _measure_holding(family: Iterable[psutil.Process]) -> Holding:
             pss, rss = pss + memory.pss, rss + memory.rss
             files += process.num_fds()
             threads += process.num_threads()
-    return Holding(pss / 1e6, rss / 1e6, files, threads)
+    return ProcessUsage(pss / 1e6, rss / 1e6, files, threads)
 
 
 def subtract(after: Clock, before: Clock) -> dict[str, float]:

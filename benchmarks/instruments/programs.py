@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+import requests
 
+from deploy.stack import StackError
+from torchserve_backend.management import ManagementError
+
+START_S = 900
 _STOP_S, _LOOK_S = 30, 0.1
+_TAIL_LINES = 20
 
 
 @contextmanager
@@ -34,17 +40,29 @@ def run_program(
         _end(leader)
 
 
-def wait_until(
-    is_done: Callable[[], bool], leaders: Iterable[psutil.Popen], limit_s: float
-) -> bool:
-    """Whether it is done in time, and before one of the programs ends."""
+def wait_until_ready(
+    is_ready: Callable[[], bool],
+    name: str,
+    leaders: Mapping[Path, psutil.Popen],
+    limit_s: float = START_S,
+) -> None:
+    """Waits while the programs run; one that does not answer yet is no error. Raises
+    StackError with the ends of the programs' logs, which `leaders` names."""
     give_up_at = time.monotonic() + limit_s
-    while not is_done():
-        has_ended = any(leader.poll() is not None for leader in leaders)
+    while not _holds(is_ready):
+        has_ended = any(leader.poll() is not None for leader in leaders.values())
         if has_ended or time.monotonic() > give_up_at:
-            return False
+            lines = [f"{name} does not come up:"]
+            for log in leaders:
+                lines += log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+            raise StackError("\n".join(lines))
         time.sleep(_LOOK_S)
-    return True
+
+
+def _holds(is_ready: Callable[[], bool]) -> bool:
+    with suppress(requests.RequestException, ManagementError):
+        return is_ready()
+    return False
 
 
 def _end(leader: psutil.Popen) -> None:

@@ -9,14 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+import transformers
 from safetensors.torch import save_file
-from transformers import (
-    M2M100Config,
-    M2M100ForConditionalGeneration,
-    ViTConfig,
-    ViTForImageClassification,
-    ViTImageProcessorPil,
-)
 
 from benchmarks.instruments.keeping import keep
 from contract.languages import LANGUAGES
@@ -70,17 +64,17 @@ def find_classifier(cache: Path, side: int) -> Path:
 
     def make(part: Path) -> None:
         torch.manual_seed(0)
-        config = ViTConfig(image_size=side, num_labels=1000)
-        ViTForImageClassification(config).save_pretrained(part)
+        config = transformers.ViTConfig(image_size=side, num_labels=1000)
+        transformers.ViTForImageClassification(config).save_pretrained(part)
         size = {"height": side, "width": side}
-        ViTImageProcessorPil(size=size).save_pretrained(part)
+        transformers.ViTImageProcessorPil(size=size).save_pretrained(part)
 
     return keep(cache / f"vit-b16-{side}-random", make)
 
 
-def build(directory: Path, config: M2M100Config | None = None) -> Path:
+def build(directory: Path, config: transformers.M2M100Config | None = None) -> Path:
     """Writes a model of these sizes, or of facebook/m2m100_418M's: 1 GB, 2.5 GB of memory."""
-    config = config or M2M100Config()
+    config = config or transformers.M2M100Config()
     config.architectures = ["M2M100ForConditionalGeneration"]
     config.dtype = torch.float16
     directory.mkdir(parents=True, exist_ok=True)
@@ -128,10 +122,10 @@ def _write_tokenizer(directory: Path, size: int) -> None:
     (directory / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
 
 
-def _draw_weights(config: M2M100Config) -> dict[str, torch.Tensor]:
+def _draw_weights(config: transformers.M2M100Config) -> dict[str, torch.Tensor]:
     """Random matrices, neutral biases and norms; nothing is initialised twice."""
     with torch.device("meta"):
-        shapes = M2M100ForConditionalGeneration(config).state_dict()
+        shapes = transformers.M2M100ForConditionalGeneration(config).state_dict()
     tied = ("embed_tokens.weight", "lm_head.weight")
     generator = torch.Generator().manual_seed(0)
     return {

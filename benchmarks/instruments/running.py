@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import catalog
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.ports import claim_port_offset
 from benchmarks.instruments.processes import Leaders, find_leaders
-from benchmarks.instruments.programs import run_program, wait_until
+from benchmarks.instruments.programs import START_S, run_program, wait_until_ready
 from catalog.devices import count_gpus
 from contract import variables
 from contract.rows import prediction_path
@@ -28,7 +28,6 @@ from deploy.stack import GATEWAY, ROOT, StackError
 from deploy.supervision import Supervision
 from torchserve_backend.management import read_key
 
-START_S = 900
 _STOP_S = 180
 
 
@@ -45,11 +44,9 @@ class Running:
     #: Of TorchServe and its workers, where there is one.
     metrics_url: str = ""
 
-    def aim(
-        self, requests: Sequence[Request], tick: Callable[[], None] = lambda: None
-    ) -> Target:
+    def aim(self, requests: Sequence[Request]) -> Target:
         """What is asked of it, at the cost of its processes."""
-        return Target(self.url, requests, tick, self.headers, self.leaders)
+        return Target(self.url, requests, self.headers, self.leaders)
 
 
 def find_running(run: Path) -> Running:
@@ -176,27 +173,17 @@ def _start_gunicorn(
     bind = f"127.0.0.1:{GATEWAY + claim_port_offset()}"
     run.mkdir(parents=True, exist_ok=True)
     gunicorn = Path(sys.executable).with_name("gunicorn")
-    with run_program(
-        [
-            str(gunicorn),
-            "--config",
-            "gateway/gunicorn.conf.py",
-            "gateway.app:create_app()",
-        ],
-        run / "gateway.log",
-        folder=ROOT,
-        environment={**settings, "BABELGATE_GATEWAY_BIND": bind},
-    ) as process:
-        url = f"http://{bind}"
-        if not wait_until(lambda: _is_there(url + page), [process], START_S):
-            raise StackError(f"The gateway at {url} does not get ready; see its log.")
+    config = ("--config", "gateway/gunicorn.conf.py", "gateway.app:create_app()")
+    log, url = run / "gateway.log", f"http://{bind}"
+    environment = {**settings, "BABELGATE_GATEWAY_BIND": bind}
+    command = [str(gunicorn), *config]
+    with run_program(command, log, folder=ROOT, environment=environment) as process:
+        wait_until_ready(
+            lambda: requests.get(url + page, timeout=5).ok,
+            "the gateway",
+            {log: process},
+        )
         yield Running(url, {"gateway": process})
-
-
-def _is_there(page: str) -> bool:
-    with suppress(requests.RequestException):
-        return requests.get(page, timeout=5).ok
-    return False
 
 
 def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:

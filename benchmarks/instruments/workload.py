@@ -17,6 +17,8 @@ from models.shapes_recipe import samples
 #: The tasks that can be measured.
 Task = Literal["translation", "captioning", "classification", "detection"]
 
+#: Usually drawn for a measurement.
+REQUESTS = 2000
 #: More would be drawn for longer than most measurements take.
 _PICTURES = 200
 

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count as count_up
 from itertools import islice
@@ -18,18 +18,11 @@ from typing import Annotated, Any
 import typer
 
 import catalog
-from benchmarks.figures import Spread, show, spread
+from benchmarks.driver import Findings, Model, Rounds, console, take_turns
+from benchmarks.figures import find_ratio, spread
 from benchmarks.instruments import bare
 from benchmarks.instruments.sentences import write_document
-from benchmarks.options import (
-    Model,
-    Out,
-    console,
-    explain_errors,
-    publish,
-    show_progress,
-)
-from benchmarks.report import Content, Table
+from benchmarks.report import tabulate
 from catalog import checkpoint
 from clients.sources import TABLES, find_sources
 from clients.tables.table import Column
@@ -45,74 +38,40 @@ from ray_backend.bulk.texts import BulkTranslation
 _SOURCE, _TARGET = "en", "fr"
 _DRAWN_BYTES = 200_000
 _PLAIN = re.compile("[A-Za-z' -]+")
-_HEADERS = ("", "sentences/s", "of the bare engine's")
+BARE, BULK = "the bare engine", "files in bulk"
 
 
-@dataclass(frozen=True)
-class Turn:
-    """The rate of one way to translate the sentences, in a round."""
-
-    label: str
-    round: int
-    sentences_per_s: float
-
-
-def command(
+def answer(
     *,
     model: Model = "models/phrasebook",
     chunks: Annotated[int, typer.Option(help="Chunks of a pass.", min=3)] = 6,
     chunk: Annotated[int, typer.Option(help="Sentences of a chunk.", min=1)] = 4096,
     phrases: Annotated[int, typer.Option(help="Phrases of a text.", min=1)] = 3,
-    rounds: Annotated[int, typer.Option(help="Turns of each.", min=1)] = 3,
-    out: Out = Path("run/benchmark-bulk.json"),
-) -> None:
+    rounds: Rounds = 3,
+) -> Findings:
     """Sentences/s of files in bulk, from the end of the first chunk, and of the bare engine.
 
     Both translate the same sentences, in chunks of the same size, on all cores.
     """
-    with (
-        explain_errors(),
-        TemporaryDirectory() as folder,
-        show_progress(2 * rounds) as bar,
-    ):
-        directory = bare.find_model(model)
+    with TemporaryDirectory() as folder:
         sentences = draw(chunks * chunk, phrases)
-        bench = _Bench(Path(folder), directory, sentences, chunk)
+        bench = _Bench(Path(folder), bare.find_model(model), sentences, chunk)
         bench.write()
-        turns = []
-        for number in range(rounds):
-            for label, measure in (("bare", bench.run_bare), ("bulk", bench.run_bulk)):
-                bar.say(f"{label}, round {number + 1}")
-                turns.append(Turn(label, number, measure()))
-                bar.tick()
-        options = {"model": model, "chunks": chunks, "chunk": chunk, "phrases": phrases}
-        console.print(f"ratio: {compare(turns)}")
-        publish(out, tabulate(turns), Content("bulk", options, {"turns": turns}))
+        ways = {BARE: lambda _: bench.run_bare(), BULK: lambda _: bench.run_bulk()}
+        return describe(take_turns(ways, rounds))
 
 
-def compare(turns: Sequence[Turn]) -> Spread:
-    """Bulk divided by bare, round by round."""
-    rates = {(turn.label, turn.round): turn.sentences_per_s for turn in turns}
-    return spread(
-        rates["bulk", number] / rates["bare", number]
-        for label, number in rates
-        if label == "bulk"
+def describe(rates: Mapping[str, Sequence[float]]) -> Findings:
+    """A row for each way, compared with the bare engine round by round."""
+    table = tabulate(
+        rates,
+        {
+            "": lambda way: way,
+            "sentences/s": lambda way: spread(rates[way]),
+            "of the bare engine's": lambda way: find_ratio(rates[way], rates[BARE]),
+        },
     )
-
-
-def tabulate(turns: Sequence[Turn]) -> Table:
-    """A row for each way."""
-    rates = {
-        label: spread(turn.sentences_per_s for turn in turns if turn.label == label)
-        for label in ("bare", "bulk")
-    }
-    return Table(
-        _HEADERS,
-        (
-            ("the bare engine", str(rates["bare"]), show(1.0)),
-            ("files in bulk", str(rates["bulk"]), str(compare(turns))),
-        ),
-    )
+    return Findings(table, {"sentences_per_s": rates})
 
 
 @dataclass(frozen=True)

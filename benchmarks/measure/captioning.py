@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.figures import Spread, find_median, find_ratio, group, show, spread
+from benchmarks import driver
+from benchmarks.figures import Spread, find_median, find_ratio, spread
 from benchmarks.instruments.processes import deal_cores, divide, measure_cpu
 from benchmarks.instruments.running import Running, find_running
 from benchmarks.measure.videos import find_video, list_captions
-from benchmarks.options import (
-    DEFAULT_RUN,
-    Bar,
-    Out,
-    RunDir,
-    console,
-    explain_errors,
-    publish,
-    read_words,
-    show_progress,
-)
-from benchmarks.report import Content, Table
+from benchmarks.report import Columns, tabulate
 from catalog import checkpoint
 from clients.captioner import Mode, Sending, caption_video
 from clients.decoding import FrameReader
@@ -45,13 +36,14 @@ _TIMEOUT_S = 300
 _MEMORY_LIMIT_BYTES = 8 << 30
 
 
-@dataclass(frozen=True)
-class Turn:
-    """One video captioned in one mode, or only decoded."""
+#: The turns of each way, by the video's size and the way.
+Captions = Mapping[tuple[str, str], Sequence["CaptionTurn"]]
 
-    size: str
-    way: str
-    round: int
+
+@dataclass(frozen=True)
+class CaptionTurn:
+    """One video captioned, or only decoded."""
+
     frames_per_s: float
     #: The share of captions that say what the frame shows; None if there are none.
     right: float | None = None
@@ -59,49 +51,39 @@ class Turn:
     cpu_ms: Mapping[str, float] = field(default_factory=dict)
 
 
-def command(
+def answer(
     *,
     sizes: Annotated[
         str, typer.Option(help="Of the video, WIDTHxHEIGHT.")
     ] = "480x270,640x360,1280x720,1920x1080",
     modes: Annotated[str, typer.Option(help="The captioner's ways.")] = ",".join(Mode),
     frames: Annotated[int, typer.Option(help="Of the video.", min=1)] = 901,
-    rounds: Annotated[int, typer.Option(help="Turns of each.", min=1)] = 2,
+    rounds: driver.Rounds = 2,
     apart: Annotated[
         bool,
         typer.Option(
             help="Client and stack on half of the cores each, as on two hosts."
         ),
     ] = False,
-    run_dir: RunDir = DEFAULT_RUN,
-    out: Out = Path("run/benchmark-captioning.json"),
-) -> None:
+    run_dir: driver.RunDir = driver.DEFAULT_RUN,
+) -> driver.Findings:
     """Frames/s of the running stack, mode by mode and size by size.
 
     `single` and `stream-single` send every frame unscaled in its own request, as the
     original did; `stream-prebatch` scales frames to the model's size and packs them.
     """
-    with explain_errors():
-        running = find_running(run_dir)
-        ways = [Mode(word) for word in read_words(modes)]
-        wanted = [read_size(word) for word in read_words(sizes)]
-        cache = checkpoint.default_cache() / "benchmarks"
-        turns: list[Turn] = []
-        ticks = len(wanted) * (1 + rounds * (len(ways) + 2))
-        dealt = deal_cores(running.leaders) if apart else nullcontext()
-        with dealt, show_progress(ticks) as bar:
-            bench = _Bench(running, frames, bar)
-            for size in wanted:
-                bar.say(f"drawing {size.width}x{size.height}")
-                path = find_video(cache, frames, width=size.width, height=size.height)
-                bar.tick()
-                turns += bench.measure(path, size, ways, rounds)
-        ratios = list_ratios(turns)
-        for name, ratio in ratios.items():
-            console.print(f"{name}: {ratio}")
-        options = {"frames": frames, "apart": apart, "in_flight": _IN_FLIGHT}
-        content = Content("captioning", options, {"turns": turns, "ratios": ratios})
-        publish(out, tabulate(turns), content)
+    running = find_running(run_dir)
+    ways = [Mode(word) for word in driver.read_words(modes)]
+    wanted = {word: read_size(word) for word in driver.read_words(sizes)}
+    cache = checkpoint.default_cache() / "benchmarks"
+    turns: dict[tuple[str, str], list[CaptionTurn]] = {}
+    with deal_cores(running.leaders) if apart else nullcontext():
+        for name, size in wanted.items():
+            driver.say(f"{name}: drawing")
+            path = find_video(cache, frames, width=size.width, height=size.height)
+            measured = _measure(running, path, frames, ways, rounds=rounds)
+            turns |= {(name, way): done for way, done in measured.items()}
+    return describe(turns)
 
 
 def read_size(text: str) -> Size:
@@ -112,105 +94,89 @@ def read_size(text: str) -> Size:
     return Size(height=int(height), width=int(width))
 
 
-@dataclass(frozen=True)
-class _Bench:
-    """Captions with one stack."""
+def _measure(
+    running: Running, path: Path, frames: int, modes: Sequence[Mode], *, rounds: int
+) -> dict[str, list[CaptionTurn]]:
+    """All modes and the decoding alone, in turns."""
 
-    running: Running
-    frames: int
-    bar: Bar
-
-    def measure(
-        self, path: Path, size: Size, ways: Sequence[Mode], rounds: int
-    ) -> list[Turn]:
-        """All modes and the decoding alone, in turns."""
-        name = f"{size.width}x{size.height}"
-        patience = Patience(timeout_s=_TIMEOUT_S)
-        turns: list[Turn] = []
-        with Server(self.running.url, patience, _IN_FLIGHT) as server:
-            scaled = Reading(size=server.find_input())
-            decoded = replace(scaled, every=Every(frames=2 * self.frames))
-            for number in range(rounds):
-                self.bar.say(f"{name}: decoding")
-                for way, reading in ((_DECODING, decoded), (_SCALING, scaled)):
-                    turns.append(Turn(name, way, number, self._decode(path, reading)))
-                for mode in ways:
-                    self.bar.say(f"{name}: {mode}")
-                    reading = Reading() if mode in _FULL_SIZE else scaled
-                    turn = self._caption(path, mode, reading, server)
-                    turns.append(replace(turn, size=name, round=number))
-        return turns
-
-    def _decode(self, path: Path, reading: Reading) -> float:
+    def decode(reading: Reading, _: int) -> CaptionTurn:
         (video,) = find_sources([str(path)], VIDEOS)
         began = time.perf_counter()
-        for _ in FrameReader(video, reading, threading.Event()).read():
+        for _frame in FrameReader(video, reading, threading.Event()).read():
             pass
-        seconds = time.perf_counter() - began
-        self.bar.tick()
-        return self.frames / seconds
+        return CaptionTurn(frames / (time.perf_counter() - began))
 
-    def _caption(
-        self, path: Path, mode: Mode, reading: Reading, server: Server
-    ) -> Turn:
+    def caption(mode: Mode, _: int) -> CaptionTurn:
+        reading = Reading() if mode in _FULL_SIZE else scaled
         sending = Sending(
             mode=mode,
             requests_in_flight=_IN_FLIGHT,
             memory_limit_bytes=_MEMORY_LIMIT_BYTES,
         )
         (captions, summary), cpu_s = measure_cpu(
-            self.running.leaders, lambda: caption_video(path, server, reading, sending)
+            running.leaders, lambda: caption_video(path, server, reading, sending)
         )
-        truth = list_captions(self.frames)
-        right = sum(map(str.__eq__, captions, truth)) / len(truth)
-        self.bar.tick()
-        speed = summary.frames / summary.seconds
-        return Turn("", mode, 0, speed, right, divide(cpu_s, summary.frames))
+        truth = list_captions(frames)
+        return CaptionTurn(
+            summary.frames / summary.seconds,
+            sum(map(str.__eq__, captions, truth)) / len(truth),
+            divide(cpu_s, summary.frames),
+        )
+
+    with Server(running.url, Patience(timeout_s=_TIMEOUT_S), _IN_FLIGHT) as server:
+        scaled = Reading(size=server.find_input())
+        decoded = Reading(size=scaled.size, every=Every(frames=2 * frames))
+        ways = {
+            _DECODING: partial(decode, decoded),
+            _SCALING: partial(decode, scaled),
+            **{mode.value: partial(caption, mode) for mode in modes},
+        }
+        return driver.take_turns(ways, rounds)
 
 
-def list_ratios(turns: Sequence[Turn]) -> dict[str, Spread]:
+def describe(turns: Captions) -> driver.Findings:
+    """A row per size and mode: medians over the rounds."""
+    programs = dict.fromkeys(
+        n for done in turns.values() for t in done for n in t.cpu_ms
+    )
+
+    def read_cpu(program: str, place: tuple[str, str]) -> float | None:
+        return find_median(turn.cpu_ms.get(program) for turn in turns[place])
+
+    columns: Columns[tuple[str, str]] = {
+        "size": lambda place: place[0],
+        "way": lambda place: place[1],
+        "frames/s": lambda place: spread(turn.frames_per_s for turn in turns[place]),
+        "right": lambda place: find_median(turn.right for turn in turns[place]),
+        **{f"{name} CPU ms": partial(read_cpu, name) for name in programs},
+    }
+    ratios = list_ratios(turns)
+    flat = [
+        {"size": size, "way": way, "turns": done} for (size, way), done in turns.items()
+    ]
+    return driver.Findings(
+        tabulate(turns, columns),
+        {"turns": flat, "ratios": ratios},
+        [f"{name}: {ratio}" for name, ratio in ratios.items()],
+    )
+
+
+def list_ratios(turns: Captions) -> dict[str, Spread]:
     """Prebatches against the other ways at each size, and the last size against the first."""
-    sizes = list(dict.fromkeys(turn.size for turn in turns))
+    sizes = list(dict.fromkeys(size for size, _ in turns))
     first, last = sizes[0], sizes[-1]
     ours = Mode.STREAM_PREBATCH
     pairs = {
         **{
-            f"{ours} / {way}, {size}": ((ours, size), (way, size))
+            f"{ours} / {way}, {size}": ((size, ours), (size, way))
             for size in sizes
             for way in (Mode.SINGLE, Mode.STREAM_SINGLE, _SCALING)
         },
-        f"{ours}, {last} / {first}": ((ours, last), (ours, first)),
+        f"{ours}, {last} / {first}": ((last, ours), (first, ours)),
     }
-    measured = group(turns, lambda turn: (turn.way, turn.size))
     ratios = {
-        name: find_ratio(*([t.frames_per_s for t in measured[place]] for place in pair))
+        name: find_ratio(*([t.frames_per_s for t in turns[place]] for place in pair))
         for name, pair in pairs.items()
-        if measured.keys() >= set(pair)
+        if turns.keys() >= set(pair)
     }
     return {name: ratio for name, ratio in ratios.items() if ratio}
-
-
-def tabulate(turns: Sequence[Turn]) -> Table:
-    """A row per size and mode: medians over the rounds."""
-    programs = list(dict.fromkeys(name for turn in turns for name in turn.cpu_ms))
-    groups = group(turns, lambda turn: (turn.size, turn.way))
-    headers = ("size", "way", "frames/s", "right", *(f"{p} CPU ms" for p in programs))
-    return Table(
-        headers,
-        tuple(
-            (
-                *(size, way, str(spread(turn.frames_per_s for turn in done))),
-                _show((turn.right for turn in done), "{:.1%}".format),
-                *(
-                    _show(turn.cpu_ms.get(program) for turn in done)
-                    for program in programs
-                ),
-            )
-            for (size, way), done in groups.items()
-        ),
-    )
-
-
-def _show(values: Iterable[float | None], form: Callable[[float], str] = show) -> str:
-    value = find_median(values)
-    return "" if value is None else form(value)

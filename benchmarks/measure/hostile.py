@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import requests
 import typer
 
+from benchmarks.driver import Findings, judge, say
 from benchmarks.figures import percentile, show
 from benchmarks.instruments.generator import Manner, Target, ask_again, ask_once
 from benchmarks.instruments.processes import measure_cpu
@@ -27,14 +28,7 @@ from benchmarks.instruments.running import (
 from benchmarks.instruments.sentences import write_request
 from benchmarks.measure import hostile_forms
 from benchmarks.measure.hostile_texts import SHAPES, Shape
-from benchmarks.options import (
-    Out,
-    console,
-    explain_errors,
-    publish,
-    show_progress,
-)
-from benchmarks.report import Content, Table
+from benchmarks.report import tabulate
 from handlers.engine.translation.m2m100 import Sentence
 
 #: What is promised: the CPU of a whole text, against that of half of it, and in seconds;
@@ -80,7 +74,7 @@ class Waits:
     sentence_ms: float
 
 
-def command(
+def answer(
     *,
     kilobytes: Annotated[int, typer.Option(help="Of a whole text.", min=2)] = 1040,
     rounds: Annotated[
@@ -94,39 +88,19 @@ def command(
         Path | None,
         typer.Option(help="Ask the stack running here, and not a gateway alone."),
     ] = None,
-    out: Out = Path("run/benchmark-hostile.json"),
-) -> None:
+) -> Findings:
     """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
-    with explain_errors(), TemporaryDirectory() as folder:
-        with _find(run_dir, Path(folder)) as running:
-            _ask(running.url, SHAPES[0], kilobytes * 1000)  # starts the readers
-            costs = list(_measure_all(running, kilobytes * 1000, rounds))
-            chosen = choose(costs, at_once)
-            waits = measure_waits(running, chosen, kilobytes * 1000)
-            beside_forms = measure_beside_forms(running, FORM_CLIENTS, FORMS_S)
-        console.print(describe(costs, waits, beside_forms))
-        options = {"kilobytes": kilobytes, "at_once": at_once, "run_dir": run_dir}
-        limits = {
-            "ratio": RATIO,
-            "cpu_s": CPU_S,
-            "wait_ms": WAIT_MS,
-            "sentence_ms": SENTENCE_MS,
-        }
-        results = {
-            "limits": limits,
-            "costs": costs,
-            "waits": waits,
-            "beside_forms": beside_forms,
-        }
-        publish(out, tabulate(costs), Content("hostile", options, results))
-
-
-def _measure_all(running: Running, size_bytes: int, rounds: int) -> Iterator[Cost]:
-    with show_progress(len(SHAPES)) as bar:
+    size_bytes = kilobytes * 1000
+    with TemporaryDirectory() as folder, _find(run_dir, Path(folder)) as running:
+        _ask(running.url, SHAPES[0], size_bytes)  # starts the readers
+        costs = []
         for shape in SHAPES:
-            bar.say(shape.name)
-            yield measure(running, shape, size_bytes, rounds)
-            bar.tick()
+            say(shape.name)
+            costs.append(measure(running, shape, size_bytes, rounds))
+        costs.sort(key=lambda cost: -cost.whole_s)
+        waits = measure_waits(running, choose(costs, at_once), size_bytes)
+        beside_forms = measure_beside_forms(running, FORM_CLIENTS, FORMS_S)
+    return describe(costs, waits, beside_forms)
 
 
 def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cost:
@@ -149,10 +123,9 @@ def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cos
 
 
 def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
-    """The shapes that cost most, repeated until there are enough."""
-    order = sorted(costs, key=lambda cost: -cost.whole_s)[:number]
+    """The first shapes, repeated until there are enough."""
     by_name = {shape.name: shape for shape in SHAPES}
-    chosen = [by_name[cost.shape] for cost in order]
+    chosen = [by_name[cost.shape] for cost in costs[:number]]
     return [chosen[i % len(chosen)] for i in range(number)]
 
 
@@ -199,42 +172,36 @@ def _wait_beside(running: Running, under_way: Sequence[Future[Any]]) -> Waits:
     )
 
 
-def describe(costs: Sequence[Cost], waits: Waits, beside_forms: Waits) -> str:
-    """The result in four sentences."""
-    ratio = max(cost.ratio for cost in costs)
-    cpu_s = max(cost.whole_s for cost in costs)
+def describe(costs: Sequence[Cost], waits: Waits, beside_forms: Waits) -> Findings:
+    """A row per shape, and which promises are kept."""
+    ratio, cpu_s = max(c.ratio for c in costs), max(c.whole_s for c in costs)
     wait_ms = max(waits.health_ms, waits.sentence_ms)
-    return (
+    forms_ms = beside_forms.health_p99_ms
+    remarks = [
         f"A text twice as long costs at most {ratio:.2f} times the CPU:"
-        f" {_judge(ratio, RATIO)}.\n"
-        f"The dearest costs {cpu_s:.2f} s: {_judge(cpu_s, CPU_S)}.\n"
-        f"While {waits.hostile} were answered in {waits.seconds:.1f} s, {waits.asked} looks"
-        f" at the health took {show(waits.health_ms)} ms at most, as many sentences"
-        f" {show(waits.sentence_ms)} ms: {_judge(wait_ms, WAIT_MS)}.\n"
+        f" {judge(ratio, RATIO)}.",
+        f"The dearest costs {cpu_s:.2f} s: {judge(cpu_s, CPU_S)}.",
+        f"While {waits.hostile} were answered in {waits.seconds:.1f} s, others waited"
+        f" {show(wait_ms)} ms at most: {judge(wait_ms, WAIT_MS)}.",
         f"While {beside_forms.hostile} forms were answered in {beside_forms.seconds:.1f} s,"
-        f" 99 % of {beside_forms.asked} looks at the health took"
-        f" {show(beside_forms.health_p99_ms)} ms at most:"
-        f" {_judge(beside_forms.health_p99_ms, WAIT_MS)}; all sentences"
+        f" 99 % of {beside_forms.asked} looks at the health took {show(forms_ms)} ms at"
+        f" most: {judge(forms_ms, WAIT_MS)}; all sentences"
         f" {show(beside_forms.sentence_ms)} ms:"
-        f" {_judge(beside_forms.sentence_ms, SENTENCE_MS)}."
+        f" {judge(beside_forms.sentence_ms, SENTENCE_MS)}.",
+    ]
+    table = tabulate(
+        costs,
+        {
+            "shape": lambda cost: cost.shape,
+            "format": lambda cost: cost.format,
+            "status": lambda cost: cost.status,
+            "half, CPU s": lambda cost: cost.half_s,
+            "whole, CPU s": lambda cost: cost.whole_s,
+            "ratio": lambda cost: cost.ratio,
+        },
     )
-
-
-def tabulate(costs: Sequence[Cost]) -> Table:
-    """One row per shape, the most expensive first."""
-    rows = tuple(
-        (
-            *(cost.shape, cost.format, cost.status),
-            *(f"{cost.half_s:.2f}", f"{cost.whole_s:.2f}", f"{cost.ratio:.2f}"),
-        )
-        for cost in sorted(costs, key=lambda cost: -cost.whole_s)
-    )
-    headers = ("shape", "format", "status", "half, CPU s", "whole, CPU s", "ratio")
-    return Table(headers, rows)
-
-
-def _judge(value: float, limit: float) -> str:
-    return f"{'within' if value <= limit else 'over'} {limit:g}"
+    results = {"costs": costs, "waits": waits, "beside_forms": beside_forms}
+    return Findings(table, results, remarks)
 
 
 @contextmanager

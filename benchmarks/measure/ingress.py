@@ -19,7 +19,8 @@ import psutil
 import typer
 
 import catalog
-from benchmarks.figures import list_counts, show
+from benchmarks.driver import Findings, Seconds, read_words, say
+from benchmarks.figures import list_counts
 from benchmarks.instruments import faults, running
 from benchmarks.instruments.cluster import (
     Cluster,
@@ -29,14 +30,13 @@ from benchmarks.instruments.cluster import (
 )
 from benchmarks.instruments.counters import describe, read_counters
 from benchmarks.instruments.echo import write_map, write_model
-from benchmarks.instruments.faults import Fault, Outcome, suffer
+from benchmarks.instruments.faults import ClusterFault, FaultOutcome, suffer
 from benchmarks.instruments.generator import Request
-from benchmarks.instruments.load import Load, measure_closed
+from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.namespaces import NoNamespaces
 from benchmarks.instruments.processes import Leaders
 from benchmarks.instruments.running import Running
-from benchmarks.options import Out, console, explain_errors, publish, read_words
-from benchmarks.report import Content, Table
+from benchmarks.report import Columns, tabulate
 from catalog import checkpoint
 from contract import rows
 from deploy.stack import StackError
@@ -55,14 +55,6 @@ _WARM_S, _COUNTED_S = 2.0, 60.0
 #: The one that is there first in this order takes the requests.
 _INGRESSES = ("ray::HAProxyManager", "ray::ProxyActor")
 _WITHOUT_HAPROXY = {"RAY_SERVE_ENABLE_HA_PROXY": "0"}
-_WAY_HEADERS = (
-    *("way", "requests/s", "p50 ms", "p99 ms", "errors", "rows per batch"),
-    *("CPU ms: gateway", "ingress", "replica", "handler alone"),
-)
-_MACHINE_HEADERS = ("machines", "requests/s", "p50 ms", "errors", "of linear")
-_FAULT_HEADERS = (
-    *("fault", "requests", "failed", "p50 ms", "slowest s", "whole again after s"),
-)
 
 
 @dataclass(frozen=True)
@@ -70,7 +62,7 @@ class Way:
     """A load on one way to a model."""
 
     name: str
-    load: Load
+    load: LoadFigures
     #: Rows of a batch.
     batch_fill: float | None
     #: What the handler takes for a row of such a batch, without a server.
@@ -78,49 +70,79 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Share:
+class MachineShare:
     """A load on a number of machines, each with a replica."""
 
     machines: int
-    load: Load
+    load: LoadFigures
 
 
-def command(
+WAY_COLUMNS: Columns[Way] = {
+    "way": lambda way: way.name,
+    "requests/s": lambda way: way.load.requests_per_s,
+    "p50 ms": lambda way: way.load.latencies.p50_ms,
+    "p99 ms": lambda way: way.load.latencies.p99_ms,
+    "errors": lambda way: way.load.errors,
+    "rows per batch": lambda way: way.batch_fill,
+    "CPU ms: gateway": lambda way: way.load.cpu_ms.get("gateway"),
+    "ingress": lambda way: way.load.cpu_ms.get("ingress"),
+    "replica": lambda way: way.load.cpu_ms.get("replica"),
+    "handler alone": lambda way: way.handler_ms,
+}
+FAULT_COLUMNS: Columns[FaultOutcome] = {
+    "fault": lambda one: one.fault,
+    "requests": lambda one: one.answers,
+    "failed": lambda one: list_counts(one.failed) or "0",
+    "p50 ms": lambda one: one.p50_ms,
+    "slowest s": lambda one: one.slowest_s,
+    "whole again after s": lambda one: one.healed_s,
+}
+
+
+def answer(
     *,
     parts: Annotated[
         str, typer.Option(help="Of ways, batches, machines, faults; with commas.")
     ] = "ways,batches,machines,faults",
     clients: Annotated[int, typer.Option(help="On each way.")] = 64,
-    seconds: Annotated[float, typer.Option(help="Length of each load.")] = 10,
+    seconds: Seconds = 10,
     absent_s: Annotated[float, typer.Option(help="How long the head is gone.")] = 75,
-    out: Out = Path("run/benchmark-ingress.json"),
-) -> None:
+) -> Iterator[Findings]:
     """A cluster of network namespaces on this machine; only root may make them.
 
     A table for each part: ways to a quick model (HAProxy, Ray's own proxy and none), the
     batches of a slow one, one to three machines, and faults under 16 clients.
     """
     wanted = set(read_words(parts))
-    with (
-        explain_errors(),
-        _explain(),
-        tempfile.TemporaryDirectory(prefix="bench-") as name,
-    ):
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
         bench = _Bench(Path(name), clients, seconds)
-        options = {"clients": clients, "seconds": seconds, "absent_s": absent_s}
-        save = partial(_publish, out, options)
-        if "ways" in wanted:
-            ways = list(bench.measure_ways())
-            save(tabulate_ways(ways), part="ways", results=ways)
-        if "batches" in wanted:
-            batches = list(bench.measure_batches())
-            save(tabulate_ways(batches), part="batches", results=batches)
-        if "machines" in wanted:
-            shares = list(bench.measure_machines())
-            save(tabulate_machines(shares), part="machines", results=shares)
-        if "faults" in wanted:
-            outcomes = list(bench.measure_faults(absent_s))
-            save(tabulate_faults(outcomes), part="faults", results=outcomes)
+        try:
+            if "ways" in wanted:
+                ways = list(bench.measure_ways())
+                yield Findings(tabulate(ways, WAY_COLUMNS), ways, part="ways")
+            if "batches" in wanted:
+                ways = list(bench.measure_batches())
+                yield Findings(tabulate(ways, WAY_COLUMNS), ways, part="batches")
+            if "machines" in wanted:
+                yield describe_machines(list(bench.measure_machines()))
+            if "faults" in wanted:
+                ends = list(bench.measure_faults(absent_s))
+                yield Findings(tabulate(ends, FAULT_COLUMNS), ends, part="faults")
+        except (ClusterError, DashboardError, NoNamespaces) as error:
+            raise StackError(str(error)) from error
+
+
+def describe_machines(shares: Sequence[MachineShare]) -> Findings:
+    """A row per number of machines, and its share of as many times one machine."""
+    alone = shares[0].load.requests_per_s
+    columns: Columns[MachineShare] = {
+        "machines": lambda share: share.machines,
+        "requests/s": lambda share: share.load.requests_per_s,
+        "p50 ms": lambda share: share.load.latencies.p50_ms,
+        "errors": lambda share: share.load.errors,
+        "of linear": lambda share: share.load.requests_per_s / share.machines / alone,
+    }
+    return Findings(tabulate(shares, columns), shares, part="machines")
 
 
 @dataclass(frozen=True)
@@ -162,7 +184,7 @@ class _Bench:
             pages = _name_pages(cluster)
             return self._measure("gateway and HAProxy", both, pages, _write_requests())
 
-    def measure_machines(self) -> Iterator[Share]:
+    def measure_machines(self) -> Iterator[MachineShare]:
         """One replica per machine, and as many clients for each."""
         with ExitStack() as stack:
             cluster = None
@@ -180,7 +202,9 @@ class _Bench:
                     cluster = stack.enter_context(started)
                 yield self._measure_machines(cluster, count, map_path)
 
-    def _measure_machines(self, cluster: Cluster, count: int, map_path: Path) -> Share:
+    def _measure_machines(
+        self, cluster: Cluster, count: int, map_path: Path
+    ) -> MachineShare:
         cluster.deploy(catalog.load(map_path, is_cluster=True))
         cluster.wait_until_whole()
         run = self.folder / f"gateway-{count}"
@@ -188,11 +212,11 @@ class _Bench:
             target = gateway.aim(_write_requests())
             asking = count * _CLIENTS_EACH
             measure_closed(target, clients=asking, seconds=_WARM_S)
-            return Share(
+            return MachineShare(
                 count, measure_closed(target, clients=asking, seconds=self.seconds)
             )
 
-    def measure_faults(self, absent_s: float) -> Iterator[Outcome]:
+    def measure_faults(self, absent_s: float) -> Iterator[FaultOutcome]:
         """One after the other on one cluster, whose model has three replicas."""
         map_path = self._write(
             "faults", batch_ms=_BATCH_MS, replicas=3, max_replicas_per_machine=2
@@ -203,7 +227,7 @@ class _Bench:
         ):
             target = gateway.aim(_write_requests("/translate"))
             for fault in list_faults(absent_s):
-                console.print(f"{fault.name} …")
+                say(fault.name)
                 yield suffer(cluster, target, fault)
 
     def _measure_door(self, name: str, cluster: Cluster) -> Way:
@@ -220,7 +244,7 @@ class _Bench:
         pages: Sequence[str],
         requests: Sequence[Request],
     ) -> Way:
-        console.print(f"{name} …")
+        say(name)
         target = stack.aim(requests)
         measure_closed(target, clients=self.clients, seconds=_WARM_S)
         before = _count(pages)
@@ -258,7 +282,7 @@ class _Bench:
         map_path: Path,
         environment: Mapping[str, str] | None = None,
     ) -> Iterator[Cluster]:
-        console.print(f"starting {count} machines …")
+        say(f"starting {count} machines")
         with start_cluster(
             self.folder / name, count, environment=environment
         ) as cluster:
@@ -267,74 +291,19 @@ class _Bench:
             yield cluster
 
 
-def list_faults(absent_s: float) -> list[Fault]:
+def list_faults(absent_s: float) -> list[ClusterFault]:
     """All of them. What Ray places anew, it may place on the head, which is lost first."""
     return [
-        Fault(
+        ClusterFault(
             f"the head is gone for {absent_s:g} s",
             partial(faults.lose_head, seconds=absent_s),
         ),
-        Fault("a replica is killed", faults.kill_replica),
-        Fault("Ray is killed on a machine", faults.kill_raylet),
-        Fault("a machine is gone", faults.kill_node),
-        Fault("a link is cut for 30 s", partial(faults.cut_link, seconds=30)),
-        Fault("the model is deployed anew", faults.redeploy),
+        ClusterFault("a replica is killed", faults.kill_replica),
+        ClusterFault("Ray is killed on a machine", faults.kill_raylet),
+        ClusterFault("a machine is gone", faults.kill_node),
+        ClusterFault("a link is cut for 30 s", partial(faults.cut_link, seconds=30)),
+        ClusterFault("the model is deployed anew", faults.redeploy),
     ]
-
-
-def tabulate_ways(ways: Sequence[Way]) -> Table:
-    """A row for each."""
-    return Table(_WAY_HEADERS, tuple(map(_write_way, ways)))
-
-
-def _write_way(way: Way) -> tuple[str, ...]:
-    load = way.load
-    return (
-        *(way.name, show(load.requests_per_s), show(load.latencies.p50_ms)),
-        *(show(load.latencies.p99_ms), str(load.errors), show(way.batch_fill)),
-        *(show(load.cpu_ms.get(name)) for name in ("gateway", "ingress", "replica")),
-        show(way.handler_ms),
-    )
-
-
-def tabulate_machines(shares: Sequence[Share]) -> Table:
-    """A row for each number of machines."""
-    alone = shares[0].load.requests_per_s
-    return Table(
-        _MACHINE_HEADERS,
-        tuple(
-            (
-                str(share.machines),
-                show(share.load.requests_per_s),
-                show(share.load.latencies.p50_ms),
-                str(share.load.errors),
-                show(share.load.requests_per_s / share.machines / alone),
-            )
-            for share in shares
-        ),
-    )
-
-
-def tabulate_faults(outcomes: Sequence[Outcome]) -> Table:
-    """A row for each fault."""
-    return Table(
-        _FAULT_HEADERS,
-        tuple(
-            (
-                *(one.fault, str(one.answers), list_counts(one.failed) or "0"),
-                *(show(one.p50_ms), show(one.slowest_s), show(one.healed_s)),
-            )
-            for one in outcomes
-        ),
-    )
-
-
-def _publish(
-    out: Path, options: Mapping[str, float], table: Table, *, part: str, results: object
-) -> None:
-    """Each part has files of its own."""
-    content = Content(f"ingress {part}", options, results)
-    publish(out.with_stem(f"{out.stem}-{part}"), table, content)
 
 
 def _write_requests(path: str = "/") -> list[Request]:
@@ -388,12 +357,3 @@ def _wait_for_counters(pages: Sequence[str], rows_done: int) -> Counter[str]:
         lambda: _count(pages)["Rows"] >= rows_done, "all rows are counted", _COUNTED_S
     )
     return _count(pages)
-
-
-@contextmanager
-def _explain() -> Iterator[None]:
-    """A cluster that does not start is no error of the program."""
-    try:
-        yield
-    except (ClusterError, DashboardError, NoNamespaces) as error:
-        raise StackError(str(error)) from error

@@ -6,13 +6,12 @@ import json
 import random
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.instruments.beside import repeat
 from benchmarks.instruments.generator import Request, Target, write_messages
 from benchmarks.instruments.sentences import draw, write_document
 from handlers.engine.translation.m2m100 import Sentence
@@ -25,12 +24,8 @@ _PATIENCE_S = 40.0
 _SLOW_PARTS = 5
 
 
-#: What a client does with a connection and a request.
-Act = Callable[[socket.socket, bytes], None]
-
-
 @dataclass(frozen=True)
-class Piece:
+class MedleyPiece:
     """A request, and the status that it is to get."""
 
     kind: str
@@ -40,7 +35,7 @@ class Piece:
 
 def draw_medley(
     count: int, languages: Sequence[str] = (), *, seed: int = 0
-) -> list[Piece]:
+) -> list[MedleyPiece]:
     """`count` requests of all kinds in random order, into these languages or any."""
     rng = random.Random(seed)
     kinds = rng.choices(list(SHARES), list(SHARES.values()), k=count)
@@ -48,7 +43,9 @@ def draw_medley(
     return [_make_piece(rng, kind, sentences) for kind in kinds]
 
 
-def _make_piece(rng: random.Random, kind: str, sentences: Iterator[Sentence]) -> Piece:
+def _make_piece(
+    rng: random.Random, kind: str, sentences: Iterator[Sentence]
+) -> MedleyPiece:
     sentence = next(sentences)
     body: dict[str, Any] = {
         "src_lang": sentence.source,
@@ -67,10 +64,10 @@ def _make_piece(rng: random.Random, kind: str, sentences: Iterator[Sentence]) ->
             body["format"] = "html"
         case "mistake":
             return _make_mistake(rng, body)
-    return Piece(kind, Request(_encode(body), "/translate"))
+    return MedleyPiece(kind, Request(_encode(body), "/translate"))
 
 
-def _make_mistake(rng: random.Random, body: Mapping[str, Any]) -> Piece:
+def _make_mistake(rng: random.Random, body: Mapping[str, Any]) -> MedleyPiece:
     content, path, status = rng.choice(
         [
             (_encode({**body, "tgt_lang": "xx"}), "/translate", "422"),
@@ -80,33 +77,25 @@ def _make_mistake(rng: random.Random, body: Mapping[str, Any]) -> Piece:
             (_encode({**body, "src_text": "a" * (1 << 20)}), "/translate", "413"),
         ]
     )
-    return Piece("mistake", Request(content, path), status)
+    return MedleyPiece("mistake", Request(content, path), status)
 
 
 def _encode(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-@contextmanager
-def visit(url: str, pieces: Sequence[Piece], pause_s: float) -> Iterator[None]:
-    """Runs two clients beside the block: one sends slowly, one hangs up before its answer."""
+def ask_badly(url: str, pieces: Sequence[MedleyPiece]) -> None:
+    """One client sends slowly, and one hangs up before its answer."""
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or 80)
-    rng = random.Random(0)
-
-    def send(act: Act) -> None:
-        (message,) = write_messages(Target(url, [rng.choice(pieces).request]), None)
+    for act in (_send_slowly, _leave):
+        target = Target(url, [random.choice(pieces).request])
+        (message,) = write_messages(target, None)
         with (
             suppress(OSError),
             socket.create_connection(address, _PATIENCE_S) as client,
         ):
             act(client, message)
-
-    with (
-        repeat(lambda: send(_send_slowly), pause_s),
-        repeat(lambda: send(_leave), pause_s),
-    ):
-        yield
 
 
 def _send_slowly(client: socket.socket, message: bytes) -> None:

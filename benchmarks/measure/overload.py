@@ -1,69 +1,98 @@
-"""`python -m benchmarks overload`: more requests with time limits than a server can answer."""
+"""`python -m benchmarks overload`: more requests with time limits than a server can answer:
+what it answers in time, refuses, and computes in vain.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
+import numpy as np
 import typer
 
+from benchmarks import driver
 from benchmarks.compare.peers.launch import PEERS
-from benchmarks.figures import list_counts, show
-from benchmarks.instruments import bare, running
-from benchmarks.instruments.generator import Request
-from benchmarks.instruments.running import Start
+from benchmarks.figures import list_counts, percentile, show
+from benchmarks.instruments import bare, generator, running
+from benchmarks.instruments.counters import read_counters
+from benchmarks.instruments.processes import CLIENT, measure_cpu
+from benchmarks.instruments.running import Running
 from benchmarks.instruments.sentences import draw, write_request
-from benchmarks.measure.pressure import Bench, Ladder, Step, find_refusal_cost
-from benchmarks.measure.stack import SENTENCES, read_rates
-from benchmarks.options import (
-    DEFAULT_RUN,
-    Bar,
-    Folder,
-    Model,
-    Out,
-    Plot,
-    Setting,
-    check_plot,
-    console,
-    explain_errors,
-    publish,
-    publish_plot,
-    read_numbers,
-    read_settings,
-    read_words,
-    show_progress,
-)
-from benchmarks.plots import Chart
-from benchmarks.report import Content, Table
+from benchmarks.instruments.workload import REQUESTS
+from benchmarks.report import Chart, Columns, nest, tabulate
 from catalog import checkpoint
 
-OURS = "babelgate"
-TARGET = "fr"
+OURS, TARGET = "babelgate", "fr"
+ANSWERED, REFUSED = "200", "429"
 #: What is promised of refusals and of rows computed in vain.
 REFUSAL_MS, LATE_ROWS = 100.0, 0.05
 #: The promised share of the peak, by the highest multiple of the capacity: where a refusal
 #: costs nothing beside an answer, and with the phrasebook, where it does.
 LARGE, SMALL = {10.0: 0.9}, {2.0: 0.9, 4.0: 0.75}
-_TICKS_PER_S = 10
-_HEADERS = (
-    *("", "limit s", "load", "offered/s", "good/s", "of the peak", "p50 ms", "p99 ms"),
-    *("refused", "429 p99 ms", "others", "late rows", "lag p99 ms"),
-)
 #: A sentence's end in a text that goes on.
 _INNER_END = re.compile(r"[.!?。！？।؟…:;]\s*\S")
+#: A client of the closed loop waits so long before it asks again for what it was refused.
+_PAUSE_S = 0.05
+#: The longest time for which work that no client waits for goes on; a batch's counters
+#: are on TorchServe's page a moment after its answers.
+_SETTLE_S, _LOOK_S = 600.0, 1.0
+#: Requests by which a server's idle time is found, and how much longer than that is idle still.
+_PROBES, _NEARLY, _NOISE_S = 3, 2.0, 0.05
+#: Fewer refusals say nothing about what one costs.
+_FEWEST_REFUSALS = 200
 
 
 @dataclass(frozen=True)
-class Server:
-    """A server that is put under load."""
+class LoadStep:
+    """What a load made of a server. Rates are per second of the load's length."""
 
-    name: str
-    start: Start
-    prepare: Callable[[], object]
+    limit_ms: int
+    #: Times the capacity; 0 of a closed loop, which looks for the peak.
+    load: float
+    #: Requests that were sent, and how late 1 % of them were at least.
+    offered_per_s: float
+    lag_p99_ms: float | None
+    #: Answered with 200 within the limit while the load lasted.
+    good_per_s: float
+    #: Times of the answers with 200, those after their limit included.
+    p50_ms: float | None
+    p99_ms: float | None
+    #: Answered with 200, but after the limit.
+    late: int
+    refused: int
+    refusal_p99_ms: float | None
+    #: All other ends of a request, by status, the generator's own words among them.
+    others: Mapping[str, int]
+    answered: int
+    #: Until the last client had its answer, or had given up.
+    lasted_s: float = 0.0
+    #: Computed by the workers, and the share of them that no client got in time; None
+    #: where the server does not count.
+    rows: int | None = None
+    late_rows_share: float | None = None
+    #: CPU seconds by program, the client's as `client`.
+    cpu_s: Mapping[str, float] = field(default_factory=dict)
+    #: Share of the peak within the same limit, or of the offer where that is less.
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The loads that a server is put under, for each limit."""
+
+    #: Times the capacity.
+    loads: Sequence[float]
+    seconds: float
+    #: Numbers of clients among which the peak is looked for, and for how long each.
+    clients: Sequence[int]
+    peak_s: float
+    #: That the clients have: a server may bound what it does for one.
+    addresses: int = 1
 
 
 @dataclass(frozen=True)
@@ -71,12 +100,12 @@ class Pressed:
     """What the loads made of a server."""
 
     name: str
-    steps: Sequence[Step]
+    steps: Sequence[LoadStep]
     #: Milliseconds of CPU that a refusal costs, by program.
     refusal_cpu_ms: Mapping[str, float]
 
 
-def command(
+def answer(
     *,
     loads: Annotated[str, typer.Option(help="Times the capacity.")] = "1,2,4,10",
     limits: Annotated[
@@ -90,108 +119,202 @@ def command(
     addresses: Annotated[
         int, typer.Option(help="Addresses that clients have.", min=1, max=10_000)
     ] = 256,
-    model: Model = "models/phrasebook",
-    setting: Setting = None,
+    model: driver.Model = "models/phrasebook",
+    setting: driver.Setting = None,
     against: Annotated[
         str, typer.Option(help="litserve, rayserve, flask: the same load for them.")
     ] = "",
-    folder: Folder = DEFAULT_RUN / "overload",
-    out: Out = Path("run/benchmark-overload.json"),
-    plot: Plot = None,
-) -> None:
+    folder: driver.Folder = driver.DEFAULT_RUN / "overload",
+) -> driver.Findings:
     """Goodput, refusals and rows computed in vain, at multiples of the capacity.
 
     Each limit has its own stack. Its peak is found with clients that wait; then requests
     arrive at random, whatever happens to the others. The capacity is our peak within the
     longest limit; others get the same load.
     """
-    with explain_errors():
-        check_plot(plot)
-        ladder = Ladder(
-            read_rates(loads), seconds, read_numbers(clients), peak_s, addresses
-        )
-        limits_ms = sorted(read_numbers(limits), reverse=True)
-        servers = choose(read_words(against))
-        session = Session(
-            folder.resolve(),
-            bare.find_model(model),
-            read_settings(setting or ()),
-            draw_requests(),
-            ladder,
-        )
-        steps = len(servers) * len(limits_ms)
-        with show_progress(steps * session.count_ticks()) as bar:
-            pressed = list(session.press_all(servers, limits_ms, bar))
-        goals = LARGE if model == bare.RANDOM else SMALL
-        console.print(*describe(pressed, goals), sep="\n", markup=False, soft_wrap=True)
-        options = {"model": model, "settings": session.settings, "ladder": ladder}
-        publish(
-            out, tabulate(pressed), Content("overload", options, {"servers": pressed})
-        )
-        publish_plot(plot, chart(pressed))
+    multiples, sizes = driver.read_rates(loads), driver.read_numbers(clients)
+    ladder = Ladder(multiples, seconds, sizes, peak_s, addresses)
+    limits_ms = sorted(driver.read_numbers(limits), reverse=True)
+    servers = choose(driver.read_words(against))
+    directory = bare.find_model(model)
+    map_path = folder.resolve() / "map.json"
+    running.write_map(map_path, driver.read_settings(setting), (TARGET,))
+    for served in running.read_map(map_path, directory).models:
+        checkpoint.prepare(served, checkpoint.default_cache())
+    requests = draw_requests()
+    capacity = None
+    pressed = []
+    for name, start in servers.items():
+        steps: list[LoadStep] = []
+        for limit_ms in limits_ms:
+            driver.say(f"{name} within {limit_ms} ms")
+            with start(folder.resolve() / name, map_path, directory) as stack:
+                bench = Bench(stack, stack.aim(requests), ladder)
+                steps += bench.press(limit_ms, capacity)
+            capacity = capacity or steps[0].good_per_s
+        pressed.append(Pressed(name, steps, find_refusal_cost(steps)))
+    return describe(pressed, LARGE if model == bare.RANDOM else SMALL)
 
 
-@dataclass(frozen=True)
-class Session:
-    """What every server is given."""
-
-    folder: Path
-    model: Path
-    settings: Mapping[str, object]
-    requests: Sequence[Request]
-    ladder: Ladder
-
-    def count_ticks(self) -> float:
-        """Ticks for one server and limit."""
-        peaks_s = (len(self.ladder.clients) + 2) * self.ladder.peak_s
-        loads_s = len(self.ladder.loads) * self.ladder.seconds
-        return (peaks_s + loads_s) * _TICKS_PER_S
-
-    def press_all(
-        self, servers: Sequence[Server], limits_ms: Sequence[int], bar: Bar
-    ) -> Iterator[Pressed]:
-        """One server after the other, ours first. Raises StackError and ValueError."""
-        map_path = running.write_map(self.folder / "map.json", self.settings, (TARGET,))
-        for served in running.read_map(map_path, self.model).models:
-            checkpoint.prepare(served, checkpoint.default_cache())
-        capacity = None
-
-        def say(name: str, doing: str) -> None:
-            bar.say(f"{name}: {doing}")
-
-        for server in servers:
-            bar.say(f"preparing {server.name}")
-            server.prepare()
-            steps: list[Step] = []
-            for limit_ms in limits_ms:
-                run = self.folder / server.name
-                with server.start(run, map_path, self.model) as stack:
-                    asked = stack.aim(self.requests, bar.tick)
-                    bench = Bench(stack, asked, self.ladder, partial(say, server.name))
-                    steps += bench.press(limit_ms, capacity)
-                capacity = capacity or steps[0].good_per_s
-            yield Pressed(server.name, steps, find_refusal_cost(steps))
-
-
-def choose(names: Sequence[str]) -> tuple[Server, ...]:
-    """Ours, and the named peers. Raises ValueError for an unknown one."""
+def choose(names: Sequence[str]) -> dict[str, running.Start]:
+    """How ours and the named peers start. Raises ValueError for an unknown one."""
     unknown = [name for name in names if name not in PEERS]
     if unknown:
         raise ValueError(f"{', '.join(unknown)!r}: expected some of {', '.join(PEERS)}")
-    peers = (PEERS[name] for name in names)
-    return (
-        Server(OURS, running.start, lambda: None),
-        *(Server(peer.name, peer.start, peer.prepare) for peer in peers),
-    )
+    for name in names:
+        PEERS[name].prepare()
+    return {OURS: running.start, **{name: PEERS[name].start for name in names}}
 
 
-def draw_requests() -> list[Request]:
+def draw_requests() -> list[generator.Request]:
     """One sentence each, so that a request is one row."""
-    sentences = draw(SENTENCES, (TARGET,))
+    sentences = draw(REQUESTS, (TARGET,))
     return [write_request(s) for s in sentences if not _INNER_END.search(s.text)]
 
 
-def find_misses(steps: Sequence[Step], goals: Mapping[float, float]) -> list[str]:
+@dataclass
+class Bench:
+    """A running server and its requests."""
+
+    running: Running
+    target: generator.Target
+    ladder: Ladder
+    #: What a request takes that is alone.
+    _idle_s: float = math.inf
+
+    def press(self, limit_ms: int, capacity: float | None) -> list[LoadStep]:
+        """The peak within a limit, then the ladder's multiples of `capacity` or of that
+        peak, and the peak again, because a machine's speed varies. A load's share is that
+        of the mean of both peaks, or of the best load. Raises ValueError if nothing is
+        answered in time."""
+        first, clients = self.find_peak(limit_ms)
+        capacity = capacity or first.good_per_s
+        if not capacity:
+            raise ValueError(f"no request is answered within {limit_ms} ms")
+        steps = []
+        for load in self.ladder.loads:
+            driver.say(f"{load:g} x {capacity:.0f} requests/s within {limit_ms} ms")
+            step = self.measure_open(limit_ms, load * capacity)
+            steps.append(replace(step, load=load))
+        driver.say(f"the peak within {limit_ms} ms again")
+        last = self.measure_closed(limit_ms, clients)
+        mean = (first.good_per_s + last.good_per_s) / 2
+        peak = max([mean, *(step.good_per_s for step in steps)])
+        return [first, last, *(_add_share(step, peak) for step in steps)]
+
+    def find_peak(self, limit_ms: int) -> tuple[LoadStep, int]:
+        """The best closed loop and its clients, after one that warms the server up."""
+        driver.say("warming up")
+        self.measure_closed(limit_ms, max(self.ladder.clients))
+        probes = [self._probe() for _ in range(_PROBES)]
+        answered = (lasted_s for is_answered, lasted_s in probes if is_answered)
+        self._idle_s = min(answered, default=math.inf)
+        found = []
+        for clients in self.ladder.clients:
+            driver.say(f"the peak within {limit_ms} ms: {clients} clients")
+            found.append((self.measure_closed(limit_ms, clients), clients))
+        return max(found, key=lambda step: step[0].good_per_s)
+
+    def measure_closed(self, limit_ms: int, clients: int) -> LoadStep:
+        """Clients that wait for their answers."""
+        seconds = self.ladder.peak_s
+        return self._measure(
+            lambda: generator.ask_again(
+                self.target,
+                generator.ask_within(limit_ms, addresses=self.ladder.addresses),
+                clients=clients,
+                seconds=seconds,
+                pause_s=_PAUSE_S,
+            ),
+            limit_ms,
+            seconds,
+        )
+
+    def measure_open(self, limit_ms: int, rate: float) -> LoadStep:
+        """Clients that come by themselves, whatever happens to the others."""
+        seconds = self.ladder.seconds
+        manner = generator.ask_within(limit_ms, addresses=self.ladder.addresses)
+        arrivals = generator.draw_arrivals(rate, seconds, seed=0)
+        return self._measure(
+            lambda: generator.ask_at(self.target, arrivals, manner), limit_ms, seconds
+        )
+
+    def _measure(
+        self, ask: Callable[[], list[generator.Reply]], limit_ms: int, seconds: float
+    ) -> LoadStep:
+        before = self._count_rows()
+        replies, cpu_s = measure_cpu(self.running.leaders, ask)
+        step = replace(summarize(replies, limit_ms, seconds), cpu_s=cpu_s)
+        probes = self._settle()
+        after = self._count_rows()
+        if before is None or after is None:
+            return step
+        rows = after - before - probes
+        good = step.answered - step.late
+        late_share = max(0, rows - good) / rows if rows > 0 else None
+        return replace(step, rows=rows, late_rows_share=late_share)
+
+    def _settle(self) -> int:
+        """Waits until a single request is fast. Returns how many were answered."""
+        give_up_at = time.monotonic() + _SETTLE_S
+        answered = 0
+        while time.monotonic() < give_up_at:
+            is_answered, lasted_s = self._probe()
+            answered += is_answered
+            if is_answered and lasted_s <= _NEARLY * self._idle_s + _NOISE_S:
+                break
+            time.sleep(_LOOK_S)
+        time.sleep(_LOOK_S)
+        return answered
+
+    def _probe(self) -> tuple[bool, float]:
+        """Whether one request gets 200, and how long it takes."""
+        reply = generator.ask_once(self.target)
+        return reply.is_good, reply.latency_s
+
+    def _count_rows(self) -> int | None:
+        """Rows that the workers have computed; None if they do not count."""
+        if not self.running.metrics_url:
+            return None
+        counters = read_counters(self.running.metrics_url)
+        dropped = (n for name, n in counters.items() if name.startswith("Dropped"))
+        return counters["Rows"] - sum(dropped)
+
+
+def summarize(
+    replies: Sequence[generator.Reply], limit_ms: int, seconds: float
+) -> LoadStep:
+    """The figures of the replies to a load that took `seconds`."""
+    answered = [reply for reply in replies if reply.status == ANSWERED]
+    good = [reply for reply in answered if reply.latency_s * 1000 <= limit_ms]
+    refusals = _read_ms(reply for reply in replies if reply.status == REFUSED)
+    others = Counter(reply.status for reply in replies)
+    del others[ANSWERED], others[REFUSED]
+    sent = [reply for reply in replies if reply.status != generator.UNSENT]
+    sent_s = max((r.ended_s - r.latency_s + r.lag_s for r in sent), default=0.0)
+    return LoadStep(
+        limit_ms=limit_ms,
+        load=0.0,
+        offered_per_s=len(sent) / max(seconds, sent_s),
+        lag_p99_ms=percentile([reply.lag_s * 1000 for reply in replies], 0.99),
+        good_per_s=sum(reply.ended_s <= seconds for reply in good) / seconds,
+        p50_ms=percentile(_read_ms(answered), 0.5),
+        p99_ms=percentile(_read_ms(answered), 0.99),
+        late=len(answered) - len(good),
+        refused=len(refusals),
+        refusal_p99_ms=percentile(refusals, 0.99),
+        others=dict(others),
+        answered=len(answered),
+        lasted_s=max((reply.ended_s for reply in replies), default=seconds),
+    )
+
+
+def _add_share(step: LoadStep, peak: float) -> LoadStep:
+    possible = min(peak, step.offered_per_s)
+    return replace(step, share=step.good_per_s / possible if possible else None)
+
+
+def find_misses(steps: Sequence[LoadStep], goals: Mapping[float, float]) -> list[str]:
     """The promises that were not kept; `goals` are shares of the peak, by the highest load."""
     return [
         f"{step.limit_ms} ms, {step.load:g} times: {miss}"
@@ -201,7 +324,7 @@ def find_misses(steps: Sequence[Step], goals: Mapping[float, float]) -> list[str
     ]
 
 
-def _find_misses(step: Step, goals: Mapping[float, float]) -> Iterator[str]:
+def _find_misses(step: LoadStep, goals: Mapping[float, float]) -> Iterator[str]:
     goal = next((goals[most] for most in sorted(goals) if step.load <= most), 0.0)
     if step.share is not None and step.share < goal:
         yield f"{step.share:.0%} of the peak, not {goal:.0%}"
@@ -215,65 +338,84 @@ def _find_misses(step: Step, goals: Mapping[float, float]) -> Iterator[str]:
         yield f"{step.late_rows_share:.0%} of the rows in vain, not {LATE_ROWS:.0%}"
 
 
-def describe(pressed: Sequence[Pressed], goals: Mapping[float, float]) -> list[str]:
-    """What a refusal costs, and which promises were not kept."""
-    lines = []
-    for server in pressed:
-        costs = server.refusal_cpu_ms.items()
-        if costs:
-            each = ", ".join(f"{program} {show(ms)}" for program, ms in costs)
-            lines.append(f"{server.name}, CPU ms per refusal: {each}")
-    return [
-        *lines,
-        *(find_misses(pressed[0].steps, goals) or ["All promises are held."]),
-    ]
-
-
-def tabulate(pressed: Sequence[Pressed]) -> Table:
-    """A row per server, limit and load; a load of 0 is the peak."""
-    return Table(
-        _HEADERS,
-        tuple(
-            _write_row(server.name, step) for server in pressed for step in server.steps
-        ),
-    )
-
-
-def chart(pressed: Sequence[Pressed]) -> list[Chart]:
-    """Goodput over offered load, both per second, a chart per limit."""
-    limits = dict.fromkeys(step.limit_ms for server in pressed for step in server.steps)
-    return [
-        Chart(
-            f"Limit {limit_ms / 1000:g} s",
-            "requests/s offered",
-            "requests/s answered within the limit",
-            {
-                server.name: [
-                    (0.0, 0.0),
-                    *(
-                        (step.offered_per_s, step.good_per_s)
-                        for step in server.steps
-                        if step.load and step.limit_ms == limit_ms
-                    ),
-                ]
-                for server in pressed
-            },
-        )
-        for limit_ms in limits
-    ]
-
-
-def _write_row(name: str, step: Step) -> tuple[str, ...]:
-    late_rows = step.late_rows_share
-    return (
-        *(name, f"{step.limit_ms / 1000:g}", f"{step.load:g}" if step.load else "peak"),
-        *(show(step.offered_per_s), show(step.good_per_s), _show_share(step.share)),
-        *(show(step.p50_ms), show(step.p99_ms)),
-        *(str(step.refused), show(step.refusal_p99_ms)),
-        *(list_counts(step.others) or "–", _show_share(late_rows)),
-        show(step.lag_p99_ms),
-    )
+_COLUMNS: Columns[LoadStep] = {
+    "limit s": lambda step: f"{step.limit_ms / 1000:g}",
+    "load": lambda step: f"{step.load:g}" if step.load else "peak",
+    "offered/s": lambda step: step.offered_per_s,
+    "good/s": lambda step: step.good_per_s,
+    "of the peak": lambda step: _show_share(step.share),
+    "p50 ms": lambda step: step.p50_ms,
+    "p99 ms": lambda step: step.p99_ms,
+    "refused": lambda step: step.refused,
+    "429 p99 ms": lambda step: step.refusal_p99_ms,
+    "others": lambda step: list_counts(step.others) or "–",
+    "late rows": lambda step: _show_share(step.late_rows_share),
+    "lag p99 ms": lambda step: step.lag_p99_ms,
+}
 
 
 def _show_share(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
+
+
+def describe(
+    pressed: Sequence[Pressed], goals: Mapping[float, float]
+) -> driver.Findings:
+    """A row per server, limit and load, and which promises were not kept."""
+    columns: Columns[tuple[str, LoadStep]] = {
+        "": lambda row: row[0],
+        **nest(_COLUMNS, lambda row: row[1]),
+    }
+    rows = [(server.name, step) for server in pressed for step in server.steps]
+    costs = [
+        f"{server.name}, CPU ms per refusal: {program} {show(ms)}"
+        for server in pressed
+        for program, ms in server.refusal_cpu_ms.items()
+    ]
+    misses = find_misses(pressed[0].steps, goals) or ["All promises are held."]
+    limits = dict.fromkeys(step.limit_ms for _, step in rows)
+    return driver.Findings(
+        tabulate(rows, columns),
+        {"servers": pressed},
+        remarks=[*costs, *misses],
+        charts=[_chart(pressed, limit_ms) for limit_ms in limits],
+    )
+
+
+def _chart(pressed: Sequence[Pressed], limit_ms: int) -> Chart:
+    """Goodput over offered load within one limit."""
+    lines = {
+        server.name: [
+            (0.0, 0.0),
+            *(
+                (step.offered_per_s, step.good_per_s)
+                for step in server.steps
+                if step.load and step.limit_ms == limit_ms
+            ),
+        ]
+        for server in pressed
+    }
+    unit = "requests/s answered within the limit"
+    return Chart(f"Limit {limit_ms / 1000:g} s", "requests/s offered", unit, lines)
+
+
+def find_refusal_cost(steps: Sequence[LoadStep]) -> dict[str, float]:
+    """Milliseconds of CPU per refusal by program, by least squares: a program spends a
+    fixed amount per refusal, other request and second. Empty if few were refused."""
+    if sum(step.refused for step in steps) < _FEWEST_REFUSALS:
+        return {}
+    counts = [
+        (step.refused, step.answered + sum(step.others.values()), step.lasted_s)
+        for step in steps
+    ]
+    programs = set(steps[0].cpu_s) - {CLIENT}
+    costs = {}
+    for program in sorted(programs):
+        spent_ms = [step.cpu_s.get(program, 0.0) * 1000 for step in steps]
+        solution, *_ = np.linalg.lstsq(np.array(counts, float), np.array(spent_ms))
+        costs[program] = float(solution[0])
+    return costs
+
+
+def _read_ms(replies: Iterable[generator.Reply]) -> list[float]:
+    return [reply.latency_s * 1000 for reply in replies]

@@ -6,25 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.figures import Spread, spread
+from benchmarks.driver import DEFAULT_RUN, Findings, RunDir, judge
+from benchmarks.figures import spread
 from benchmarks.instruments.running import find_running
 from benchmarks.instruments.sentences import write_document
-from benchmarks.options import (
-    DEFAULT_RUN,
-    Out,
-    RunDir,
-    console,
-    explain_errors,
-    publish,
-    show_progress,
-)
-from benchmarks.report import Content, Table
+from benchmarks.report import FigureTable
 from deploy.programs import CHROMIUM, find, install
 
 #: What is promised: milliseconds on top of the API's.
@@ -52,22 +43,25 @@ _READ = """() => {
 }"""
 
 
-def command(
+def answer(
     *,
     sentences: Annotated[int, typer.Option(help="To type.", min=2)] = 30,
     run_dir: RunDir = DEFAULT_RUN,
-    out: Out = Path("run/benchmark-page.json"),
-) -> None:
+) -> Findings:
     """What the page adds to the time of the API, with the running stack."""
-    with explain_errors():
-        lines = write_document(SOURCE, sentences * _BYTES_PER_SENTENCE).splitlines()
-        typed = list(dict.fromkeys(filter(None, lines)))[:sentences]
-        with open_page(find_running(run_dir).url) as page:
-            measured = measure(page, typed)
-        console.print(describe(measured))
-        results = {"limit_ms": LIMIT_MS, "page_ms": [own for own, _ in measured]}
-        content = Content("page", {"sentences": sentences}, results)
-        publish(out, tabulate(measured), content)
+    lines = write_document(SOURCE, sentences * _BYTES_PER_SENTENCE).splitlines()
+    typed = list(dict.fromkeys(filter(None, lines)))[:sentences]
+    with open_page(find_running(run_dir).url) as page:
+        own, api = zip(*measure(page, typed), strict=True)
+    most = max(own)
+    return Findings(
+        FigureTable(
+            ("takes", "ms"),
+            (("the page", str(spread(own))), ("the API", str(spread(api)))),
+        ),
+        {"limit_ms": LIMIT_MS, "page_ms": own},
+        [f"The page takes {most:.0f} ms at most: {judge(most, LIMIT_MS)} ms."],
+    )
 
 
 @contextmanager
@@ -91,32 +85,14 @@ def measure(page: Page, sentences: Sequence[str]) -> list[tuple[float, float]]:
     page.select_option("#source", SOURCE)
     page.evaluate(_NOTE)
     measured = []
-    with show_progress(len(sentences)) as bar:
-        for sentence in sentences:
-            bar.say("types")
-            page.fill("#given", "")
-            page.keyboard.type(sentence, delay=_KEY_MS)
-            page.wait_for_function(
-                "() => document.querySelector('#output .sentence')"
-                " && document.querySelector('#output').ariaBusy === 'false'"
-                " && window.measured.shown > window.measured.typed"
-            )
-            own, api = page.evaluate(_READ)
-            measured.append((own, api))
-            bar.tick()
+    for sentence in sentences:
+        page.fill("#given", "")
+        page.keyboard.type(sentence, delay=_KEY_MS)
+        page.wait_for_function(
+            "() => document.querySelector('#output .sentence')"
+            " && document.querySelector('#output').ariaBusy === 'false'"
+            " && window.measured.shown > window.measured.typed"
+        )
+        own, api = page.evaluate(_READ)
+        measured.append((own, api))
     return measured
-
-
-def describe(measured: Sequence[tuple[float, float]]) -> str:
-    """The result in a sentence."""
-    most = max(own for own, _ in measured)
-    held = "within" if most <= LIMIT_MS else "above"
-    return f"The page takes {most:.0f} ms at most: {held} {LIMIT_MS} ms."
-
-
-def tabulate(measured: Sequence[tuple[float, float]]) -> Table:
-    """A row for the page, and one for the API."""
-    own, api = zip(*measured, strict=True)
-    found: dict[str, Spread] = {"the page": spread(own), "the API": spread(api)}
-    rows = tuple((name, str(one)) for name, one in found.items())
-    return Table(("takes", "ms"), rows)

@@ -3,69 +3,77 @@
 from __future__ import annotations
 
 import math
+import statistics
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import psutil
 import typer
 
+from benchmarks import driver
 from benchmarks.figures import list_counts, percentile, show
-from benchmarks.instruments import bare, running
-from benchmarks.instruments.beside import repeat
-from benchmarks.instruments.generator import (
-    Generator,
-    Manner,
-    Reply,
-    Target,
-    ask_again,
-    draw_arrivals,
+from benchmarks.instruments import bare, generator, running
+from benchmarks.instruments.processes import (
+    ProcessUsage,
+    find_leaders,
+    measure_holdings,
 )
-from benchmarks.instruments.processes import Holding, find_leaders, measure_holdings
-from benchmarks.measure.medley import SENTENCE, Piece, draw_medley, visit
-from benchmarks.measure.trend import Series, Trend, find_trend
-from benchmarks.options import (
-    DEFAULT_RUN,
-    Folder,
-    Languages,
-    Model,
-    Out,
-    Plot,
-    Setting,
-    check_plot,
-    console,
-    explain_errors,
-    publish,
-    publish_plot,
-    read_settings,
-    read_words,
-    show_progress,
-)
-from benchmarks.plots import Chart
-from benchmarks.report import Content, Table
+from benchmarks.measure.medley import SENTENCE, MedleyPiece, ask_badly, draw_medley
+from benchmarks.report import Chart, tabulate
 from deploy import stack as stacks
 
+#: What is promised: nothing grows by more, from the first quarter to the last.
+GROWTH = 0.02
+#: Samples before this share of the time do not count: caches fill, code is compiled.
+WARM_UP = 0.2
+_FEWEST = 8
 _PIECES = 5000
 #: Clients and length of the look for the capacity.
 _CLIENTS, _LOOK_S = 64, 10.0
-_ADDRESSES, _PATIENCE_S, _VISIT_S = 50, 40.0, 1.0
-_TICKS_PER_S = 10
+_MANNER = generator.Manner(addresses=50, patience_s=40.0)
+_VISIT_S = 1.0
 #: By unit, what is too little to be called growth, such as a pool's next thread.
 SLACK = {"PSS MB": 2.0, "RSS MB": 2.0, "files": 2.0, "threads": 2.0, "ms": 2.0}
-_HEADERS = ("", "", "first quarter", "last quarter", "change", "per hour", "flat")
+#: The values of one measure, in pairs of seconds since the start and value.
+Series = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Sample:
+class Trend:
+    """The medians of a measure's first and last quarter after warming up."""
+
+    part: str
+    unit: str
+    first: float
+    last: float
+    #: The slope of a straight line through all points after warming up.
+    slope_per_hour: float
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it grew by at most 2 %, or by little of something small."""
+        return self.last - self.first <= max(GROWTH * self.first, SLACK[self.unit])
+
+    @property
+    def change(self) -> float:
+        """The last quarter's growth as a share of the first quarter."""
+        return (self.last - self.first) / self.first if self.first else 0.0
+
+
+@dataclass(frozen=True)
+class SoakSample:
     """The state of a stack at one moment."""
 
     #: Since the start of the load.
     at_s: float
-    holdings: Mapping[str, Holding]
+    holdings: Mapping[str, ProcessUsage]
     #: Latencies of the sentences answered since the last look.
     p50_ms: float | None
     p95_ms: float | None
@@ -75,14 +83,14 @@ class Sample:
 class Diary:
     """What happens during the load."""
 
-    pieces: Sequence[Piece]
-    samples: list[Sample] = field(default_factory=list)
+    pieces: Sequence[MedleyPiece]
+    samples: list[SoakSample] = field(default_factory=list)
     #: How often what was not expected came, by kind and status.
     surprises: Counter[str] = field(default_factory=Counter)
     answers: int = 0
     _recent_ms: list[float] = field(default_factory=list)
 
-    def keep(self, reply: Reply) -> None:
+    def keep(self, reply: generator.Reply) -> None:
         piece = self.pieces[reply.number % len(self.pieces)]
         self.answers += 1
         if reply.status != piece.status:
@@ -90,14 +98,16 @@ class Diary:
         elif piece.kind == SENTENCE:
             self._recent_ms.append(reply.latency_s * 1000)
 
-    def sample(self, at_s: float, holdings: Mapping[str, Holding]) -> None:
+    def sample(self, at_s: float, holdings: Mapping[str, ProcessUsage]) -> None:
         recent, self._recent_ms = self._recent_ms, []
         self.samples.append(
-            Sample(at_s, holdings, percentile(recent, 0.5), percentile(recent, 0.95))
+            SoakSample(
+                at_s, holdings, percentile(recent, 0.5), percentile(recent, 0.95)
+            )
         )
 
 
-def command(
+def answer(
     *,
     minutes: Annotated[float, typer.Option(help="Length of the load.")] = 60,
     share: Annotated[
@@ -107,65 +117,111 @@ def command(
     reload_minutes: Annotated[
         float, typer.Option(help="Between two reloads; 0 for none.", min=0)
     ] = 10,
-    languages: Languages = "",
-    model: Model = "models/phrasebook",
-    setting: Setting = None,
-    folder: Folder = DEFAULT_RUN / "soak",
-    out: Out = Path("run/benchmark-soak.json"),
-    plot: Plot = None,
-) -> None:
+    languages: driver.Languages = "",
+    model: driver.Model = "models/phrasebook",
+    setting: driver.Setting = None,
+    folder: driver.Folder = driver.DEFAULT_RUN / "soak",
+) -> driver.Findings:
     """Memory, open files, threads and latency of a stack under a steady load.
 
     Sentences, lists, documents, HTML and mistakes arrive at random, beside clients that
     send slowly or hang up, and a reload now and then. A measure is flat if it grew by at
     most 2 % from the first quarter to the last, after a warm-up of a fifth.
     """
-    with explain_errors():
-        check_plot(plot)
-        served = read_words(languages)
-        settings = read_settings(setting or ())
-        diary = Diary(draw_medley(_PIECES, served))
-        map_path = running.write_map(folder.resolve() / "map.json", settings, served)
-        run = folder.resolve() / "run"
-        with running.start(run, map_path, bare.find_model(model)) as stack:
-            target = stack.aim([piece.request for piece in diary.pieces])
-            rate = share * _find_capacity(target)
-            console.print(f"{show(rate)} requests/s for {minutes:g} minutes")
-            began, reload_s = time.monotonic(), reload_minutes * 60 or math.inf
-            with (
-                repeat(lambda: _look(run, diary, began), every_s),
-                repeat(lambda: _reload(run, diary), reload_s),
-                visit(stack.url, diary.pieces, _VISIT_S),
-            ):
-                _load(target, diary, rate, minutes * 60)
-        trends = find_trends(diary.samples)
-        console.print(*describe(diary, trends), sep="\n", markup=False, soft_wrap=True)
-        options = {"minutes": minutes, "rate": rate, "map": settings, "model": model}
-        results = {
+    served, settings = driver.read_words(languages), driver.read_settings(setting)
+    diary = Diary(draw_medley(_PIECES, served))
+    map_path = running.write_map(folder.resolve() / "map.json", settings, served)
+    run = folder.resolve() / "run"
+    with running.start(run, map_path, bare.find_model(model)) as stack:
+        target = stack.aim([piece.request for piece in diary.pieces])
+        rate = share * _find_capacity(target)
+        driver.say(f"{show(rate)} requests/s for {minutes:g} minutes")
+        began, reload_s = time.monotonic(), reload_minutes * 60 or math.inf
+        arrivals = generator.draw_arrivals(rate, minutes * 60, 0)
+        with (
+            repeat(lambda: _look(run, diary, began), every_s),
+            repeat(lambda: _reload(run, diary), reload_s),
+            repeat(lambda: ask_badly(stack.url, diary.pieces), _VISIT_S),
+        ):
+            generator.Generator(target, _MANNER).run(arrivals, diary.keep)
+    return describe(diary, rate)
+
+
+@contextmanager
+def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
+    """Repeats it in a thread while the block lasts, with a pause before each time."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(min(pause_s, threading.TIMEOUT_MAX)):
+            act()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def describe(diary: Diary, rate: float) -> driver.Findings:
+    """A row per measure of each program, a chart per unit, and what is not as it should be."""
+    series = list_series(diary.samples)
+    trends = [
+        trend
+        for (part, unit), points in series.items()
+        if (trend := find_trend(part, unit, points))
+    ]
+    grown = [
+        f"{trend.part}, {trend.unit}: grown by {trend.change:.1%}"
+        for trend in trends
+        if not trend.is_flat
+    ]
+    surprises = list_counts(dict(diary.surprises.most_common()))
+    lines: dict[str, dict[str, Series]] = {}
+    for (part, unit), points in series.items():
+        lines.setdefault(unit, {})[part] = [
+            (at_s / 60, value) for at_s, value in points
+        ]
+    table = tabulate(
+        trends,
+        {
+            "program": lambda trend: trend.part,
+            "measure": lambda trend: trend.unit,
+            "first quarter": lambda trend: trend.first,
+            "last quarter": lambda trend: trend.last,
+            "change": lambda trend: f"{trend.change:+.1%}",
+            "per hour": lambda trend: f"{trend.slope_per_hour:+.2f}",
+            "flat": lambda trend: "yes" if trend.is_flat else "no",
+        },
+    )
+    return driver.Findings(
+        table,
+        {
+            "rate": rate,
             "trends": trends,
             "surprises": diary.surprises,
             "samples": diary.samples,
-        }
-        publish(out, tabulate(trends), Content("soak", options, results))
-        publish_plot(plot, chart(diary.samples))
+        },
+        remarks=[
+            f"{diary.answers} answers; not as expected: {surprises or 'none'}",
+            *(grown or ["Everything is flat."]),
+        ],
+        charts=[Chart(unit, "minutes", unit, parts) for unit, parts in lines.items()],
+    )
 
 
-def find_trends(samples: Sequence[Sample]) -> list[Trend]:
-    """Trends of every program's measures and of the latency; none with too few samples."""
-    trends = (find_trend(series, SLACK[series.unit]) for series in list_series(samples))
-    return [trend for trend in trends if trend]
-
-
-def list_series(samples: Sequence[Sample]) -> list[Series]:
-    """The samples, by measure."""
-    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+def list_series(samples: Sequence[SoakSample]) -> dict[tuple[str, str], Series]:
+    """The samples by program and unit; latencies by percentile."""
+    series: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for sample in samples:
         for part, unit, value in _list_values(sample):
-            points.setdefault((part, unit), []).append((sample.at_s, value))
-    return [Series(part, unit, values) for (part, unit), values in points.items()]
+            series.setdefault((part, unit), []).append((sample.at_s, value))
+    return dict(series)
 
 
-def _list_values(sample: Sample) -> Iterator[tuple[str, str, float]]:
+def _list_values(sample: SoakSample) -> Iterator[tuple[str, str, float]]:
     for program, held in sample.holdings.items():
         yield program, "PSS MB", held.pss_mb
         yield program, "RSS MB", held.rss_mb
@@ -176,56 +232,28 @@ def _list_values(sample: Sample) -> Iterator[tuple[str, str, float]]:
             yield name, "ms", value
 
 
-def describe(diary: Diary, trends: Sequence[Trend]) -> list[str]:
-    """What is not flat, and unexpected answers."""
-    grown = [
-        f"{trend.part}, {trend.unit}: grown by {trend.change:.1%}"
-        for trend in trends
-        if not trend.is_flat
-    ]
-    surprises = list_counts(dict(diary.surprises.most_common()))
-    return [
-        f"{diary.answers} answers; not as expected: {surprises or 'none'}",
-        *(grown or ["Everything is flat."]),
-    ]
-
-
-def tabulate(trends: Sequence[Trend]) -> Table:
-    """A row per measure."""
-    return Table(
-        _HEADERS,
-        tuple(
-            (
-                *(trend.part, trend.unit, show(trend.first), show(trend.last)),
-                *(f"{trend.change:+.1%}", f"{trend.slope_per_hour:+.2f}"),
-                "yes" if trend.is_flat else "no",
-            )
-            for trend in trends
-        ),
+def find_trend(part: str, unit: str, series: Series) -> Trend | None:
+    """The trend of a measure; None with few points."""
+    end_s = max((at_s for at_s, _ in series), default=0.0)
+    points = [point for point in series if point[0] >= WARM_UP * end_s]
+    if len(points) < _FEWEST:
+        return None
+    values = [value for _, value in points]
+    quarter = len(values) // 4
+    slope_per_s = np.polyfit([at_s for at_s, _ in points], values, 1)[0]
+    return Trend(
+        part,
+        unit,
+        statistics.median(values[:quarter]),
+        statistics.median(values[-quarter:]),
+        float(slope_per_s) * 3600,
     )
 
 
-def chart(samples: Sequence[Sample]) -> list[Chart]:
-    """A chart per unit, over minutes."""
-    lines: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for series in list_series(samples):
-        points = [(time_s / 60, value) for time_s, value in series.points]
-        lines.setdefault(series.unit, {})[series.part] = points
-    return [Chart(unit, "minutes", unit, parts) for unit, parts in lines.items()]
-
-
-def _find_capacity(target: Target) -> float:
+def _find_capacity(target: generator.Target) -> float:
     """Requests/s of clients that wait for their answers."""
-    manner = Manner(None, _ADDRESSES, _PATIENCE_S)
-    replies = ask_again(target, manner, clients=_CLIENTS, seconds=_LOOK_S)
+    replies = generator.ask_again(target, _MANNER, clients=_CLIENTS, seconds=_LOOK_S)
     return len(replies) / max(_LOOK_S, max(reply.ended_s for reply in replies))
-
-
-def _load(target: Target, diary: Diary, rate: float, seconds: float) -> None:
-    with show_progress(seconds * _TICKS_PER_S) as bar:
-        asked = replace(target, tick=bar.tick)
-        manner = Manner(None, _ADDRESSES, _PATIENCE_S)
-        Generator(asked, manner).run(draw_arrivals(rate, seconds, 0), diary.keep)
 
 
 def _look(run: Path, diary: Diary, began: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import av
@@ -18,14 +17,7 @@ _FRAMES_PER_S = 30
 _OPTIONS = {"crf": "23", "preset": "veryfast", "g": "250"}
 
 
-def find_video(
-    cache: Path,
-    frames: int,
-    *,
-    width: int,
-    height: int,
-    tick: Callable[[], None] = lambda: None,
-) -> Path:
+def find_video(cache: Path, frames: int, *, width: int, height: int) -> Path:
     """The video of this size, drawn once; every size shows the same scenes."""
 
     def make(part: Path) -> None:
@@ -34,7 +26,6 @@ def find_video(
             stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
             for _, picture in draw_clip(_SEED, frames, width=width, height=height):
                 container.mux(stream.encode(VideoFrame.from_ndarray(picture)))
-                tick()
             container.mux(stream.encode())
 
     return keep(cache / f"shapes-{frames}-{width}x{height}.mp4", make)

@@ -1,228 +1,384 @@
-"""The events of a cluster, one after the other: requests come to the gateways, go to a
-replica of their language, and are answered by batches.
+"""The events of a cluster: requests come to the gateways, go to a replica of their language,
+and are answered by batches.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from array import array
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from benchmarks.simulate.autoscaling import decide
-from benchmarks.simulate.pool import Part, Pool, Tally
-from benchmarks.simulate.replica import Batching, Replica, Request
-from benchmarks.simulate.scenario import Scenario
+import simpy
+
+from benchmarks.simulate.scenario import AutoscalingEntry, Scenario
 
 #: The share of a request's time that a forecast may use up, as in the gateway.
 _MARGIN = 0.8
-#: When a client asks again that was refused.
+#: When a client asks again that was refused, and an ending replica is looked at again.
 _PAUSE_S = 1.0
+#: Differences of times are not exact.
+_EPSILON_S = 1e-6
 
 
-def simulate(
-    scenario: Scenario,
-    parts: Sequence[Part],
+@dataclass(frozen=True)
+class LanguagePart:
+    """What is simulated of a language."""
+
+    language: str
+    #: Requests/s at a time, and the most that they ever are; 0 if clients ask.
+    find_rate: Callable[[float], float]
+    most_per_s: float
+    #: Its share of what clients ask.
+    share: float
+    replicas: int
+    #: The fewest and the most replicas; None where nothing is scaled.
+    bounds: tuple[int, int] | None = None
+
+
+@dataclass
+class Tally:
+    """What became of a language's requests within the time that counts."""
+
+    language: str
+    #: Seconds that counted.
+    seconds: float
+    latencies_s: array[float] = field(default_factory=lambda: array("d"))
+    #: Not taken: the queue was full, or the answer would have come too late.
+    refused: int = 0
+    #: Taken, and not answered in time.
+    late: int = 0
+    batches: int = 0
+    rows: int = 0
+    #: Seconds of batches, and of the works that could have run one.
+    busy_s: float = 0.0
+    works_s: float = 0.0
+    #: Seconds of replicas, with those that start or end.
+    held_s: float = 0.0
+    most_held: int = 0
+    #: How many requests of the whole one of this tally stands for, and how many seconds
+    #: one of its seconds.
+    weight: float = 1.0
+    span: float = 1.0
+
+
+@dataclass(frozen=True)
+class Wish:
+    """More replicas or fewer, and since when that is wanted without a break."""
+
+    is_up: bool
+    since_s: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How many replicas there shall be, and the wish that does not yet count."""
+
+    target: int
+    wish: Wish | None = None
+
+
+def decide(
+    entry: AutoscalingEntry,
+    last: Decision,
     *,
-    seconds: float,
-    settle_s: float,
-    seed: str,
-    tick: Callable[[], None] = lambda: None,
-) -> list[Tally]:
-    """A tally per part: what ended after `settle_s`, within `seconds`. The same seed gives
-    the same tallies. `tick` is called once for each simulated second."""
-    cluster = _Cluster(scenario, parts, seconds=seconds, settle_s=settle_s, seed=seed)
-    return cluster.run(tick)
+    now_s: float,
+    wanted: float,
+    bounds: tuple[int, int],
+) -> Decision:
+    """Serve's next decision, where the requests are those of `wanted` replicas. A wish
+    becomes the target after its delay."""
+    least, most = bounds
+    desired = min(most, max(least, math.ceil(wanted)))
+    if desired == last.target:
+        return Decision(last.target)
+    is_up = desired > last.target
+    wish = last.wish
+    if wish is None or wish.is_up != is_up:
+        wish = Wish(is_up, now_s)
+    delay_s = entry.upscale_delay_s if is_up else entry.downscale_delay_s
+    if now_s - wish.since_s + _EPSILON_S < delay_s:
+        return Decision(last.target, wish)
+    return Decision(desired)
 
 
-class _Cluster:
-    """All queues, and the clock."""
+class _Row(NamedTuple):
+    """One sentence in a replica's queue."""
+
+    asked_at: float
+    #: When it reached its replica.
+    came_at: float
+    #: Its length divided by the mean.
+    length: float
+    ingress: int
+
+
+class _Replica:
+    """The queue of a replica, and what runs on it."""
+
+    __slots__ = ("connections", "idle", "ongoing", "running", "waiting", "wakes_at")
+
+    def __init__(self, works: int, ingresses: int) -> None:
+        self.waiting: deque[_Row] = deque()
+        self.idle = works
+        #: Rows of the batches that run.
+        self.running = 0
+        #: Requests that it has, by the ingress that sent them, and all together.
+        self.connections = [0] * ingresses
+        self.ongoing = 0
+        #: When the batch that is being filled leaves at the latest.
+        self.wakes_at = -1.0
+
+
+class _Pool:
+    """A language's replicas. Those that start or end get no requests."""
+
+    def __init__(self, part: LanguagePart, tally: Tally, ingresses: list[int]) -> None:
+        self.part = part
+        self.tally = tally
+        self.replicas: list[_Replica] = []
+        self.ending: set[_Replica] = set()
+        self.starting = 0
+        #: Replicas that start and are not wanted any more.
+        self.unwanted = 0
+        self.decision = Decision(part.replicas)
+        #: Ongoing requests, their sum over time, and earlier sums with their times.
+        self.ongoing = 0
+        self.area_s = 0.0
+        self.changed_at = 0.0
+        self.history: deque[tuple[float, float]] = deque([(0.0, 0.0)])
+        #: The replica with which each ingress begins to look.
+        self.turns = ingresses
+
+    @property
+    def held(self) -> int:
+        """Replicas that are paid for."""
+        return len(self.replicas) + len(self.ending) + self.starting - self.unwanted
+
+    def change_ongoing(self, now: float, change: int) -> None:
+        """Counts requests that came or went."""
+        self.area_s += self.ongoing * (now - self.changed_at)
+        self.changed_at = now
+        self.ongoing += change
+
+    def measure_ongoing(self, now: float, look_back_s: float) -> float:
+        """The mean number of requests in the time before."""
+        self.change_ongoing(now, 0)
+        self.history.append((now, self.area_s))
+        while len(self.history) > 2 and self.history[1][0] <= now - look_back_s:
+            self.history.popleft()
+        since, area_s = self.history[0]
+        return (self.area_s - area_s) / (now - since)
+
+    def find_least(self, ingress: int) -> _Replica:
+        """The replica with the fewest requests of this ingress; alike ones in turns."""
+        count = len(self.replicas)
+        start = self.turns[ingress] % count
+        chosen, fewest = start, self.replicas[start].connections[ingress]
+        for step in range(1, count):
+            if not fewest:
+                break
+            place = (start + step) % count
+            connections = self.replicas[place].connections[ingress]
+            if connections < fewest:
+                chosen, fewest = place, connections
+        self.turns[ingress] = chosen + 1
+        return self.replicas[chosen]
+
+    def find_better(self, rng: random.Random) -> _Replica:
+        """The one of two, drawn at random, that has fewer requests of all ingresses."""
+        pair = rng.sample(self.replicas, min(2, len(self.replicas)))
+        return min(pair, key=lambda replica: replica.ongoing)
+
+
+class Simulation:
+    """All queues, and SimPy's clock. The same seed gives the same tallies."""
 
     def __init__(
         self,
         scenario: Scenario,
-        parts: Sequence[Part],
+        parts: Sequence[LanguagePart],
         *,
         seconds: float,
         settle_s: float,
         seed: str,
     ) -> None:
+        gateways, replica = scenario.gateways, scenario.replica
         self._scenario = scenario
         self._from, self._until = settle_s, settle_s + seconds
         self._rng = random.Random(seed)
-        self._now = 0.0
-        self._events: list[tuple[float, int, Callable[[Any], None], Any]] = []
-        self._order = itertools.count()
-        self._gateway_free = [0.0] * scenario.gateways.processes
-        self._gateway_s = scenario.gateways.request_ms / 1000
+        self._env = simpy.Environment()
+        self._gateway_free = [0.0] * gateways.processes
+        self._gateway_s = gateways.request_ms / 1000
         self._gateway, self._ingress = itertools.count(), itertools.count()
-        self._batching = Batching(
-            scenario.batch_size,
-            scenario.replica.max_batch_delay / 1000,
-            scenario.replica.queue_size,
-            scenario.traffic.timeout_s,
-            scenario.make_service().tabulate(scenario.batch_size),
-        )
+        self._timeout_s = scenario.traffic.timeout_s
+        self._wait_s = replica.max_batch_delay / 1000
+        self._batch_size = scenario.batch_size
+        #: Seconds of a batch, by its rows.
+        self._table = scenario.make_service().tabulate(scenario.batch_size)
         self._draw_length = make_lengths(scenario.traffic.tokens_spread, self._rng)
-        self._is_least = scenario.gateways.routing == "leastconn"
-        self._pools = [Pool(p, Tally(p.language, seconds), self._rng) for p in parts]
         self._is_closed = scenario.traffic.clients is not None
+        self._pools = [
+            _Pool(
+                part,
+                Tally(part.language, seconds),
+                [self._rng.randrange(1 << 16) for _ in range(gateways.ingresses)],
+            )
+            for part in parts
+        ]
 
-    def run(self, tick: Callable[[], None]) -> list[Tally]:
+    def run(self) -> list[Tally]:
+        """A tally per part: what ended in the time that counts."""
         for pool in self._pools:
-            pool.start_ingresses(self._scenario.gateways.ingresses)
             pool.replicas = [self._make_replica() for _ in range(pool.part.replicas)]
             self._count_held(pool, pool.held)
             self._count_works(pool, pool.held)
             if pool.part.most_per_s:
-                self._plan_arrival(pool)
+                self._env.process(self._arrive(pool))
         for _ in range(self._scenario.traffic.clients or 0):
             self._ask_again(0.0)
         if any(pool.part.bounds for pool in self._pools):
-            self._after(self._scenario.autoscaling.push_interval_s, self._scale, None)
-        for second in range(math.ceil(self._until)):
-            self._run_until(min(second + 1.0, self._until))
-            tick()
+            self._env.process(self._scale())
+        self._env.run(until=self._until)
         return [pool.tally for pool in self._pools]
 
-    def _run_until(self, until: float) -> None:
-        events = self._events
-        while events and events[0][0] <= until:
-            self._now, _, act, subject = heapq.heappop(events)
-            act(subject)
-        self._now = until
-
-    def _after(self, delay_s: float, act: Callable[[Any], None], subject: Any) -> None:
-        event = (self._now + delay_s, next(self._order), act, subject)
-        heapq.heappush(self._events, event)
+    def _after(self, delay_s: float, act: Callable[[], None]) -> None:
+        self._env.timeout(delay_s).callbacks.append(lambda _: act())
 
     @property
     def _counts(self) -> bool:
-        return self._now >= self._from
+        return self._env.now >= self._from
 
     # From a client to a replica.
 
-    def _plan_arrival(self, pool: Pool) -> None:
-        gap_s = self._rng.expovariate(pool.part.most_per_s)
-        self._after(gap_s, self._arrive, pool)
-
-    def _arrive(self, pool: Pool) -> None:
+    def _arrive(self, pool: _Pool) -> Generator[simpy.Event, None, None]:
         """Arrivals are drawn for the highest rate, and dropped where it is lower."""
-        self._plan_arrival(pool)
-        rate = pool.part.find_rate(self._now)
-        if rate >= pool.part.most_per_s or (
-            self._rng.random() * pool.part.most_per_s < rate
-        ):
-            self._enter(pool)
+        most = pool.part.most_per_s
+        while True:
+            yield self._env.timeout(self._rng.expovariate(most))
+            rate = pool.part.find_rate(self._env.now)
+            if rate >= most or self._rng.random() * most < rate:
+                self._enter(pool)
 
     def _ask_again(self, delay_s: float) -> None:
         shares = [pool.part.share for pool in self._pools]
         (pool,) = self._rng.choices(self._pools, shares)
-        self._after(delay_s, self._enter, pool)
+        self._after(delay_s, lambda: self._enter(pool))
 
-    def _enter(self, pool: Pool) -> None:
+    def _enter(self, pool: _Pool) -> None:
         """The gateway processes take turns, and each does one thing at a time."""
+        now = self._env.now
         if not self._gateway_s:
-            self._route((pool, self._now))
+            self._route(pool, now)
             return
         free = self._gateway_free
         place = next(self._gateway) % len(free)
-        free[place] = max(free[place], self._now) + self._gateway_s
-        self._after(free[place] - self._now, self._route, (pool, self._now))
+        free[place] = max(free[place], now) + self._gateway_s
+        self._after(free[place] - now, lambda: self._route(pool, now))
 
-    def _route(self, subject: tuple[Pool, float]) -> None:
-        pool, asked_at = subject
-        ingress = next(self._ingress) % self._scenario.gateways.ingresses
-        find = pool.find_least if self._is_least else pool.find_better
-        replica = find(ingress)
-        left_s = asked_at + self._batching.timeout_s - self._now
-        if (
-            len(replica.waiting) >= self._batching.queue_size
-            or self._batching.forecast(replica) > _MARGIN * left_s
+    def _route(self, pool: _Pool, asked_at: float) -> None:
+        now, gateways = self._env.now, self._scenario.gateways
+        ingress = next(self._ingress) % gateways.ingresses
+        is_least = gateways.routing == "leastconn"
+        replica = pool.find_least(ingress) if is_least else pool.find_better(self._rng)
+        is_full = len(replica.waiting) >= self._scenario.replica.queue_size
+        if is_full or self._forecast(replica) > _MARGIN * (
+            asked_at + self._timeout_s - now
         ):
             pool.tally.refused += self._counts
             if self._is_closed:
                 self._ask_again(_PAUSE_S)
             return
-        request = Request(asked_at, self._now, self._draw_length(), ingress)
-        replica.waiting.append(request)
+        replica.waiting.append(_Row(asked_at, now, self._draw_length(), ingress))
         replica.connections[ingress] += 1
         replica.ongoing += 1
-        pool.change_ongoing(self._now, 1)
+        pool.change_ongoing(now, 1)
         self._advance(pool, replica)
+
+    def _forecast(self, replica: _Replica) -> float:
+        """Seconds until a request that comes now has its answer, at most about."""
+        batches = (len(replica.waiting) + replica.running) / self._batch_size + 1
+        return self._wait_s + batches / self._scenario.replica.workers * self._table[-1]
 
     # From a replica to the client.
 
-    def _advance(self, pool: Pool, replica: Replica) -> None:
-        """Starts all batches that can leave, and waits for the next one."""
-        while (leaves_at := replica.find_leaving(self._batching)) is not None:
-            if leaves_at > self._now:
-                self._wake_at(leaves_at, pool, replica)
+    def _advance(self, pool: _Pool, replica: _Replica) -> None:
+        """Starts all batches that can leave, and waits for the next one: a batch leaves
+        when it is full, or when the window has ended that its first row began."""
+        while replica.waiting and replica.idle:
+            leaves_at = replica.waiting[0].came_at + self._wait_s
+            is_full = len(replica.waiting) >= self._batch_size
+            if not is_full and leaves_at > self._env.now + _EPSILON_S:
+                if replica.wakes_at != leaves_at:
+                    replica.wakes_at = leaves_at
+                    delay_s = leaves_at - self._env.now
+                    self._after(delay_s, lambda: self._advance(pool, replica))
                 return
-            batch, seconds = replica.take(self._batching, self._now)
-            busy_s = self._clip(self._now + seconds) - self._clip(self._now)
-            pool.tally.busy_s += busy_s
-            if self._counts:
-                pool.tally.batches += 1
-                pool.tally.rows += len(batch)
-            self._after(seconds, self._finish, (pool, replica, batch))
+            self._start_batch(pool, replica)
 
-    def _wake_at(self, leaves_at: float, pool: Pool, replica: Replica) -> None:
-        if replica.wakes_at == leaves_at:
-            return
-        replica.wakes_at = leaves_at
-        event = (leaves_at, next(self._order), self._wake, (pool, replica))
-        heapq.heappush(self._events, event)
-
-    def _wake(self, subject: tuple[Pool, Replica]) -> None:
-        self._advance(*subject)
-
-    def _finish(self, subject: tuple[Pool, Replica, list[Request]]) -> None:
-        pool, replica, batch = subject
-        replica.finish(batch)
-        pool.change_ongoing(self._now, -len(batch))
+    def _start_batch(self, pool: _Pool, replica: _Replica) -> None:
+        """Rows whose time is over are in the batch, and take none."""
+        now = self._env.now
+        count = min(self._batch_size, len(replica.waiting))
+        batch = [replica.waiting.popleft() for _ in range(count)]
+        lengths = [r.length for r in batch if r.asked_at > now - self._timeout_s]
+        rows = len(lengths)
+        seconds = self._table[rows] * sum(lengths) / rows if rows else 0.0
+        replica.idle -= 1
+        replica.running += count
+        pool.tally.busy_s += self._clip(now + seconds) - self._clip(now)
         if self._counts:
-            self._tally(pool.tally, batch)
+            pool.tally.batches += 1
+            pool.tally.rows += count
+        self._after(seconds, lambda: self._finish(pool, replica, batch))
+
+    def _finish(self, pool: _Pool, replica: _Replica, batch: list[_Row]) -> None:
+        replica.idle += 1
+        replica.running -= len(batch)
+        replica.ongoing -= len(batch)
+        for row in batch:
+            replica.connections[row.ingress] -= 1
+        pool.change_ongoing(self._env.now, -len(batch))
+        if self._counts:
+            times = [self._env.now - row.asked_at for row in batch]
+            good = [time for time in times if time <= self._timeout_s]
+            pool.tally.latencies_s.extend(good)
+            pool.tally.late += len(times) - len(good)
         if self._is_closed:
             for _ in batch:
                 self._ask_again(0.0)
         self._advance(pool, replica)
 
-    def _tally(self, tally: Tally, batch: Sequence[Request]) -> None:
-        times = [self._now - request.asked_at for request in batch]
-        good = [time for time in times if time <= self._batching.timeout_s]
-        tally.latencies_s.extend(good)
-        tally.late += len(times) - len(good)
-
     # Replicas come and go.
 
-    def _make_replica(self) -> Replica:
-        gateways = self._scenario.gateways
-        return Replica(self._scenario.replica.workers, gateways.ingresses)
+    def _make_replica(self) -> _Replica:
+        scenario = self._scenario
+        return _Replica(scenario.replica.workers, scenario.gateways.ingresses)
 
-    def _scale(self, _: None) -> None:
+    def _scale(self) -> Generator[simpy.Event, None, None]:
         entry = self._scenario.autoscaling
-        self._after(entry.push_interval_s, self._scale, None)
-        for pool in self._pools:
-            if pool.part.bounds:
-                ongoing = pool.measure_ongoing(self._now, entry.look_back_period_s)
-                before = pool.decision.target
-                pool.decision = decide(
-                    entry,
-                    pool.decision,
-                    now_s=self._now,
-                    wanted=ongoing / self._scenario.target_ongoing_requests,
-                    bounds=pool.part.bounds,
-                )
-                self._change_replicas(pool, pool.decision.target - before)
+        while True:
+            yield self._env.timeout(entry.push_interval_s)
+            for pool in self._pools:
+                if pool.part.bounds:
+                    now = self._env.now
+                    ongoing = pool.measure_ongoing(now, entry.look_back_period_s)
+                    wanted = ongoing / self._scenario.target_ongoing_requests
+                    last, bounds = pool.decision, pool.part.bounds
+                    pool.decision = decide(
+                        entry, last, now_s=now, wanted=wanted, bounds=bounds
+                    )
+                    self._change_replicas(pool, pool.decision.target - last.target)
 
-    def _change_replicas(self, pool: Pool, change: int) -> None:
+    def _change_replicas(self, pool: _Pool, change: int) -> None:
         for _ in range(change):
             pool.starting += 1
             self._count_held(pool, 1)
-            self._after(self._scenario.replica.start_s, self._join, pool)
+            self._env.process(self._start(pool))
         for _ in range(-change):
             if pool.starting > pool.unwanted:
                 pool.unwanted += 1
@@ -231,21 +387,23 @@ class _Cluster:
             replica = pool.replicas.pop()
             pool.ending.add(replica)
             self._count_works(pool, -1)
-            self._after(self._scenario.replica.drain_s, self._end, (pool, replica))
+            self._env.process(self._end(pool, replica))
 
-    def _join(self, pool: Pool) -> None:
+    def _start(self, pool: _Pool) -> Generator[simpy.Event, None, None]:
+        yield self._env.timeout(self._scenario.replica.start_s)
         pool.starting -= 1
         if pool.unwanted:
             pool.unwanted -= 1
-            return
-        pool.replicas.append(self._make_replica())
-        self._count_works(pool, 1)
+        else:
+            pool.replicas.append(self._make_replica())
+            self._count_works(pool, 1)
 
-    def _end(self, subject: tuple[Pool, Replica]) -> None:
-        pool, replica = subject
-        if replica.ongoing:
-            self._after(_PAUSE_S, self._end, subject)
-            return
+    def _end(
+        self, pool: _Pool, replica: _Replica
+    ) -> Generator[simpy.Event, None, None]:
+        yield self._env.timeout(self._scenario.replica.drain_s)
+        while replica.ongoing:
+            yield self._env.timeout(_PAUSE_S)
         pool.ending.discard(replica)
         self._count_held(pool, -1)
 
@@ -253,14 +411,14 @@ class _Cluster:
         """The nearest time that counts."""
         return min(max(at, self._from), self._until)
 
-    def _count_held(self, pool: Pool, change: int) -> None:
+    def _count_held(self, pool: _Pool, change: int) -> None:
         """Replicas more or fewer are held from now to the end."""
-        pool.tally.held_s += change * (self._until - self._clip(self._now))
+        pool.tally.held_s += change * (self._until - self._clip(self._env.now))
         pool.tally.most_held = max(pool.tally.most_held, pool.held)
 
-    def _count_works(self, pool: Pool, change: int) -> None:
+    def _count_works(self, pool: _Pool, change: int) -> None:
         works = change * self._scenario.replica.workers
-        pool.tally.works_s += works * (self._until - self._clip(self._now))
+        pool.tally.works_s += works * (self._until - self._clip(self._env.now))
 
 
 def make_lengths(spread: float, rng: random.Random) -> Callable[[], float]:

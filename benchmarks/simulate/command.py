@@ -2,52 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
+import numpy as np
 import typer
+from pydantic import BaseModel, Field, ValidationError
 
-from benchmarks.figures import Latencies, show
+from benchmarks import driver
+from benchmarks.driver import Findings
+from benchmarks.figures import Latencies, group, show
 from benchmarks.instruments.load import CLOSED, OPEN
-from benchmarks.measure.stack import read_rates
-from benchmarks.options import (
-    DEFAULT_RUN,
-    Folder,
-    Out,
-    console,
-    explain_errors,
-    publish,
-    read_numbers,
-    show_progress,
-)
-from benchmarks.report import Content, Table
-from benchmarks.simulate import checking
-from benchmarks.simulate.checking import Measured
-from benchmarks.simulate.cluster import simulate
+from benchmarks.report import Columns, tabulate
+from benchmarks.simulate.cluster import LanguagePart, Simulation, Tally
 from benchmarks.simulate.day import simulate_day
-from benchmarks.simulate.embedded import measure_embedded
-from benchmarks.simulate.outcome import Outcome, summarize
-from benchmarks.simulate.pool import Part
-from benchmarks.simulate.scenario import (
-    HOUR_S,
-    GatewayEntry,
-    Scenario,
-    change,
-    read_scenario,
-)
+from benchmarks.simulate.scenario import HOUR_S, Scenario, change, read_scenario
 
-BATCHER, EMBEDDED = "batcher", "embedded"
+ALL = "all"
+#: How far the simulated requests/s and mean batch may be from the measured ones.
+TOLERANCE = 0.15
 #: A simulation is cheap: it lasts this much longer than what it is compared with.
 _LONGER = 20
-_HEADERS = (
-    *("load", "language", "requests/s", "p50 ms", "p95 ms", "p99 ms", "mean batch"),
-    *("refused %", "late %", "replicas", "at most", "busy %", "GPU hours"),
-    "cost per million",
-)
+_SHARES = (0.5, 0.95, 0.99, 0.9)
 
 
-def command(
+@dataclass(frozen=True)
+class LanguageOutcome:
+    """The figures of a language, or of all. None where nothing was counted."""
+
+    language: str
+    #: Answered in time.
+    requests_per_s: float
+    latencies: Latencies
+    mean_batch: float | None
+    #: Shares of all requests that ended.
+    refused: float
+    late: float
+    #: The average and the most, with those that start or end.
+    replicas: float
+    most_replicas: int
+    #: The share of the time that works had a batch.
+    utilisation: float | None
+    gpu_hours: float
+    #: Per million answers, with the gateways' share for all languages.
+    cost_per_million: float | None
+    #: Requests that were simulated.
+    simulated: int
+
+
+class MeasuredLoad(BaseModel):
+    """A load and what it made."""
+
+    loop: Literal["open", "closed"]
+    #: Clients of a closed loop, requests/s of an open one.
+    level: float = Field(gt=0)
+    requests_per_s: float = 0.0
+    latencies: Latencies = Latencies(None, None, None)
+    mean_batch: float | None = None
+    replicas: int | None = Field(default=None, ge=1)
+
+    @property
+    def name(self) -> str:
+        unit = "requests/s" if self.loop == OPEN else "clients"
+        among = f", {self.replicas} replicas" if self.replicas else ""
+        return f"{self.level:g} {unit}{among}"
+
+
+class _Entry(BaseModel):
+    """A load as `python -m benchmarks ingress` writes it."""
+
+    load: MeasuredLoad
+    batch_fill: float | None = None
+    #: Each has a replica.
+    machines: int | None = None
+
+
+class _Loads(BaseModel):
+    """Loads as `python -m benchmarks stack` writes them."""
+
+    loads: list[MeasuredLoad] = Field(min_length=1)
+
+
+class _Content(BaseModel):
+    results: _Loads | Annotated[list[_Entry], Field(min_length=1)]
+
+
+COLUMNS: Columns[tuple[str, LanguageOutcome]] = {
+    "load": lambda row: row[0],
+    "language": lambda row: row[1].language,
+    "requests/s": lambda row: row[1].requests_per_s,
+    "p50 ms": lambda row: row[1].latencies.p50_ms,
+    "p95 ms": lambda row: row[1].latencies.p95_ms,
+    "p99 ms": lambda row: row[1].latencies.p99_ms,
+    "mean batch": lambda row: row[1].mean_batch,
+    "refused %": lambda row: 100 * row[1].refused,
+    "late %": lambda row: 100 * row[1].late,
+    "replicas": lambda row: row[1].replicas,
+    "at most": lambda row: row[1].most_replicas,
+    "busy %": lambda row: row[1].utilisation and 100 * row[1].utilisation,
+    "GPU hours": lambda row: row[1].gpu_hours,
+    "cost per million": lambda row: row[1].cost_per_million,
+}
+
+
+def answer(
     scenario: Annotated[
         Path, typer.Argument(help="A file as in benchmarks/scenarios.")
     ],
@@ -66,81 +128,96 @@ def command(
         str,
         typer.Option(
             help="The JSON of `benchmarks stack` or `ingress`: its loads are simulated "
-            f"and compared; or `{BATCHER}`: our micro-batcher with a work that sleeps is "
-            f"measured; or `{EMBEDDED}`: a gateway with the model in its process is."
+            "and compared."
         ),
     ] = "",
     seed: Annotated[int, typer.Option(help="The same seed, the same figures.")] = 0,
-    folder: Folder = DEFAULT_RUN / "simulate",
-    out: Out = Path("run/benchmark-simulate.json"),
-) -> None:
+) -> Findings:
     """Latencies, batches, refusals, GPU hours and cost of a scenario, without any GPU.
 
     A scenario with `day` is represented by moments of the day with a part of the replicas;
     any other is simulated as it is. With --check the command fails if requests/s or the
     mean batch differ by more than 15 %.
     """
-    with explain_errors():
-        plan = change(read_scenario(scenario), setting or ())
-        options = {"scenario": plan.model_dump(exclude_defaults=True), "seed": seed}
-        if check and plan.day:
-            raise ValueError("--check: expected a scenario without `day`")
-        if check:
-            pairs = _compare(plan, check, list_loads(clients, rates), folder)
-            results = [{"measured": m, "simulated": o} for m, o in pairs]
-            publish(
-                out, checking.tabulate(pairs), Content("simulate", options, results)
-            )
-            misses = checking.list_misses(pairs)
-            console.print("\n".join(misses) or "within 15 %", markup=False)
-            raise typer.Exit(bool(misses))
-        loads = list_loads(clients, rates)
-        named = [(m.name, checking.apply(plan, m)) for m in loads] or [("", plan)]
-        with show_progress(sum(count_ticks(one) for _, one in named)) as bar:
-            outcomes = [(name, run(one, seed, bar.tick)) for name, one in named]
-        publish(out, tabulate(outcomes), Content("simulate", options, outcomes))
+    plan = change(read_scenario(scenario), setting or ())
+    if check and plan.day:
+        raise ValueError("--check: expected a scenario without `day`")
+    if check:
+        longer = plan.stretch.seconds * _LONGER
+        stretch = plan.stretch.model_copy(update={"seconds": longer})
+        plan = plan.model_copy(update={"stretch": stretch})
+        loads = read_measured(Path(check))
+        return compare([(load, run(apply(plan, load), 0)[0]) for load in loads])
+    named = [(load.name, apply(plan, load)) for load in list_loads(clients, rates)]
+    outcomes = [(name, run(one, seed)) for name, one in named or [("", plan)]]
+    rows = [(name, outcome) for name, many in outcomes for outcome in many]
+    return Findings(tabulate(rows, COLUMNS), outcomes)
 
 
-def list_loads(clients: str, rates: str) -> list[Measured]:
+def list_loads(clients: str, rates: str) -> list[MeasuredLoad]:
     """The loads of the command line, of which nothing is known yet. Raises ValueError."""
-    numbers = read_numbers(clients) if clients else []
-    levels = [(CLOSED, float(number)) for number in numbers]
-    levels += [(OPEN, rate) for rate in read_rates(rates)]
-    nothing = Latencies(None, None, None)
+    numbers = driver.read_numbers(clients) if clients else []
     return [
-        Measured(loop=loop, level=level, requests_per_s=0.0, latencies=nothing)
-        for loop, level in levels
+        *(MeasuredLoad(loop=CLOSED, level=number) for number in numbers),
+        *(MeasuredLoad(loop=OPEN, level=rate) for rate in driver.read_rates(rates)),
     ]
 
 
-def run(
-    scenario: Scenario, seed: int, tick: Callable[[], None] = lambda: None
-) -> list[Outcome]:
+def read_measured(path: Path) -> list[MeasuredLoad]:
+    """The loads of a benchmark's file. Raises ValueError."""
+    try:
+        results = _Content.model_validate_json(path.read_bytes()).results
+    except (OSError, ValidationError) as error:
+        raise ValueError(
+            f"{path}: expected what `benchmarks stack` or `ingress` writes: {error}"
+        ) from error
+    if isinstance(results, _Loads):
+        return results.loads
+    return [
+        entry.load.model_copy(
+            update={"mean_batch": entry.batch_fill, "replicas": entry.machines}
+        )
+        for entry in results
+    ]
+
+
+def apply(scenario: Scenario, load: MeasuredLoad) -> Scenario:
+    """The scenario with a load's traffic and replicas."""
+    update = {
+        "requests_per_s": load.level if load.loop == OPEN else None,
+        "clients": None if load.loop == OPEN else int(load.level),
+        "wave": 0.0,
+    }
+    traffic = scenario.traffic.model_copy(update=update)
+    count = load.replicas
+    replicas = (count, count) if count else scenario.replicas
+    return scenario.model_copy(update={"traffic": traffic, "replicas": replicas})
+
+
+def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
     """Simulates a scenario. The first outcome is that of all languages."""
     if scenario.day:
-        return summarize(
-            scenario, list(simulate_day(scenario, scenario.day, seed=seed, tick=tick))
-        )
+        tallies = list(simulate_day(scenario, scenario.day, seed=seed))
+        return summarize(scenario, tallies)
     stretch = scenario.stretch
-    tallies = simulate(
+    simulation = Simulation(
         scenario,
         list_parts(scenario),
         seconds=stretch.seconds,
         settle_s=stretch.settle_s,
         seed=str(seed),
-        tick=tick,
     )
-    return summarize(scenario, tallies)
+    return summarize(scenario, simulation.run())
 
 
-def list_parts(scenario: Scenario) -> list[Part]:
+def list_parts(scenario: Scenario) -> list[LanguagePart]:
     """Every language with all its replicas and its traffic."""
     traffic, (least, most) = scenario.traffic, scenario.replicas
     began_s = scenario.stretch.from_hour * HOUR_S
     peak = (traffic.requests_per_s or 0.0) * (1 + traffic.wave)
 
-    def make(language: str, share: float) -> Part:
-        return Part(
+    def make(language: str, share: float) -> LanguagePart:
+        return LanguagePart(
             language,
             lambda now: traffic.find_rate(began_s + now) * share,
             peak * share,
@@ -152,51 +229,92 @@ def list_parts(scenario: Scenario) -> list[Part]:
     return [make(*item) for item in traffic.find_shares().items()]
 
 
-def count_ticks(scenario: Scenario) -> float:
-    """The seconds that are simulated."""
-    if scenario.day is None:
-        return scenario.stretch.settle_s + scenario.stretch.seconds
-    return scenario.day.moments * (scenario.day.settle_s + scenario.day.seconds)
-
-
-def tabulate(outcomes: Sequence[tuple[str, Sequence[Outcome]]]) -> Table:
-    """A row per load and language."""
-    return Table(
-        _HEADERS, tuple(_write_row(name, o) for name, many in outcomes for o in many)
+def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> Findings:
+    """A row per load as it was measured and as it is simulated, and what is far apart."""
+    rows, misses = [], []
+    for measured, outcome in pairs:
+        figures = {
+            "requests/s": (measured.requests_per_s, outcome.requests_per_s),
+            "mean batch": (measured.mean_batch, outcome.mean_batch),
+            "p50 ms": (measured.latencies.p50_ms, outcome.latencies.p50_ms),
+            "p99 ms": (measured.latencies.p99_ms, outcome.latencies.p99_ms),
+        }
+        cells = {"load": measured.name}
+        for name, (real, simulated) in figures.items():
+            ratio = simulated / real if real and simulated is not None else None
+            shown = (show(real), show(simulated), show(ratio))
+            cells |= dict(
+                zip((name, f"{name}, simulated", f"{name}, ratio"), shown, strict=True)
+            )
+            is_checked = name in ("requests/s", "mean batch") and ratio is not None
+            if is_checked and abs((ratio or 0) - 1) > TOLERANCE:
+                misses.append(
+                    f"{measured.name}: {name} {shown[1]} instead of {shown[0]}"
+                )
+        rows.append(cells)
+    headers = rows[0].keys()
+    return Findings(
+        tabulate(rows, {name: itemgetter(name) for name in headers}),
+        [{"measured": measured, "simulated": outcome} for measured, outcome in pairs],
+        remarks=misses or ["within 15 %"],
+        has_failed=bool(misses),
     )
 
 
-def _write_row(load: str, outcome: Outcome) -> tuple[str, ...]:
-    times = outcome.latencies
-    busy = outcome.utilisation
-    return (
-        *(load, outcome.language, show(outcome.requests_per_s)),
-        *map(show, (times.p50_ms, times.p95_ms, times.p99_ms, outcome.mean_batch)),
-        *(show(100 * outcome.refused), show(100 * outcome.late)),
-        *(show(outcome.replicas), str(outcome.most_replicas)),
-        show(None if busy is None else 100 * busy),
-        *map(show, (outcome.gpu_hours, outcome.cost_per_million)),
+def summarize(scenario: Scenario, tallies: Sequence[Tally]) -> list[LanguageOutcome]:
+    """All languages together, then each one if there are several."""
+    whole = _summarize(scenario, ALL, tallies)
+    gateways_hour = scenario.gateways.processes * scenario.price.gateway_hour
+    gateways = gateways_hour / HOUR_S / (whole.requests_per_s or math.inf) * 1e6
+    languages = group(tallies, lambda tally: tally.language)
+    each = [_summarize(scenario, name, own) for name, own in languages.items()]
+    return [
+        outcome
+        if outcome.cost_per_million is None
+        else replace(outcome, cost_per_million=outcome.cost_per_million + gateways)
+        for outcome in (whole, *(each if len(each) > 1 else ()))
+    ]
+
+
+def find_latencies(tallies: Sequence[Tally]) -> Latencies:
+    """Percentiles where each tally's times count with its weight."""
+    times = np.concatenate([np.frombuffer(t.latencies_s) for t in tallies]) * 1000
+    if not len(times):
+        return Latencies(None, None, None)
+    counts = [len(tally.latencies_s) for tally in tallies]
+    weights = np.repeat([tally.weight for tally in tallies], counts)
+    order = np.argsort(times)
+    sums = np.cumsum(weights[order])
+    places = np.searchsorted(sums, np.array(_SHARES) * sums[-1])
+    p50, p95, p99, p90 = (float(ms) for ms in times[order][places])
+    return Latencies(p50, p95, p99, p90, float(np.average(times, weights=weights)))
+
+
+def _summarize(
+    scenario: Scenario, name: str, tallies: Sequence[Tally]
+) -> LanguageOutcome:
+    def add(key: str) -> float:
+        return float(sum(getattr(tally, key) * tally.weight for tally in tallies))
+
+    languages = group(tallies, lambda tally: tally.language).values()
+    seconds = sum(tally.seconds * tally.span for tally in next(iter(languages)))
+    answered = sum(len(tally.latencies_s) * tally.weight for tally in tallies)
+    refused, late, batches = add("refused"), add("late"), add("batches")
+    ended = answered + refused + late
+    hours, works_s = add("held_s") / HOUR_S, add("works_s")
+    price, gpus = scenario.price, scenario.replica.gpus
+    cost = hours * (gpus * price.gpu_hour + price.replica_hour)
+    return LanguageOutcome(
+        language=name,
+        requests_per_s=answered / seconds,
+        latencies=find_latencies(tallies),
+        mean_batch=add("rows") / batches if batches else None,
+        refused=refused / ended if ended else 0.0,
+        late=late / ended if ended else 0.0,
+        replicas=hours * HOUR_S / seconds,
+        most_replicas=sum(max(t.most_held for t in own) for own in languages),
+        utilisation=add("busy_s") / works_s if works_s else None,
+        gpu_hours=hours * gpus,
+        cost_per_million=cost / answered * 1e6 if answered else None,
+        simulated=sum(len(tally.latencies_s) for tally in tallies),
     )
-
-
-def _compare(
-    scenario: Scenario, check: str, loads: Sequence[Measured], folder: Path
-) -> list[tuple[Measured, Outcome]]:
-    """Each load as it was measured and as it is simulated, for longer."""
-    if check not in (BATCHER, EMBEDDED):
-        pairs = [(scenario, load) for load in checking.read_measured(Path(check))]
-    elif not loads:
-        raise ValueError(f"--check {check}: expected --clients or --rates")
-    elif check == EMBEDDED:
-        pairs = measure_embedded(scenario, loads, folder)
-    else:
-        scenario = scenario.model_copy(update={"gateways": GatewayEntry()})
-        pairs = [(scenario, checking.measure_batcher(scenario, load)) for load in loads]
-    return [(load, run(_prepare(scenario, load), 0)[0]) for scenario, load in pairs]
-
-
-def _prepare(scenario: Scenario, load: Measured) -> Scenario:
-    stretch = scenario.stretch
-    longer = stretch.model_copy(update={"seconds": stretch.seconds * _LONGER})
-    scenario = scenario.model_copy(update={"stretch": longer})
-    return checking.apply(scenario, load)

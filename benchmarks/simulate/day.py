@@ -5,11 +5,11 @@ language and their part of the traffic; the autoscaling is calculated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from benchmarks.simulate.cluster import simulate
-from benchmarks.simulate.pool import Part, Tally
+from benchmarks.driver import say
+from benchmarks.simulate.cluster import LanguagePart, Simulation, Tally
 from benchmarks.simulate.scenario import DAY_S, DayEntry, GatewayEntry, Scenario
 
 #: Looks at the traffic within a delay.
@@ -25,7 +25,7 @@ class Moment:
     """What is simulated for a moment of the day."""
 
     at_s: float
-    parts: tuple[Part, ...]
+    parts: tuple[LanguagePart, ...]
     #: Replicas of each language that each simulated one stands for.
     factors: Mapping[str, float]
     #: Replicas that are paid for.
@@ -106,13 +106,10 @@ def find_rate(scenario: Scenario, replicas: int) -> float:
     for _ in range(_STEPS):
         middle = (low + high) / 2
         seconds = max(_LOOK_S, _LOOK_REQUESTS / (middle * replicas))
-        (tally,) = simulate(
-            scenario,
-            [make_constant("", middle * replicas, replicas)],
-            seconds=seconds,
-            settle_s=_LOOK_S,
-            seed="rate",
-        )
+        part = make_constant("", middle * replicas, replicas)
+        (tally,) = Simulation(
+            scenario, [part], seconds=seconds, settle_s=_LOOK_S, seed="rate"
+        ).run()
         # Little's law: requests there are arrivals times the time that each stays.
         ongoing = sum(tally.latencies_s) / seconds / replicas
         is_too_much = tally.refused or tally.late
@@ -123,21 +120,19 @@ def find_rate(scenario: Scenario, replicas: int) -> float:
     return (low + high) / 2
 
 
-def simulate_day(
-    scenario: Scenario, day: DayEntry, *, seed: int, tick: Callable[[], None]
-) -> Iterator[Tally]:
+def simulate_day(scenario: Scenario, day: DayEntry, *, seed: int) -> Iterator[Tally]:
     """A tally for each moment and language, weighted as its part of the day."""
     planner = Planner(scenario, day)
     for number in range(day.moments):
         moment = planner.plan(number)
-        tallies = simulate(
+        say(f"moment {number + 1} of {day.moments}")
+        tallies = Simulation(
             scenario.model_copy(update={"gateways": moment.gateways}),
             moment.parts,
             seconds=day.seconds,
             settle_s=day.settle_s,
             seed=f"{seed} {number}",
-            tick=tick,
-        )
+        ).run()
         span = DAY_S / day.moments / day.seconds
         for tally in tallies:
             factor, held = moment.factors[tally.language], moment.held[tally.language]
@@ -150,6 +145,6 @@ def simulate_day(
             )
 
 
-def make_constant(language: str, rate: float, replicas: int) -> Part:
+def make_constant(language: str, rate: float, replicas: int) -> LanguagePart:
     """A language with the same traffic all the time."""
-    return Part(language, lambda _: rate, rate, 0.0, replicas)
+    return LanguagePart(language, lambda _: rate, rate, 0.0, replicas)

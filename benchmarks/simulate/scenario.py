@@ -2,30 +2,100 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pydantic
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
 
 from benchmarks import plan_file
-from benchmarks.simulate.service import Positive, Service, ServiceEntry
+from benchmarks.plan_file import PlanEntry, Positive
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
-_ALIKE = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-Natural = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
-Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False, strict=False)]
+Count = Annotated[int, pydantic.Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class Service:
+    """Milliseconds of a batch, by its rows, the smallest first."""
+
+    points: tuple[tuple[float, float], ...]
+
+    def scale(self, ratio: float) -> Service:
+        """The same with all times multiplied."""
+        return Service(tuple((rows, ms * ratio) for rows, ms in self.points))
+
+    def find_ms(self, rows: float) -> float:
+        """Milliseconds of a batch. Beyond the table, the line of its last two sizes goes
+        on, and below it the first size's time holds."""
+        if rows <= self.points[0][0] or len(self.points) == 1:
+            return self.points[0][1]
+        lines = list(pairwise(self.points))
+        (size, ms), (next_size, next_ms) = next(
+            (line for line in lines if rows <= line[1][0]), lines[-1]
+        )
+        return ms + (rows - size) * (next_ms - ms) / (next_size - size)
+
+    def tabulate(self, batch_size: int) -> list[float]:
+        """Seconds for each number of rows up to a batch's size, none included."""
+        return [0.0, *(self.find_ms(n) / 1000 for n in range(1, batch_size + 1))]
+
+    def find_capacity(self, batch_size: int) -> float:
+        """Rows/s of one work that always has full batches."""
+        return batch_size / self.find_ms(batch_size) * 1000
+
+
+class ServiceEntry(PlanEntry):
+    """One of: a table, a line, or the file of `python -m benchmarks study`."""
+
+    #: Milliseconds of a batch, by its rows.
+    ms: Mapping[Annotated[int, pydantic.Field(ge=1)], Positive] = {}
+    #: A batch takes `fixed_ms`, and `row_ms` for each row.
+    fixed_ms: Annotated[float, pydantic.Field(ge=0, strict=False)] | None = None
+    row_ms: Annotated[float, pydantic.Field(ge=0, strict=False)] | None = None
+    file: str | None = None
+    #: The mean tokens of a row in what was measured.
+    tokens: Positive = 8.0
+
+    @pydantic.model_validator(mode="after")
+    def _check_kind(self) -> ServiceEntry:
+        is_line = self.fixed_ms is not None and self.row_ms is not None
+        has_part = self.fixed_ms is not None or self.row_ms is not None
+        if [bool(self.ms), has_part, self.file is not None].count(True) != 1:
+            raise ValueError("expected one of ms, file, or fixed_ms with row_ms")
+        if has_part and not (is_line and (self.fixed_ms or self.row_ms)):
+            raise ValueError("expected both fixed_ms and row_ms, and one above 0")
+        return self
+
+    def make_service(self) -> Service:
+        """Raises ValueError if the file is not as `study` writes it."""
+        if self.file is not None:
+            return Service(_read_study(Path(self.file)))
+        if self.fixed_ms is not None and self.row_ms is not None:
+            first = self.fixed_ms + self.row_ms
+            return Service(((1, first), (2, first + self.row_ms)))
+        return Service(tuple(sorted(self.ms.items())))
+
+
+def _read_study(path: Path) -> tuple[tuple[float, float], ...]:
+    try:
+        measured = json.loads(path.read_text("utf-8"))["results"]["measured"]
+        points = {int(m["batch"]): float(m["ms_per_batch"]["median"]) for m in measured}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path}: expected what `python -m benchmarks study` writes ({error!r})"
+        ) from error
+    if not points or len(points) < len(measured):
+        raise ValueError(f"{path}: expected one device with each batch size once")
+    return tuple(sorted(points.items()))
 
 
 def _make_bounds(value: Any) -> Any:
@@ -33,10 +103,8 @@ def _make_bounds(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else (value, value)
 
 
-class TrafficEntry(BaseModel):
+class TrafficEntry(PlanEntry):
     """Which requests come, and when. A request is one sentence."""
-
-    model_config = _ALIKE
 
     #: Requests/s of all languages, the mean of a day; they come at random.
     requests_per_s: Positive | None = None
@@ -47,15 +115,15 @@ class TrafficEntry(BaseModel):
     #: With a number: language n has 1 / n to this power of the first one's traffic.
     zipf: Natural = 1.0
     #: How far the peak is above the mean, and the trough below it; 0 for no wave.
-    wave: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.0
-    peak_hour: Annotated[float, Field(ge=0, lt=24, strict=False)] = 14.0
+    wave: Annotated[float, pydantic.Field(ge=0, le=1, strict=False)] = 0.0
+    peak_hour: Annotated[float, pydantic.Field(ge=0, lt=24, strict=False)] = 14.0
     #: The mean length of a sentence, and the standard deviation divided by it.
     tokens: Positive | None = None
     tokens_spread: Natural = 0.0
     #: A request that cannot be answered in time is refused.
     timeout_s: Positive = 30.0
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _check_kind(self) -> TrafficEntry:
         if (self.requests_per_s is None) == (self.clients is None):
             raise ValueError("expected either requests_per_s or clients")
@@ -80,10 +148,8 @@ class TrafficEntry(BaseModel):
         return (self.requests_per_s or 0.0) * (1 + self.wave * math.cos(phase))
 
 
-class GatewayEntry(BaseModel):
+class GatewayEntry(PlanEntry):
     """The processes in front of the replicas."""
-
-    model_config = _ALIKE
 
     processes: Count = 1
     #: CPU of a request, which keeps its process busy.
@@ -95,10 +161,8 @@ class GatewayEntry(BaseModel):
     routing: Literal["leastconn", "two_choices"] = "leastconn"
 
 
-class ReplicaEntry(BaseModel):
+class ReplicaEntry(PlanEntry):
     """One replica. The keys of batches are those of the map."""
-
-    model_config = _ALIKE
 
     service: ServiceEntry
     batch_size: Count = 64
@@ -113,10 +177,8 @@ class ReplicaEntry(BaseModel):
     drain_s: Natural = 35.0
 
 
-class AutoscalingEntry(BaseModel):
+class AutoscalingEntry(PlanEntry):
     """When replicas come and go, in the words and with the defaults of Serve."""
-
-    model_config = _ALIKE
 
     #: Replicas at the beginning; the fewest where it is missing.
     initial_replicas: Count | None = None
@@ -130,21 +192,17 @@ class AutoscalingEntry(BaseModel):
     push_interval_s: Positive = 10.0
 
 
-class StretchEntry(BaseModel):
+class StretchEntry(PlanEntry):
     """A stretch of time that is simulated as it is, with every replica."""
-
-    model_config = _ALIKE
 
     #: What counts, after `settle_s` that do not.
     seconds: Positive = 600.0
     settle_s: Natural = 60.0
-    from_hour: Annotated[float, Field(ge=0, lt=24, strict=False)] = 0.0
+    from_hour: Annotated[float, pydantic.Field(ge=0, lt=24, strict=False)] = 0.0
 
 
-class DayEntry(BaseModel):
+class DayEntry(PlanEntry):
     """A day of a cluster that is too large to be simulated as it is."""
-
-    model_config = _ALIKE
 
     #: Moments, evenly spread, that stand for the day.
     moments: Count = 24
@@ -155,10 +213,8 @@ class DayEntry(BaseModel):
     most_replicas: Count = 4
 
 
-class PriceEntry(BaseModel):
+class PriceEntry(PlanEntry):
     """What an hour costs, in any currency."""
-
-    model_config = _ALIKE
 
     gpu_hour: Natural = 0.0
     #: A replica's part of its machine, beside its GPUs.
@@ -166,22 +222,23 @@ class PriceEntry(BaseModel):
     gateway_hour: Natural = 0.0
 
 
-class Scenario(BaseModel):
+class Scenario(PlanEntry):
     """What is simulated."""
-
-    model_config = _ALIKE
 
     traffic: TrafficEntry
     replica: ReplicaEntry
     #: A number for each language, or the fewest and the most.
-    replicas: Annotated[tuple[Count, Count], BeforeValidator(_make_bounds)] = (1, 1)
+    replicas: Annotated[tuple[Count, Count], pydantic.BeforeValidator(_make_bounds)] = (
+        1,
+        1,
+    )
     autoscaling: AutoscalingEntry = AutoscalingEntry()
     gateways: GatewayEntry = GatewayEntry()
     stretch: StretchEntry = StretchEntry()
     day: DayEntry | None = None
     price: PriceEntry = PriceEntry()
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _check_parts(self) -> Scenario:
         least, most = self.replicas
         if least > most:
@@ -229,7 +286,7 @@ def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
         entry[key] = yaml.safe_load(value)
     try:
         return Scenario.model_validate(content)
-    except ValidationError as error:
+    except pydantic.ValidationError as error:
         raise ValueError(f"{', '.join(texts)}: {error}") from error
 
 

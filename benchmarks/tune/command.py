@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,21 +12,17 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 
-from benchmarks.options import (
-    Bar,
-    check_plot,
-    console,
-    explain_errors,
-    say_written,
-    show_progress,
-)
+from benchmarks.driver import console, explain_errors, say
 from benchmarks.plan_file import PlanError
+from benchmarks.report import load_figure
 from benchmarks.tune import report as tuning_report
-from benchmarks.tune import search
-from benchmarks.tune.plan import Combination, Plan, read_plan
-from benchmarks.tune.report import Outcome
+from benchmarks.tune.plan import Combination, TuningPlan, read_plan
+from benchmarks.tune.report import SearchOutcome
 from benchmarks.tune.trials import Trial, run_trial, write_map
 
+#: Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
+#: briefly, the best one of so many twice as long, and so on.
+_ETA = 3
 #: The first rung's share of the time: what it has not come to by then is not tried.
 _FIRST_SHARE = 0.6
 _INTERRUPTED = 130
@@ -47,23 +45,22 @@ def command(
     results.csv, report.md with charts, and the winner as setup_config.json.
     """
     with explain_errors():
-        check_plot(out)
+        load_figure()
         run = open_run(read_plan(plan), out.resolve(), is_fresh=fresh)
         try:
-            with show_progress(run.count_trials()) as bar:
-                run.search(bar)
+            run.search()
         except KeyboardInterrupt:
             console.print("Stopped; the same command goes on from here.")
             raise typer.Exit(_INTERRUPTED) from None
         finally:
             tuning_report.write(run.out, run.plan, run.trials, run.outcome())
         console.print(tuning_report.summarize(run.plan, run.outcome()))
-        say_written(f"{out}/results.csv, report.md, setup_config.json")
+        say(f"written: {out}/results.csv, report.md, setup_config.json")
 
 
-def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
+def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRun:
     """The run in a folder, with its trials. Raises PlanError, and ValueError for no map."""
-    run = Run(plan, out)
+    run = TuningRun(plan, out)
     mark = out / "plan.sha256"
     if is_fresh:
         for path in (mark, run.journal, run.winner_map):
@@ -83,10 +80,10 @@ def open_run(plan: Plan, out: Path, *, is_fresh: bool = False) -> Run:
 
 
 @dataclass
-class Run:
+class TuningRun:
     """A search so far; each trial is written down as soon as it is done."""
 
-    plan: Plan
+    plan: TuningPlan
     out: Path
     trials: list[Trial] = field(default_factory=list)
 
@@ -100,29 +97,27 @@ class Run:
 
     @property
     def rungs(self) -> list[int]:
-        """The combinations in each rung; only the first counts the default."""
-        is_grid = self.plan.search.method == "grid"
-        return search.plan_rungs(len(self.plan.combine()), is_grid=is_grid)
+        """How many combinations each rung measures, the default aside in all but the first."""
+        rungs = [len(self.plan.combine())]
+        while self.plan.search.method == "halving" and rungs[-1] > _ETA:
+            rungs.append(math.ceil(rungs[-1] / _ETA))
+        return rungs
 
-    def count_trials(self) -> int:
-        first, *others = self.rungs
-        return first + sum(count + 1 for count in others) + 1
-
-    def search(self, bar: Bar) -> None:
+    def search(self) -> None:
         """Goes rung by rung, then once more with the winner's map as it was written."""
         default, limit_s = self.plan.default, self.plan.search.minutes * 60
-        combinations = search.shuffle(self.plan.combine())
+        _, *others = self.plan.combine()
+        random.Random(0).shuffle(others)
+        combinations = [default, *others]
         for rung, count in enumerate(self.rungs):
             if rung:
                 best = self._rank(rung - 1)[:count]
                 combinations = list(dict.fromkeys([*best[:1], default, *best[1:]]))
-            is_first = rung == 0 and len(self.rungs) > 1
-            self._climb(
-                rung, combinations, bar, limit_s * (_FIRST_SHARE if is_first else 1)
-            )
-        self._confirm(bar)
+            share = _FIRST_SHARE if rung == 0 and len(self.rungs) > 1 else 1
+            self._climb(rung, combinations, limit_s * share)
+        self._confirm()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
         of_last = {t.name: t for t in self.trials if t.rung == last}
         ranked = sorted(of_last.values(), key=lambda trial: trial.rank, reverse=True)
@@ -130,7 +125,7 @@ class Run:
         name = winner.name if winner else None
         confirmations = [t for t in self.trials if t.rung == len(self.rungs)]
         tried = {trial.name for trial in self.trials}
-        return Outcome(
+        return SearchOutcome(
             winner=winner,
             default=of_last.get(self.plan.default.name),
             confirmation=next((t for t in confirmations if t.name == name), None),
@@ -138,7 +133,7 @@ class Run:
         )
 
     def _climb(
-        self, rung: int, combinations: Sequence[Combination], bar: Bar, limit_s: float
+        self, rung: int, combinations: Sequence[Combination], limit_s: float
     ) -> None:
         """One rung. It stops if there is no time for another trial and the confirmation."""
         for combination in combinations:
@@ -146,9 +141,9 @@ class Run:
             if sum(spent) + 2 * max(spent, default=0) > limit_s:
                 return
             map_path = write_map(self.out / "map.json", combination)
-            self._try(rung, combination, map_path, bar)
+            self._try(rung, combination, map_path)
 
-    def _confirm(self, bar: Bar) -> None:
+    def _confirm(self) -> None:
         """Measures the winner's map for as long as the winner."""
         winner = self.outcome().winner
         if winner is None:
@@ -156,14 +151,13 @@ class Run:
         combination = next(c for c in self.plan.combine() if c.name == winner.name)
         write_map(self.winner_map, combination)
         rungs = len(self.rungs)
-        self._try(rungs, combination, self.winner_map, bar, like=winner.rung)
+        self._try(rungs, combination, self.winner_map, like=winner.rung)
 
     def _try(
         self,
         rung: int,
         combination: Combination,
         map_path: Path,
-        bar: Bar,
         *,
         like: int | None = None,
     ) -> None:
@@ -179,12 +173,10 @@ class Run:
                 seconds=self.plan.load.seconds
                 * 2.0 ** (rung if like is None else like),
                 start=self._find_start(rung, combination),
-                say=bar.say,
             )
             self.trials.append(trial)
             with self.journal.open("a", encoding="utf-8") as file:
                 file.write(_TRIAL.dump_json(trial).decode() + "\n")
-        bar.tick()
 
     def _find_start(self, rung: int, combination: Combination) -> int | None:
         """The best level in the rung before; the lowest if there was none."""

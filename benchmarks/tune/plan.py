@@ -9,18 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+import pydantic
 
 from benchmarks import plan_file
 from benchmarks.instruments.workload import Task
+from benchmarks.plan_file import PlanEntry, Positive
 from catalog.map import SECTIONS, check
 from contract.tasks import TRANSLATION
 
@@ -30,7 +23,6 @@ KNOBS = (
     *("batch_size", "max_batch_delay", "max_batch_tokens", "max_batch_frames"),
     "threads",
 )
-_ALIKE = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 @dataclass(frozen=True)
@@ -66,22 +58,19 @@ def _make_list(value: Any) -> Any:
     return tuple(tuple(v) if isinstance(v, list) else v for v in values)
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_make_list)]
-Numbers = Annotated[tuple[int, ...], BeforeValidator(_make_list)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
+Words = Annotated[tuple[str, ...], pydantic.BeforeValidator(_make_list)]
+Numbers = Annotated[tuple[int, ...], pydantic.BeforeValidator(_make_list)]
 
 
-class ModelEntry(BaseModel):
+class ModelEntry(PlanEntry):
     """A model and the values to try; a missing key keeps the map's default."""
-
-    model_config = _ALIKE
 
     task: Task = TRANSLATION
     #: The task's own where it is empty.
     model: str = ""
     languages: Words = ()
     device: Annotated[
-        tuple[str | tuple[str, ...], ...], BeforeValidator(_make_list)
+        tuple[str | tuple[str, ...], ...], pydantic.BeforeValidator(_make_list)
     ] = ()
     engine: Words = ()
     compute_type: Words = ()
@@ -93,9 +82,9 @@ class ModelEntry(BaseModel):
     max_batch_frames: Numbers = ()
     threads: Numbers = ()
 
-    @field_validator(*KNOBS)
+    @pydantic.field_validator(*KNOBS)
     @classmethod
-    def _check_values(cls, values: Sequence[Any], info: ValidationInfo) -> Any:
+    def _check_values(cls, values: Sequence[Any], info: pydantic.ValidationInfo) -> Any:
         task, key = info.data.get("task", TRANSLATION), str(info.field_name)
         if values and key not in SECTIONS[task].model_fields:
             raise ValueError(f"the map's {task} section has no such key")
@@ -103,9 +92,11 @@ class ModelEntry(BaseModel):
             check(SECTIONS[task], {key: value})
         return values
 
-    @field_validator("languages")
+    @pydantic.field_validator("languages")
     @classmethod
-    def _check_languages(cls, languages: Sequence[str], info: ValidationInfo) -> Any:
+    def _check_languages(
+        cls, languages: Sequence[str], info: pydantic.ValidationInfo
+    ) -> Any:
         if languages and info.data.get("task", TRANSLATION) != TRANSLATION:
             raise ValueError("only translation has languages")
         return languages
@@ -126,19 +117,17 @@ class ModelEntry(BaseModel):
         return Combination(self.task, model, self.languages, device, settings)
 
 
-class LoadEntry(BaseModel):
+class LoadEntry(PlanEntry):
     """What each combination is asked: clients that wait for their answers, or arrivals."""
 
-    model_config = _ALIKE
-
-    rates: Annotated[tuple[Positive, ...], BeforeValidator(_make_list)] = ()
+    rates: Annotated[tuple[Positive, ...], pydantic.BeforeValidator(_make_list)] = ()
     clients: Numbers = ()
     seconds: Positive = 6
     warm_up_seconds: Positive = 3
-    tokens: Annotated[str, Field(pattern=r"^(\d+-\d+)?$")] = ""
+    tokens: Annotated[str, pydantic.Field(pattern=r"^(\d+-\d+)?$")] = ""
     targets: Mapping[str, int] = {}
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _check_levels(self) -> LoadEntry:
         if bool(self.rates) == bool(self.clients):
             raise ValueError("expected either rates or clients")
@@ -160,30 +149,26 @@ class LoadEntry(BaseModel):
         return tuple(sorted(set(self.rates or self.clients)))
 
 
-class SlaEntry(BaseModel):
+class SlaEntry(PlanEntry):
     """What an operator promises."""
 
-    model_config = _ALIKE
-
     p99_ms: Positive
-    error_share: Annotated[float, Field(ge=0, lt=1, strict=False)] = 0.0
+    error_share: Annotated[float, pydantic.Field(ge=0, lt=1, strict=False)] = 0.0
 
 
-class SearchEntry(BaseModel):
+class SearchEntry(PlanEntry):
     """How combinations are chosen, and how long it may take."""
-
-    model_config = _ALIKE
 
     method: Literal["halving", "grid"] = "halving"
     minutes: Positive = 15
 
 
-class Plan(BaseModel):
+class TuningPlan(PlanEntry):
     """A whole plan."""
 
-    model_config = _ALIKE
-
-    models: Annotated[tuple[ModelEntry, ...], Field(min_length=1, strict=False)]
+    models: Annotated[
+        tuple[ModelEntry, ...], pydantic.Field(min_length=1, strict=False)
+    ]
     load: LoadEntry
     sla: SlaEntry
     search: SearchEntry = SearchEntry()
@@ -204,6 +189,6 @@ class Plan(BaseModel):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> TuningPlan:
     """Reads a plan from a file. Raises PlanError."""
-    return plan_file.read(path, Plan)
+    return plan_file.read(path, TuningPlan)

@@ -8,31 +8,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plots
+from benchmarks import report
 from benchmarks.figures import show
-from benchmarks.instruments.load import sum_cpu, sum_memory
-from benchmarks.plots import Chart
-from benchmarks.report import Table, describe_machine, to_markdown
-from benchmarks.tune.plan import KNOBS, Combination, Plan
+from benchmarks.instruments.load import OPEN, sum_cpu, sum_memory
+from benchmarks.tune.plan import KNOBS, Combination, TuningPlan
 from benchmarks.tune.trials import Point, Trial
 from catalog.map import SECTIONS
 
 #: Lines of a picture that can be told apart.
 _MOST_LINES = 6
-_COLUMNS = (
-    *("rung", "task", "model", "languages", "device", *KNOBS),
-    *("concurrency", "rate", "requests", "errors", "throughput", "average_ms"),
-    *("p50_ms", "p90_ms", "p99_ms", "is_within_sla", "queue_ms", "handler_ms"),
-    *("batch_fill", "padding_share", "tokens", "cpu_ms", "memory_mb"),
-)
-_HEADERS = (
-    *("configuration", "requests/s within the SLA", "p50 ms", "p90 ms", "p99 ms"),
-    *("batch fill", "queue ms", "handler ms", "CPU ms", "memory MB"),
-)
+#: The figures of a level of load: in results.csv, and, of the best level, in report.md.
+_FIGURES: report.Columns[Point] = {
+    "throughput": lambda point: point.load.requests_per_s,
+    "average_ms": lambda point: point.load.latencies.mean_ms,
+    "p50_ms": lambda point: point.load.latencies.p50_ms,
+    "p90_ms": lambda point: point.load.latencies.p90_ms,
+    "p99_ms": lambda point: point.load.latencies.p99_ms,
+    "queue_ms": lambda point: point.workers.queue_ms,
+    "handler_ms": lambda point: point.workers.handler_ms,
+    "batch_fill": lambda point: point.workers.batch_fill,
+    "padding_share": lambda point: point.workers.padding_share,
+    "cpu_ms": lambda point: sum_cpu(point.load),
+    "memory_mb": lambda point: sum_memory(point.load),
+}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """What a search has found so far."""
 
     #: None if nothing keeps the SLA.
@@ -45,30 +47,40 @@ class Outcome:
     untried: int
 
 
-def write(out: Path, plan: Plan, trials: Sequence[Trial], outcome: Outcome) -> None:
+def write(
+    out: Path, plan: TuningPlan, trials: Sequence[Trial], outcome: SearchOutcome
+) -> None:
     """Writes results.csv, report.md, throughput.svg and batches.svg into `out`."""
     combinations = {combination.name: combination for combination in plan.combine()}
+    rows = [
+        _write_row(trial, point, combinations[trial.name])
+        for trial in trials
+        for point in trial.points
+    ]
     with (out / "results.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, _COLUMNS)
+        keys = dict.fromkeys(key for row in rows for key in row)
+        writer = csv.DictWriter(file, list(keys))
         writer.writeheader()
-        for trial in trials:
-            for point in trial.points:
-                writer.writerow(_write_row(trial, point, combinations[trial.name]))
-    latest = _find_latest(trials)
-    curves = [_join_rungs(trial.name, trials) for trial in latest]
-    if any(trial.points for trial in curves):
+        writer.writerows(rows)
+    # The last trial of each combination, those of later rungs first, then the best.
+    latest = sorted(
+        {trial.name: trial for trial in trials}.values(),
+        key=lambda trial: (trial.rung, trial.rank),
+        reverse=True,
+    )
+    if rows:
+        curves = [join_rungs(trial.name, trials) for trial in latest]
         others = [trial for trial in curves if trial.name != plan.default.name]
         shown = [t for t in curves if t in others[:_MOST_LINES] or t not in others]
-        pictures = {
-            "throughput.svg": [_draw_curves(plan, shown), _draw_front(curves)],
-            "batches.svg": [_draw_fill(shown), _draw_time(curves[0])],
-        }
-        for name, charts in pictures.items():
-            plots.draw(charts, out / name)
+        curves_of = [_draw_curves(plan, shown), _draw_front(curves)]
+        report.draw_charts(curves_of, out / "throughput.svg")
+        report.draw_charts(
+            [_draw_fill(shown), _draw_time(curves[0])], out / "batches.svg"
+        )
     (out / "report.md").write_text(_write_report(plan, latest, outcome), "utf-8")
 
 
-def summarize(plan: Plan, outcome: Outcome) -> str:
+def summarize(plan: TuningPlan, outcome: SearchOutcome) -> str:
     """The outcome in a few lines."""
     sla = f"p99 ≤ {plan.sla.p99_ms:g} ms, errors ≤ {plan.sla.error_share:.2%}"
     if outcome.winner is None:
@@ -105,13 +117,7 @@ def _divide(dividend: Trial | None, divisor: Trial | None) -> float | None:
     return first / second if first and second else None
 
 
-def _find_latest(trials: Sequence[Trial]) -> list[Trial]:
-    """The last trial of each combination, those of later rungs first, then the best."""
-    latest = {trial.name: trial for trial in trials}
-    return sorted(latest.values(), key=lambda t: (t.rung, t.rank), reverse=True)
-
-
-def _join_rungs(name: str, trials: Sequence[Trial]) -> Trial:
+def join_rungs(name: str, trials: Sequence[Trial]) -> Trial:
     """All of a combination's points: the last for each level."""
     own = [trial for trial in trials if trial.name == name]
     points = {point.load.level: point for trial in own for point in trial.points}
@@ -119,9 +125,10 @@ def _join_rungs(name: str, trials: Sequence[Trial]) -> Trial:
 
 
 def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str, Any]:
-    load, workers = point.load, point.workers
+    load = point.load
     section = SECTIONS[combination.task].model_fields
     settings = {key: section[key].default for key in KNOBS if key in section}
+    figures = {name: read(point) for name, read in _FIGURES.items()}
     return {
         "rung": trial.rung,
         "task": combination.task,
@@ -129,102 +136,70 @@ def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str
         "languages": " ".join(combination.languages),
         "device": combination.device,
         **(settings | dict(combination.settings)),
-        "concurrency": load.level if load.loop == "closed" else None,
-        "rate": load.level if load.loop == "open" else None,
+        "rate" if load.loop == OPEN else "concurrency": load.level,
         "requests": load.answers,
         "errors": load.errors,
-        "throughput": _round(load.requests_per_s),
-        "average_ms": _round(load.latencies.mean_ms),
-        "p50_ms": _round(load.latencies.p50_ms),
-        "p90_ms": _round(load.latencies.p90_ms),
-        "p99_ms": _round(load.latencies.p99_ms),
         "is_within_sla": point.is_kept,
-        "queue_ms": _round(workers.queue_ms),
-        "handler_ms": _round(workers.handler_ms),
-        "batch_fill": _round(workers.batch_fill),
-        "padding_share": _round(workers.padding_share, 3),
-        "tokens": workers.tokens,
-        "cpu_ms": _round(sum_cpu(load)),
-        "memory_mb": _round(sum_memory(load)),
+        **{k: value and round(value, 3) for k, value in figures.items()},
     }
 
 
-def _round(value: float | None, digits: int = 2) -> float | None:
-    return None if value is None else round(value, digits)
+def _write_report(
+    plan: TuningPlan, latest: Sequence[Trial], outcome: SearchOutcome
+) -> str:
+    def bind(read: Callable[[Point], Any]) -> Callable[[Trial], Any]:
+        return lambda trial: read(trial.best) if trial.best else None
 
-
-def _write_report(plan: Plan, latest: Sequence[Trial], outcome: Outcome) -> str:
-    machine = describe_machine()
+    machine = report.describe_machine()
     faults = "".join(f"- {t.name}: {t.fault}\n" for t in latest if t.fault)
-    table = to_markdown(Table(_HEADERS, tuple(map(_tabulate, latest))))
-    pictures = "![Latency and throughput](throughput.svg)\n\n![Batches](batches.svg)\n"
-    return "\n".join(
-        (
-            "# Tuning\n",
-            summarize(plan, outcome).replace("\n", "\n\n") + "\n",
-            f"{machine['cores']} cores of {machine['processor']}, "
-            f"{machine['memory_gb']} GB; {plan.load.seconds:g} s at each level, twice as "
-            "long in each further rung of the search.\n",
-            table,
-            pictures,
-            f"## Faults\n\n{faults}" if faults else "",
-        )
+    columns: report.Columns[Trial] = {
+        "configuration": lambda trial: trial.name,
+        **{name.replace("_", " "): bind(read) for name, read in _FIGURES.items()},
+    }
+    parts = (
+        "# Tuning\n",
+        summarize(plan, outcome).replace("\n", "\n\n") + "\n",
+        f"{machine['cores']} cores of {machine['processor']}, "
+        f"{machine['memory_gb']} GB; {plan.load.seconds:g} s at each level, twice as "
+        "long in each further rung of the search. Figures are those of the highest load "
+        "within the SLA.\n",
+        report.to_markdown(report.tabulate(latest, columns)),
+        "![Latency and throughput](throughput.svg)\n\n![Batches](batches.svg)\n",
+        f"## Faults\n\n{faults}" if faults else "",
     )
-
-
-def _tabulate(trial: Trial) -> tuple[str, ...]:
-    best = trial.best
-    if best is None:
-        return (trial.name, *["–"] * (len(_HEADERS) - 1))
-    load, workers = best.load, best.workers
-    figures = (
-        *(load.requests_per_s, load.latencies.p50_ms, load.latencies.p90_ms),
-        *(load.latencies.p99_ms, workers.batch_fill, workers.queue_ms),
-        *(workers.handler_ms, sum_cpu(load), sum_memory(load)),
-    )
-    return (trial.name, *map(show, figures))
-
-
-def _read_points(
-    trial: Trial, read: Callable[[Point], float | None]
-) -> list[tuple[float, float]]:
-    """Values over throughput, where there are any."""
-    pairs = ((point.load.requests_per_s, read(point)) for point in trial.points)
-    return sorted((x, y) for x, y in pairs if y is not None)
+    return "\n".join(parts)
 
 
 def _draw_lines(
     trials: Sequence[Trial], read: Callable[[Point], float | None]
-) -> Mapping[str, list[tuple[float, float]]]:
-    lines = {trial.name: _read_points(trial, read) for trial in trials}
-    return {name: points for name, points in lines.items() if points}
+) -> Mapping[str, report.Points]:
+    """Values over throughput, where there are any."""
+    lines = {}
+    for trial in trials:
+        pairs = ((point.load.requests_per_s, read(point)) for point in trial.points)
+        if points := sorted((x, y) for x, y in pairs if y is not None):
+            lines[trial.name] = points
+    return lines
 
 
-def _draw_curves(plan: Plan, trials: Sequence[Trial]) -> Chart:
-    lines = dict(_draw_lines(trials, lambda point: point.load.latencies.p99_ms))
+def _draw_curves(plan: TuningPlan, trials: Sequence[Trial]) -> report.Chart:
+    lines = dict(_draw_lines(trials, _FIGURES["p99_ms"]))
     rates = [x for points in lines.values() for x, _ in points]
     lines["SLA"] = [(x, plan.sla.p99_ms) for x in (min(rates), max(rates))]
-    return Chart("Latency over throughput", "requests/s", "p99 ms", lines)
+    return report.Chart("Latency over throughput", "requests/s", "p99 ms", lines)
 
 
-def _draw_front(trials: Sequence[Trial]) -> Chart:
+def _draw_front(trials: Sequence[Trial]) -> report.Chart:
     """If one point on the front is faster than another, it answers less."""
-    points = {
-        pair
-        for trial in trials
-        for pair in _read_points(trial, lambda p: p.load.latencies.p99_ms)
-    }
-    front = sorted(_find_front(points))
-    return Chart(
-        "Pareto front",
-        "requests/s",
-        "p99 ms",
-        {"front": front},
-        dots={"all": [*points]},
+    lines = _draw_lines(trials, _FIGURES["p99_ms"])
+    points = {point for line in lines.values() for point in line}
+    front = {"front": sorted(find_front(points))}
+    return report.Chart(
+        "Pareto front", "requests/s", "p99 ms", front, dots={"all": [*points]}
     )
 
 
-def _find_front(points: set[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+def find_front(points: set[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """Points that no other beats in both throughput and latency."""
     least = float("inf")
     for throughput, latency in sorted(points, key=lambda p: (-p[0], p[1])):
@@ -233,24 +208,25 @@ def _find_front(points: set[tuple[float, float]]) -> Iterator[tuple[float, float
             yield throughput, latency
 
 
-def _draw_fill(trials: Sequence[Trial]) -> Chart:
-    lines = _draw_lines(trials, lambda point: point.workers.batch_fill)
-    return Chart("Batch fill", "requests/s", "rows of a batch", lines)
+def _draw_fill(trials: Sequence[Trial]) -> report.Chart:
+    lines = _draw_lines(trials, _FIGURES["batch_fill"])
+    return report.Chart("Batch fill", "requests/s", "rows of a batch", lines)
 
 
-def _draw_time(trial: Trial) -> Chart:
+def _draw_time(trial: Trial) -> report.Chart:
     """Where an average request's time goes: the queue, the batch, and the rest."""
 
     def read_rest(point: Point) -> float | None:
         mean_ms, workers = point.load.latencies.mean_ms, point.workers
-        if None in (mean_ms, workers.queue_ms, workers.handler_ms):
+        if mean_ms is None or workers.queue_ms is None or workers.handler_ms is None:
             return None
-        return (mean_ms or 0) - (workers.queue_ms or 0) - (workers.handler_ms or 0)
+        return mean_ms - workers.queue_ms - workers.handler_ms
 
-    lines = {
-        "queue": _read_points(trial, lambda point: point.workers.queue_ms),
-        "handler": _read_points(trial, lambda point: point.workers.handler_ms),
-        "gateway, nginx, client": _read_points(trial, read_rest),
+    parts = {
+        "queue": _FIGURES["queue_ms"],
+        "handler": _FIGURES["handler_ms"],
+        "gateway, nginx, client": read_rest,
     }
-    lines = {name: points for name, points in lines.items() if points}
-    return Chart(f"Where time goes: {trial.name}", "requests/s", "ms", lines)
+    found = {name: _draw_lines([trial], read) for name, read in parts.items()}
+    lines = {name: line[trial.name] for name, line in found.items() if line}
+    return report.Chart(f"Where time goes: {trial.name}", "requests/s", "ms", lines)

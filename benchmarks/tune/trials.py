@@ -9,18 +9,16 @@ from pathlib import Path
 
 from requests import RequestException
 
+from benchmarks.driver import read_range, say
 from benchmarks.instruments import running
 from benchmarks.instruments.counters import WorkerFigures, describe, read_counters
 from benchmarks.instruments.generator import Request, Target
-from benchmarks.instruments.load import OPEN, Load, measure_closed, measure_open
+from benchmarks.instruments.load import OPEN, LoadFigures, measure_closed, measure_open
 from benchmarks.instruments.running import Running
-from benchmarks.instruments.workload import draw_requests
-from benchmarks.options import read_range
-from benchmarks.tune.plan import Combination, LoadEntry, Plan, SlaEntry
-from benchmarks.tune.search import find_highest
+from benchmarks.instruments.workload import REQUESTS, draw_requests
+from benchmarks.tune.plan import Combination, LoadEntry, SlaEntry, TuningPlan
 from deploy.stack import StackError
 
-_REQUESTS = 2000
 #: The most requests of an open loop that are under way.
 _CONNECTIONS = 512
 #: With fewer requests the 99th percentile is the slowest one, and a matter of chance.
@@ -31,7 +29,7 @@ _LEAST_REQUESTS = 100
 class Point:
     """One level of load."""
 
-    load: Load
+    load: LoadFigures
     workers: WorkerFigures
     #: Whether it keeps the SLA.
     is_kept: bool
@@ -87,7 +85,7 @@ def write_map(path: Path, combination: Combination) -> Path:
     return path
 
 
-def keeps(load: Load, sla: SlaEntry) -> bool:
+def keeps(load: LoadFigures, sla: SlaEntry) -> bool:
     """Whether a load keeps the promise. A load without a good answer does not."""
     p99_ms = load.latencies.p99_ms
     is_fast = p99_ms is not None and p99_ms <= sla.p99_ms
@@ -99,7 +97,7 @@ def list_requests(load: LoadEntry, combination: Combination) -> list[Request]:
     targets = [target for target, n in load.targets.items() for _ in range(n)]
     return draw_requests(
         combination.task,
-        _REQUESTS,
+        REQUESTS,
         targets=targets or combination.languages,
         tokens=read_range(load.tokens),
     )
@@ -109,12 +107,11 @@ def run_trial(
     run_dir: Path,
     map_path: Path,
     combination: Combination,
-    plan: Plan,
+    plan: TuningPlan,
     *,
     rung: int,
     seconds: float,
     start: int | None = None,
-    say: Callable[[str], None] = lambda _: None,
 ) -> Trial:
     """Finds the highest level that keeps the SLA; without a stack, a trial has a fault."""
     began = time.monotonic()
@@ -123,7 +120,6 @@ def run_trial(
     try:
         say(f"starting {combination.name}")
         with running.start(run_dir, map_path) as stack:
-            say(f"warming up {combination.name}")
             requests = list_requests(plan.load, combination)
             measure = _Measure(stack, plan, stack.aim(requests))
             measure.ask(plan.load.levels[-1], plan.load.warm_up_seconds)
@@ -135,11 +131,29 @@ def run_trial(
                 return points[-1].is_kept
 
             find_highest(len(plan.load.levels), passes, start)
-            say(f"stopping {combination.name}")
     except (StackError, RequestException) as error:
         fault = str(error)
     elapsed_s = time.monotonic() - began
     return Trial(combination.name, rung, elapsed_s, tuple(points), fault)
+
+
+def find_highest(
+    levels: int, passes: Callable[[int], bool], start: int | None = None
+) -> int | None:
+    """The highest of `levels` numbers from 0 that passes, if all below it do; None if
+    none does. Searches by bisection, or step by step from `start`."""
+    passed, failed = -1, levels
+    probe = levels // 2 if start is None else start
+    while failed - passed > 1:
+        if passes(probe):
+            passed = probe
+        else:
+            failed = probe
+        if start is None:
+            probe = (passed + failed) // 2
+        else:
+            probe = passed + 1 if passed >= start else failed - 1
+    return passed if passed >= 0 else None
 
 
 @dataclass(frozen=True)
@@ -147,7 +161,7 @@ class _Measure:
     """Asks one stack."""
 
     stack: Running
-    plan: Plan
+    plan: TuningPlan
     target: Target
 
     def __call__(self, level: float, seconds: float) -> Point:
@@ -156,7 +170,7 @@ class _Measure:
         workers = describe(before, read_counters(self.stack.metrics_url))
         return Point(load, workers, keeps(load, self.plan.sla))
 
-    def ask(self, level: float, seconds: float) -> Load:
+    def ask(self, level: float, seconds: float) -> LoadFigures:
         if not self.plan.load.is_open:
             return measure_closed(self.target, clients=int(level), seconds=seconds)
         return measure_open(

@@ -16,7 +16,7 @@ import catalog
 from benchmarks.instruments import faults
 from benchmarks.instruments.cluster import Cluster, wait_until
 from benchmarks.instruments.echo import write_map, write_model
-from benchmarks.instruments.faults import Fault, suffer
+from benchmarks.instruments.faults import ClusterFault, suffer
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE
@@ -106,7 +106,7 @@ def test_replicas_want_the_key(cluster: Cluster):
     ],
 )
 def test_clients_notice_nothing_of(happen, cluster: Cluster, target: Target):
-    outcome = suffer(cluster, target, Fault("", happen))
+    outcome = suffer(cluster, target, ClusterFault("", happen))
     assert outcome.failed == {}
     assert outcome.answers > 0
 
@@ -115,7 +115,7 @@ def test_no_request_outlives_its_deadline_because_a_link_is_cut(
     cluster: Cluster, target: Target
 ):
     happen = partial(faults.cut_link, seconds=_ABSENT_S)
-    outcome = suffer(cluster, target, Fault("", happen))
+    outcome = suffer(cluster, target, ClusterFault("", happen))
     assert outcome.answers > 0
     assert outcome.failed.keys() <= {"429", "504"}
 
@@ -124,7 +124,7 @@ def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
     cluster: Cluster, target: Target
 ):
     before = cluster.list_pids()
-    outcome = suffer(cluster, target, Fault("", faults.redeploy))
+    outcome = suffer(cluster, target, ClusterFault("", faults.redeploy))
     after = cluster.list_pids()
     assert outcome.failed == {}
     assert before.pop("fr").isdisjoint(after.pop("fr"))

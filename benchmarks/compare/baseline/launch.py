@@ -7,21 +7,19 @@ import os
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import psutil
 import requests
 import yaml
 
 import catalog
 from benchmarks.instruments.ports import claim_port_offset
-from benchmarks.instruments.programs import run_program, wait_until
-from benchmarks.instruments.running import START_S, Running, read_map
+from benchmarks.instruments.programs import START_S, run_program, wait_until_ready
+from benchmarks.instruments.running import Running, read_map
 from deploy import programs
 from deploy.stack import (
     DOOR,
@@ -32,7 +30,7 @@ from deploy.stack import (
     StackError,
     move_ports,
 )
-from torchserve_backend.management import Management, ManagementError
+from torchserve_backend.management import Management
 
 HERE = Path(__file__).parent
 BATCH_SIZE, BATCH_DELAY_MS = 64, 100
@@ -55,19 +53,25 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
         **dict.fromkeys(("TEMP", "TMPDIR"), str(folder / "tmp")),
     }
     with ExitStack() as stack:
-        leaders = {
-            name: stack.enter_context(
-                run_program(
-                    command,
-                    run / "logs" / f"{name}.log",
-                    folder=folder,
-                    environment=environment,
-                )
+        leaders, logs = {}, {}
+        for name, command in _list_commands(run, offset).items():
+            log = run / "logs" / f"{name}.log"
+            program = run_program(command, log, folder=folder, environment=environment)
+            leaders[name] = logs[log] = stack.enter_context(program)
+        management = Management(
+            f"http://127.0.0.1:{MANAGEMENT + offset}", Path(os.devnull)
+        )
+        wait_until_ready(lambda: management.names() is not None, "TorchServe", logs)
+        for language in placed:
+            management.register(
+                f"{language}.mar",
+                language,
+                batch_size=BATCH_SIZE,
+                max_batch_delay=BATCH_DELAY_MS,
+                workers=1,
             )
-            for name, command in _list_commands(run, offset).items()
-        }
-        _register(placed, f"http://127.0.0.1:{MANAGEMENT + offset}", leaders)
-        _wait(lambda: _is_open(url), "gateway", leaders)
+        wait_until_ready(lambda: _are_ready(management, placed), "a model", logs)
+        wait_until_ready(lambda: _is_open(url), "the gateway", logs)
         yield Running(url, leaders)
 
 
@@ -143,59 +147,17 @@ def _list_commands(run: Path, offset: int) -> dict[str, list[str]]:
             *("--no-control-socket", f"{_GATEWAY}({predictions!r})"),
         ],
         "nginx": [
-            *(str(nginx), "-p", f"{run}/", "-c", "nginx.conf", "-g", "daemon off;"),
+            *(str(nginx), "-p", f"{run}/", "-c", "nginx.conf", "-g", "daemon off;")
         ],
     }
 
 
-def _register(
-    languages: Iterable[str], url: str, leaders: Mapping[str, psutil.Popen]
-) -> None:
-    """One archive per language, each with one worker; returns when all of them answer."""
-    management = Management(url, Path(os.devnull))
-    _wait(lambda: _answers(management), "TorchServe", leaders)
-    for language in languages:
-        management.register(
-            f"{language}.mar",
-            language,
-            batch_size=BATCH_SIZE,
-            max_batch_delay=BATCH_DELAY_MS,
-            workers=1,
-        )
-    for language in languages:
-        _wait(partial(_is_ready, management, language), language, leaders)
-
-
-def _wait(
-    is_done: Callable[[], bool], what: str, leaders: Mapping[str, psutil.Popen]
-) -> None:
-    """Raises StackError on a time-out, or if a program has ended."""
-    if wait_until(is_done, leaders.values(), START_S):
-        return
-    ended = [name for name, leader in leaders.items() if leader.poll() is not None]
-    raise StackError(
-        f"The baseline's {what} does not come up; ended: {', '.join(ended) or 'none'}. "
-        "Its logs are in its run directory."
-    )
-
-
-def _answers(management: Management) -> bool:
-    with suppress(ManagementError):
-        management.names()
-        return True
-    return False
-
-
-def _is_ready(management: Management, language: str) -> bool:
-    with suppress(ManagementError):
-        registered = management.describe(language)
-        return registered is not None and registered.is_ready
-    return False
+def _are_ready(management: Management, languages: Mapping[str, str]) -> bool:
+    found = (management.describe(language) for language in languages)
+    return all(model is not None and model.is_ready for model in found)
 
 
 def _is_open(url: str) -> bool:
     """Whether nginx and the gateway answer: both know that there is nothing to GET."""
-    with suppress(requests.RequestException):
-        status = requests.get(url, timeout=_LOOK_S).status_code
-        return status == HTTPStatus.METHOD_NOT_ALLOWED
-    return False
+    status = requests.get(url, timeout=_LOOK_S).status_code
+    return status == HTTPStatus.METHOD_NOT_ALLOWED

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
-import psutil
 import requests
 
 from benchmarks.compare.peers import environments
-from benchmarks.compare.peers.options import Options, write_options
-from benchmarks.instruments.programs import run_program, wait_until
+from benchmarks.compare.peers.translator import PeerOptions
+from benchmarks.instruments.programs import run_program, wait_until_ready
 from benchmarks.instruments.running import Running, merge, read_map
 from benchmarks.instruments.sentences import write_request
 from catalog import checkpoint
@@ -27,8 +26,7 @@ from handlers.engine.translation.m2m100 import Sentence
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
-_START_S, _ANSWER_S = 300, 60
-_TAIL_LINES = 20
+_ANSWER_S = 60
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ PEERS = {
 }
 
 
-def choose(map_path: Path, model: Path) -> Options:
+def choose(map_path: Path, model: Path) -> PeerOptions:
     """The model and the batches of a map. Raises StackError for what peers cannot run."""
     models = read_map(map_path, model)
     served, settings = merge(models), models.translation
@@ -73,12 +71,12 @@ def choose(map_path: Path, model: Path) -> Options:
             "The peers serve CTranslate2 on the CPU: their environments have neither "
             "PyTorch nor CUDA's libraries."
         )
-    return Options(
-        model=checkpoint.prepare(served, checkpoint.default_cache()),
+    return PeerOptions(
+        model=str(checkpoint.prepare(served, checkpoint.default_cache())),
         host=HOST,
         port=find_free_port(),
         batch_size=settings.batch_size,
-        wait_ms=settings.max_batch_delay,
+        wait_s=settings.max_batch_delay / 1000,
         engine=settings.engine,
         compute_type=served.compute_type,
         max_batch_tokens=settings.max_batch_tokens,
@@ -86,20 +84,29 @@ def choose(map_path: Path, model: Path) -> Options:
 
 
 @contextmanager
-def serve(peer: Peer, python: Path, run: Path, options: Options) -> Iterator[Running]:
+def serve(
+    peer: Peer, python: Path, run: Path, options: PeerOptions
+) -> Iterator[Running]:
     """Runs the peer while the block lasts. Raises StackError with the end of its log."""
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     log = run / f"{peer.name}.log"
     url = f"http://{options.host}:{options.port}"
-    command = [str(python), "-m", peer.module, *write_options(options)]
+    command = [str(python), "-m", peer.module, options.write()]
     # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
     with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
         variables = {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, "HOME": temporary}
         environment = {**variables, **peer.environment}
         with run_program(command, log, folder=run, environment=environment) as leader:
-            _wait(url, _choose_sentence(options), leader, log)
+            row = write_request(_choose_sentence(options)).body
+            wait_until_ready(lambda: _translates(url, row), peer.name, {log: leader})
             yield Running(url, {peer.name: leader})
+
+
+def _translates(url: str, row: bytes) -> bool:
+    headers = {"Content-Type": "application/json"}
+    answer = requests.post(url, row, headers=headers, timeout=_ANSWER_S)
+    return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
 
 
 def find_free_port() -> int:
@@ -108,28 +115,7 @@ def find_free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def _wait(url: str, sentence: Sentence, leader: psutil.Popen, log: Path) -> None:
-    """Returns when it translates. Raises StackError if it does not, or has ended."""
-    if wait_until(lambda: not _find_fault(url, sentence), [leader], _START_S):
-        return
-    fault = _find_fault(url, sentence)
-    lines = log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-    raise StackError("\n".join([f"{log.stem} does not come up: {fault}", *lines]))
-
-
-def _find_fault(url: str, sentence: Sentence) -> str:
-    """Why it does not translate; empty if it does."""
-    body = write_request(sentence).body
-    headers = {"Content-Type": "application/json"}
-    try:
-        answer = requests.post(url, body, headers=headers, timeout=_ANSWER_S)
-        is_good = answer.status_code == HTTPStatus.OK and "translated" in answer.json()
-    except requests.RequestException as error:
-        return type(error).__name__
-    return "" if is_good else f"{answer.status_code} {answer.text}"
-
-
-def _choose_sentence(options: Options) -> Sentence:
+def _choose_sentence(options: PeerOptions) -> Sentence:
     """Any sentence in languages that the model knows."""
-    source, target, *_ = read_settings(options.model).get("languages", LANGUAGES)
+    source, target, *_ = read_settings(Path(options.model)).get("languages", LANGUAGES)
     return Sentence("1", source, target)

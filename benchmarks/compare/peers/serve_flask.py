@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from http import HTTPStatus
 
 from flask import Flask, request
 from gunicorn.app.wsgiapp import run  # type: ignore[import-untyped]
 
-from benchmarks.compare.peers.options import read_options
-from benchmarks.compare.peers.translator import Refused, Translator
+from benchmarks.compare.peers.translator import (
+    PeerRefusal,
+    PeerTranslator,
+    read_options,
+)
 from handlers.engine.translation.m2m100 import Sentence
 from handlers.microbatcher import MicroBatcher, QueueFull
 
@@ -20,11 +22,11 @@ _ANSWER_S = 600
 _APP = "benchmarks.compare.peers.serve_flask:create_app"
 
 
-def create_app(arguments: Sequence[str]) -> Flask:
+def create_app(argument: str) -> Flask:
     """Loads the model and answers `POST /`."""
     app = Flask(__name__)
-    options = read_options(arguments)
-    translator = Translator(options)
+    options = read_options(argument)
+    translator = PeerTranslator(options)
     batcher: MicroBatcher[Sentence, str] = MicroBatcher(
         translator.translate,
         batch_size=options.batch_size,
@@ -37,8 +39,8 @@ def create_app(arguments: Sequence[str]) -> Flask:
         sentence = translator.parse(request.get_json())
         return {"translated": batcher.ask(sentence, _ANSWER_S)}
 
-    @app.errorhandler(Refused)
-    def refuse(error: Refused) -> tuple[str, HTTPStatus]:
+    @app.errorhandler(PeerRefusal)
+    def refuse(error: PeerRefusal) -> tuple[str, HTTPStatus]:
         return str(error), HTTPStatus.UNPROCESSABLE_ENTITY
 
     @app.errorhandler(QueueFull)
@@ -54,6 +56,6 @@ if __name__ == "__main__":
         *("--bind", f"{given.host}:{given.port}", "--no-control-socket"),
         # One process, so that the model is loaded once.
         *("--workers", "1", "--worker-class", "gthread", "--threads", str(_THREADS)),
-        *("--timeout", str(_ANSWER_S), f"{_APP}({sys.argv[1:]!r})"),
+        *("--timeout", str(_ANSWER_S), f"{_APP}({given.write()!r})"),
     ]
     run()

@@ -13,8 +13,7 @@ from http import HTTPStatus
 import litserve  # type: ignore[import-not-found]
 from fastapi import HTTPException
 
-from benchmarks.compare.peers.options import Options, read_options
-from benchmarks.compare.peers.translator import Refused, Translator
+from benchmarks.compare.peers import translator
 from handlers.engine.translation.m2m100 import Sentence
 
 _ANSWER_S = 600
@@ -23,7 +22,7 @@ _ANSWER_S = 600
 class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
     """Answers `POST /`."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: translator.PeerOptions) -> None:
         super().__init__(
             max_batch_size=options.batch_size,
             batch_timeout=options.wait_s,
@@ -32,14 +31,14 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
         self._options = options
 
     def setup(self, device: str) -> None:
-        self._translator = Translator(self._options)
+        self._translator = translator.PeerTranslator(self._options)
 
     # LitServe makes FastAPI's model of a body of this annotation, and of an answer of the
     # other's: without them it takes JSON as it is, as in its examples.
     def decode_request(self, request):  # type: ignore[no-untyped-def]
         try:
             return self._translator.parse(request)
-        except Refused as error:
+        except translator.PeerRefusal as error:
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
 
     def batch(self, inputs: Sequence[Sentence]) -> Sequence[Sentence]:
@@ -59,7 +58,7 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
 
 def main() -> None:
     """Serves until it is told to end."""
-    options = read_options()
+    options = translator.read_options()
     server = litserve.LitServer(
         TranslationApi(options),
         accelerator="cpu",

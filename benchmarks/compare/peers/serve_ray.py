@@ -14,8 +14,11 @@ from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from benchmarks.compare.peers.options import Options, read_options
-from benchmarks.compare.peers.translator import Translator
+from benchmarks.compare.peers.translator import (
+    PeerOptions,
+    PeerTranslator,
+    read_options,
+)
 from handlers.engine.translation.m2m100 import Sentence
 
 #: Requests that the replica is given at the same time: with Ray's 5 no batch could fill.
@@ -26,11 +29,11 @@ _OBJECT_STORE_BYTES = 100_000_000
 _NODE = "127.0.0.2"
 
 
-class Replica:
+class PeerReplica:
     """Answers `POST /`."""
 
-    def __init__(self, options: Options) -> None:
-        self._translator = Translator(options)
+    def __init__(self, options: PeerOptions) -> None:
+        self._translator = PeerTranslator(options)
         self.translate.set_max_batch_size(options.batch_size)
         self.translate.set_batch_wait_timeout_s(options.wait_s)
 
@@ -59,7 +62,7 @@ def main() -> None:
     # Ray has set a handler of its own, which would end without what follows.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     serve.start(http_options={"host": options.host, "port": options.port})
-    deployment = serve.deployment(Replica, max_ongoing_requests=_ONGOING)
+    deployment = serve.deployment(PeerReplica, max_ongoing_requests=_ONGOING)
     serve.run(deployment.bind(options))
     with suppress(KeyboardInterrupt):
         signal.pause()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from benchmarks.compare.peers.options import Options
 from contract.languages import LANGUAGES
 from handlers.engine.directories import read_settings
 from handlers.engine.translation.batching import Batcher
@@ -15,21 +18,46 @@ from handlers.engine.translation.m2m100 import Sentence, Translation
 _FIELDS = ("src_lang", "src_text", "tgt_lang")
 
 
-class Refused(ValueError):
+@dataclass(frozen=True)
+class PeerOptions:
+    """A model, how it is run and how its requests become batches: the one argument of a
+    peer's server, as JSON."""
+
+    #: The directory that the engine loads.
+    model: str
+    host: str
+    port: int
+    #: The most requests in a batch, and how long it waits for them.
+    batch_size: int
+    wait_s: float
+    engine: str = "ctranslate2"
+    compute_type: str = "int8"
+    #: The most tokens that are translated at once, as in our map.
+    max_batch_tokens: int = 4096
+
+    def write(self) -> str:
+        """The argument that `read_options` reads."""
+        return json.dumps(asdict(self))
+
+
+def read_options(argument: str | None = None) -> PeerOptions:
+    """The options of an argument, or of the command line."""
+    return PeerOptions(**json.loads(argument or sys.argv[1]))
+
+
+class PeerRefusal(ValueError):
     """A request that cannot be translated; the message says what was expected."""
 
 
-class Translator:
+class PeerTranslator:
     """One loaded model. Batches come one at a time."""
 
-    def __init__(self, options: Options) -> None:
-        settings = read_settings(options.model)
+    def __init__(self, options: PeerOptions) -> None:
+        model = Path(options.model)
+        settings = read_settings(model)
         self._languages = frozenset(settings.get("languages", LANGUAGES))
         self._engine = load_engine(
-            options.engine,
-            options.model,
-            device="cpu",
-            compute_type=options.compute_type,
+            options.engine, model, device="cpu", compute_type=options.compute_type
         )
         self._batcher = Batcher(
             self._engine,
@@ -38,16 +66,16 @@ class Translator:
         )
 
     def parse(self, body: Any) -> Sentence:
-        """The sentence that a request's body asks for. Raises Refused."""
+        """The sentence that a request's body asks for. Raises PeerRefusal."""
         if not isinstance(body, dict):
-            raise Refused("expected a JSON object")
+            raise PeerRefusal("expected a JSON object")
         if not all(isinstance(body.get(field), str) for field in _FIELDS):
-            raise Refused(f"expected strings: {', '.join(_FIELDS)}")
+            raise PeerRefusal(f"expected strings: {', '.join(_FIELDS)}")
         source, text, target = (body[field] for field in _FIELDS)
         if not {source, target} <= self._languages:
-            raise Refused("src_lang or tgt_lang is not served")
+            raise PeerRefusal("src_lang or tgt_lang is not served")
         if len(self._engine.tokenizer.encode(text, source)) > self._engine.max_tokens:
-            raise Refused("src_text is too long")
+            raise PeerRefusal("src_text is too long")
         return Sentence(text, source, target)
 
     def translate(self, sentences: Sequence[Sentence]) -> list[str]:

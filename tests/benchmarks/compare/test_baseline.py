@@ -13,8 +13,6 @@ import yaml
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.baseline.gateway import create_app
 from benchmarks.compare.baseline.handler import BaselineHandler
-from benchmarks.instruments.running import write_map
-from deploy.stack import move_ports
 from tests.benchmarks.conftest import Server
 from tests.random_m2m100 import PHRASEBOOK
 
@@ -50,13 +48,6 @@ def test_the_gateway_forwards_to_the_model_of_the_language(server: Server):
     assert server.asked == [("/predictions/de", ROW)]
 
 
-def test_ports_are_moved_and_other_numbers_are_not():
-    text = "listen 7777; http://127.0.0.1:8888; grpc_inference_port=7070; 86400 17777"
-    assert move_ports(text, 1000) == (
-        "listen 8777; http://127.0.0.1:9888; grpc_inference_port=8070; 86400 17777"
-    )
-
-
 def test_there_is_an_archive_per_language(tmp_path: Path):
     run = tmp_path / "run"
     launch.lay_out(run, {"de": "cpu", "fr": "2"}, tmp_path / "model", 500)
@@ -70,12 +61,3 @@ def test_there_is_an_archive_per_language(tmp_path: Path):
     assert config["handler"] == {"model_path": str(tmp_path / "model")}
     assert "listen 127.0.0.1:8277" in (run / "nginx.conf").read_text()
     assert ":10499" in (run / "torchserve/config.properties").read_text()
-
-
-def test_it_serves_the_languages_of_the_map_whatever_the_placement(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    settings = {"placement": "device"}
-    map_path = write_map(tmp_path / "map.json", settings, ["fr", "de"])
-    assert launch.place(map_path) == {"fr": "cpu", "de": "cpu"}

@@ -28,10 +28,6 @@ def test_figures_are_of_what_was_counted_in_between():
     )
 
 
-def test_without_a_batch_there_are_no_figures():
-    assert describe({}, {}) == WorkerFigures()
-
-
 def test_rays_page_has_the_same_counters_under_longer_names(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -10,22 +10,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from benchmarks.instruments.generator import (
-    Generator,
-    Manner,
-    Reply,
-    Request,
-    Target,
-    ask_again,
-    ask_at,
-    ask_within,
-    name_address,
-    read_status,
-    write_messages,
-)
+from benchmarks.instruments import generator
 from tests.benchmarks.conftest import Server
 
-REQUESTS = [Request(b'{"number": %d}' % number) for number in range(3)]
+REQUESTS = [generator.Request(b'{"number": %d}' % number) for number in range(3)]
 HEAD = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n"
 
 
@@ -37,7 +25,11 @@ def silent() -> Iterator[str]:
 
 
 def test_an_open_loop_asks_once_per_arrival_and_in_order(server: Server):
-    replies = ask_at(Target(server.url, REQUESTS), [0.0, 0.01, 0.02], ask_within(5000))
+    replies = generator.ask_at(
+        generator.Target(server.url, REQUESTS),
+        [0.0, 0.01, 0.02],
+        generator.ask_within(5000),
+    )
     assert [reply.status for reply in replies] == ["200"] * 3
     assert sorted(reply.number for reply in replies) == [0, 1, 2]
     assert sorted(body["number"] for _, body in server.asked) == [0, 1, 2]
@@ -45,24 +37,26 @@ def test_an_open_loop_asks_once_per_arrival_and_in_order(server: Server):
 
 
 def test_an_open_loop_does_not_wait_for_answers(silent: str):
-    replies = ask_at(Target(silent, REQUESTS), [0.0] * 50, ask_within(1))
+    replies = generator.ask_at(
+        generator.Target(silent, REQUESTS), [0.0] * 50, generator.ask_within(1)
+    )
     assert Counter(reply.status for reply in replies) == {"timeout": 50}
     spread_s = max(r.ended_s for r in replies) - min(r.ended_s for r in replies)
     assert spread_s < 1, "each waited for the one before it"
 
 
 def test_a_bound_on_connections_makes_requests_wait(silent: str):
-    manner = Manner(patience_s=0.1, connections=1)
-    replies = ask_at(Target(silent, REQUESTS), [0.0, 0.0], manner)
+    manner = generator.Manner(patience_s=0.1, connections=1)
+    replies = generator.ask_at(generator.Target(silent, REQUESTS), [0.0, 0.0], manner)
     assert [reply.status for reply in replies] == ["timeout"] * 2
     assert replies[1].lag_s >= 0.1
 
 
 def test_a_closed_loop_asks_again_after_each_answer(server: Server):
     server.statuses = [429]
-    replies = ask_again(
-        Target(server.url, REQUESTS),
-        ask_within(5000),
+    replies = generator.ask_again(
+        generator.Target(server.url, REQUESTS),
+        generator.ask_within(5000),
         clients=2,
         seconds=0.3,
         pause_s=0.01,
@@ -73,7 +67,11 @@ def test_a_closed_loop_asks_again_after_each_answer(server: Server):
 
 
 def test_a_server_that_is_not_there_refuses():
-    replies = ask_at(Target("http://127.0.0.1:9", REQUESTS), [0.0], ask_within(500))
+    replies = generator.ask_at(
+        generator.Target("http://127.0.0.1:9", REQUESTS),
+        [0.0],
+        generator.ask_within(500),
+    )
     assert [reply.status for reply in replies] == ["refused"]
 
 
@@ -87,15 +85,17 @@ def test_a_server_that_hangs_up_resets():
         thread = threading.Thread(target=hang_up)
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        replies = ask_at(Target(url, REQUESTS), [0.0], ask_within(5000))
+        replies = generator.ask_at(
+            generator.Target(url, REQUESTS), [0.0], generator.ask_within(5000)
+        )
         thread.join()
     assert [reply.status for reply in replies] == ["reset"]
 
 
 def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(monkeypatch):
-    replies: list[Reply] = []
+    replies: list[generator.Reply] = []
     now_s = 0.0
-    monkeypatch.setattr(Generator, "_now", lambda _: now_s)
+    monkeypatch.setattr(generator.Generator, "_now", lambda _: now_s)
     with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as servers:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         accepted: list[socket.socket] = []
@@ -106,7 +106,7 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(monkeypa
                 accepted[-1].recv(1000)
             accepted.pop().sendall(HEAD + b"{}")
 
-        def keep(reply: Reply) -> None:
+        def keep(reply: generator.Reply) -> None:
             nonlocal now_s
             replies.append(reply)
             if accepted:
@@ -115,34 +115,12 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(monkeypa
 
         thread = threading.Thread(target=serve)
         thread.start()
-        Generator(Target(url, REQUESTS), ask_within(5000)).run([0.0, 0.0], keep)
+        generator.Generator(
+            generator.Target(url, REQUESTS), generator.ask_within(5000)
+        ).run([0.0, 0.0], keep)
         thread.join()
     assert [reply.status for reply in replies] == ["429", "429"]
     assert all(reply.ended_s < 60 for reply in replies)
-
-
-def test_clients_come_from_several_addresses():
-    assert [name_address(number) for number in (0, 249, 250)] == [
-        *("127.0.0.1", "127.0.0.250", "127.0.1.1")
-    ]
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        target = Target(f"http://127.0.0.1:{port}", REQUESTS)
-        ask_at(target, [0.0] * 3, ask_within(1, addresses=3))
-        accepted = [listening.accept() for _ in range(3)]
-    for connection, _ in accepted:
-        connection.close()
-    assert {address for _, (address, _) in accepted} == {
-        "127.0.0.1",
-        "127.0.0.2",
-        "127.0.0.3",
-    }
-
-
-def test_the_limit_is_told():
-    (message,) = write_messages(Target("http://127.0.0.1:1", REQUESTS[:1]), 500)
-    assert b"\r\nX-Timeout-Ms: 500\r\n" in message
-    assert message.endswith(b'\r\n\r\n{"number": 0}')
 
 
 @pytest.mark.parametrize(
@@ -158,4 +136,4 @@ def test_the_limit_is_told():
     ],
 )
 def test_an_answer_has_a_status_when_it_is_complete(received: bytes, status: str):
-    assert read_status(received) == status
+    assert generator.read_status(received) == status

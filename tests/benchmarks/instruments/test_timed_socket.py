@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -59,15 +58,3 @@ def test_the_end_of_a_connection_is_no_arrival(pair: Pair, read):
     server.close()
     assert read(client) == b""
     assert client.arrived_at == arrived_at
-
-
-def test_it_knows_when_it_sent_and_reads_for_http_client(pair: Pair):
-    client, server = pair
-    began = time.monotonic()
-    client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    assert began <= client.sent_at <= time.monotonic()
-    server.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-    with http.client.HTTPResponse(client) as response:
-        response.begin()
-        assert response.read() == b"{}"
-    assert client.arrived_at > 0

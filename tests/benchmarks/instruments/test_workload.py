@@ -23,9 +23,3 @@ def test_requests_of_a_task_are_alike_in_every_run(task: str, start: bytes):
     assert len({request.body for request in drawn}) == 5
     assert {request.path for request in drawn} <= {PATHS[task], "/"}
     assert all(request.body.startswith(start) for request in drawn)
-
-
-def test_images_come_again_where_more_are_wanted_than_are_drawn(monkeypatch):
-    monkeypatch.setattr("benchmarks.instruments.workload._PICTURES", 2)
-    bodies = [request.body for request in draw_requests(DETECTION, 5)]
-    assert bodies[0] == bodies[2] == bodies[4] != bodies[1] == bodies[3]

@@ -1,21 +1,51 @@
-"""What the benchmark of documents makes of its rounds."""
+"""How documents are compared with lists, and sentences beside documents with those alone."""
 
 from __future__ import annotations
 
 from benchmarks.figures import Spread
-from benchmarks.measure.documents import JOB, LISTS, describe, judge, tabulate
+from benchmarks.instruments.generator import Reply
+from benchmarks.instruments.load import LoadFigures, summarize
+from benchmarks.measure import documents
 
-RATES = {LISTS: [100.0, 200.0, 400.0], JOB: [90.0, 190.0, 400.0]}
+
+def make_load(latency_s: float) -> LoadFigures:
+    reply = Reply(0, "200", latency_s, latency_s, 0.0)
+    return summarize("closed", 1, 1.0, [reply])
 
 
 def test_a_document_is_compared_with_the_lists_of_its_round():
-    assert judge(RATES) == Spread(0.95, 0.9, 1.0)
+    rates = {
+        documents.LISTS: [100.0, 200.0, 400.0],
+        documents.DOCUMENT: [90.0, 190.0, 400.0],
+    }
+    found = documents.describe_rates(rates)
+    assert found.results["ratio"] == Spread(0.95, 0.9, 1.0)
+    assert [row[0] for row in found.table.rows] == [documents.LISTS, documents.DOCUMENT]
 
 
-def test_the_result_says_whether_the_promise_is_held():
-    assert describe(Spread(0.95, 0.9, 1)).endswith("within 0.9.")
-    assert describe(Spread(0.8, 0.7, 1)).endswith("below 0.9.")
+def test_rounds_are_compared_by_their_95th_percentiles():
+    loads = {
+        documents.ALONE: [make_load(0.125), make_load(0.125)],
+        documents.BESIDE: [make_load(0.25), make_load(0.375)],
+    }
+    found = documents.describe_fairness(
+        loads, [[documents.DocumentProgress("", "translating", 90, 30)]]
+    )
+    assert found.results["p95_ratio"] == Spread(2.5, 2, 3)
+    assert [row[:2] for row in found.table.rows] == [
+        *(
+            ("1", documents.ALONE),
+            ("1", documents.BESIDE),
+            ("2", documents.ALONE),
+            ("2", documents.BESIDE),
+        )
+    ]
+    assert found.table.rows[1][3:6] == ("250", "250", "250")
 
 
-def test_each_way_is_a_row():
-    assert [row[0] for row in tabulate(RATES).rows] == [LISTS, JOB]
+def test_without_answers_there_is_no_ratio():
+    nothing = summarize("closed", 1, 1.0, [])
+    found = documents.describe_fairness(
+        {documents.ALONE: [nothing], documents.BESIDE: [nothing]}, []
+    )
+    assert found.results["p95_ratio"] is None

@@ -7,45 +7,43 @@ import sys
 
 import psutil
 
-from benchmarks.figures import Latencies
-from benchmarks.instruments.load import Load
+from benchmarks.figures import Latencies, Spread
+from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.running import Running
-from benchmarks.measure.microbatching import Turn, bound_memory, compare, tabulate
+from benchmarks.measure.microbatching import ALONE, BATCHED, bound_memory, describe
 
 
-def make_turn(batch_size: int, number: int, clients: int, rate: float) -> Turn:
+def make_load(clients: int, rate: float) -> LoadFigures:
     times = Latencies(1.0, 2.0, 3.0, mean_ms=1000 * clients / rate)
-    statuses = {"200": 100}
-    load = Load("closed", clients, 1.0, 100, rate, 0, times, statuses)
-    return Turn(batch_size, number, load)
+    return LoadFigures("closed", clients, 1.0, 100, rate, 0, times, {"200": 100})
 
 
-TURNS = [
-    make_turn(1, 0, 64, 10),
-    make_turn(64, 0, 64, 40),
-    make_turn(1, 1, 64, 20),
-    make_turn(64, 1, 64, 100),
-    make_turn(1, 0, 128, 10),
-    make_turn(64, 0, 128, 80),
-]
+#: The loads of each round, with 64 and 128 clients.
+LOADS = {
+    ALONE: [
+        [make_load(64, 10), make_load(128, 10)],
+        [make_load(64, 20), make_load(128, 10)],
+    ],
+    BATCHED: [
+        [make_load(64, 40), make_load(128, 80)],
+        [make_load(64, 100), make_load(128, 80)],
+    ],
+}
 
 
 def test_batches_are_compared_round_by_round():
-    gain = compare(TURNS, 64)
-    assert gain.throughput
-    assert gain.mean_latency
-    assert (gain.throughput.low, gain.throughput.high) == (4, 5)
-    assert (gain.mean_latency.low, gain.mean_latency.high) == (0.2, 0.25)
-    assert str(compare(TURNS, 128).throughput) == "8.00 (8.00–8.00)"
+    few, many = describe(LOADS).results["gains"]
+    assert (few.throughput.low, few.throughput.high) == (4, 5)
+    assert (few.mean_latency.low, few.mean_latency.high) == (0.2, 0.25)
+    assert (many.clients, many.throughput) == (128, Spread(8, 8, 8))
 
 
-def test_a_row_is_a_number_of_clients_with_a_batch_size():
-    rows = tabulate(TURNS).rows
-    assert [row[:3] for row in rows] == [
-        ("64", "1", "15.0"),
-        ("64", "64", "70.0"),
-        ("128", "1", "10.0"),
-        ("128", "64", "80.0"),
+def test_a_row_is_a_number_of_clients_with_and_without_batches():
+    assert [row[:3] for row in describe(LOADS).table.rows] == [
+        ("64", ALONE, "15.0"),
+        ("64", BATCHED, "70.0"),
+        ("128", ALONE, "10.0"),
+        ("128", BATCHED, "80.0"),
     ]
 
 

@@ -5,22 +5,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-import psutil
 import pytest
 
-from benchmarks.instruments.generator import Manner, Reply, Target, ask_again
-from benchmarks.instruments.processes import Holding, measure_holdings
-from benchmarks.measure.medley import SHARES, draw_medley, visit
-from benchmarks.measure.soak import (
-    Diary,
-    Sample,
-    chart,
-    describe,
-    find_trends,
-    list_series,
-    tabulate,
-)
-from benchmarks.measure.trend import Series, find_trend
+from benchmarks.instruments.generator import Reply
+from benchmarks.instruments.processes import ProcessUsage
+from benchmarks.measure.medley import SHARES, ask_badly, draw_medley
+from benchmarks.measure.soak import Diary, SoakSample, describe, find_trend, repeat
 from tests.benchmarks.conftest import Server
 
 pytestmark = pytest.mark.slow
@@ -28,8 +18,8 @@ pytestmark = pytest.mark.slow
 MINUTES = range(100)
 
 
-def series(values: list[float]) -> Series:
-    return Series("gateway", "MB", list(enumerate(values)))
+def find(values: list[float], unit: str = "ms"):
+    return find_trend("gateway", unit, list(enumerate(values)))
 
 
 @pytest.mark.parametrize(
@@ -46,42 +36,33 @@ def series(values: list[float]) -> Series:
     ],
 )
 def test_what_grows_is_not_flat(values: list[float], is_flat: bool):
-    trend = find_trend(series(values), slack=0.5)
+    trend = find(values)
     assert trend
     assert trend.is_flat == is_flat
 
 
-def test_a_trend_has_its_slope_and_change():
-    trend = find_trend(series([100 + i / 10 for i in MINUTES]), slack=0.5)
+@pytest.mark.parametrize(("most", "is_flat"), [(7.0, True), (8.0, False)])
+def test_little_of_something_small_is_no_growth(most: float, is_flat: bool):
+    trend = find([5.0] * 60 + [most] * 40)
     assert trend
-    assert trend.slope_per_hour == pytest.approx(360)
-    assert trend.change == pytest.approx((trend.last - trend.first) / trend.first)
-
-
-def test_little_of_something_small_is_no_growth():
-    values = [5.0] * 60 + [6.0] * 40
-    still, grown = (find_trend(series(values), slack) for slack in (2.0, 0.5))
-    assert still
-    assert grown
-    assert (still.is_flat, grown.is_flat) == (True, False)
+    assert trend.is_flat is is_flat
 
 
 def test_few_samples_have_no_trend():
-    assert find_trend(series([1.0] * 5), slack=1.0) is None
+    assert find([1.0] * 5) is None
 
 
-def make_samples(files: list[int]) -> list[Sample]:
+def make_samples(files: list[int]) -> list[SoakSample]:
     return [
-        Sample(10.0 * i, {"nginx": Holding(10, 12, count, 3)}, 100.0, 200.0)
+        SoakSample(10.0 * i, {"nginx": ProcessUsage(10, 12, count, 3)}, 100.0, 200.0)
         for i, count in enumerate(files)
     ]
 
 
 def test_every_measure_of_every_program_has_a_row_and_a_line():
-    samples = make_samples([30 + i for i in range(40)])
-    trends = find_trends(samples)
-    rows = {(row[0], row[1]): row[-1] for row in tabulate(trends).rows}
-    assert rows == {
+    diary = Diary([], make_samples([30 + i for i in range(40)]))
+    found = describe(diary, rate=1.0)
+    assert {row[:2]: row[-1] for row in found.table.rows} == {
         ("nginx", "PSS MB"): "yes",
         ("nginx", "RSS MB"): "yes",
         ("nginx", "files"): "no",
@@ -89,25 +70,18 @@ def test_every_measure_of_every_program_has_a_row_and_a_line():
         ("p50", "ms"): "yes",
         ("p95", "ms"): "yes",
     }
-    assert len(list_series(samples)) == len(rows)
-    assert [picture.title for picture in chart(samples)] == [
-        *("PSS MB", "RSS MB", "files", "threads", "ms")
-    ]
+    titles = [picture.title for picture in found.charts]
+    assert titles == ["PSS MB", "RSS MB", "files", "threads", "ms"]
 
 
-def test_what_is_not_as_expected_is_said():
+def test_what_is_not_as_expected_is_counted():
     pieces = draw_medley(50)
     diary = Diary(pieces)
     for number, piece in enumerate(pieces):
         diary.keep(Reply(number, piece.status, 1.0, 0.1, 0.0))
-    assert describe(diary, []) == [
-        "50 answers; not as expected: none",
-        "Everything is flat.",
-    ]
+    assert (diary.answers, diary.surprises) == (50, {})
     diary.keep(Reply(0, "500", 1.0, 0.1, 0.0))
-    assert f"1 x {pieces[0].kind}: 500" in describe(diary, [])[0]
-    grown = find_trends(make_samples(list(range(40))))
-    assert describe(diary, grown)[1].startswith("nginx, files: grown by ")
+    assert diary.surprises == {f"{pieces[0].kind}: 500": 1}
 
 
 def test_latencies_are_those_since_the_last_look():
@@ -125,25 +99,10 @@ def test_a_medley_has_requests_of_every_kind():
     assert pieces == draw_medley(200, ["fr"])
 
 
-def test_a_medley_is_asked(server: Server):
-    pieces = [piece for piece in draw_medley(20) if piece.status == "200"]
-    target = Target(server.url, [piece.request for piece in pieces])
-    manner = Manner(None, patience_s=30)
-    replies = ask_again(target, manner, clients=4, seconds=0.5, pause_s=0)
-    assert {reply.status for reply in replies} == {"200"}
-
-
 def test_slow_clients_and_those_who_leave_come_beside_the_load(server: Server):
     asked = threading.Event()
-    with visit(server.url, draw_medley(5, ["fr"]), 0.01):
+    pieces = draw_medley(5, ["fr"])
+    with repeat(lambda: ask_badly(server.url, pieces), 0.01):
         while len(server.asked) < 3:
             asked.wait(0.05)
     assert all(body["tgt_lang"] for _, body in server.asked)
-
-
-def test_what_a_process_holds_is_measured():
-    held = measure_holdings({"this": psutil.Process()})
-    assert set(held) == {"this", "supervisord"}
-    assert held["this"].rss_mb >= held["this"].pss_mb > 1
-    assert held["this"].files > 3
-    assert held["this"].threads >= 1

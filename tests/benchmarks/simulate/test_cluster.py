@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.simulate.command import run
-from benchmarks.simulate.outcome import Outcome
-from benchmarks.simulate.scenario import Scenario
+from benchmarks.simulate.cluster import Decision, Wish, decide
+from benchmarks.simulate.command import LanguageOutcome, run
+from benchmarks.simulate.scenario import AutoscalingEntry, Scenario
 from tests.benchmarks.simulate.conftest import Make
 
 LONG = {"seconds": 200, "settle_s": 20}
@@ -17,11 +17,11 @@ LONG = {"seconds": 200, "settle_s": 20}
 BATCHES = {"service": {"fixed_ms": 10, "row_ms": 1}, "batch_size": 32}
 
 
-def simulate(scenario: Scenario) -> Outcome:
+def simulate(scenario: Scenario) -> LanguageOutcome:
     return run(scenario, 1)[0]
 
 
-def wait_ms(outcome: Outcome, service_ms: float) -> float:
+def wait_ms(outcome: LanguageOutcome, service_ms: float) -> float:
     assert outcome.latencies.mean_ms
     return outcome.latencies.mean_ms - service_ms
 
@@ -73,14 +73,6 @@ def test_a_lone_client_waits_for_the_window_and_its_row(make: Make):
     assert outcome.requests_per_s == pytest.approx(1000 / 16, rel=0.001)
 
 
-def test_enough_clients_fill_every_batch(make: Make):
-    replica = {**BATCHES, "max_batch_delay": 5}
-    outcome = simulate(make(traffic={"clients": 64}, replica=replica))
-    assert outcome.mean_batch == 32
-    assert outcome.requests_per_s == pytest.approx(32 / 0.042, rel=0.001)
-    assert outcome.utilisation == pytest.approx(1)
-
-
 def test_a_batch_has_what_comes_in_its_window(make: Make):
     # One row opens the window, and further ones come at random.
     replica = {
@@ -92,12 +84,6 @@ def test_a_batch_has_what_comes_in_its_window(make: Make):
         make(traffic={"requests_per_s": 50}, replica=replica, stretch=LONG)
     )
     assert outcome.mean_batch == pytest.approx(1 + 50 * 0.1, rel=0.02)
-
-
-def test_a_batch_is_never_larger_than_the_queue(make: Make):
-    replica = {**BATCHES, "queue_size": 8}
-    outcome = simulate(make(traffic={"clients": 16}, replica=replica))
-    assert outcome.mean_batch == 8
 
 
 def test_replicas_share_their_load(make: Make):
@@ -129,25 +115,12 @@ def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(make: Make, repl
     assert (outcome.latencies.p99_ms or 0) <= 1000
 
 
-def test_a_client_that_was_refused_asks_again_later(make: Make):
-    traffic, replica = {"clients": 20}, {"queue_size": 5}
-    outcome = simulate(make(traffic=traffic, replica=replica))
-    assert 0 < outcome.refused < 1
-    assert outcome.requests_per_s <= 100
-
-
 def test_rows_that_come_too_late_are_counted(make: Make):
     # The forecast knows the mean length only.
     traffic = {"requests_per_s": 80, "tokens_spread": 3, "timeout_s": 0.2}
     outcome = simulate(make(traffic=traffic))
     assert 0.01 < outcome.late < 0.5
     assert (outcome.latencies.p99_ms or 0) <= 200
-
-
-def test_longer_sentences_take_as_much_longer(make: Make):
-    traffic = {"clients": 1, "tokens": 80}
-    outcome = simulate(make(traffic=traffic))
-    assert outcome.latencies.p50_ms == pytest.approx(100)
 
 
 def test_languages_get_their_shares(make: Make):
@@ -159,13 +132,6 @@ def test_languages_get_their_shares(make: Make):
         french.requests_per_s + japanese.requests_per_s
     )
     assert whole.replicas == french.replicas + japanese.replicas == 4
-
-
-def test_clients_ask_the_languages_by_their_shares(make: Make):
-    traffic = {"clients": 40, "languages": 2, "zipf": 0}
-    whole, one, other = run(make(traffic=traffic, replicas=4), 1)
-    assert one.requests_per_s == pytest.approx(other.requests_per_s, rel=0.05)
-    assert whole.simulated == one.simulated + other.simulated
 
 
 def test_the_seed_decides_alone(make: Make):
@@ -208,15 +174,32 @@ def test_replicas_that_are_not_needed_end_and_answer_what_they_have(make: Make):
     assert outcome.replicas < 3
 
 
-def test_replicas_that_still_start_are_given_up(make: Make):
-    outcome = simulate(
-        make(
-            traffic={"requests_per_s": 90},
-            replica={"start_s": 100_000},
-            replicas=[1, 8],
-            autoscaling={"upscale_delay_s": 0, "downscale_delay_s": 0},
-            stretch={"seconds": 600, "settle_s": 0},
-        )
-    )
-    assert 1 < outcome.replicas < outcome.most_replicas
-    assert outcome.requests_per_s == pytest.approx(90, rel=0.02)
+ENTRY = AutoscalingEntry(upscale_delay_s=30, downscale_delay_s=600)
+UP, DOWN = Wish(is_up=True, since_s=70), Wish(is_up=False, since_s=70)
+
+
+@pytest.mark.parametrize(
+    ("last", "now_s", "wanted", "expected"),
+    [
+        pytest.param(Decision(2), 100, 2.0, Decision(2), id="as it is"),
+        pytest.param(
+            Decision(2), 100, 2.1, Decision(2, Wish(True, 100)), id="more: a wish"
+        ),
+        pytest.param(Decision(2, UP), 99, 2.1, Decision(2, UP), id="not yet"),
+        pytest.param(Decision(2, UP), 100, 4.5, Decision(5), id="more"),
+        pytest.param(Decision(2, UP), 100, 99, Decision(8), id="not beyond the most"),
+        pytest.param(Decision(2, UP), 100, 2.0, Decision(2), id="given up"),
+        pytest.param(
+            Decision(2, UP), 100, 0.5, Decision(2, Wish(False, 100)), id="the other way"
+        ),
+        pytest.param(
+            Decision(2, DOWN), 669, 0.5, Decision(2, DOWN), id="fewer, not yet"
+        ),
+        pytest.param(Decision(2, DOWN), 670, 0, Decision(1), id="fewer, but one"),
+    ],
+)
+def test_a_wish_counts_after_its_delay(
+    last: Decision, now_s: float, wanted: float, expected: Decision
+):
+    found = decide(ENTRY, last, now_s=now_s, wanted=wanted, bounds=(1, 8))
+    assert found == expected

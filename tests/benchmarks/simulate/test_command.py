@@ -10,12 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from benchmarks.__main__ import app
-from benchmarks.figures import Latencies
-from benchmarks.instruments.counters import WorkerFigures
-from benchmarks.simulate import checking
-from benchmarks.simulate.checking import Measured
-from benchmarks.simulate.embedded import adapt
-from tests.benchmarks.simulate.conftest import Make
+from benchmarks.simulate.command import read_measured
 
 SCENARIO = """\
 traffic: {requests_per_s: 50, languages: 2}
@@ -52,7 +47,7 @@ def test_a_scenario_gives_all_languages_and_each(tmp_path: Path):
     ((load, outcomes),) = content["results"]
     assert load == ""
     assert [o["language"] for o in outcomes] == ["all", "language-1", "language-2"]
-    assert content["options"]["scenario"]["replica"]["batch_size"] == 4
+    assert content["options"]["seed"] == 0
     assert "language-2" in (tmp_path / "out.md").read_text("utf-8")
 
 
@@ -85,7 +80,7 @@ def test_loads_of_a_cluster_say_their_machines_and_batches(tmp_path: Path):
     ]
     path = tmp_path / "ingress.json"
     path.write_text(json.dumps({"results": entries}), "utf-8")
-    one, two = checking.read_measured(path)
+    one, two = read_measured(path)
     assert (one.mean_batch, one.replicas) == (3.9, None)
     assert (two.mean_batch, two.replicas) == (None, 2)
     assert one.requests_per_s == two.requests_per_s == 400
@@ -103,20 +98,10 @@ def test_what_differs_by_more_fails(tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "text", "message"),
     [
-        (
-            ["--check", "none.json"],
-            SCENARIO,
-            "expected what `benchmarks stack` or",
-        ),
-        (["--check", "batcher"], SCENARIO, "expected --clients or --rates"),
+        (["--check", "none.json"], SCENARIO, "expected what `benchmarks stack` or"),
         (["--check", "x"], SCENARIO + "day: {}\n", "a scenario without `day`"),
         (["--clients", "0"], SCENARIO, "expected whole numbers from 1"),
         ([], SCENARIO.replace("4", "0"), "replica.batch_size"),
-        (
-            ["--check", "batcher", "--clients", "1"],
-            SCENARIO + "replicas: 2\n",
-            "a MicroBatcher is one replica",
-        ),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -126,43 +111,3 @@ def test_what_cannot_be_done_is_said(
     assert result.exit_code == 1
     assert message in " ".join(result.output.split())
     assert content is None
-
-
-def measure(scenario: Any, **load: Any) -> Measured:
-    nothing = Latencies(None, None, None)
-    asked = Measured(**load, requests_per_s=0, latencies=nothing)
-    return checking.measure_batcher(scenario, asked)
-
-
-@pytest.fixture
-def batches(make: Make) -> Any:
-    return make(
-        traffic={"clients": 1},
-        replica={
-            "service": {"fixed_ms": 1, "row_ms": 0},
-            "batch_size": 4,
-            "max_batch_delay": 1000,
-            "queue_size": 4,
-        },
-        stretch={"seconds": 0.3, "settle_s": 0.1},
-    )
-
-
-def test_the_micro_batcher_itself_makes_the_batches_of_the_simulation(batches: Any):
-    measured = measure(batches, loop="closed", level=4)
-    assert measured.mean_batch == 4
-    assert measured.latencies.p99_ms
-    assert measured.requests_per_s > 0
-
-
-def test_what_the_micro_batcher_refuses_is_no_answer(batches: Any):
-    measured = measure(batches, loop="open", level=20_000)
-    assert measured.mean_batch == 4
-    assert 0 < measured.requests_per_s <= 4000
-
-
-def test_batches_are_as_slow_as_they_were_meanwhile(batches: Any):
-    figures = WorkerFigures(batches=9, batch_fill=2.5, handler_ms=30.0)
-    service = adapt(batches, figures).make_service()
-    assert service.find_ms(1) == service.find_ms(4) == pytest.approx(30)
-    assert adapt(batches, WorkerFigures()) is batches

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.simulate.command import count_ticks, run
+from benchmarks.simulate.cluster import Tally
+from benchmarks.simulate.command import run, summarize
 from benchmarks.simulate.day import Planner, find_rate
-from benchmarks.simulate.outcome import summarize
-from benchmarks.simulate.pool import Tally
 from benchmarks.simulate.scenario import HOUR_S, DayEntry, Scenario
 from tests.benchmarks.simulate.conftest import Make
 
@@ -96,34 +95,6 @@ def test_replicas_follow_the_wave_with_serves_delays(make: Make):
     assert all(paid >= some for paid, some in zip(held, ready, strict=True))
 
 
-def test_gateways_shrink_with_the_traffic_that_is_simulated(make: Make):
-    scenario = make(
-        traffic={"requests_per_s": 100},
-        gateways={"processes": 40},
-        replicas=40,
-        day={**DAY, "most_replicas": 4},
-    )
-    moment = plan(scenario).plan(0)
-    assert moment.gateways.processes == 4
-    assert moment.parts[0].replicas == 4
-    assert moment.factors == {"language-1": 10}
-    assert moment.parts[0].most_per_s == pytest.approx(10)
-
-
-def test_a_day_has_no_more_replicas_than_it_may(make: Make):
-    traffic = {"requests_per_s": 1500, "timeout_s": 1}
-    scenario = make(traffic=traffic, replicas=[1, 5], day=DAY)
-    (outcome,) = run(scenario, 1)
-    assert outcome.most_replicas == 5
-    assert outcome.refused > 0.5
-
-
-def test_the_bar_counts_simulated_seconds(make: Make):
-    traffic = {"requests_per_s": 1}
-    assert count_ticks(make(traffic=traffic, day=DAY)) == 4 * 12
-    assert count_ticks(make(traffic=traffic)) == 22
-
-
 def make_tally(language: str, times: list[float], weight: float) -> Tally:
     tally = Tally(language, seconds=10, weight=weight)
     tally.latencies_s.extend(times)
@@ -139,12 +110,3 @@ def test_a_requests_weight_is_what_it_stands_for(make: Make):
     assert whole.latencies.p50_ms == 3000
     assert french.requests_per_s == pytest.approx(0.2)
     assert japanese.simulated == 1
-
-
-def test_nothing_has_no_figures(make: Make):
-    (outcome,) = summarize(
-        make(traffic={"requests_per_s": 1}), [make_tally("fr", [], 1)]
-    )
-    assert outcome.latencies.p50_ms is None
-    assert outcome.mean_batch is outcome.utilisation is outcome.cost_per_million is None
-    assert outcome.requests_per_s == outcome.refused == outcome.late == 0

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.figures import Latencies
 from benchmarks.instruments.counters import WorkerFigures
-from benchmarks.instruments.load import Load
+from benchmarks.instruments.load import LoadFigures
 from benchmarks.tune import command as tune
-from benchmarks.tune.plan import Combination, Plan, SlaEntry
-from benchmarks.tune.search import find_highest
-from benchmarks.tune.trials import Point, Trial, keeps
+from benchmarks.tune.plan import Combination, SlaEntry, TuningPlan
+from benchmarks.tune.report import find_front, join_rungs
+from benchmarks.tune.trials import Point, Trial, find_highest, keeps
 
 pytestmark = pytest.mark.slow
 
@@ -34,9 +36,9 @@ sla:
 """
 
 
-def make_load(level: float, p99_ms: float | None, *, errors: int = 0) -> Load:
+def make_load(level: float, p99_ms: float | None, *, errors: int = 0) -> LoadFigures:
     latencies = Latencies(p99_ms, p99_ms, p99_ms, p99_ms, p99_ms)
-    return Load("open", level, 1.0, 100, level, errors, latencies, {"200": 100})
+    return LoadFigures("open", level, 1.0, 100, level, errors, latencies, {"200": 100})
 
 
 class Stacks:
@@ -51,7 +53,7 @@ class Stacks:
         run_dir: Path,
         map_path: Path,
         combination: Combination,
-        plan: Plan,
+        plan: TuningPlan,
         **options: Any,
     ) -> Trial:
         if len(self.tried) == self.stops_after:
@@ -158,14 +160,6 @@ def test_where_time_is_over_what_is_left_is_counted(plan: Path, stacks: Stacks):
     assert len(stacks.tried) <= 6
 
 
-def test_where_nothing_keeps_the_sla_that_is_said(plan: Path, stacks: Stacks):
-    plan.write_text(PLAN.replace("120", "1"))
-    result = run(plan)
-    assert result.exit_code == 0
-    assert "Nothing that was tried keeps the SLA" in result.output
-    assert not (plan.parent / "out" / "setup_config.json").exists()
-
-
 def test_a_combination_that_is_no_map_is_refused_before_the_search(
     plan: Path, stacks: Stacks
 ):
@@ -191,3 +185,39 @@ def test_a_combination_that_is_no_map_is_refused_before_the_search(
 def test_an_sla_is_kept_or_not(p99_ms: float | None, errors: int, is_kept: bool):
     sla = SlaEntry(p99_ms=100, error_share=0.01)
     assert keeps(make_load(10, p99_ms, errors=errors), sla) is is_kept
+
+
+@given(st.integers(1, 20), st.integers(0, 20), st.none() | st.integers(0, 19))
+def test_the_highest_level_that_passes_is_found(
+    levels: int, passing: int, start: int | None
+):
+    asked: list[int] = []
+
+    def passes(level: int) -> bool:
+        asked.append(level)
+        return level < passing
+
+    start = None if start is None else min(start, levels - 1)
+    found = find_highest(levels, passes, start)
+    assert found == (min(levels, passing) - 1 if passing else None)
+    assert len(asked) == len(set(asked))
+
+
+def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
+    """With the throughput and p99 of each level."""
+    workers = WorkerFigures(10, 5.0, 20.0, 30.0, 0.1, 100)
+    points = (Point(make_load(*level), workers, is_kept=True) for level in levels)
+    return Trial(name, 0, 1.0, tuple(points))
+
+
+def test_a_combination_has_its_last_point_of_each_level():
+    early = make_trial("fast", (10, 50), (80, 90))
+    last = make_trial("fast", (80, 100), (90, 300))
+    joined = join_rungs("fast", [early, make_trial("slow", (20, 50)), last])
+    p99s = {p.load.level: p.load.latencies.p99_ms for p in joined.points}
+    assert p99s == {10: 50, 80: 100, 90: 300}
+
+
+def test_on_the_front_nobody_is_faster_and_answers_more():
+    points = {(10.0, 5.0), (20.0, 9.0), (15.0, 20.0), (20.0, 12.0), (30.0, 40.0)}
+    assert set(find_front(points)) == {(10, 5), (20, 9), (30, 40)}

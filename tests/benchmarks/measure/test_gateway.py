@@ -1,0 +1,58 @@
+"""What a gateway spends on a request in each API and with keys, and that both are measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.__main__ import app
+from benchmarks.figures import Latencies, Spread
+from benchmarks.instruments.load import CLOSED, LoadFigures
+from benchmarks.measure.gateway import DIALECTS, OURS, describe, write_requests
+
+
+def make_load(cpu_ms: float) -> LoadFigures:
+    return LoadFigures(
+        CLOSED, 16, 6.0, 600, 100.0, 0, Latencies(1, 2, 3), {"200": 600}, None,
+        {"gateway": cpu_ms},
+    )  # fmt: skip
+
+
+def test_what_is_added_is_found_round_by_round():
+    loads = {
+        "ours": [make_load(0.5), make_load(1.0)],
+        "DeepL": [make_load(0.75), make_load(1.5)],
+    }
+    found = describe(loads, limit_ms=0.1)
+    assert found.results["added_ms"] == {"DeepL": Spread(0.375, 0.25, 0.5)}
+    assert [row[0] for row in found.table.rows] == ["ours", "DeepL"]
+
+
+def test_each_api_is_asked_for_the_same():
+    texts = {
+        name: [find_text(json.loads(request.body)) for request in write_requests(name)]
+        for name in DIALECTS
+    }
+    assert all(found == texts[OURS] for found in texts.values())
+
+
+def find_text(fields: dict[str, Any]) -> str:
+    text = fields.get("src_text") or fields.get("q") or fields["text"][0]
+    assert isinstance(text, str)
+    return text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["dialects", "keys"])
+def test_real_gateways_answer_all(tmp_path: Path, command: str):
+    out = tmp_path / "figures.json"
+    options = ("--clients", "2", "--seconds", "0.1", "--rounds", "1")
+    done = CliRunner().invoke(app, [command, *options, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    loads = json.loads(out.read_text())["results"]["loads"]
+    for load in (load for found in loads.values() for load in found):
+        assert set(load["statuses"]) == {"200"}
