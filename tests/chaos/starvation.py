@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 
-from deploy.stack import Stack
 from tests.chaos.scene import Scene, Window
 
 _LOOK_S, _LEAST_S = 0.1, 0.01
@@ -27,11 +26,12 @@ def watch_nginx(scene: Scene) -> Iterator[None]:
         waited: dict[str, float] = {}
         while not stop.wait(_LOOK_S):
             with suppress(psutil.Error, OSError, ValueError, LookupError):
-                before, waited = waited, read_waits(scene.stack)
-                most = max(waited[pid] - before.get(pid, 0.0) for pid in waited)
+                found = read_waits(scene.stack.find_leader("nginx").pid)
+                most = max(found[pid] - waited.get(pid, 0.0) for pid in found)
                 now = time.monotonic()
-                if before and most > _LEAST_S:
+                if waited and most > _LEAST_S:
                     scene.frozen.append(Window("nginx without a core", now - most, now))
+                waited = found
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -42,9 +42,8 @@ def watch_nginx(scene: Scene) -> Iterator[None]:
         thread.join()
 
 
-def read_waits(stack: Stack) -> dict[str, float]:
-    """Seconds that each of nginx's workers has waited for a core, by the kernel's count."""
-    master = stack.find_leader("nginx").pid
+def read_waits(master: int) -> dict[str, float]:
+    """Seconds that each worker of a process has waited for a core, by the kernel's count."""
     workers = Path(f"/proc/{master}/task/{master}/children").read_text().split()
     return {
         pid: int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9

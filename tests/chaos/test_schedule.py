@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -11,8 +13,15 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.load import BROKEN, CUT, HUNG, PROBLEM, RIGHT, WRONG, Exchange
 from tests.chaos.scene import Window
 from tests.chaos.schedule import draw_schedule
+from tests.chaos.starvation import read_waits
 from tests.chaos.verdicts import Disorder, find_fault, has_grown, list_faults
+from tests.e2e.real_stack import wait_until
 
+#: A process and its worker that both want the same core.
+RIVALS = """import os
+os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
+first, child = os.getpid(), os.fork()
+while child or os.getppid() == first: pass"""
 ORDER = Disorder(shut=[], frozen=[])
 KILLED = Disorder(shut=[Window("nginx master", 10.0, 12.0)], frozen=[])
 CUT_OFF = Disorder([], [], cut=[Window("gateway worker", 10.0, 12.0)])
@@ -99,3 +108,11 @@ def test_faults_are_counted_by_kind():
 def test_memory_may_grow_by_a_little(after: dict[str, float], grown: bool):
     before = {"gateway": 100.0, "torchserve": 300.0}
     assert has_grown(before, after) == grown
+
+
+def test_the_kernel_counts_for_how_long_a_process_wants_a_core():
+    with subprocess.Popen([sys.executable, "-c", RIVALS]) as rivals:
+        try:
+            wait_until(lambda: sum(read_waits(rivals.pid).values()) > 0.1)
+        finally:
+            rivals.kill()

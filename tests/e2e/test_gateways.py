@@ -154,17 +154,6 @@ def test_the_status_shows_both_machines(machines: Machines, cache: Path):
         assert f"{OTHER} has 1 CPU" in done.stdout
 
 
-def test_the_dashboard_asks_for_the_token(machines: Machines):
-    url = f"{machines[0].dashboard_url}/api/serve/applications/"
-    assert requests.get(url, timeout=20).status_code == 401
-
-
-def test_a_replica_asks_for_the_key(machines: Machines):
-    for machine in machines[:1]:
-        url = f"http://{machine.node.find(PORTS.ingress)}/predictions/fr"
-        assert requests.get(url, timeout=20).status_code == 401
-
-
 def list_listening(machine: Stack) -> set[tuple[str, int]]:
     """Where the processes of a stack listen."""
     found = [
