@@ -30,7 +30,7 @@ from tests.e2e.test_bulk_on_ray import WORKER, Place, end, show, wait_for
 #: A machine that is gone is missed after five looks.
 _ENVIRONMENT = {"RAY_health_check_period_ms": "1000"}
 #: Rows of a file; a worker takes 4,096 at once.
-_LARGE = 24_000
+_LARGE = 40_000
 #: Long enough for whatever should happen before the end.
 _SLOW_MS = 3
 #: What a worker takes so that no second one has room on its machine.
@@ -73,7 +73,7 @@ def place(tmp_path: Path) -> Place:
 
 def make_place(folder: Path) -> Place:
     place = Place(folder, folder)
-    place.write_map(row_ms=0.5)
+    place.write_map(row_ms=1)
     return place
 
 
