@@ -62,16 +62,16 @@ def create(
 
 
 def write(
-    path: Path, content: str, *, mode: int = 0o600, is_synced: bool = True
+    path: Path, content: str | bytes, *, mode: int = 0o600, is_synced: bool = True
 ) -> None:
-    """As `create`, for a text."""
+    """As `create`, for all of a content."""
     with create(path, mode=mode, is_synced=is_synced) as file:
-        file.write(content.encode())
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_once(path: Path, content: str) -> None:
-    """Writes a file that only its owner may read, unless there is one. The first of several
-    writers wins. Raises OSError."""
+    """Writes a file that only its owner may read, unless there is one: the first writer wins.
+    Raises OSError."""
     if not path.exists():
         with suppress(FileExistsError), create(path, mode=0o600) as file:
             if path.exists():
@@ -148,7 +148,8 @@ def _open_draft(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
     """An empty file beside `path` that only we write, and its name. A killed writer leaves it
     unlocked, and the next one uses it again. It goes unless it gets another name."""
     draft = path.with_name(f".{path.name}.draft")
-    with _lock_draft(draft, mode) as file:
+    with _lock(draft, mode) as file:
+        file.truncate()
         try:
             yield file, draft
         finally:
@@ -156,12 +157,11 @@ def _open_draft(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
                 draft.unlink()
 
 
-def _lock_draft(draft: Path, mode: int) -> BinaryIO:
+def _lock(draft: Path, mode: int) -> BinaryIO:
     while True:
         file = open(os.open(draft, os.O_CREAT | os.O_RDWR, mode), "wb")  # noqa: SIM115
         fcntl.flock(file, fcntl.LOCK_EX)
         if _is_at(draft, file):
-            file.truncate()
             return file
         file.close()  # the one who had the lock has renamed or removed it
 

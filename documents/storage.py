@@ -188,13 +188,12 @@ class Document:
     def write_state(self, state: State) -> None:
         """Replaces the last one; the end survives a power cut, and no document ends that
         would not be deleted some day. Raises Gone, and OSError."""
-        path = self.folder / "state.json"
         if state.is_over and state.expires_at:
             self.check()
             expiry = Expiry(self.folder.parents[2] / _EXPIRING)
             expiry.add(self.order.owner, self.order.id, state.expires_at)
         try:
-            content = _STATES.dump_json(state).decode()
+            content, path = _STATES.dump_json(state), self.folder / "state.json"
             durable.write(path, content, is_synced=state.is_over)
         except FileNotFoundError as error:  # its folder is gone
             raise Gone(self.order.id) from error
@@ -246,8 +245,7 @@ class Reservation:
         """The document, which from now on will be translated. Raises OSError."""
         self._storage.budget.set(self.job, self.path.stat().st_size)
         durable.rename(self.path, self._folder / f"source{order.suffix}")
-        content = _ORDERS.dump_json(order).decode()
-        durable.write(self._folder / "document.json", content)
+        durable.write(self._folder / "document.json", _ORDERS.dump_json(order))
         self._kept.parent.mkdir(parents=True, exist_ok=True)
         durable.rename(self._folder, self._kept)
         return Document(self._kept, order)
@@ -335,8 +333,7 @@ class Storage:
         return self.folder / "kept" / owner / document_id
 
     def sweep(self, now: float) -> list[str]:
-        """Deletes documents whose time has come, and what killed programs have left. Returns
-        the ids of deleted documents."""
+        """Deletes what is due, and what killed programs left. Returns documents' ids."""
         due = islice(self._expiry.list_due(now), _MOST_SWEPT)
         deleted = [each[-1] for each in due if self._expire(*each, now=now)]
         for folder, kept_s in _KEPT_S.items():
@@ -350,9 +347,8 @@ class Storage:
         return deleted
 
     def walk(self) -> Iterator[None]:
-        """Looks at all documents, one for each step: those that have lost their mark get it
-        again, those that an older version has ended get their place among those to be
-        deleted, and what nobody can read is put aside."""
+        """Looks at all documents, one for each step: they get what they have lost of their
+        mark and their time to be deleted, and what nobody can read is put aside."""
         kept = self.folder / "kept"
         for owner in disk.list_names(kept):
             if not (_OWNER.fullmatch(owner) and (kept / owner).is_dir()):
@@ -369,13 +365,12 @@ class Storage:
             try:
                 document = self.find(owner, name)
                 job = Job(owner, document.order.caller, name)
-                # First, because a document that ends loses its mark last.
-                is_marked = self._find_mark(job).exists()
+                is_marked = self._find_mark(job).exists()  # an end removes it last
                 state = document.read_state()
-                if not (is_marked or state.is_over):
-                    self._mark(job)
                 if state.is_over and state.expires_at:
                     self._expiry.add(owner, name, state.expires_at)
+                elif not (is_marked or state.is_over):
+                    self._mark(job)
             except Gone:
                 self.put_aside(owner, name)
 

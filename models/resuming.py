@@ -45,12 +45,11 @@ class Training:
     def save(self) -> None:
         """Replaces the checkpoint."""
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        part = self.checkpoint.with_suffix(".part")
         state = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "step": self.step,
             self._clock: self.spent_s,
         }
-        torch.save(state, part)
-        durable.rename(part, self.checkpoint)
+        with durable.create(self.checkpoint) as file:
+            torch.save(state, file)
