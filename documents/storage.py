@@ -177,8 +177,7 @@ class Document:
         return self.folder / f"part{self.order.suffix}"
 
     def read_state(self) -> State:
-        """Raises Gone. After a power cut the last one may be missing or torn: then the
-        document begins again, behind what its journal has."""
+        """Raises Gone. What a power cut has torn begins again behind its journal."""
         try:
             return _STATES.validate_json((self.folder / "state.json").read_bytes())
         except (FileNotFoundError, ValueError):
