@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from contract import durable
 from documents.budget import NoRoom, Room
 from documents.pages import read_page
 from documents.places import find_documents, read_machine, read_name, read_secret
@@ -264,14 +265,14 @@ def test_what_may_not_be_moved_is_told_once(add, storage, caplog, monkeypatch):
     bad, good = add("one"), add("two")
     damage("")(bad)
     good.write_state(State(status="done", expires_at=100.0))
-    rename = Path.rename
+    rename = durable.rename
 
-    def refuse(path: Path, target: Path) -> Path:
+    def refuse(path: Path, target: Path) -> None:
         if path == bad.folder:
             raise PermissionError
-        return rename(path, target)
+        rename(path, target)
 
-    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(durable, "rename", refuse)
     for _ in range(3):
         list(storage.walk())
     assert storage.sweep(101.0) == [good.order.id]
