@@ -148,6 +148,8 @@ def _explain(name: str, advice: str) -> Iterator[None]:
     hub = constants.ENDPOINT
     try:
         yield
+    except ModelError:
+        raise
     except HfHubHTTPError as error:
         status = error.response.status_code
         raise ModelError(

@@ -40,7 +40,11 @@ patch.multiple(
 
 
 def prepare(folder: Path) -> None:
-    (folder / f"{NAME}-{OLD}.part").mkdir(parents=True)
+    """Where the disk does not fail, the older part goes."""
+    for place in (folder, folder / "healthy"):
+        (place / f"{NAME}-{OLD}.part").mkdir(parents=True)
+    found = hub.download(NAME, folder / "healthy", "translation")
+    assert {path.name for path in found.parent.iterdir()} <= {"tiny", "tiny.lock"}
 
 
 def interfere(folder: Path, diary: Diary) -> None:
@@ -56,4 +60,4 @@ def act(folder: Path, diary: Diary) -> None:
 def check(folder: Path, diary: Diary) -> None:
     found = hub.download(NAME, folder, "translation")
     assert {path.name: path.read_bytes() for path in found.iterdir()} == FILES
-    assert {path.name for path in found.parent.iterdir()} <= {"tiny", "tiny.lock"}
+    assert not list(found.parent.glob(f"*-{NEW}.part"))
