@@ -7,10 +7,11 @@ FAILED := $(FIGURES)/failed
 # The other measurements go on after one that fails.
 GO_ON := || touch $(FAILED)
 PYTEST := $(BIN)/python -m pytest
-# Two workers of pytest-xdist take turns with whole files; each has its own stacks.
-IN_PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Workers of pytest-xdist take turns with whole files; each has its own stacks. Tests without a
+# stack wait for a quarter of their time, so they have one worker more than two cores.
+IN_PARALLEL := --dist loadfile --no-loadscope-reorder --numprocesses
 # Folders whose tests are all deselected; to import them takes seconds in each worker.
-WITHOUT_STACKS := --ignore tests/e2e --ignore tests/chaos --ignore tests/cluster
+WITHOUT_STACKS := $(IN_PARALLEL) 3 --ignore tests/e2e --ignore tests/chaos --ignore tests/cluster
 .DEFAULT_GOAL := help
 # Without bytecode every program that starts compiles our modules, and pytest its tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -53,16 +54,16 @@ image: .venv/ready-dev  ## build the container image with buildah and get a tran
 	@$(PYTEST) -q -m 'image or kubectl' tests/e2e/test_image.py tests/deploy/test_kubernetes.py
 
 quick: .venv/ready-dev  ## run the tests that need no stack, in a minute
-	@OMP_NUM_THREADS=1 $(PYTEST) -q -m 'not (e2e or faults or slow or kubectl)' $(IN_PARALLEL) $(WITHOUT_STACKS)
+	@OMP_NUM_THREADS=1 $(PYTEST) -q -m 'not (e2e or faults or slow or kubectl)' $(WITHOUT_STACKS)
 
-test: .venv/ready-dev  ## run the tests, each feature on the real stack included, in a quarter of an hour
+test: .venv/ready-dev  ## run the tests, each feature on the real stack included, in 12 minutes on two cores
 	@$(BIN)/python -m deploy prepare --for-tests
-	@OMP_NUM_THREADS=1 $(PYTEST) -m 'not (e2e or faults or kubectl)' $(IN_PARALLEL) $(WITHOUT_STACKS) --ignore tests/test_architecture.py
-	@$(PYTEST) -m 'e2e and not faults' $(IN_PARALLEL) tests/e2e
+	@OMP_NUM_THREADS=1 $(PYTEST) -m 'not (e2e or faults or kubectl)' $(WITHOUT_STACKS) --ignore tests/test_architecture.py
+	@$(PYTEST) -m 'e2e and not faults' $(IN_PARALLEL) 2 tests/e2e
 
 test-faults: .venv/ready-dev  ## run the tests of chaos, kills, hostile documents, three machines of Ray, bulk work on Ray and the image
 	@$(BIN)/python -m deploy prepare --for-tests
-	@$(PYTEST) -m 'faults or (hypothesis and not kubectl)' --hypothesis-profile=thorough $(IN_PARALLEL)
+	@$(PYTEST) -m 'faults or (hypothesis and not kubectl)' --hypothesis-profile=thorough $(IN_PARALLEL) 2
 
 check: .venv/ready-dev  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
