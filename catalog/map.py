@@ -21,9 +21,9 @@ from pydantic import (
 
 from catalog.sections import CountOrNone, Devices, Shape, VisionSection
 from catalog.sections.translation import TranslationSection
-from contract.faults import expect
 from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION, UPLOADS, find_class
+from contract.validation import expect
 
 #: What was expected, by type of fault. For others the key's schema says it.
 _OBJECTS = {

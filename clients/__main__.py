@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 
 from clients.batches import Prebatch
-from clients.bulk import Job, run_job
+from clients.bulk import BulkJob, run_job
 from clients.captioner import Captioner, Mode, Sending
 from clients.captions import CaptionJob
 from clients.documents import DocumentJob
 from clients.errors import ClientError, ServerError
-from clients.frames import Every, Reading
+from clients.frames import Every, VideoOptions
 from clients.options import (
     ColumnNames,
     EveryFrame,
@@ -26,13 +26,13 @@ from clients.options import (
 )
 from clients.outputs import plan_captions, plan_translations
 from clients.progress import show_progress
-from clients.server import DEFAULT_URL, Patience, Server
+from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
 from clients.sources import DOCUMENTS, TABLES, VIDEOS, find_sources
-from clients.subtitles import Format
+from clients.subtitles import SubtitleFormat
 from clients.tables import open_table
 from clients.tables.table import name_columns
 from clients.translations import TranslationJob
-from clients.translator import Translator, Wanted
+from clients.translator import TranslationOptions, Translator
 from contract import variables
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -110,7 +110,7 @@ def caption(
         ),
     ],
     kind: Annotated[
-        Format | None,
+        SubtitleFormat | None,
         typer.Option(
             "--format", help="What to write; without it the suffix of -o says so."
         ),
@@ -153,7 +153,9 @@ def caption(
     """Caption videos. To continue a run that was stopped, repeat the command."""
     with (
         _errors(),
-        Server(url, Patience(attempts, timeout_s), requests_in_flight, key) as server,
+        ApiClient(
+            url, RetryPolicy(attempts, timeout_s), requests_in_flight, key
+        ) as server,
     ):
         found = find_sources(videos, VIDEOS)
         sending = Sending(
@@ -162,7 +164,7 @@ def caption(
         parsed = Every.parse(every)
         plan = plan_captions(found, output, kind)
         size = None if full_size else server.find_input()
-        reading = Reading(parsed, size, decode_threads)
+        reading = VideoOptions(parsed, size, decode_threads)
         _run(
             CaptionJob(
                 sources=found,
@@ -206,11 +208,13 @@ def translate(
     command."""
     with (
         _errors(),
-        Server(url, Patience(attempts, timeout_s), requests_in_flight, key) as server,
+        ApiClient(
+            url, RetryPolicy(attempts, timeout_s), requests_in_flight, key
+        ) as server,
     ):
         columns = name_columns(column or (), into or (), target)
         found, plan = plan_translations(find_sources(files, TABLES), output, target)
-        wanted = Wanted(target, source, text_format, glossary)
+        wanted = TranslationOptions(target, source, text_format, glossary)
         job = TranslationJob(
             sources=found,
             plan=plan,
@@ -248,8 +252,8 @@ def document(
     command."""
     with (
         _errors(),
-        Server(
-            url, Patience(attempts, timeout_s), documents_at_once + 1, key
+        ApiClient(
+            url, RetryPolicy(attempts, timeout_s), documents_at_once + 1, key
         ) as server,
     ):
         found, plan = plan_translations(find_sources(files, DOCUMENTS), output, target)
@@ -257,14 +261,14 @@ def document(
             sources=found,
             plan=plan,
             server=server,
-            wanted=Wanted(target, source, glossary=glossary),
+            wanted=TranslationOptions(target, source, glossary=glossary),
             documents_at_once=documents_at_once,
             is_overwrite=overwrite,
         )
         _run(job, "documents")
 
 
-def _run(job: Job, unit: str) -> None:
+def _run(job: BulkJob, unit: str) -> None:
     try:
         with show_progress(console, unit) as report:
             outcome = run_job(job, report)

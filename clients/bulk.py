@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from clients.errors import OutputError
 from clients.events import End, Event, Report, Tick
 from clients.journal import Journal, Origin
-from clients.outputs import Plan
+from clients.outputs import OutputPlan
 from clients.pipeline import Counts
 from clients.sources import Source
 
@@ -26,11 +26,11 @@ class Remarks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job(ABC):
+class BulkJob(ABC):
     """What to do with which files, and where the results go."""
 
     sources: Sequence[Source]
-    plan: Plan
+    plan: OutputPlan
     #: Files that are there are replaced, and so is another job's journal.
     is_overwrite: bool = False
 
@@ -55,7 +55,7 @@ class Job(ABC):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BulkResult:
     """The result of a job."""
 
     counts: Counts
@@ -64,7 +64,7 @@ class Outcome:
     warnings: Sequence[str]
 
 
-def run_job(job: Job, report: Report) -> Outcome:
+def run_job(job: BulkJob, report: Report) -> BulkResult:
     """Does what is missing, writes all files. Raises ClientError, keeps the journal."""
     existing = job.plan.find_existing()
     if existing and not job.is_overwrite and not job.plan.journal.exists():
@@ -92,7 +92,7 @@ def run_job(job: Job, report: Report) -> Outcome:
         journal.remove()
         broken = [journal.errors[source] for source in sorted(journal.errors)]
         said = [remarks[source] for source in sorted(remarks)]
-        return Outcome(
+        return BulkResult(
             counts,
             [*broken, *(line for each in said for line in each.errors)],
             [line for each in said for line in each.warnings],

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from clients.batches import Batch, Prebatch, pack
 from clients.errors import ClientError, MemoryLimitError, VideoError
-from clients.events import Answer, Done, End, Event, Report
-from clients.frames import Reading
+from clients.events import AnswerEvent, Done, End, Event, Report
+from clients.frames import VideoOptions
 from clients.pipeline import Pipeline, walk
-from clients.server import Server
+from clients.server import ApiClient
 from clients.sources import VIDEOS, Source, find_sources
 
 if TYPE_CHECKING:
     from clients.decoding import FrameReader
 
 
-class Model(Protocol):
+class CaptionModel(Protocol):
     """Whoever captions frames."""
 
     @property
@@ -55,7 +55,7 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class Captions(Answer):
+class Captions(AnswerEvent):
     """The captions of one request."""
 
     frames: tuple[int, ...]
@@ -88,8 +88,8 @@ class Summary:
 
 def caption_video(
     path: Path,
-    server: Server,
-    reading: Reading,
+    server: ApiClient,
+    reading: VideoOptions,
     sending: Sending,
 ) -> tuple[list[str], Summary]:
     """Captions one video without files. Raises VideoError if it is broken."""
@@ -119,8 +119,8 @@ def check_decoder() -> None:
 class Captioner:
     """Sends videos to a model, which is a server's unless it is in this process."""
 
-    server: Model
-    reading: Reading
+    server: CaptionModel
+    reading: VideoOptions
     sending: Sending
 
     def run(
@@ -157,7 +157,7 @@ class _Work:
     """What a video becomes: batches, and its end."""
 
     done: Done
-    reading: Reading
+    reading: VideoOptions
     sending: Sending
     stopping: threading.Event
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import Job, Remarks
+from clients.bulk import BulkJob, Remarks
 from clients.captioner import Captioner, Captions, VideoEnd, check_decoder
 from clients.events import Report
 from clients.journal import Journal, Origin
@@ -18,7 +18,7 @@ from clients.subtitles import render
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionJob(Job):
+class CaptionJob(BulkJob):
     """Videos, and who captions them."""
 
     plan: CaptionPlan

@@ -13,7 +13,7 @@ from av.sidedata.sidedata import Type as SideDataType
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from clients.errors import VideoError
-from clients.frames import Frame, Pixels, Reading, Size
+from clients.frames import Frame, FrameSize, Pixels, VideoOptions
 from clients.sources import Source
 
 #: Times from a file are fractions of its clock: a frame this close to its time is on time.
@@ -26,7 +26,7 @@ class FrameReader:
     """Reads one video once, from its beginning, until that is stopped."""
 
     def __init__(
-        self, video: Source, reading: Reading, stopping: threading.Event
+        self, video: Source, reading: VideoOptions, stopping: threading.Event
     ) -> None:
         self.video = video
         #: Why and where it could not be read further, once it has been read.
@@ -98,14 +98,16 @@ class FrameReader:
         return True
 
     def _convert(self, frame: Any, orientation: Orientation) -> Pixels:
-        size = self._reading.size or orientation.turn(Size(frame.height, frame.width))
+        size = self._reading.size or orientation.turn(
+            FrameSize(frame.height, frame.width)
+        )
         stored = orientation.turn(size)
         picture = self._scale.reformat(
             frame,
             stored.width,
             stored.height,
             "rgb24",
-            interpolation=choose_filter(Size(frame.height, frame.width), stored),
+            interpolation=choose_filter(FrameSize(frame.height, frame.width), stored),
             threads=1,
         )
         plane = picture.planes[0]
@@ -146,9 +148,9 @@ class Orientation:
             return cls(is_transposed=True, is_mirrored=c < 0, is_upside_down=b < 0)
         return cls(is_mirrored=a < 0, is_upside_down=d < 0)
 
-    def turn(self, size: Size) -> Size:
+    def turn(self, size: FrameSize) -> FrameSize:
         """The upright size of a stored frame, or the other way round."""
-        return Size(size.width, size.height) if self.is_transposed else size
+        return FrameSize(size.width, size.height) if self.is_transposed else size
 
     def apply(self, pixels: Pixels) -> Pixels:
         if self.is_transposed:
@@ -158,7 +160,7 @@ class Orientation:
         return pixels[::-1] if self.is_upside_down else pixels
 
 
-def choose_filter(source: Size, target: Size) -> Interpolation:
+def choose_filter(source: FrameSize, target: FrameSize) -> Interpolation:
     """The best filter for its cost: averages where the source is at least twice as large.
     Without FULL_CHR_H_INT swscale writes RGB with half the colours across."""
     is_much_smaller = 2 * target.height <= source.height and (

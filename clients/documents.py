@@ -19,14 +19,14 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from urllib3.fields import RequestField
 from urllib3.filepost import choose_boundary
 
-from clients.bulk import Job, Remarks
+from clients.bulk import BulkJob, Remarks
 from clients.errors import InputError, ServerError
 from clients.events import End, Event, Report, Tick
 from clients.journal import Journal, Origin
 from clients.outputs import write_whole
 from clients.pipeline import Counts
-from clients.server import Body, Request, Server
-from clients.translator import Translator, Wanted
+from clients.server import ApiClient, ApiRequest, Body
+from clients.translator import TranslationOptions, Translator
 
 _PATH = "/documents"
 #: Each part is sent within the time in which a connection must be there.
@@ -37,7 +37,7 @@ _REFUSED = frozenset({400, 413, 415, 422})
 
 
 @dataclass(frozen=True)
-class Upload(Event):
+class DocumentUpload(Event):
     """The stack has the document."""
 
     id: str
@@ -88,16 +88,16 @@ _Told = SimpleQueue[tuple[Event, float] | Exception | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentJob(Job):
+class DocumentJob(BulkJob):
     """Documents, and who translates them."""
 
-    server: Server
-    wanted: Wanted
+    server: ApiClient
+    wanted: TranslationOptions
     documents_at_once: int = 4
     #: What the stack calls them, as the journal or an upload says.
     ids: dict[int, str] = field(default_factory=dict)
 
-    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Upload | DocumentEnd)
+    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(DocumentUpload | DocumentEnd)
 
     def describe(self) -> Origin:
         return {
@@ -134,7 +134,7 @@ class DocumentJob(Job):
             return Remarks()
         path = f"{_PATH}/{self.ids[ended]}"
         try:
-            self.server.ask(Request("DELETE", path, most_faults=1))
+            self.server.ask(ApiRequest("DELETE", path, most_faults=1))
         except ServerError as error:
             if error.status != 404:
                 name = self.sources[ended].name
@@ -143,7 +143,7 @@ class DocumentJob(Job):
 
     def _remember(self, journal: Journal) -> None:
         if not self.ids:
-            uploads = (e for e in journal.read_all() if isinstance(e, Upload))
+            uploads = (e for e in journal.read_all() if isinstance(e, DocumentUpload))
             self.ids.update((upload.source, upload.id) for upload in uploads)
 
     def _weigh(self, shares: dict[int, float]) -> float:
@@ -185,7 +185,7 @@ class DocumentJob(Job):
             if failure is None:
                 path = f"{_PATH}/{status.id}/result"
                 with write_whole(self.plan.find_file(number)) as file:
-                    self.server.download(Request("GET", path), file)
+                    self.server.download(ApiRequest("GET", path), file)
         except InputError as error:
             failure = str(error)
         except ServerError as error:
@@ -200,7 +200,7 @@ class DocumentJob(Job):
         if number not in self.ids:
             return None
         try:
-            return self._ask(Request("GET", f"{_PATH}/{self.ids[number]}"))
+            return self._ask(ApiRequest("GET", f"{_PATH}/{self.ids[number]}"))
         except ServerError as error:
             if error.status != 404:
                 raise
@@ -208,9 +208,9 @@ class DocumentJob(Job):
 
     def _upload(self, number: int, told: _Told) -> _Status:
         body, content_type = self._write_form(self.sources[number].path)
-        status = self._ask(Request("POST", _PATH, body, content_type))
+        status = self._ask(ApiRequest("POST", _PATH, body, content_type))
         self.ids[number] = status.id
-        told.put((Upload(number, status.id), 0.0))
+        told.put((DocumentUpload(number, status.id), 0.0))
         return status
 
     def _await(self, number: int, status: _Status, told: _Told) -> str | None:
@@ -220,10 +220,10 @@ class DocumentJob(Job):
             told.put((Tick(number), status.share))
             self.server.wait(delay_s)
             delay_s = min(_LONGEST_DELAY_S, 1.5 * delay_s)
-            status = self._ask(Request("GET", f"{_PATH}/{status.id}"))
+            status = self._ask(ApiRequest("GET", f"{_PATH}/{status.id}"))
         return status.failure
 
-    def _ask(self, request: Request) -> _Status:
+    def _ask(self, request: ApiRequest) -> _Status:
         try:
             return _Status.model_validate(self.server.ask(request))
         except ValidationError as error:
@@ -260,7 +260,7 @@ def _keep_uploads(told: _Told, journal: Journal) -> None:
     """What was uploaded when a run was stopped is not uploaded again."""
     while not told.empty():
         item = told.get()
-        if isinstance(item, tuple) and isinstance(item[0], Upload):
+        if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):
             journal.append(item[0])
 
 

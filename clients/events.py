@@ -25,7 +25,7 @@ class Tick(Event):
 
 
 @dataclass(frozen=True)
-class Answer(Event):
+class AnswerEvent(Event):
     """What one request was answered."""
 
 

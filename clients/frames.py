@@ -14,7 +14,7 @@ Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Size:
+class FrameSize:
     """The size of a frame, in pixels."""
 
     height: int
@@ -49,12 +49,12 @@ class Every:
 
 
 @dataclass(frozen=True)
-class Reading:
+class VideoOptions:
     """How videos are read."""
 
     every: Every = Every()
     #: What frames are scaled to; None leaves them as they are.
-    size: Size | None = None
+    size: FrameSize | None = None
     decode_threads: int = 2
 
 

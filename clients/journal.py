@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from pydantic import TypeAdapter
 
 from clients.errors import OutputError, explain_disk
-from clients.events import Answer, Done, End, Event
+from clients.events import AnswerEvent, Done, End, Event
 from contract import durable
 
 #: Everything on which answers depend.
@@ -119,7 +119,7 @@ class Journal:
 
     def _note(self, event: Event, start: int) -> None:
         self._starts.setdefault(event.source, start)
-        if isinstance(event, Answer):
+        if isinstance(event, AnswerEvent):
             self._counts[event.source] += event.size
         elif isinstance(event, End):
             self._ended.add(event.source)

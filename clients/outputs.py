@@ -10,12 +10,12 @@ from typing import BinaryIO
 
 from clients.errors import OutputError, explain_disk
 from clients.sources import Source
-from clients.subtitles import Format
+from clients.subtitles import SubtitleFormat
 from contract import durable
 
 
 @dataclass(frozen=True)
-class Plan:
+class OutputPlan:
     """Which files go into which one."""
 
     #: Each file with the places of its sources in their list.
@@ -31,23 +31,23 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class CaptionPlan(Plan):
+class CaptionPlan(OutputPlan):
     """Which videos go into which file."""
 
-    kind: Format
+    kind: SubtitleFormat
 
 
 def plan_captions(
-    videos: Sequence[Source], name: str, kind: Format | None
+    videos: Sequence[Source], name: str, kind: SubtitleFormat | None
 ) -> CaptionPlan:
     """JSON lines go into one file, subtitles into one per video, in a folder if there are
     several. A name with a slash at its end is a folder. Without a kind, the suffix
     decides. Raises OutputError for a contradiction."""
     output = Path(name)
     is_folder = _is_folder(name)
-    kind = kind or (Format.JSONL if is_folder else _guess(output))
+    kind = kind or (SubtitleFormat.JSONL if is_folder else _guess(output))
     journal = _name_journal(output)
-    if kind is Format.JSONL:
+    if kind is SubtitleFormat.JSONL:
         if is_folder:
             raise OutputError(
                 f"{output} is a folder: give a file such as {output / 'captions.jsonl'}, or "
@@ -72,14 +72,14 @@ def plan_captions(
 
 def plan_translations(
     sources: Sequence[Source], name: str | None, language: str
-) -> tuple[list[Source], Plan]:
+) -> tuple[list[Source], OutputPlan]:
     """The sources, and where their translations go: `a.csv` to `a.fr.csv` beside it or in
     the folder `name`, which mirrors the source's, or to the file `name`. A name without a
     suffix is a folder. What an earlier run has written so is no source. Raises OutputError
     for a contradiction."""
     if name and Path(name).suffix and not _is_folder(name):
         output = _check_file(sources, Path(name))
-        return list(sources), Plan({output: (0,)}, _name_journal(output))
+        return list(sources), OutputPlan({output: (0,)}, _name_journal(output))
     folder = Path(name) if name else None
     if folder and folder.exists() and not folder.is_dir():
         raise OutputError(f"{name}: translations need a folder, this is a file")
@@ -93,7 +93,7 @@ def plan_translations(
     if not wanted:
         raise OutputError(f"{sources[0].name}: each file is another one's translation")
     files = name_files(wanted, name_file)
-    return wanted, Plan(files, _name_journal(folder or next(iter(files))))
+    return wanted, OutputPlan(files, _name_journal(folder or next(iter(files))))
 
 
 @contextmanager
@@ -130,9 +130,9 @@ def _check_file(sources: Sequence[Source], output: Path) -> Path:
     return output
 
 
-def _guess(output: Path) -> Format:
+def _guess(output: Path) -> SubtitleFormat:
     try:
-        return Format(output.suffix.removeprefix(".").lower())
+        return SubtitleFormat(output.suffix.removeprefix(".").lower())
     except ValueError as error:
         raise OutputError(
             f"{output}: expected a name that ends in .jsonl, .srt or .vtt, or --format"

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from clients.events import Answer, Done, End, Report
+from clients.events import AnswerEvent, Done, End, Report
 from clients.sources import Source
 
 Item = TypeVar("Item")
 Question = TypeVar("Question")
-Answered = TypeVar("Answered", bound=Answer)
+Answered = TypeVar("Answered", bound=AnswerEvent)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Pipeline(Generic[Question, Answered]):
         answered = requests = 0
         with closing(self.run()) as events:
             for event, share in events:
-                if isinstance(event, Answer):
+                if isinstance(event, AnswerEvent):
                     answered += event.size
                     requests += 1
                 report(event, share)

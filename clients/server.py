@@ -15,7 +15,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader, ReadTimeoutError
 
 from clients.errors import ServerError
-from clients.frames import Size
+from clients.frames import FrameSize
 from contract.tasks import CAPTIONING, PATHS
 
 DEFAULT_URL = "http://127.0.0.1:7777"
@@ -35,7 +35,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How often a request is sent before it has failed, and how long one may take."""
 
     attempts: int = 10
@@ -43,7 +43,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Request:
+class ApiRequest:
     """What is asked; its body is sent part by part."""
 
     method: str
@@ -69,17 +69,17 @@ class _Problem:
         return self.status in (0, 429) or self.status >= 500
 
 
-class Stopped(Exception):
+class RunStopped(Exception):
     """The run ends, so nobody waits for the answer."""
 
 
-class Server:
+class ApiClient:
     """A stack. Several threads can use it, each with its own open connection."""
 
     def __init__(
         self,
         url: str = DEFAULT_URL,
-        patience: Patience = Patience(),
+        patience: RetryPolicy = RetryPolicy(),
         connections: int = 1,
         key: str = "",
     ) -> None:
@@ -95,7 +95,7 @@ class Server:
         self._full_until = 0.0
         self._pool = urllib3.connection_from_url(url, maxsize=connections, block=True)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> ApiClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,9 +106,9 @@ class Server:
         """Sends nothing more. Attempts that wait raise Stopped."""
         self._stopping.set()
 
-    def find_input(self) -> Size:
+    def find_input(self) -> FrameSize:
         """The image size of the captioning model. Raises ServerError if it is not known."""
-        tasks = self.ask(Request("GET", "/tasks"))
+        tasks = self.ask(ApiRequest("GET", "/tasks"))
         try:
             inputs = {task["task"]: task.get("input") for task in tasks}
         except (AttributeError, KeyError, TypeError) as error:
@@ -117,7 +117,7 @@ class Server:
             raise ServerError(f"{self.url} does not serve captioning")
         try:
             size = inputs[CAPTIONING]
-            return Size(int(size["height"]), int(size["width"]))
+            return FrameSize(int(size["height"]), int(size["width"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ServerError(
                 f"{self.url}/tasks does not say yet what size captioning takes: is its model "
@@ -126,7 +126,7 @@ class Server:
 
     def caption(self, body: Body, frames: int) -> list[str]:
         """One caption for each frame of a `.npy`; raises ServerError, or Stopped."""
-        answer = self.ask(Request("POST", PATHS[CAPTIONING], body))
+        answer = self.ask(ApiRequest("POST", PATHS[CAPTIONING], body))
         captions = answer.get("captions") if isinstance(answer, dict) else None
         if not isinstance(captions, list) or len(captions) != frames:
             raise ServerError(
@@ -134,7 +134,7 @@ class Server:
             )
         return [str(caption) for caption in captions]
 
-    def ask(self, request: Request) -> Any:
+    def ask(self, request: ApiRequest) -> Any:
         """The JSON of the first attempt that succeeds; None where that has no content.
         Raises ServerError, or Stopped."""
         content = self._try(request, self._read)
@@ -145,7 +145,7 @@ class Server:
                 f"{self.url}{request.path}: the answer is not JSON"
             ) from error
 
-    def download(self, request: Request, file: BinaryIO) -> None:
+    def download(self, request: ApiRequest, file: BinaryIO) -> None:
         """Writes a file of any length, like `ask`."""
         start = file.tell()
 
@@ -153,7 +153,7 @@ class Server:
             file.truncate(file.seek(start))
             for piece in answer.stream(_PIECE_BYTES):
                 if self._stopping.is_set():
-                    raise Stopped
+                    raise RunStopped
                 file.write(piece)
 
         self._try(request, write)
@@ -161,9 +161,9 @@ class Server:
     def wait(self, delay_s: float) -> None:
         """Returns after this time; raises Stopped as soon as the run ends."""
         if self._stopping.wait(delay_s):
-            raise Stopped
+            raise RunStopped
 
-    def _try(self, request: Request, read: Callable[[Answer, float], Read]) -> Read:
+    def _try(self, request: ApiRequest, read: Callable[[Answer, float], Read]) -> Read:
         """What `read` finds in the first answer that is 2xx."""
         attempt = faults = 0
         while True:
@@ -183,19 +183,19 @@ class Server:
             self._stopping.wait(max(found.delay_s, choose_delay(attempt)))
 
     def _attempt(
-        self, request: Request, read: Callable[[Answer, float], Read]
+        self, request: ApiRequest, read: Callable[[Answer, float], Read]
     ) -> Read | _Problem:
         try:
             return self._send(request, read)
         except HTTPError as error:
             return _Problem(0, _explain(error))
 
-    def _fail(self, request: Request, problem: _Problem, ending: str) -> ServerError:
+    def _fail(self, request: ApiRequest, problem: _Problem, ending: str) -> ServerError:
         message = f"{self.url}{request.path}: {problem.text}{ending}"
         return ServerError(message, problem.text, problem.status)
 
     def _send(
-        self, request: Request, read: Callable[[Answer, float], Read]
+        self, request: ApiRequest, read: Callable[[Answer, float], Read]
     ) -> Read | _Problem:
         timeout_s = self._patience.timeout_s
         deadline = time.monotonic() + timeout_s

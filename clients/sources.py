@@ -11,7 +11,7 @@ from clients.errors import InputError
 
 
 @dataclass(frozen=True)
-class Kind:
+class SourceKind:
     """What files a command is for."""
 
     name: str
@@ -28,12 +28,12 @@ def _list_suffixes(text: str) -> frozenset[str]:
     return frozenset(f".{suffix}" for suffix in text.split())
 
 
-VIDEOS = Kind(
+VIDEOS = SourceKind(
     "video",
     _list_suffixes("3gp avi flv m2ts m4v mkv mov mp4 mpeg mpg mts ogv ts webm wmv"),
 )
-TABLES = Kind("file of texts", _list_suffixes("txt jsonl csv tsv parquet"))
-DOCUMENTS = Kind(
+TABLES = SourceKind("file of texts", _list_suffixes("txt jsonl csv tsv parquet"))
+DOCUMENTS = SourceKind(
     "document",
     _list_suffixes(
         "txt text md markdown html htm docx pptx xlsx odt ods odp epub srt vtt po pot xliff "
@@ -70,7 +70,7 @@ class Source:
         )
 
 
-def find_sources(arguments: Sequence[str], kind: Kind) -> list[Source]:
+def find_sources(arguments: Sequence[str], kind: SourceKind) -> list[Source]:
     """The files of all arguments, each once, a folder's sorted. Raises InputError."""
     found: dict[Path, Source] = {}
     for argument in arguments:
@@ -81,7 +81,7 @@ def find_sources(arguments: Sequence[str], kind: Kind) -> list[Source]:
     return list(found.values())
 
 
-def _expand(argument: str, kind: Kind) -> Iterator[tuple[Path, Path]]:
+def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
     """Path and relative path of each file. Raises InputError if there is none."""
     path = Path(argument)
     if path.is_file():
@@ -103,7 +103,7 @@ def _expand(argument: str, kind: Kind) -> Iterator[tuple[Path, Path]]:
     return ((file, Path(file.name)) for file in files)
 
 
-def _is_wanted(file: Path, kind: Kind) -> bool:
+def _is_wanted(file: Path, kind: SourceKind) -> bool:
     return kind.includes(file) and file.is_file()
 
 

@@ -12,7 +12,7 @@ from clients.captioner import Captions, VideoEnd
 from clients.events import End
 
 
-class Format(StrEnum):
+class SubtitleFormat(StrEnum):
     """What is written."""
 
     JSONL = "jsonl"
@@ -30,19 +30,23 @@ class Cue:
 
 
 def render(
-    kind: Format, video: str, events: Iterable[Captions | VideoEnd]
+    kind: SubtitleFormat, video: str, events: Iterable[Captions | VideoEnd]
 ) -> Iterator[str]:
     """The pieces of a video's text."""
-    if kind is Format.JSONL:
+    if kind is SubtitleFormat.JSONL:
         yield from _render_records(video, events)
         return
-    mark = "," if kind is Format.SRT else "."
-    if kind is Format.VTT:
+    mark = "," if kind is SubtitleFormat.SRT else "."
+    if kind is SubtitleFormat.VTT:
         yield "WEBVTT\n\n"
     for number, cue in enumerate(join_cues(events), start=1):
         # SubRip's players know no escapes; WebVTT's need them.
-        text = cue.text if kind is Format.SRT else html.escape(cue.text, quote=False)
-        head = f"{number}\n" if kind is Format.SRT else ""
+        text = (
+            cue.text
+            if kind is SubtitleFormat.SRT
+            else html.escape(cue.text, quote=False)
+        )
+        head = f"{number}\n" if kind is SubtitleFormat.SRT else ""
         times = f"{show_time(cue.start_ms, mark)} --> {show_time(cue.end_ms, mark)}"
         yield f"{head}{times}\n{text}\n\n"
 

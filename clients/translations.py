@@ -12,14 +12,14 @@ from typing import Any, BinaryIO, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import Job, Remarks
+from clients.bulk import BulkJob, Remarks
 from clients.errors import InputError
-from clients.events import Answer, End, Report
+from clients.events import AnswerEvent, End, Report
 from clients.journal import Journal, Origin
 from clients.outputs import write_whole
 from clients.pipeline import Counts, Pipeline, walk
 from clients.sources import Source
-from clients.tables.table import Cell, Result, Table
+from clients.tables.table import Cell, CellResult, Table
 from clients.translator import MAX_CHARACTERS, MAX_TEXTS, Reply, Translator
 
 #: The most cells that need no translation and come with others.
@@ -39,7 +39,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Translations(Answer):
+class Translations(AnswerEvent):
     """The translations of one request, and those of the texts between that need none."""
 
     texts: tuple[str | None, ...]
@@ -50,11 +50,11 @@ class Translations(Answer):
     def size(self) -> int:
         return len(self.texts)
 
-    def list_results(self) -> Iterator[Result]:
+    def list_results(self) -> Iterator[CellResult]:
         """One for each text."""
         errors = {note.place: note.text for note in self.errors}
         for place, text in enumerate(self.texts):
-            yield Result(text, errors.get(place))
+            yield CellResult(text, errors.get(place))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Review:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationJob(Job):
+class TranslationJob(BulkJob):
     """Files, and who translates them."""
 
     #: How each source is read and written.

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clients.errors import ServerError
-from clients.server import Request, Server
+from clients.server import ApiClient, ApiRequest
 from contract.tasks import PATHS, TRANSLATION
 
 #: A request has no more texts and, unless it has one text only, no more characters.
@@ -40,7 +40,7 @@ _ENDS = [
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TranslationOptions:
     """What to translate into, and how."""
 
     target: str
@@ -78,8 +78,8 @@ class _Answer(BaseModel):
 class Translator:
     """Safe to share among threads."""
 
-    server: Server
-    wanted: Wanted
+    server: ApiClient
+    wanted: TranslationOptions
 
     def check(self) -> None:
         """Raises ServerError if the server does not do what is wanted."""
@@ -118,7 +118,7 @@ class Translator:
 
     def _is_ready(self) -> bool:
         try:
-            self.server.ask(Request("GET", "/readyz"))
+            self.server.ask(ApiRequest("GET", "/readyz"))
         except ServerError:
             return False
         return True
@@ -131,7 +131,9 @@ class Translator:
     ) -> list[Reply]:
         path = PATHS[TRANSLATION]
         body = self.wanted.write_body(texts)
-        request = Request("POST", path, [body], "application/json", final, most_faults)
+        request = ApiRequest(
+            "POST", path, [body], "application/json", final, most_faults
+        )
         try:
             answer = _Answer.model_validate(self.server.ask(request))
         except ValidationError as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract.problems import CONTENT_TYPE, Answer
+from contract.problems import CONTENT_TYPE, ErrorAnswer
 
 Document = Mapping[str, Any]
 
@@ -35,14 +35,14 @@ class Dialect:
     statuses: Mapping[str, int] = field(default_factory=dict)
     content_type: str = "application/json"
 
-    def answer(self, document: Document) -> Answer:
+    def answer(self, document: Document) -> ErrorAnswer:
         """A problem as this API writes it."""
         slug, status = _read_slug(document), document["status"]
         if self not in (OURS, EITHER):
             status = self.statuses.get(slug) or _STATUSES.get(status, status)
             detail = document["detail"].replace("src_text", self.text_field)
             document = {**document, "status": status, "detail": detail}
-        return Answer(status, self.content_type, self.write(document))
+        return ErrorAnswer(status, self.content_type, self.write(document))
 
 
 def find_dialect(path: str) -> Dialect:

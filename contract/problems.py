@@ -37,7 +37,7 @@ def write_problem(
 
 
 @dataclass(frozen=True)
-class Answer:
+class ErrorAnswer:
     """An answer other than 200, in the words of the client's API."""
 
     status: int

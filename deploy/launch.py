@@ -20,7 +20,7 @@ import psutil
 from contract import durable, variables
 from deploy import statefiles
 from deploy.programs import NGINX
-from documents.places import find_documents
+from documents.paths import find_documents
 
 _WAIT_S, _LOOK_S = 5, 0.02
 #: Every program but nginx gives way by this much: whoever else has no CPU left, nginx must say

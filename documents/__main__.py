@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from documents.jobs import open_jobs
 from documents.postgresql import limit_waits
-from documents.settings import Settings, read_settings
+from documents.settings import DocumentSettings, read_settings
 
 log = logging.getLogger("documents")
 
@@ -73,7 +73,7 @@ def _beat() -> None:
     faulthandler.dump_traceback_later(_LONGEST_TURN_S, exit=True)
 
 
-def _translate(settings: Settings) -> None:
+def _translate(settings: DocumentSettings) -> None:
     _beat()
     with open_jobs(settings) as jobs:
         for number in (signal.SIGTERM, signal.SIGINT):

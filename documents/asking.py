@@ -20,8 +20,8 @@ from urllib3.exceptions import HTTPError, InvalidHeader, ReadTimeoutError
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from contract.problems import write_problem
 from contract.tasks import PATHS, TRANSLATION
-from documents.division import Piece, divide, join
-from documents.errors import Failed
+from documents.division import TextPiece, divide, join
+from documents.errors import TranslationFailed
 from documents.storage import NOBODY, Order
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ _PLACE = re.compile(r"src_text\[(\d+)\](?:: )?")
 Wait = Callable[[float], None]
 
 
-class Refused(Failed):
+class TranslationRefused(TranslationFailed):
     """The gateway will not translate this. `index` is the text's place, if it is one text's."""
 
     def __init__(self, problem: Mapping[str, Any], index: int | None = None) -> None:
@@ -86,13 +86,13 @@ class _Reply:
         is_late = self.status == HTTPStatus.GATEWAY_TIMEOUT
         return is_late or self.slug == _OUT_OF_MEMORY
 
-    def refuse(self, texts: int = 1) -> Refused:
+    def refuse(self, texts: int = 1) -> TranslationRefused:
         """Without the place in a request that nobody else has seen."""
         detail = str(self.content.get("detail") or "The gateway has refused a text.")
         place = _PLACE.search(detail)
         index = 0 if texts == 1 else int(place[1]) if place else None
         problem = write_problem(self.slug, self.status, _PLACE.sub("", detail))
-        return Refused(problem, index)
+        return TranslationRefused(problem, index)
 
 
 _SILENT = _Reply(504, write_problem("deadline", 504, "The gateway was silent."))
@@ -100,7 +100,7 @@ _GONE = _Reply(503, write_problem("not-ready", 503, "The gateway does not answer
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DocumentOptions:
     """What all requests of a document have in common."""
 
     order: Order
@@ -118,7 +118,7 @@ class Wanted:
         }
 
 
-class Pace:
+class ConcurrencyLimit:
     """How many requests of a document are sent at once: more while they succeed, and half as
     many where the gateway has no time for them."""
 
@@ -143,7 +143,7 @@ class Pace:
 class _Retries:
     """How often and how long a request is sent again, by what the gateway answers."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: ConcurrencyLimit) -> None:
         self._pace = pace
         self._successes = pace.successes
         self.attempts = 0
@@ -186,9 +186,13 @@ class Gateway:
         self._pool.close()
 
     def translate(
-        self, texts: Sequence[str], wanted: Wanted, wait: Wait, pace: Pace
+        self,
+        texts: Sequence[str],
+        wanted: DocumentOptions,
+        wait: Wait,
+        pace: ConcurrencyLimit,
     ) -> list[str]:
-        """A translation for each text. Raises Refused, and what `wait` raises."""
+        """A translation for each text. Raises TranslationRefused, and what `wait` raises."""
         retries, path = _Retries(pace), PATHS[TRANSLATION]
         body = wanted.write(texts)
         while (reply := self._ask(path, body, wanted.order)).status != HTTPStatus.OK:
@@ -208,7 +212,7 @@ class Gateway:
     def identify(self, text: str, order: Order, wait: Wait) -> str | None:
         """The likeliest language of a text, if it has letters. Raises what `translate`
         raises."""
-        retries, body = _Retries(Pace()), {"src_text": text}
+        retries, body = _Retries(ConcurrencyLimit()), {"src_text": text}
         while (reply := self._ask("/identify", body, order)).status != HTTPStatus.OK:
             if not retries.count(reply):
                 raise reply.refuse()
@@ -216,26 +220,34 @@ class Gateway:
         return _read_language(reply.content)
 
     def _translate_halves(
-        self, texts: Sequence[str], wanted: Wanted, wait: Wait, pace: Pace
+        self,
+        texts: Sequence[str],
+        wanted: DocumentOptions,
+        wait: Wait,
+        pace: ConcurrencyLimit,
     ) -> list[str]:
         middle = len(texts) // 2
         first = self.translate(texts[:middle], wanted, wait, pace)
         try:
             return first + self.translate(texts[middle:], wanted, wait, pace)
-        except Refused as error:
+        except TranslationRefused as error:
             index = None if error.index is None else middle + error.index
-            raise Refused(error.problem, index) from error
+            raise TranslationRefused(error.problem, index) from error
 
     def _translate_pieces(
-        self, pieces: Sequence[Piece], wanted: Wanted, wait: Wait, pace: Pace
+        self,
+        pieces: Sequence[TextPiece],
+        wanted: DocumentOptions,
+        wait: Wait,
+        pace: ConcurrencyLimit,
     ) -> list[str]:
         """The translation of one text by its sentences."""
         texts = [piece.text for piece in pieces]
         try:
             found = self._translate_halves(texts, wanted, wait, pace)
-        except Refused as error:
-            raise Refused(error.problem, 0) from error
-        joined = map(Piece, found, [piece.gap for piece in pieces])
+        except TranslationRefused as error:
+            raise TranslationRefused(error.problem, 0) from error
+        joined = map(TextPiece, found, [piece.gap for piece in pieces])
         return list(join(joined, wanted.src_lang, wanted.order.tgt_lang))
 
     def _ask(self, path: str, body: Mapping[str, Any], order: Order) -> _Reply:
@@ -276,7 +288,9 @@ def _read_translations(answer: Mapping[str, Any], count: int) -> list[str]:
     match answer.get("translated"):
         case [*translated] if len(translated) == count:
             return [str(text) for text in translated]
-    raise Refused(write_problem("internal", 500, "The gateway has answered wrongly."))
+    raise TranslationRefused(
+        write_problem("internal", 500, "The gateway has answered wrongly.")
+    )
 
 
 def _read_language(answer: Mapping[str, Any]) -> str | None:

@@ -31,7 +31,7 @@ class NoRoom(Exception):
 
 
 @dataclass(frozen=True)
-class Room:
+class DiskLimits:
     """The most bytes of all documents, and of one caller's; so much of the disk stays free."""
 
     of_all: int = sys.maxsize
@@ -39,7 +39,7 @@ class Room:
     reserve: int = 0
 
 
-class Budget:
+class DocumentBudget:
     """What all documents take. A `mark` is a document's owner, caller and id."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Budget:
         self._folder = folder
         self._sizes = folder / "sizes"
 
-    def reserve(self, mark: Sequence[str], size: int, room: Room) -> None:
+    def reserve(self, mark: Sequence[str], size: int, room: DiskLimits) -> None:
         """Keeps room for an upload of `size` bytes. Raises NoRoom and OSError; then `settle`
         takes it back."""
         self._sizes.mkdir(mode=0o700, parents=True, exist_ok=True)

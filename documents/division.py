@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LANGUAGE = "en"
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """A text or a part of one, or its translation."""
 
     text: str
@@ -28,25 +28,25 @@ class Piece(NamedTuple):
 
 def divide(
     text: str, language: str | None, markup: Markup, most_characters: int
-) -> list[Piece]:
+) -> list[TextPiece]:
     """A text in pieces of sentences. A piece has more than `most_characters` only if it is a
     single sentence, or elements that cannot be divided."""
     if len(text) <= most_characters:
-        return [Piece(text)]
+        return [TextPiece(text)]
     whole = _find_elements(text) if markup == "xml" else ()
-    pieces: list[Piece] = []
+    pieces: list[TextPiece] = []
     start = end = 0
     for part in segment(text, language or _LANGUAGE, whole):
         if not part.is_sentence:
             continue
         if end > start and part.end - start > most_characters:
-            pieces.append(Piece(text[start:end], text[end : part.start]))
+            pieces.append(TextPiece(text[start:end], text[end : part.start]))
             start = part.start
         end = part.end
-    return [*pieces, Piece(text[start:])]
+    return [*pieces, TextPiece(text[start:])]
 
 
-def join(pieces: Iterable[Piece], source: str | None, target: str) -> Iterator[str]:
+def join(pieces: Iterable[TextPiece], source: str | None, target: str) -> Iterator[str]:
     """The translations of texts from those of their pieces."""
     spacing = compare(source or "", target)
     parts: list[str] = []

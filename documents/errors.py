@@ -72,7 +72,7 @@ class LostMarkup(DocumentError):
     slug, status = "lost-markup", 500
 
 
-class Failed(Exception):
+class TranslationFailed(Exception):
     """The document cannot be translated, and `problem` says why."""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
@@ -82,7 +82,7 @@ class Failed(Exception):
 
 def explain(error: Exception) -> dict[str, Any]:
     """The problem for an error. A fault of ours is logged without the document's text."""
-    if isinstance(error, Failed):
+    if isinstance(error, TranslationFailed):
         return dict(error.problem)
     if isinstance(error, DocumentError):
         return write_problem(error.slug, error.status, str(error))

@@ -22,7 +22,7 @@ from dbos import (
 )
 
 from documents.asking import MOST_AT_ONCE, Gateway
-from documents.places import (
+from documents.paths import (
     find_documents,
     find_jobs,
     read_machine,
@@ -30,9 +30,9 @@ from documents.places import (
     read_secret,
 )
 from documents.sandbox import Sandbox
-from documents.settings import Settings
-from documents.storage import Gone, Job, Storage
-from documents.translation import Stopped, Translation
+from documents.settings import DocumentSettings
+from documents.storage import DocumentJob, DocumentStorage, Gone
+from documents.translation import DocumentTranslation, WorkerStopped
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ _OVER = ["SUCCESS", "ERROR", "CANCELLED"]
 
 
 @contextmanager
-def open_jobs(settings: Settings) -> Iterator[Jobs]:
+def open_jobs(settings: DocumentSettings) -> Iterator[Jobs]:
     """The jobs of this machine, which end with the block. Raises OSError, and what the library
     raises where the database cannot be used."""
     folder = find_documents(settings.documents)
@@ -61,7 +61,9 @@ def open_jobs(settings: Settings) -> Iterator[Jobs]:
     gateway = Gateway(settings.gateway, read_secret(), MOST_AT_ONCE * settings.at_once)
     DBOS(config=_configure(settings.database_url, name))
     sandbox = Sandbox("documents.worker")
-    jobs = Jobs(Storage(folder), gateway, sandbox, kept_s=settings.kept_s, name=name)
+    jobs = Jobs(
+        DocumentStorage(folder), gateway, sandbox, kept_s=settings.kept_s, name=name
+    )
     try:
         DBOS.launch()
         DBOS.register_queue(
@@ -108,7 +110,7 @@ class Jobs:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: DocumentStorage,
         gateway: Gateway,
         sandbox: Sandbox,
         *,
@@ -125,9 +127,9 @@ class Jobs:
         self._unseen: Iterator[None] = iter(())
 
         def work(owner: str, caller: str, document_id: str) -> None:
-            self.translate(Job(owner, caller, document_id))
+            self.translate(DocumentJob(owner, caller, document_id))
 
-        # It may begin as often as it takes: `Translation` knows when that is of no use.
+        # It may begin as often as it takes: `DocumentTranslation` knows when that is of no use.
         self._work = DBOS.workflow(name="translate", max_recovery_attempts=None)(work)
 
     def stop(self) -> None:
@@ -148,10 +150,10 @@ class Jobs:
                     act()
             self._stopping.wait(_SCAN_S)
 
-    def translate(self, job: Job) -> None:
+    def translate(self, job: DocumentJob) -> None:
         """Translates a document, unless it is deleted or this program is to end."""
         began = time.monotonic()
-        with _told(f"document {job.id}"), suppress(Stopped):
+        with _told(f"document {job.id}"), suppress(WorkerStopped):
             try:
                 self._translate_alone(job)
             except Gone:
@@ -160,16 +162,16 @@ class Jobs:
             seconds = time.monotonic() - began
             log.info("document %s: ended after %.1f s", job.id, seconds)
 
-    def _translate_alone(self, job: Job) -> None:
+    def _translate_alone(self, job: DocumentJob) -> None:
         document = self._storage.find(job.owner, job.id)
         while True:
             with document.lock() as is_ours:
                 if is_ours:
                     work = (document, self._gateway, self._sandbox, self._stopping)
-                    Translation(*work).run(self._kept_s)
+                    DocumentTranslation(*work).run(self._kept_s)
                     return
             if self._stopping.wait(_LOCKED_S):
-                raise Stopped
+                raise WorkerStopped
 
     def _scan(self) -> None:
         """Gives each new document a job; it has one already if another machine was faster.
@@ -183,7 +185,7 @@ class Jobs:
         for _ in islice(self._unseen, _WALKED):
             pass
 
-    def _enqueue(self, job: Job) -> None:
+    def _enqueue(self, job: DocumentJob) -> None:
         with SetWorkflowID(job.id), SetEnqueueOptions(queue_partition_key=job.caller):
             DBOS.enqueue_workflow(self._name, self._work, *job)
 
@@ -202,7 +204,7 @@ class Jobs:
             elif found.status == "PENDING" and found.executor_id != DBOS.executor_id:
                 self._take_over(job)
 
-    def _take_over(self, job: Job) -> None:
+    def _take_over(self, job: DocumentJob) -> None:
         with suppress(Gone, PermissionError):
             with self._storage.find(job.owner, job.id).lock() as is_free:
                 pass

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contract import durable
-from documents.division import Piece
+from documents.division import TextPiece
 
 
 class Entry(NamedTuple):
     """A line."""
 
     checksum: int
-    translation: Piece
+    translation: TextPiece
 
 
-class Journal:
+class DocumentJournal:
     """Appends translations. Only one program at a time may have it open."""
 
     def __init__(self, path: Path) -> None:
@@ -34,11 +34,11 @@ class Journal:
         """Gives the file back."""
         self._log.close()
 
-    def resume(self, pieces: Iterator[Piece]) -> tuple[int, Iterator[Piece]]:
+    def resume(self, pieces: Iterator[TextPiece]) -> tuple[int, Iterator[TextPiece]]:
         """How many texts have a translation, and the pieces that have none. Lines that are
         torn or belong to other pieces are dropped, with all that follow."""
         count, end = 0, 0
-        pending: list[Piece] = []
+        pending: list[TextPiece] = []
         with self._path.open("rb") as file:
             for line in file:
                 entry = _parse(line)
@@ -52,7 +52,7 @@ class Journal:
         self._log.truncate(end)
         return count, chain(pending, pieces)
 
-    def append(self, pieces: Iterable[Piece], translations: Iterable[str]) -> None:
+    def append(self, pieces: Iterable[TextPiece], translations: Iterable[str]) -> None:
         """Writes translations before it returns, all or none. Raises OSError."""
         lines = "".join(
             json.dumps(_write_entry(piece, translation), ensure_ascii=False) + "\n"
@@ -61,7 +61,7 @@ class Journal:
         self._log.append(lines)
 
 
-def read_journal(path: Path) -> Iterator[Piece]:
+def read_journal(path: Path) -> Iterator[TextPiece]:
     """All translations, in order. Raises OSError."""
     with path.open("rb") as file:
         for line in file:
@@ -71,12 +71,12 @@ def read_journal(path: Path) -> Iterator[Piece]:
             yield entry.translation
 
 
-def _write_entry(piece: Piece, translation: str) -> list[int | str]:
+def _write_entry(piece: TextPiece, translation: str) -> list[int | str]:
     whole: list[int | str] = [_sum(piece), translation]
     return whole if piece.gap is None else [*whole, piece.gap]
 
 
-def _sum(piece: Piece) -> int:
+def _sum(piece: TextPiece) -> int:
     return zlib.crc32(piece.text.encode("utf-8", "surrogatepass"))
 
 
@@ -85,9 +85,9 @@ def _parse(line: bytes) -> Entry | None:
     try:
         match json.loads(line) if line.endswith(b"\n") else None:
             case [int(checksum), str(translation)]:
-                return Entry(checksum, Piece(translation))
+                return Entry(checksum, TextPiece(translation))
             case [int(checksum), str(translation), str(gap)]:
-                return Entry(checksum, Piece(translation, gap))
+                return Entry(checksum, TextPiece(translation, gap))
     except ValueError:
         pass
     return None

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from documents.storage import Document, Gone, State, Storage
+from documents.storage import DocumentFolder, DocumentStorage, Gone, State
 
 
 def read_page(
-    storage: Storage, owner: str, after: str, count: int
-) -> tuple[list[tuple[Document, State]], str | None]:
+    storage: DocumentStorage, owner: str, after: str, count: int
+) -> tuple[list[tuple[DocumentFolder, State]], str | None]:
     """The next `count` of an owner's documents, from the oldest on, and what to give as `after`
     for those behind them; None after the last."""
     folder = storage.folder / "kept" / owner

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 from contract import variables
 
 
-class Settings(BaseModel):
+class DocumentSettings(BaseModel):
     """The variables that concern documents."""
 
     model_config = ConfigDict(frozen=True)
@@ -21,7 +21,7 @@ class Settings(BaseModel):
     at_once: PositiveInt = Field(alias=variables.DOCUMENTS_AT_ONCE.name)
 
 
-def read_settings() -> Settings:
+def read_settings() -> DocumentSettings:
     """The settings in the environment. Raises pydantic's ValidationError, which names a wrong
     one."""
     shared = (
@@ -29,6 +29,6 @@ def read_settings() -> Settings:
         *(variables.DOCUMENTS_KEPT_S, variables.DOCUMENTS_AT_ONCE),
     )
     given = {variable.name: variable.read() for variable in shared}
-    return Settings.model_validate(
+    return DocumentSettings.model_validate(
         given | {variables.DOCUMENTS.name: given[variables.DOCUMENTS.name] or None}
     )

@@ -30,7 +30,7 @@ from pydantic import TypeAdapter
 from contract import durable
 from documents import disk
 from documents.aside import Aside
-from documents.budget import Budget, Room
+from documents.budget import DiskLimits, DocumentBudget
 from documents.expiry import Expiry
 
 #: The owner of documents where there are no keys: whoever knows an id.
@@ -64,12 +64,12 @@ class Gone(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
+class DocumentLimits:
     """The most unfinished documents, the most of one caller, and the bytes of all."""
 
     waiting: int
     of_one: int
-    room: Room = Room()
+    room: DiskLimits = DiskLimits()
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class State:
 _ORDERS, _STATES = TypeAdapter(Order), TypeAdapter(State)
 
 
-class Job(NamedTuple):
+class DocumentJob(NamedTuple):
     """An unfinished document."""
 
     owner: str
@@ -144,7 +144,7 @@ def clean_name(given: str) -> str:
     return f"{stem[: _LONGEST_NAME - len(ending) - 1]}{dot}{ending}"[:_LONGEST_NAME]
 
 
-class Document:
+class DocumentFolder:
     """The folder of one document."""
 
     def __init__(self, folder: Path, order: Order) -> None:
@@ -228,7 +228,7 @@ class Document:
 class Reservation:
     """A place for a document that is being uploaded. It is accepted, or dropped."""
 
-    def __init__(self, storage: Storage, job: Job) -> None:
+    def __init__(self, storage: DocumentStorage, job: DocumentJob) -> None:
         self.job = job
         self._storage = storage
         self._folder = storage.folder / "incoming" / job.id
@@ -240,14 +240,14 @@ class Reservation:
         """Where the file is to be written."""
         return self._folder / "source"
 
-    def accept(self, order: Order) -> Document:
+    def accept(self, order: Order) -> DocumentFolder:
         """The document, which from now on will be translated. Raises OSError."""
         self._storage.budget.set(self.job, self.path.stat().st_size)
         durable.rename(self.path, self._folder / f"source{order.suffix}")
         durable.write(self._folder / "document.json", _ORDERS.dump_json(order))
         self._kept.parent.mkdir(parents=True, exist_ok=True)
         durable.rename(self._folder, self._kept)
-        return Document(self._kept, order)
+        return DocumentFolder(self._kept, order)
 
     def drop(self) -> None:
         """Leaves nothing behind, also where the last step of `accept` has failed."""
@@ -257,21 +257,21 @@ class Reservation:
         self._storage.finish(self.job)
 
 
-class Storage:
+class DocumentStorage:
     """All documents. Every call may block for the time that the disk takes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._expiry = Expiry(folder / _EXPIRING)
         self._aside = Aside(folder / "aside")
-        self.budget = Budget(folder)
+        self.budget = DocumentBudget(folder)
 
     def reserve(
-        self, owner: str, caller: str, limits: Limits, size: int = 0
+        self, owner: str, caller: str, limits: DocumentLimits, size: int = 0
     ) -> Reservation:
         """A place for one more document of at most `size` bytes. Raises TooManyWaiting,
         NoRoom, and OSError."""
-        job = Job(owner, caller, secrets.token_hex(16))
+        job = DocumentJob(owner, caller, secrets.token_hex(16))
         self._mark(job)
         try:
             jobs = self.list_unfinished()
@@ -286,42 +286,42 @@ class Storage:
             self.finish(job)
             raise
 
-    def find(self, owner: str, document_id: str) -> Document:
+    def find(self, owner: str, document_id: str) -> DocumentFolder:
         """Raises Gone."""
         if not (_ID.fullmatch(document_id) and _OWNER.fullmatch(owner)):
             raise Gone(document_id)
         return read_document(self._find(owner, document_id))
 
-    def list_unfinished(self) -> list[Job]:
+    def list_unfinished(self) -> list[DocumentJob]:
         """All that wait or are being translated, and those that are being uploaded."""
         names = disk.list_names(self.folder / "unfinished")
-        return [Job(*name.split("~")) for name in names if name.count("~") == 2]
+        return [DocumentJob(*name.split("~")) for name in names if name.count("~") == 2]
 
-    def is_complete(self, job: Job) -> bool:
+    def is_complete(self, job: DocumentJob) -> bool:
         """Whether its upload has ended."""
         return os.path.exists(self._find(job.owner, job.id) / "document.json")
 
-    def finish(self, job: Job) -> None:
+    def finish(self, job: DocumentJob) -> None:
         """Says that there is nothing more to do, and counts what is left."""
         self._find_mark(job).unlink(missing_ok=True)
         self.budget.settle(job, self._find(job.owner, job.id))
 
-    def _mark(self, job: Job) -> None:
+    def _mark(self, job: DocumentJob) -> None:
         mark = self._find_mark(job)
         mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark.touch()
 
-    def _find_mark(self, job: Job) -> Path:
+    def _find_mark(self, job: DocumentJob) -> Path:
         return self.folder / "unfinished" / "~".join(job)
 
-    def delete(self, document: Document) -> None:
+    def delete(self, document: DocumentFolder) -> None:
         """Deletes a document, also one that is being translated."""
         order = document.order
         trash = self.folder / "trash" / f"{order.id}-{secrets.token_hex(4)}"
         trash.parent.mkdir(exist_ok=True)
         with suppress(FileNotFoundError):
             durable.rename(document.folder, trash)
-        self.finish(Job(order.owner, order.caller, order.id))
+        self.finish(DocumentJob(order.owner, order.caller, order.id))
         shutil.rmtree(trash, ignore_errors=True)
 
     def put_aside(self, owner: str, document_id: str) -> None:
@@ -363,7 +363,7 @@ class Storage:
         with self._aside.guard(self._find(owner, name)):
             try:
                 document = self.find(owner, name)
-                job = Job(owner, document.order.caller, name)
+                job = DocumentJob(owner, document.order.caller, name)
                 is_marked = self._find_mark(job).exists()  # an end removes it last
                 state = document.read_state()
                 if state.is_over and state.expires_at:
@@ -380,7 +380,7 @@ class Storage:
             try:
                 document = self.find(owner, id)
                 state = document.read_state()
-                mark = self._find_mark(Job(owner, document.order.caller, id))
+                mark = self._find_mark(DocumentJob(owner, document.order.caller, id))
                 is_waiting = not state.is_over and mark.exists()
                 is_due = not is_waiting and (state.expires_at or 0) < now
                 if is_due:
@@ -391,10 +391,10 @@ class Storage:
         return is_due
 
 
-def read_document(folder: Path) -> Document:
+def read_document(folder: Path) -> DocumentFolder:
     """The document in a folder. Raises Gone."""
     try:
         order = _ORDERS.validate_json((folder / "document.json").read_bytes())
     except (ValueError, *_MISSING) as error:
         raise Gone(folder.name) from error
-    return Document(folder, order)
+    return DocumentFolder(folder, order)

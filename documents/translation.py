@@ -18,19 +18,25 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from contract import durable
-from documents.asking import MOST_AT_ONCE, Gateway, Pace, Refused, Wanted
-from documents.division import Piece, divide
+from documents.asking import (
+    MOST_AT_ONCE,
+    ConcurrencyLimit,
+    DocumentOptions,
+    Gateway,
+    TranslationRefused,
+)
+from documents.division import TextPiece, divide
 from documents.errors import (
     DamagedDocument,
     DocumentError,
     DocumentTooLarge,
     DocumentTooSlow,
-    Failed,
+    TranslationFailed,
     explain,
 )
-from documents.journal import Journal
+from documents.journal import DocumentJournal
 from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
-from documents.storage import Document, Gone
+from documents.storage import DocumentFolder, Gone
 
 log = logging.getLogger(__name__)
 
@@ -53,48 +59,48 @@ MEMORY_BYTES = 512 << 20
 _WRITTEN_BYTES, _TIMES_BYTES = 32 << 20, 8
 
 
-class Stopped(Exception):
+class WorkerStopped(Exception):
     """This program ends; another one goes on with the document."""
 
 
 @dataclass(frozen=True)
-class Watch:
+class CancellationWatch:
     """Notices that a document is not wanted any more, or that this program is to end."""
 
-    document: Document
+    document: DocumentFolder
     stopping: threading.Event
     #: Set when nobody waits for further answers.
     ended: threading.Event = field(default_factory=threading.Event)
 
     def check(self) -> None:
-        """Raises Stopped or Gone."""
+        """Raises WorkerStopped or Gone."""
         if self.stopping.is_set():
-            raise Stopped
+            raise WorkerStopped
         self.document.check()
 
     def wait(self, seconds: float) -> None:
-        """Waits, and looks now and then. Raises Stopped or Gone."""
+        """Waits, and looks now and then. Raises WorkerStopped or Gone."""
         give_up_at = time.monotonic() + seconds
         while (left_s := give_up_at - time.monotonic()) > 0:
             self.stopping.wait(min(left_s, _LOOK_S))
             self.check()
             if self.ended.is_set():
-                raise Stopped
+                raise WorkerStopped
 
 
 class _Sent(NamedTuple):
     """A request of several texts, and its answer to come."""
 
-    chunk: list[Piece]
+    chunk: list[TextPiece]
     answer: Future[list[str]]
 
 
-class Translation:
+class DocumentTranslation:
     """The translation of one document by this program."""
 
     def __init__(
         self,
-        document: Document,
+        document: DocumentFolder,
         gateway: Gateway,
         sandbox: Sandbox,
         stopping: threading.Event,
@@ -102,7 +108,7 @@ class Translation:
         self._document = document
         self._gateway = gateway
         self._sandbox = sandbox
-        self._watch = Watch(document, stopping)
+        self._watch = CancellationWatch(document, stopping)
         self._state = document.read_state()
         self._reported_at = 0.0
         self._looked_at = 0.0
@@ -122,7 +128,7 @@ class Translation:
             self._begin()
             self._translate()
             return {"status": "done", "attempts": 0}
-        except Stopped:  # which is no fault of the document
+        except WorkerStopped:  # which is no fault of the document
             self._report(attempts=max(0, self._state.attempts - 1))
             raise
         except Gone:
@@ -148,8 +154,8 @@ class Translation:
     def _translate(self) -> None:
         found = self._run("read")
         source = self._find_language(found)
-        wanted = Wanted(self._document.order, source, found["markup"])
-        journal = Journal(self._document.journal)
+        wanted = DocumentOptions(self._document.order, source, found["markup"])
+        journal = DocumentJournal(self._document.journal)
         try:
             with self._document.texts.open("rb") as texts:
                 done, rest = journal.resume(self._read(texts, wanted))
@@ -162,7 +168,7 @@ class Translation:
 
     def _run(self, step: Literal["read", "write"], **more: Any) -> Mapping[str, Any]:
         """The answer of a worker. One that has ended without an answer is replaced, and so is
-        one that stood still. Raises Failed, DocumentError, Stopped and Gone."""
+        one that stood still. Raises TranslationFailed, DocumentError, Stopped and Gone."""
         allowance = _allow(self._document)
         request = {"step": step, "folder": str(self._document.folder), **more}
         for attempt in range(1, _MOST_WORKERS + 1):
@@ -175,7 +181,7 @@ class Translation:
                 self._watch.wait(_PAUSE_S)
             else:
                 if problem := answer.get("problem"):
-                    raise Failed(problem)
+                    raise TranslationFailed(problem)
                 return answer
         raise _give_up(f"The processes that {step} it have ended", _MOST_WORKERS)
 
@@ -190,21 +196,26 @@ class Translation:
         self._report(src_lang=source, **told)
         return source
 
-    def _read(self, texts: Iterable[bytes], wanted: Wanted) -> Iterator[Piece]:
+    def _read(
+        self, texts: Iterable[bytes], wanted: DocumentOptions
+    ) -> Iterator[TextPiece]:
         """What is to be translated; long texts are divided, as requests have a time limit."""
         for text in map(json.loads, texts):
             self._look()
             yield from divide(text, wanted.src_lang, wanted.markup, _CHUNK_CHARACTERS)
 
     def _ask_for(
-        self, pieces: Iterator[Piece], wanted: Wanted, journal: Journal
+        self,
+        pieces: Iterator[TextPiece],
+        wanted: DocumentOptions,
+        journal: DocumentJournal,
     ) -> None:
         """Translates texts into the journal, in their order."""
-        chunks, pace = _cut(pieces), Pace()
-        watch = Watch(self._document, self._watch.stopping)
+        chunks, pace = _cut(pieces), ConcurrencyLimit()
+        watch = CancellationWatch(self._document, self._watch.stopping)
         sent: deque[_Sent] = deque()
 
-        def ask(chunk: list[Piece]) -> list[str]:
+        def ask(chunk: list[TextPiece]) -> list[str]:
             texts = [piece.text for piece in chunk]
             return self._gateway.translate(texts, wanted, watch.wait, pace)
 
@@ -216,14 +227,14 @@ class Translation:
         with ThreadPoolExecutor(MOST_AT_ONCE, "asking") as pool:
             try:
                 self._keep_all(sent, send, journal)
-            except Stopped:
+            except WorkerStopped:
                 _save(sent, journal)
                 raise
             finally:
                 watch.ended.set()
 
     def _keep_all(
-        self, sent: deque[_Sent], send: Callable[[], None], journal: Journal
+        self, sent: deque[_Sent], send: Callable[[], None], journal: DocumentJournal
     ) -> None:
         """Writes all answers down, and sends more requests meanwhile."""
         send()
@@ -233,21 +244,21 @@ class Translation:
             self._look()
             send()
 
-    def _keep(self, sent: _Sent, journal: Journal) -> None:
-        """Waits for an answer and writes it down. Raises Refused with the text's place in the
-        document."""
+    def _keep(self, sent: _Sent, journal: DocumentJournal) -> None:
+        """Waits for an answer and writes it down. Raises TranslationRefused with the text's
+        place in the document."""
         if self._state.attempts:
             self._report(attempts=0)
         done = self._state.texts_done
         try:
             journal.append(sent.chunk, sent.answer.result())
-        except Refused as error:
+        except TranslationRefused as error:
             raise _place(error, done, sent.chunk) from error
         done += _count_texts(sent.chunk)
         self._state = replace(self._state, texts_done=done)
 
     def _look(self) -> None:
-        """Now and then says how far the document is. Raises Stopped or Gone."""
+        """Now and then says how far the document is. Raises WorkerStopped or Gone."""
         now = time.monotonic()
         if now - self._looked_at > _LOOK_S:
             self._looked_at = now
@@ -261,8 +272,8 @@ class Translation:
         self._reported_at = time.monotonic()
 
 
-def _cut(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
-    chunk: list[Piece] = []
+def _cut(pieces: Iterator[TextPiece]) -> Iterator[list[TextPiece]]:
+    chunk: list[TextPiece] = []
     size = 0
     for piece in pieces:
         size += len(piece.text)
@@ -274,29 +285,31 @@ def _cut(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
         yield chunk
 
 
-def _count_texts(pieces: Iterable[Piece]) -> int:
+def _count_texts(pieces: Iterable[TextPiece]) -> int:
     """How many texts end in these pieces."""
     return sum(piece.gap is None for piece in pieces)
 
 
-def _save(sent: Iterable[_Sent], journal: Journal) -> None:
+def _save(sent: Iterable[_Sent], journal: DocumentJournal) -> None:
     """Writes down what has been answered when the program is told to end."""
-    with suppress(Stopped, Gone, Refused):
+    with suppress(WorkerStopped, Gone, TranslationRefused):
         for chunk, answer in sent:
             journal.append(chunk, answer.result())
 
 
-def _place(error: Refused, done: int, chunk: list[Piece]) -> Refused:
+def _place(
+    error: TranslationRefused, done: int, chunk: list[TextPiece]
+) -> TranslationRefused:
     """The refusal with its place in the document, counted from 1."""
     index = 0 if len(chunk) == 1 else error.index
     if index is None:
         return error
     number = done + _count_texts(chunk[:index]) + 1
     detail = f"Text {number} of the document: {error.problem['detail']}"
-    return Refused({**error.problem, "detail": detail}, index)
+    return TranslationRefused({**error.problem, "detail": detail}, index)
 
 
-def _allow(document: Document) -> Allowance:
+def _allow(document: DocumentFolder) -> Allowance:
     """What a worker may have, by the size of the document and its translations."""
     files = (document.source, document.journal)
     size = sum(path.stat().st_size for path in files if path.exists())

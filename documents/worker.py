@@ -17,7 +17,7 @@ from documents.formats import find_format
 from documents.formats.format import Format, Languages
 from documents.journal import read_journal
 from documents.sandbox import find_limit
-from documents.storage import Document, read_document
+from documents.storage import DocumentFolder, read_document
 
 #: Characters in which a document's language is looked for.
 _SAMPLE_CHARACTERS = 10_000
@@ -42,7 +42,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _read(document: Document, format: Format) -> dict[str, Any]:
+def _read(document: DocumentFolder, format: Format) -> dict[str, Any]:
     document.texts.unlink(missing_ok=True)
     texts = characters = 0
     sample: list[str] = []
@@ -62,7 +62,7 @@ def _read(document: Document, format: Format) -> dict[str, Any]:
     }
 
 
-def _write(document: Document, format: Format, source: str | None) -> None:
+def _write(document: DocumentFolder, format: Format, source: str | None) -> None:
     document.part.unlink(missing_ok=True)
     languages = Languages(source, document.order.tgt_lang)
     translations = join(read_journal(document.journal), source, languages.target)

@@ -13,8 +13,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from gateway.access.keys import Grant, Key, read_routes
-from gateway.access.storage import Listed, Storage
+from gateway.access.keys import ApiKey, Grant, read_routes
+from gateway.access.storage import KeyStorage, ListedKey
 from gateway.database import find_database
 from gateway.database.connections import StorageError
 from gateway.settings import SettingsError, read_settings
@@ -121,10 +121,10 @@ def revoke(
 
 
 @contextmanager
-def _storage() -> Iterator[Storage]:
+def _storage() -> Iterator[KeyStorage]:
     """The database. What cannot be done is said, and ends the program with 1."""
     try:
-        storage = Storage(find_database(read_settings()))
+        storage = KeyStorage(find_database(read_settings()))
         try:
             yield storage
         finally:
@@ -134,7 +134,7 @@ def _storage() -> Iterator[Storage]:
         raise typer.Exit(1) from error
 
 
-def _describe(listed: Listed) -> dict[str, Any]:
+def _describe(listed: ListedKey) -> dict[str, Any]:
     key, grant = listed.key, listed.key.grant
     return {
         "id": key.id,
@@ -149,7 +149,7 @@ def _describe(listed: Listed) -> dict[str, Any]:
     }
 
 
-def _draw(found: list[Listed]) -> Table:
+def _draw(found: list[ListedKey]) -> Table:
     numbers = ("this month", "per month", "per minute", "at once")
     table = Table(
         *("id", "name"),
@@ -172,7 +172,7 @@ def _draw(found: list[Listed]) -> Table:
     return table
 
 
-def _describe_state(key: Key) -> str:
+def _describe_state(key: ApiKey) -> str:
     return f"revoked {_write_time(key.revoked_at)}" if key.revoked_at else "valid"
 
 

@@ -16,13 +16,14 @@ from contract.tasks import UPLOADS
 from gateway.access import OPEN_ROUTES, Access, register_access
 from gateway.admission import Admission
 from gateway.backend import Backend
-from gateway.figures import Figures
 from gateway.glossaries.library import Glossaries
-from gateway.observation import States
+from gateway.load_shedding import LoadShedder
+from gateway.metrics.collectors import States
+from gateway.metrics.registry import Telemetry, register_telemetry
+from gateway.metrics.status import Figures
 from gateway.openapi.security import Keys
 from gateway.problems import register_error_handlers
 from gateway.ray.backend import RayBackend
-from gateway.refusal import Refusal
 from gateway.routes import (
     deepl,
     deepl_documents,
@@ -41,12 +42,11 @@ from gateway.routes import (
     tasks,
     translation,
 )
-from gateway.routes.interpretation import Interpreter
-from gateway.routes.reception import Reception
+from gateway.routes.interpretation import TranslationService
+from gateway.routes.reception import ImageService
 from gateway.services.readers import Readers
-from gateway.services.translator import Translator
+from gateway.services.translator import RequestTranslator
 from gateway.settings import Settings, read_settings
-from gateway.telemetry import Telemetry, register_telemetry
 from gateway.torchserve import TorchServeBackend
 from gateway.transport.bodies import Bodies, register_bodies
 from gateway.transport.caller import read_request_id
@@ -90,14 +90,16 @@ def create_app(
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
-    translator = Translator(models, admission, identifier, telemetry, readers, settings)
+    translator = RequestTranslator(
+        models, admission, identifier, telemetry, readers, settings
+    )
     stored = app.extensions[GLOSSARIES] = Glossaries(settings)
-    interpreter = Interpreter(translator, telemetry, settings, sources, stored)
+    interpreter = TranslationService(translator, telemetry, settings, sources, stored)
     _register_texts(app, interpreter, access)
     for blueprint in _make_documents(Documents(settings), interpreter, access):
         app.register_blueprint(blueprint)
     app.register_blueprint(identification.make_blueprint(interpreter))
-    reception = Reception(models, Uploads(admission, settings), telemetry, settings)
+    reception = ImageService(models, Uploads(admission, settings), telemetry, settings)
     for task in UPLOADS:
         route = import_module(f"gateway.routes.{task}")
         app.register_blueprint(route.make_blueprint(reception))
@@ -108,7 +110,7 @@ def create_app(
     app.register_blueprint(status.make_blueprint(figures))
     keys = Keys(access.is_required, OPEN_ROUTES)
     app.register_blueprint(documentation.make_blueprint(models, keys))
-    app.extensions[EXTENSION] = Refusal(admission, models, settings, telemetry)
+    app.extensions[EXTENSION] = LoadShedder(admission, models, settings, telemetry)
     return app
 
 
@@ -124,7 +126,7 @@ def _register_checks(app: Flask, settings: Settings) -> Access:
 
 
 def _make_documents(
-    kept: Documents, interpreter: Interpreter, access: Access
+    kept: Documents, interpreter: TranslationService, access: Access
 ) -> Iterator[Blueprint]:
     """The routes of documents, in all APIs."""
     for route in (documents, deepl_documents, libretranslate_files):
@@ -134,7 +136,9 @@ def _make_documents(
     yield libretranslate_files.make_blueprint(kept)
 
 
-def _register_texts(app: Flask, interpreter: Interpreter, access: Access) -> None:
+def _register_texts(
+    app: Flask, interpreter: TranslationService, access: Access
+) -> None:
     """The routes of all APIs that translate, and of glossaries."""
     for blueprint in (
         translation.make_blueprint(interpreter),

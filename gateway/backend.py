@@ -33,7 +33,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Row:
+class RowRequest:
     """What a handler is asked: a body, and parameters beside it."""
 
     body: bytes
@@ -44,9 +44,9 @@ class Row:
     call: Call = field(default_factory=Call, compare=False)
 
 
-def write_row(content: Mapping[str, Any]) -> Row:
+def write_row(content: Mapping[str, Any]) -> RowRequest:
     """A row that is a JSON object."""
-    return Row(json.dumps(content).encode(), "application/json")
+    return RowRequest(json.dumps(content).encode(), "application/json")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ModelState:
 
 
 @dataclass(frozen=True)
-class Room:
+class Capacity:
     """How much of a model's work fits behind the gateway."""
 
     #: Batches that are computed at the same time.
@@ -75,7 +75,9 @@ class Room:
 class Backend(Protocol):
     """Where rows are answered; safe to share among greenlets."""
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         """The handler's answer to `row`; `deadline` is in seconds of
         this machine's monotonic clock, which no correction of the time moves.
 
@@ -86,7 +88,7 @@ class Backend(Protocol):
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """What is known of each model; None for one that cannot be asked."""
 
-    def find_room(self, model: Model) -> Room:
+    def find_room(self, model: Model) -> Capacity:
         """How much a model can have in hand."""
 
 

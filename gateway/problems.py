@@ -18,7 +18,7 @@ from gateway.errors import (
     NotFound,
     Problem,
 )
-from gateway.faults import describe
+from gateway.redaction import describe
 
 _NO_PATH = "There is no such path; see GET /languages and POST /translate."
 

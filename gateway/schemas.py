@@ -22,9 +22,9 @@ from pydantic import (
     create_model,
 )
 
-from contract.faults import kind, list_faults
 from contract.languages import normalize_language
 from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
+from contract.validation import kind, list_faults
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from text.options import HTML_TAGS, XML_TAGS, TranslationRequest
 

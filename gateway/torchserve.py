@@ -16,14 +16,14 @@ import urllib3
 from catalog import Model
 from contract import rows
 from contract.problems import CONTENT_TYPE
-from gateway.backend import KeptStates, ModelState, Room, Row
+from gateway.backend import Capacity, KeptStates, ModelState, RowRequest
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
-from gateway.posting import (
-    Broken,
+from gateway.http_pool import (
     Channel,
-    Silent,
+    ConnectError,
+    ConnectionClosed,
+    ReadTimeout,
     Slots,
-    Unreachable,
     count_remaining,
     describe,
 )
@@ -62,7 +62,9 @@ class TorchServeBackend:
         self._key = ""
         self._states = KeptStates(self._describe)
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         """As `Backend.predict`. Two attempts: asking twice does no harm. A connection on
         which a worker died is not used again."""
         with self._slots.take(deadline):
@@ -76,9 +78,9 @@ class TorchServeBackend:
         not registered or when TorchServe does not answer."""
         return self._states.find(models)
 
-    def find_room(self, model: Model) -> Room:
+    def find_room(self, model: Model) -> Capacity:
         """As the map has it."""
-        return Room(model.workers)
+        return Capacity(model.workers)
 
     def _describe(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Asks no further once TorchServe has not answered: each time-out is seconds."""
@@ -92,7 +94,9 @@ class TorchServeBackend:
                     )
         return states
 
-    def _post_with_key(self, model: str, row: Row, deadline: float) -> dict[str, Any]:
+    def _post_with_key(
+        self, model: str, row: RowRequest, deadline: float
+    ) -> dict[str, Any]:
         """One attempt; a rejected key is read again first."""
         try:
             return self._post(model, row, deadline)
@@ -100,7 +104,7 @@ class TorchServeBackend:
             self._key = read_key(self._key_file, "inference")
             return self._post(model, row, deadline)
 
-    def _post(self, model: str, row: Row, deadline: float) -> dict[str, Any]:
+    def _post(self, model: str, row: RowRequest, deadline: float) -> dict[str, Any]:
         count_remaining(deadline)
         headers = {"Authorization": f"Bearer {self._key}", **describe(row)}
         headers[rows.DEADLINE] = str(int(deadline * 1000))
@@ -112,13 +116,13 @@ class TorchServeBackend:
             response = self._channel.call(
                 "POST", path, headers, body=row.body, until=deadline
             )
-        except Unreachable as error:
+        except ConnectError as error:
             raise NotReady("TorchServe does not accept connections.") from error
-        except Silent as error:
+        except ReadTimeout as error:
             raise DeadlineExceeded(
                 "The deadline passed before the model answered."
             ) from error
-        except Broken as error:
+        except ConnectionClosed as error:
             raise WorkerDied from error
         return self._read(model, response)
 

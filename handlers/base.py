@@ -23,9 +23,9 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 
 import contract.rows
-from contract.faults import list_faults
 from contract.problems import CONTENT_TYPE, title, write_problem
 from contract.tasks import find_class
+from contract.validation import list_faults
 from handlers.engine.errors import DeviceFault
 from handlers.wanted import Wanted
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contract import variables
 
-#: In the stack's run directory; `gateway/admission/board.py` writes it.
+#: In the stack's run directory; `gateway/admission/shared_counters.py` writes it.
 FILE = Path("admission", "rows")
 
 

@@ -26,11 +26,11 @@ def build(args: dict[str, Any]) -> Application:
     """The application of the model that `args` describe, as Ray calls it. Raises
     ValidationError if they are of another version."""
     _ = Arguments.model_validate(args).model
-    deployment = serve.deployment(serve.ingress()(Server), name=DEPLOYMENT)
+    deployment = serve.deployment(serve.ingress()(ReplicaServer), name=DEPLOYMENT)
     return deployment.bind(args)
 
 
-class Server:
+class ReplicaServer:
     """A replica as Ray sees it. Ray sends it no request before it is loaded."""
 
     def __init__(self, args: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ class _Found(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Replica(_Found):
+class ReplicaStatus(_Found):
     """A copy of a model."""
 
     state: str
@@ -44,7 +44,7 @@ class Replica(_Found):
         return self.state == _RUNNING
 
 
-class Options(_Found):
+class DeploymentOptions(_Found):
     """What a deployment was told."""
 
     max_replicas_per_node: int | None = None
@@ -55,11 +55,11 @@ class Deployment(_Found):
 
     status: str
     message: str = ""
-    deployment_config: Options = Options()
+    deployment_config: DeploymentOptions = DeploymentOptions()
     target_num_replicas: int
     #: What each replica needs, such as `{"CPU": 0.1, "GPU": 0.5}`.
     required_resources: dict[str, float] = Field({})
-    replicas: tuple[Replica, ...] = ()
+    replicas: tuple[ReplicaStatus, ...] = ()
 
 
 class Application(_Found):
@@ -87,7 +87,7 @@ class Application(_Found):
         return "\n".join(said).strip().rpartition("\n")[2]
 
     @property
-    def replicas(self) -> tuple[Replica, ...]:
+    def replicas(self) -> tuple[ReplicaStatus, ...]:
         """Those of all deployments."""
         return tuple(r for each in self.deployments.values() for r in each.replicas)
 

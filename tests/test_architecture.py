@@ -20,7 +20,7 @@ ALLOWED = {
     "gateway": {
         *("catalog", "gateway.embedded", "text", "torchserve_backend.management"),
         *("documents.budget", "documents.errors", "documents.formats"),
-        *("documents.pages", "documents.places", "documents.postgresql"),
+        *("documents.pages", "documents.paths", "documents.postgresql"),
         "documents.storage",
     },
     "gateway.embedded": {
@@ -39,7 +39,7 @@ ALLOWED = {
     "deploy": {
         "catalog",
         *("gateway.settings", "handlers.engine", "ray_backend", "torchserve_backend"),
-        "documents.places",
+        "documents.paths",
     },
     "benchmarks": {
         "catalog",
@@ -65,18 +65,23 @@ FORBIDDEN = {
 #: The gateway's rooms, from the ground up: each may import those before it.
 GATEWAY = (
     *(
-        "gateway.faults",
+        "gateway.redaction",
         "gateway.errors",
         "gateway.problems",
         "gateway.openapi",
         "gateway.schemas",
     ),
-    *("gateway.settings", "gateway.telemetry", "gateway.transport", "gateway.sharing"),
+    *(
+        "gateway.settings",
+        "gateway.metrics.registry",
+        "gateway.transport",
+        "gateway.shared_memory",
+    ),
     *("gateway.database", "gateway.access", "gateway.glossaries"),
-    *("gateway.backend", "gateway.posting", "gateway.torchserve", "gateway.ray"),
-    *("gateway.admission", "gateway.observation", "gateway.services"),
-    *("gateway.figures", "gateway.assets"),
-    *("gateway.uploads", "gateway.embedded", "gateway.refusal", "gateway.routes"),
+    *("gateway.backend", "gateway.http_pool", "gateway.torchserve", "gateway.ray"),
+    *("gateway.admission", "gateway.metrics.collectors", "gateway.services"),
+    *("gateway.metrics.status", "gateway.assets"),
+    *("gateway.uploads", "gateway.embedded", "gateway.load_shedding", "gateway.routes"),
     *("gateway.app", "gateway.gunicorn"),
 )
 #: The only file that makes things durable, and what no other one calls.

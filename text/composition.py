@@ -12,7 +12,7 @@ from typing import Any
 
 from text import html_runs
 from text.capitals import to_capitals, to_sentence_case
-from text.document import Document, Format, Segment, divide, take_apart
+from text.document import Document, Segment, TextFormat, divide, take_apart
 from text.langid import UNDETERMINED, Guess, Identifier
 from text.options import Tags, TranslationRequest
 from text.placeholders import Placeholder, Role, restore
@@ -126,7 +126,10 @@ def describe_row(
 
 
 def compose(
-    segment: Segment, format: Format, pair: tuple[str, str], answer: Mapping[str, Any]
+    segment: Segment,
+    format: TextFormat,
+    pair: tuple[str, str],
+    answer: Mapping[str, Any],
 ) -> Result | Document:
     """What a model's answer to a sentence becomes in a pair of languages. If it has lost a
     placeholder, the parts that are translated instead."""
@@ -140,7 +143,7 @@ def compose(
 
 
 def divide_further(
-    segment: Segment, format: Format, refusal: Mapping[str, Any]
+    segment: Segment, format: TextFormat, refusal: Mapping[str, Any]
 ) -> Document | None:
     """Divide a sentence that is too long for the model, as the further fields of its
     `refusal` say. None if they say nothing of it, or if the sentence cannot be divided."""
@@ -183,7 +186,10 @@ def answer(document: Document, result: Result, guess: Guess | None) -> Translate
 
 
 def _read_renderings(
-    answer: Mapping[str, Any], segment: Segment, format: Format, pair: tuple[str, str]
+    answer: Mapping[str, Any],
+    segment: Segment,
+    format: TextFormat,
+    pair: tuple[str, str],
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty
     if the translation has lost one. What differs in its final mark only is one rendering."""

@@ -26,7 +26,7 @@ from text.terms import Terms, find_kept
 
 
 @dataclass(frozen=True)
-class Format:
+class TextFormat:
     """How a document writes text: `read` prepares it for the model, `write` for the client,
     and `show` is what a reader sees of it."""
 
@@ -45,11 +45,11 @@ def _flow(text: str) -> str:
     return _BREAK.sub(" ", text)
 
 
-PLAIN = Format()
+PLAIN = TextFormat()
 #: A text whose line breaks mean nothing.
-FLOWING = Format(_flow)
-HTML = Format(_flow, html_runs.escape, html_runs.show)
-XML = Format(_flow, xml_runs.escape, html_runs.show)
+FLOWING = TextFormat(_flow)
+HTML = TextFormat(_flow, html_runs.escape, html_runs.show)
+XML = TextFormat(_flow, xml_runs.escape, html_runs.show)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Document:
     """The pieces of a text."""
 
     pieces: tuple[Piece, ...]
-    format: Format
+    format: TextFormat
     #: Those of the text that was read, without its markup.
     characters: int = 0
 
@@ -112,7 +112,7 @@ class Document:
         return "".join(shown)
 
 
-def find_format(tags: Tags | None, splitting: Splitting) -> Format:
+def find_format(tags: Tags | None, splitting: Splitting) -> TextFormat:
     """How such a document writes text."""
     if tags:
         return XML if tags.is_xml else HTML
@@ -120,7 +120,7 @@ def find_format(tags: Tags | None, splitting: Splitting) -> Format:
 
 
 def read_text(
-    text: str, language: str, *, is_protected: bool, format: Format = PLAIN
+    text: str, language: str, *, is_protected: bool, format: TextFormat = PLAIN
 ) -> Document:
     """Plain text in `language`."""
     return Document(
@@ -129,7 +129,7 @@ def read_text(
 
 
 def read_html(
-    source: str, language: str, *, is_protected: bool, format: Format = HTML
+    source: str, language: str, *, is_protected: bool, format: TextFormat = HTML
 ) -> Document:
     """An HTML document or fragment in `language`."""
     runs = parse(source, HTML_TAGS)
@@ -151,7 +151,7 @@ def scan_text(
     is_protected: bool,
     *,
     splitting: Splitting = "lines",
-    format: Format | None = None,
+    format: TextFormat | None = None,
     terms: Sequence[Terms] = (),
 ) -> Iterator[Piece]:
     """The pieces of plain text, one after the other."""
@@ -170,7 +170,7 @@ def scan_tagged(
     *,
     tags: Tags,
     splitting: Splitting = "sentences",
-    format: Format | None = None,
+    format: TextFormat | None = None,
     terms: Sequence[Terms] = (),
 ) -> Iterator[Piece]:
     """The pieces of an HTML or XML document or fragment, one after the other."""
@@ -224,7 +224,7 @@ def _mark_capitals(
         yield piece
 
 
-def divide(segment: Segment, max_characters: int, format: Format) -> Document:
+def divide(segment: Segment, max_characters: int, format: TextFormat) -> Document:
     """A sentence that is too long for the model, in parts of at most `max_characters`."""
     parts = segmentation.split(
         segment.text, max_characters, _spans(segment.placeholders)
@@ -235,7 +235,7 @@ def divide(segment: Segment, max_characters: int, format: Format) -> Document:
     return Document(tuple(_inherit_capitals(cut, segment)), format)
 
 
-def take_apart(segment: Segment, format: Format) -> Document:
+def take_apart(segment: Segment, format: TextFormat) -> Document:
     """A sentence whose placeholders the model loses: the text between them is translated by
     itself, so every placeholder stays where it is."""
     pieces: list[Piece] = []
@@ -253,7 +253,7 @@ def take_apart(segment: Segment, format: Format) -> Document:
     return Document(tuple(_inherit_capitals(pieces, segment)), format)
 
 
-def _set_off(placeholder: Placeholder, format: Format) -> list[Piece]:
+def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
     """A placeholder with spaces where the translation may need them, outside of its tag."""
     pieces: list[Piece] = [placeholder.shown]
     if format.spacing is Spacing.ADD:
@@ -283,7 +283,7 @@ def _cut(
     parts: Iterable[Part],
     *,
     start: int = 0,
-    format: Format = PLAIN,
+    format: TextFormat = PLAIN,
 ) -> Iterator[Piece]:
     """The pieces of a text that begins at character `start` of the client's."""
     pieces = _cut_parts(text, placeholders, parts, start=start, format=format)
@@ -297,7 +297,7 @@ def _cut_parts(
     parts: Iterable[Part],
     *,
     start: int,
-    format: Format,
+    format: TextFormat,
 ) -> Iterator[Piece]:
     rest = deque(placeholders)
     edge = [EDGE] if format.spacing is Spacing.ADD else []
@@ -344,7 +344,7 @@ def _take(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
         yield rest.popleft()
 
 
-def _show(text: str, placeholders: Sequence[Placeholder], format: Format) -> str:
+def _show(text: str, placeholders: Sequence[Placeholder], format: TextFormat) -> str:
     if not (text or placeholders):
         return ""
 

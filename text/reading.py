@@ -9,9 +9,9 @@ from itertools import groupby
 
 from text.document import (
     Document,
-    Format,
     Piece,
     Segment,
+    TextFormat,
     find_format,
     parse,
     scan_tagged,
@@ -72,14 +72,14 @@ class ReadingJob:
             terms=terms,
         )
 
-    def choose_format(self, language: str) -> Format:
+    def choose_format(self, language: str) -> TextFormat:
         """The format of a text in `language`."""
         usual = find_format(self.tags, self.splitting)
         return _choose_format(usual, language, self.target or language)
 
 
 @lru_cache(_FORMATS)
-def _choose_format(usual: Format, source: str, target: str) -> Format:
+def _choose_format(usual: TextFormat, source: str, target: str) -> TextFormat:
     return replace(usual, spacing=compare(source, target))
 
 

@@ -23,7 +23,7 @@ PATIENCE_S = 900.0
 Say = Callable[[str], object]
 
 
-class Step(StrEnum):
+class RegistrationStep(StrEnum):
     """What an action does with its model."""
 
     REGISTER = "register"
@@ -53,7 +53,7 @@ class Desired:
 class Action:
     """One step on one model, and why."""
 
-    step: Step
+    step: RegistrationStep
     name: str
     reason: str
     #: None if the model is to be removed.
@@ -78,7 +78,7 @@ def plan(
     given_up = set(dead)
     wanted = {model.name for model in desired}
     actions = [
-        Action(Step.REMOVE, name, "the map does not name it")
+        Action(RegistrationStep.REMOVE, name, "the map does not name it")
         for name, found in actual.items()
         if found and name not in wanted and archiver.is_ours(found.version)
     ]
@@ -93,21 +93,27 @@ def plan(
 
 def _compare(
     desired: Desired, found: Registered | None, *, is_dead: bool
-) -> tuple[Step, str] | None:
+) -> tuple[RegistrationStep, str] | None:
     settings, workers = desired.model.settings, desired.model.workers
     if found is None:
-        return Step.REGISTER, "not registered"
+        return RegistrationStep.REGISTER, "not registered"
     if is_dead and not found.is_ready and found.min_workers:
-        return Step.REVIVE, "no worker, and TorchServe has stopped trying"
+        return RegistrationStep.REVIVE, "no worker, and TorchServe has stopped trying"
     if found.version != desired.version:
         reason = f"runs {found.version}, the map asks for {desired.version}"
-        return Step.REPLACE, reason
+        return RegistrationStep.REPLACE, reason
     for name in ("batch_size", "max_batch_delay"):
         is_value, should_be = getattr(found, name), getattr(settings, name)
         if is_value != should_be:
-            return Step.REPLACE, f"{name} is {is_value}, the map says {should_be}"
+            return (
+                RegistrationStep.REPLACE,
+                f"{name} is {is_value}, the map says {should_be}",
+            )
     if found.min_workers != workers:
-        return Step.SCALE, f"{found.min_workers} workers, the map says {workers}"
+        return (
+            RegistrationStep.SCALE,
+            f"{found.min_workers} workers, the map says {workers}",
+        )
     return None
 
 
@@ -125,18 +131,18 @@ def apply(actions: Iterable[Action], management: Management) -> None:
     its store is not the one that the map asks for.
     """
     for action in actions:
-        if action.step in (Step.REPLACE, Step.REMOVE):
+        if action.step in (RegistrationStep.REPLACE, RegistrationStep.REMOVE):
             _unregister(action.name, management)
         if action.desired is not None:
             _reach(action.desired, action.step, management)
 
 
-def _reach(desired: Desired, step: Step, management: Management) -> None:
-    if step in (Step.REGISTER, Step.REPLACE):
+def _reach(desired: Desired, step: RegistrationStep, management: Management) -> None:
+    if step in (RegistrationStep.REGISTER, RegistrationStep.REPLACE):
         _register(desired, management)
-    if step is Step.SCALE:
+    if step is RegistrationStep.SCALE:
         management.scale(desired.name, desired.model.workers)
-    if step is Step.REVIVE:
+    if step is RegistrationStep.REVIVE:
         _revive(desired, management)
 
 
@@ -202,7 +208,7 @@ def poll_ready(
         time.sleep(0.5)
 
 
-class Watch:
+class WorkerWatch:
     """Remembers since when each model has had no worker."""
 
     def __init__(self, patience_s: float) -> None:
@@ -241,7 +247,7 @@ def plan_change(desired: Sequence[Desired], management: Management) -> list[Acti
 
 
 def plan_healing(
-    desired: Sequence[Desired], management: Management, watch: Watch
+    desired: Sequence[Desired], management: Management, watch: WorkerWatch
 ) -> list[Action]:
     """The actions after one look at TorchServe: registering missing models and reviving dead
     ones. Models that an operator has changed are left alone.
@@ -253,7 +259,7 @@ def plan_healing(
     return [
         action
         for action in plan(desired, actual, dead=dead)
-        if action.step in (Step.REGISTER, Step.REVIVE)
+        if action.step in (RegistrationStep.REGISTER, RegistrationStep.REVIVE)
     ]
 
 
@@ -267,7 +273,7 @@ def heal_forever(
 ) -> None:
     """Registers models that are gone, for example after a restart of TorchServe, and revives
     dead ones. It leaves alone what an operator has changed by hand. Never returns."""
-    watch = Watch(patience_s)
+    watch = WorkerWatch(patience_s)
     while True:
         with _told(say):
             for action in plan_healing(desired, management, watch):

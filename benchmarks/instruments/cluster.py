@@ -22,7 +22,7 @@ from benchmarks.instruments.namespaces import Host, Network, lay_network
 from catalog import Catalog
 from deploy.stack import ROOT
 from ray_backend import nodes
-from ray_backend.dashboard import Dashboard, DashboardError, Replica
+from ray_backend.dashboard import Dashboard, DashboardError, ReplicaStatus
 from ray_backend.deployment import read_key, write_config
 from ray_backend.nodes import PORTS, Node
 
@@ -92,7 +92,7 @@ class Cluster:
         head = "" if host == self.head else f"{self.head.address}:{PORTS.gcs}"
         return Node(host.address, self.folder / host.name / "ray", head)
 
-    def find_host(self, replica: Replica) -> Host:
+    def find_host(self, replica: ReplicaStatus) -> Host:
         """Where a replica is."""
         return next(h for h in self.network.hosts if h.address == replica.node_ip)
 
@@ -151,7 +151,7 @@ class Cluster:
         self.dashboard.deploy(config)
         self.config = config
 
-    def list_replicas(self, model: str) -> list[Replica]:
+    def list_replicas(self, model: str) -> list[ReplicaStatus]:
         """Those that run: the head may take a dead one for alive for a while. Raises
         DashboardError."""
         found = self.dashboard.list_applications()[model].replicas
@@ -264,6 +264,6 @@ def _holds(condition: Callable[[], object]) -> bool:
     return False
 
 
-def _find(replica: Replica) -> bool:
+def _find(replica: ReplicaStatus) -> bool:
     """Whether its process is there."""
     return replica.pid is not None and psutil.pid_exists(replica.pid)

@@ -22,8 +22,8 @@ from benchmarks.report import Columns, tabulate
 from catalog import checkpoint
 from clients.captioner import Mode, Sending, caption_video
 from clients.decoding import FrameReader
-from clients.frames import Every, Reading, Size
-from clients.server import Patience, Server
+from clients.frames import Every, FrameSize, VideoOptions
+from clients.server import ApiClient, RetryPolicy
 from clients.sources import VIDEOS, find_sources
 
 _DECODING = "decoding"
@@ -86,12 +86,12 @@ def answer(
     return describe(turns)
 
 
-def read_size(text: str) -> Size:
+def read_size(text: str) -> FrameSize:
     """`1920x1080`. Raises ValueError."""
     width, by, height = text.partition("x")
     if not (by and width.isdecimal() and height.isdecimal()):
         raise ValueError(f"{text!r}: expected a size such as 1920x1080")
-    return Size(height=int(height), width=int(width))
+    return FrameSize(height=int(height), width=int(width))
 
 
 def _measure(
@@ -99,7 +99,7 @@ def _measure(
 ) -> dict[str, list[CaptionTurn]]:
     """All modes and the decoding alone, in turns."""
 
-    def decode(reading: Reading, _: int) -> CaptionTurn:
+    def decode(reading: VideoOptions, _: int) -> CaptionTurn:
         (video,) = find_sources([str(path)], VIDEOS)
         began = time.perf_counter()
         for _frame in FrameReader(video, reading, threading.Event()).read():
@@ -107,7 +107,7 @@ def _measure(
         return CaptionTurn(frames / (time.perf_counter() - began))
 
     def caption(mode: Mode, _: int) -> CaptionTurn:
-        reading = Reading() if mode in _FULL_SIZE else scaled
+        reading = VideoOptions() if mode in _FULL_SIZE else scaled
         sending = Sending(
             mode=mode,
             requests_in_flight=_IN_FLIGHT,
@@ -123,9 +123,11 @@ def _measure(
             divide(cpu_s, summary.frames),
         )
 
-    with Server(running.url, Patience(timeout_s=_TIMEOUT_S), _IN_FLIGHT) as server:
-        scaled = Reading(size=server.find_input())
-        decoded = Reading(size=scaled.size, every=Every(frames=2 * frames))
+    with ApiClient(
+        running.url, RetryPolicy(timeout_s=_TIMEOUT_S), _IN_FLIGHT
+    ) as server:
+        scaled = VideoOptions(size=server.find_input())
+        decoded = VideoOptions(size=scaled.size, every=Every(frames=2 * frames))
         ways = {
             _DECODING: partial(decode, decoded),
             _SCALING: partial(decode, scaled),

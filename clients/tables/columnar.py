@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clients.errors import InputError
-from clients.tables.table import Cell, Result, Table
+from clients.tables.table import Cell, CellResult, Table
 
 #: Rows are read in batches of this size, and written in groups of that one.
 _BATCH_BYTES, _GROUP_BYTES = 4 << 20, 64 << 20
@@ -34,7 +34,7 @@ class ParquetFile(Table):
                 self.share = row / file.metadata.num_rows
 
     def write(
-        self, file: BinaryIO, results: Iterator[Result], *, has_errors: bool
+        self, file: BinaryIO, results: Iterator[CellResult], *, has_errors: bool
     ) -> None:
         with self._open() as source:
             schema = source.schema_arrow
@@ -46,7 +46,7 @@ class ParquetFile(Table):
                     self._copy(source, group, results, writer)
 
     def _copy(
-        self, source: Any, group: int, results: Iterator[Result], writer: Any
+        self, source: Any, group: int, results: Iterator[CellResult], writer: Any
     ) -> None:
         schema = writer.schema
         batches = self._read_batches(source, [group])
@@ -54,7 +54,7 @@ class ParquetFile(Table):
         for table in _list_tables(completed, schema):
             writer.write_table(table)
 
-    def _complete(self, batch: Any, results: Iterator[Result], schema: Any) -> Any:
+    def _complete(self, batch: Any, results: Iterator[CellResult], schema: Any) -> Any:
         """The batch with its results, without rows that have none."""
         width = len(self.columns)
         found = list(islice(results, batch.num_rows * width))

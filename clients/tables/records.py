@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clients.errors import InputError
-from clients.tables.table import Cell, LineTable, Result, Row, split_end
-from contract.faults import kind
+from clients.tables.table import Cell, CellResult, LineTable, TableRow, split_end
+from contract.validation import kind
 
 _NOT_JSON = object()
 
@@ -19,7 +19,7 @@ class RecordFile(LineTable):
     # Within a line, a carriage return is white space of JSON.
     newline = "\n"
 
-    def parse(self, lines: Iterator[str]) -> Iterator[Row]:
+    def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
         found: set[str] = set()
         others: list[str] = []
         for number, line in enumerate(lines, start=1):
@@ -30,7 +30,7 @@ class RecordFile(LineTable):
                 found |= record.keys() & {column.name for column in self.columns}
                 others = others or list(record)
             cells = self._list_cells(number, raw, record)
-            yield Row(raw, end, cells, is_open=isinstance(record, dict))
+            yield TableRow(raw, end, cells, is_open=isinstance(record, dict))
         missing = [c.name for c in self.columns if c.name not in found]
         if missing and others:
             raise InputError(
@@ -38,7 +38,9 @@ class RecordFile(LineTable):
                 f"{', '.join(others)}"
             )
 
-    def complete(self, row: Row, results: Sequence[Result], *, has_errors: bool) -> str:
+    def complete(
+        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+    ) -> str:
         if not row.is_open:
             return row.raw
         added: dict[str, str | None] = {}

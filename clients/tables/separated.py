@@ -14,10 +14,10 @@ from clients.sources import Source
 from clients.tables.table import (
     LONGEST_FIELD,
     Cell,
+    CellResult,
     Column,
     LineTable,
-    Result,
-    Row,
+    TableRow,
     split_end,
 )
 
@@ -37,7 +37,7 @@ class _Record:
 
 
 @dataclass(frozen=True)
-class _Header(Row):
+class _Header(TableRow):
     """The names of the columns."""
 
 
@@ -61,7 +61,7 @@ class SeparatedFile(LineTable):
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "has_quotes": self._has_quotes}
 
-    def parse(self, lines: Iterator[str]) -> Iterator[Row]:
+    def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
         records = self._list_records(lines)
         header = next(records, None)
         if header is None:
@@ -73,13 +73,15 @@ class SeparatedFile(LineTable):
         for record in records:
             raw, end = split_end(record.raw)
             if not record.fields:
-                yield Row(raw, end, is_open=False)
+                yield TableRow(raw, end, is_open=False)
                 continue
             padding = self._separator * (width - len(record.fields))
             cells = [_make_cell(record, place, width) for place in places]
-            yield Row(raw + padding, end, cells)
+            yield TableRow(raw + padding, end, cells)
 
-    def complete(self, row: Row, results: Sequence[Result], *, has_errors: bool) -> str:
+    def complete(
+        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+    ) -> str:
         if not row.is_open:
             return row.raw
         if isinstance(row, _Header):

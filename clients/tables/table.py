@@ -75,7 +75,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Result:
+class CellResult:
     """What has become of a cell."""
 
     text: str | None
@@ -104,7 +104,7 @@ class Table(ABC):
 
     @abstractmethod
     def write(
-        self, file: BinaryIO, results: Iterator[Result], *, has_errors: bool
+        self, file: BinaryIO, results: Iterator[CellResult], *, has_errors: bool
     ) -> None:
         """Its rows with the results of all cells, up to a row that has none."""
 
@@ -133,7 +133,7 @@ class Table(ABC):
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row as it is written, without its line end."""
 
     raw: str
@@ -151,11 +151,13 @@ class LineTable(Table):
     newline = ""
 
     @abstractmethod
-    def parse(self, lines: Iterator[str]) -> Iterator[Row]:
+    def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
         """Its rows; `lines` have their ends."""
 
     @abstractmethod
-    def complete(self, row: Row, results: Sequence[Result], *, has_errors: bool) -> str:
+    def complete(
+        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+    ) -> str:
         """The row with its results."""
 
     def read(self) -> Iterator[Cell]:
@@ -164,7 +166,7 @@ class LineTable(Table):
                 yield from row.cells
 
     def write(
-        self, file: BinaryIO, results: Iterator[Result], *, has_errors: bool
+        self, file: BinaryIO, results: Iterator[CellResult], *, has_errors: bool
     ) -> None:
         with self._open() as (mark, lines):
             file.write(mark.encode())

@@ -50,7 +50,7 @@ def _leave(wrapper: Element, languages: Languages) -> bool:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class ElementNames:
     """Where the texts of a part are. Names are short ones, such as `w:p`."""
 
     #: The outermost of these elements are the blocks.
@@ -104,7 +104,7 @@ def _replace_entity(match: re.Match[str]) -> str:
 
 
 def split(
-    part: IO[bytes], vocabulary: Vocabulary, where: str
+    part: IO[bytes], vocabulary: ElementNames, where: str
 ) -> Iterator[bytes | Block]:
     """All bytes of a part in order; those of a block as a Block.
 
@@ -122,7 +122,7 @@ def split(
 
 @dataclass
 class _Splitter:
-    vocabulary: Vocabulary
+    vocabulary: ElementNames
     where: str
     #: What is not handed out yet. Its first byte has the number `start` in the part.
     buffer: bytearray = field(default_factory=bytearray)

@@ -37,7 +37,7 @@ _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CsvDialect:
     """How a table is written."""
 
     delimiter: str
@@ -92,19 +92,19 @@ def _complete(rest: str, lines: Iterator[str], number: int, start: int) -> str:
     raise DamagedDocument(f"The quote of a cell in row {number:,} does not end")
 
 
-def find_dialect(path: Path) -> Dialect:
+def find_dialect(path: Path) -> CsvDialect:
     """The dialect that a table's first rows tell: the delimiter that cuts them into the same
     number of cells, or else the first row into the most."""
     if path.suffix.lower() == ".tsv":
-        return Dialect("\t", _has_names(path, "\t"))
+        return CsvDialect("\t", _has_names(path, "\t"))
     first = next(stream_lines(path, find_encoding(path)), "")
     if declared := _DECLARED.fullmatch(first):
-        return Dialect(declared[1], True)
+        return CsvDialect(declared[1], True)
     rates = {delimiter: _rate(path, delimiter) for delimiter in _DELIMITERS}
     best = max(_DELIMITERS, key=rates.__getitem__)
     if rates[best] < (False, 2):
-        return Dialect(_NO_DELIMITER, False)
-    return Dialect(best, _has_names(path, best))
+        return CsvDialect(_NO_DELIMITER, False)
+    return CsvDialect(best, _has_names(path, best))
 
 
 def _sample(path: Path, delimiter: str) -> Iterator[Iterable[str]]:
@@ -112,7 +112,9 @@ def _sample(path: Path, delimiter: str) -> Iterator[Iterable[str]]:
     lines = stream_lines(path, find_encoding(path))
     left = _SAMPLE_CHARACTERS
     try:
-        for row, cells in islice(Dialect(delimiter, False).split(lines), _SAMPLE_ROWS):
+        for row, cells in islice(
+            CsvDialect(delimiter, False).split(lines), _SAMPLE_ROWS
+        ):
             yield (row[start:end] for start, end in cells)
             left -= len(row)
             if left < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from documents.formats.blocks import Vocabulary
+from documents.formats.blocks import ElementNames
 from documents.formats.format import Languages
 from documents.formats.fragments import Element, Part, Slot
 from documents.formats.names import beside, name_of
@@ -62,5 +62,5 @@ def find_slots(wrapper: Element) -> list[Slot]:
 
 
 #: Parts with shapes. Numbers in a chart's cache are elsewhere.
-SHAPES = Vocabulary(frozenset({"a:p", "c:strCache", "p:text"}), find_slots)
-TITLE = Vocabulary(frozenset({"dc:title"}), find_slots)
+SHAPES = ElementNames(frozenset({"a:p", "c:strCache", "p:text"}), find_slots)
+TITLE = ElementNames(frozenset({"dc:title"}), find_slots)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from documents.errors import DamagedDocument, EncryptedDocument
-from documents.formats.blocks import Vocabulary
-from documents.formats.flows import Flow, Kind, Role
+from documents.formats.blocks import ElementNames
+from documents.formats.flows import ElementKind, ElementRole, TextFlow
 from documents.formats.format import Format, Languages
 from documents.formats.fragments import Element, Slot
 from documents.formats.names import name_of
@@ -42,7 +42,7 @@ class _Chapters:
     def __init__(self) -> None:
         #: Elements with a block somewhere inside, which are in no sentence.
         self._holders: set[Element] = set()
-        self._flow = Flow(self._classify, links=frozenset({"h:a"}))
+        self._flow = TextFlow(self._classify, links=frozenset({"h:a"}))
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
         """See Vocabulary."""
@@ -61,19 +61,21 @@ class _Chapters:
             self._holders.add(parent)
             parent = parent.getparent()
 
-    def _classify(self, element: Element) -> Kind:
+    def _classify(self, element: Element) -> ElementKind:
         namespace, _, name = name_of(element).rpartition(":")
         is_fixed = _is_fixed(element)
         is_inline = element not in self._holders and not _is_block(name_of(element))
         if is_fixed or name in _KEPT:
-            return Kind(Role.ATOM if is_inline else Role.KEPT)
+            return ElementKind(ElementRole.ATOM if is_inline else ElementRole.KEPT)
         if namespace != "h" or name in _ATOMS:
-            return Kind(Role.ATOM)
+            return ElementKind(ElementRole.ATOM)
         if not is_inline:
-            return Kind(Role.BLOCK)
+            return ElementKind(ElementRole.BLOCK)
         if name in _STALE or name in _CLEAR:
-            return Kind(Role.STALE if name in _STALE else Role.CLEAR)
-        return Kind(Role.SPAN)
+            return ElementKind(
+                ElementRole.STALE if name in _STALE else ElementRole.CLEAR
+            )
+        return ElementKind(ElementRole.SPAN)
 
     def finish(self, wrapper: Element, languages: Languages) -> bool:
         """See Vocabulary. Empty elements keep their end tags, as some readers take XHTML
@@ -134,20 +136,22 @@ def _finish_metadata(wrapper: Element, languages: Languages) -> bool:
     return True
 
 
-_NCX = Vocabulary(frozenset({"ncx:text"}), _find_title)
-_METADATA = Vocabulary(
+_NCX = ElementNames(frozenset({"ncx:text"}), _find_title)
+_METADATA = ElementNames(
     frozenset({"dc:title", "dc:language"}), _find_title, finish=_finish_metadata
 )
 
 
-def _plan(package: Package) -> Mapping[str, Vocabulary]:
+def _plan(package: Package) -> Mapping[str, ElementNames]:
     if package.read_start("mimetype").strip() != _MEDIA_TYPE:
         raise DamagedDocument(f"Not what its name says: no mimetype {_MEDIA_TYPE}")
     _check_encryption(package)
     texts = _Chapters()
-    chapters = Vocabulary(frozenset({"h:html"}), texts.find_slots, finish=texts.finish)
+    chapters = ElementNames(
+        frozenset({"h:html"}), texts.find_slots, finish=texts.finish
+    )
     kinds = {"application/xhtml+xml": chapters, "application/x-dtbncx+xml": _NCX}
-    vocabularies: dict[str, Vocabulary] = {}
+    vocabularies: dict[str, ElementNames] = {}
     roots: set[str] = set()
     for root in package.list_elements(_CONTAINER, "container:rootfile"):
         path = root.get("full-path") or ""

@@ -29,7 +29,7 @@ from documents.formats.names import name_of
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
-class Role(Enum):
+class ElementRole(Enum):
     """What an element is in a text."""
 
     #: Its content is part of the sentence: bold text, a link.
@@ -47,23 +47,23 @@ class Role(Enum):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ElementKind:
     """The role of an element. Spans with the same key that follow each other are joined."""
 
-    role: Role
+    role: ElementRole
     key: object = None
 
 
 Stretch: TypeAlias = "list[Part] | Element"
 
 
-class Flow:
+class TextFlow:
     """Finds the texts of elements. `classify` knows the vocabulary; spans that are `links`
     must not be in each other. What is written is in its element after `finish`.
     """
 
     def __init__(
-        self, classify: Callable[[Element], Kind], links: frozenset[str]
+        self, classify: Callable[[Element], ElementKind], links: frozenset[str]
     ) -> None:
         self._classify = classify
         self._links = links
@@ -76,7 +76,7 @@ class Flow:
             if isinstance(stretch, list):
                 slot = self._make_slot(element, stretches, number)
                 yield from [slot] if slot else []
-            elif self._classify(stretch).role is Role.BLOCK:
+            elif self._classify(stretch).role is ElementRole.BLOCK:
                 yield from self.find_slots(stretch)
 
     def finish(self) -> None:
@@ -112,7 +112,7 @@ class Flow:
         joiner.add(element.text or "")
         for child in element:
             kind = self._classify(child)
-            if kind.role in (Role.BLOCK, Role.KEPT):
+            if kind.role in (ElementRole.BLOCK, ElementRole.KEPT):
                 yield joiner.finish()
                 yield child
                 joiner = _start()
@@ -121,13 +121,13 @@ class Flow:
             joiner.add(child.tail or "")
         yield joiner.finish()
 
-    def _add(self, joiner: Joiner, child: Element, kind: Kind) -> None:
-        if kind.role is Role.ATOM:
+    def _add(self, joiner: Joiner, child: Element, kind: ElementKind) -> None:
+        if kind.role is ElementRole.ATOM:
             joiner.add(Atom(((child, None),)))
-        if kind.role not in (Role.SPAN, Role.CLEAR):
+        if kind.role not in (ElementRole.SPAN, ElementRole.CLEAR):
             return
         inner = self._read(child)
-        if kind.role is Role.CLEAR or (inner and _is_blank(inner)):
+        if kind.role is ElementRole.CLEAR or (inner and _is_blank(inner)):
             for part in inner:
                 joiner.add(part)
         elif not has_text(inner):

@@ -14,8 +14,8 @@ from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, 
 from documents.formats.edits import Edit, has_letter, make_format
 from documents.formats.format import Languages
 from documents.formats.inline import (
-    Piece,
-    Role,
+    InlinePiece,
+    PieceRole,
     escape,
     has_text,
     read_fragment,
@@ -66,17 +66,19 @@ class _Sentences:
 
     page: str
     #: Each piece with its start and end in the page.
-    pieces: list[tuple[int, int, Piece]] = field(default_factory=list)
+    pieces: list[tuple[int, int, InlinePiece]] = field(default_factory=list)
     #: Each tag's, by its start in the page.
     attributes: dict[int, list[_Attribute]] = field(default_factory=dict)
 
-    def add_tag(self, start: int, piece: Piece, attributes: list[_Attribute]) -> None:
+    def add_tag(
+        self, start: int, piece: InlinePiece, attributes: list[_Attribute]
+    ) -> None:
         self.pieces.append((start, start + len(piece.raw), piece))
         if attributes:
             self.attributes[start] = attributes
 
     def add_text(self, start: int, raw: str) -> None:
-        piece = Piece(_SPACE.sub(" ", unescape(raw)))
+        piece = InlinePiece(_SPACE.sub(" ", unescape(raw)))
         self.pieces.append((start, start + len(raw), piece))
 
     def make_edits(self) -> Iterator[Edit]:
@@ -102,13 +104,13 @@ class _Sentences:
         texts = (text, *(attribute.text for attribute in attributes))
         yield Edit(pieces[0][0], pieces[-1][1], texts, write)
 
-    def _strip(self) -> list[tuple[int, int, Piece]]:
+    def _strip(self) -> list[tuple[int, int, InlinePiece]]:
         """The pieces without the white space around them."""
         pieces = list(self.pieces)
         for index in (0, -1):
             while pieces and pieces[index][2].raw.isspace():
                 del pieces[index]
-            if not pieces or pieces[index][2].role is not Role.TEXT:
+            if not pieces or pieces[index][2].role is not PieceRole.TEXT:
                 continue
             start, end, _ = pieces[index]
             raw = self.page[start:end]
@@ -117,22 +119,24 @@ class _Sentences:
                 start = end - len(kept)
             else:
                 end = start + len(kept)
-            pieces[index] = start, end, Piece(_SPACE.sub(" ", unescape(kept)))
+            pieces[index] = start, end, InlinePiece(_SPACE.sub(" ", unescape(kept)))
         return pieces
 
     def _insert(
         self,
         start: int,
         end: int,
-        piece: Piece,
+        piece: InlinePiece,
         values: Iterable[tuple[_Attribute, str]],
-    ) -> Piece:
+    ) -> InlinePiece:
         """A tag with other values."""
         written, place = [], start
         for attribute, value in values:
             written += [self.page[place : attribute.start], attribute.write(value)]
             place = attribute.end
-        return Piece("".join(written) + self.page[place:end], piece.role, piece.name)
+        return InlinePiece(
+            "".join(written) + self.page[place:end], piece.role, piece.name
+        )
 
 
 def find_edits(page: str) -> Iterator[Edit]:
@@ -148,7 +152,7 @@ def find_edits(page: str) -> Iterator[Edit]:
             continue
         attributes = _find_attributes(token, start)
         if token.name in INLINE:
-            piece = Piece(raw, _find_role(token), token.name)
+            piece = InlinePiece(raw, _find_role(token), token.name)
             sentences.add_tag(start, piece, attributes)
         else:
             yield from sentences.make_edits()
@@ -164,10 +168,10 @@ def _read_element(token: Token, rest: Iterator[Token]) -> str:
     return token.raw
 
 
-def _find_role(token: Token) -> Role:
+def _find_role(token: Token) -> PieceRole:
     if token.is_kept or token.name in VOID:
-        return Role.ALONE
-    return Role.OPENING if token.is_start else Role.CLOSING
+        return PieceRole.ALONE
+    return PieceRole.OPENING if token.is_start else PieceRole.CLOSING
 
 
 def _find_attributes(token: Token, start: int) -> list[_Attribute]:

@@ -18,7 +18,7 @@ from documents.errors import LostMarkup
 _ELEMENT = re.compile(r'<g id="(\d+)">|<x id="(\d+)" ?/>|(</g>)|<')
 
 
-class Role(Enum):
+class PieceRole(Enum):
     """What a piece is to its sentence."""
 
     TEXT = auto()
@@ -28,27 +28,29 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InlinePiece:
     """Text without its escapes, or `raw` markup. Opening and closing pieces with the same
     `name` can be a pair."""
 
     raw: str
-    role: Role = Role.TEXT
+    role: PieceRole = PieceRole.TEXT
     name: str = ""
 
 
-def has_text(pieces: Sequence[Piece]) -> bool:
+def has_text(pieces: Sequence[InlinePiece]) -> bool:
     """Whether there is a letter in the pieces' text."""
-    return any(p.role is Role.TEXT and any(map(str.isalpha, p.raw)) for p in pieces)
+    return any(
+        p.role is PieceRole.TEXT and any(map(str.isalpha, p.raw)) for p in pieces
+    )
 
 
-def write_fragment(pieces: Sequence[Piece]) -> str:
+def write_fragment(pieces: Sequence[InlinePiece]) -> str:
     """The fragment that is translated. Elements are numbered in their order; markup without
     its partner is an element of its own."""
     partners = _find_partners(pieces)
     written, numbers = [], 0
     for index, piece in enumerate(pieces):
-        if piece.role is Role.TEXT:
+        if piece.role is PieceRole.TEXT:
             written.append(escape(piece.raw))
         elif partners.get(index, index) < index:
             written.append("</g>")
@@ -60,7 +62,7 @@ def write_fragment(pieces: Sequence[Piece]) -> str:
 
 
 def read_fragment(
-    fragment: str, pieces: Sequence[Piece], escape_text: Callable[[str], str]
+    fragment: str, pieces: Sequence[InlinePiece], escape_text: Callable[[str], str]
 ) -> str:
     """A translated fragment with the markup of `pieces`; `escape_text` writes the document's
     text. Raises LostMarkup unless every element is there once, and well formed."""
@@ -84,13 +86,13 @@ def escape(text: str) -> str:
 class _Elements:
     """The elements that a translation must still have."""
 
-    def __init__(self, pieces: Sequence[Piece], partners: dict[int, int]) -> None:
+    def __init__(self, pieces: Sequence[InlinePiece], partners: dict[int, int]) -> None:
         self._pieces = pieces
         self._partners = partners
         starts = (
             index
             for index, piece in enumerate(pieces)
-            if piece.role is not Role.TEXT and partners.get(index, index) >= index
+            if piece.role is not PieceRole.TEXT and partners.get(index, index) >= index
         )
         self._left = {str(number): index for number, index in enumerate(starts, 1)}
         self._opened: list[int] = []
@@ -119,23 +121,23 @@ def _report(fault: str) -> LostMarkup:
     return LostMarkup(f"A translation {fault}; expected each of its text's once")
 
 
-def _find_partners(pieces: Sequence[Piece]) -> dict[int, int]:
+def _find_partners(pieces: Sequence[InlinePiece]) -> dict[int, int]:
     """Which pieces are pairs, both ways. Pairs are inside each other or apart."""
     partners: dict[int, int] = {}
     opened: list[int] = []
     names = Counter[str]()
     for index, piece in enumerate(pieces):
-        if piece.role is Role.OPENING:
+        if piece.role is PieceRole.OPENING:
             opened.append(index)
             names[piece.name] += 1
-        elif piece.role is Role.CLOSING and names[piece.name]:
+        elif piece.role is PieceRole.CLOSING and names[piece.name]:
             partner = _pop(piece.name, opened, names, pieces)
             partners |= {partner: index, index: partner}
     return partners
 
 
 def _pop(
-    name: str, opened: list[int], names: Counter[str], pieces: Sequence[Piece]
+    name: str, opened: list[int], names: Counter[str], pieces: Sequence[InlinePiece]
 ) -> int:
     """The last opened piece of a name; those opened after it have no partner."""
     while True:

@@ -23,8 +23,8 @@ from documents.errors import DocumentTooLarge
 from documents.formats.edits import Edit, make_format
 from documents.formats.format import Languages
 from documents.formats.inline import (
-    Piece,
-    Role,
+    InlinePiece,
+    PieceRole,
     has_text,
     read_fragment,
     write_fragment,
@@ -48,7 +48,7 @@ _TAG = re.compile(r"</?([a-zA-Z][\w-]*+)[^>]*+>")
 _PAIRS = {
     f"{name}_{end}": role
     for name in ("em", "strong", "s", "link")
-    for end, role in (("open", Role.OPENING), ("close", Role.CLOSING))
+    for end, role in (("open", PieceRole.OPENING), ("close", PieceRole.CLOSING))
 }
 
 #: As long as CommonMark allows.
@@ -183,7 +183,7 @@ class _Mark:
 
     start: int
     end: int
-    piece: Piece
+    piece: InlinePiece
     #: Where the text of an image is.
     label: tuple[int, int] | None = None
 
@@ -218,18 +218,18 @@ class _Block:
         task = _TASK.match(text)
         start = task.end() if task else 0
         marks = sorted(self._find_marks(), key=lambda mark: mark.start)
-        pieces: list[Piece] = []
+        pieces: list[InlinePiece] = []
         images: list[tuple[int, _Mark]] = []
         place = start
         for mark in marks:
             if mark.start < place:
                 continue
-            pieces.append(Piece(text[place : mark.start]))
+            pieces.append(InlinePiece(text[place : mark.start]))
             if mark.label:
                 images.append((len(pieces), mark))
             pieces.append(mark.piece)
             place = mark.end
-        pieces.append(Piece(text[place:]))
+        pieces.append(InlinePiece(text[place:]))
         first, last = self.places.find(start), self.places.find(len(text) - 1) + 1
         yield from self._make_edits(first, last, pieces, images)
 
@@ -237,7 +237,7 @@ class _Block:
         self,
         start: int,
         end: int,
-        pieces: list[Piece],
+        pieces: list[InlinePiece],
         images: list[tuple[int, _Mark]],
     ) -> Iterator[Edit]:
         has_sentence = has_text(pieces)
@@ -270,11 +270,11 @@ class _Block:
     def _raw(self, start: int, end: int) -> str:
         return self.content[self.places.find(start) : self.places.find(end - 1) + 1]
 
-    def _relabel(self, mark: _Mark, label: str, special: frozenset[str]) -> Piece:
+    def _relabel(self, mark: _Mark, label: str, special: frozenset[str]) -> InlinePiece:
         first, last = mark.label or (0, 0)
         before, after = self._raw(mark.start, first), self._raw(last, mark.end)
         escaped = _escape(label, special.union("[]\\"))
-        return Piece(before + escaped + after, Role.ALONE)
+        return InlinePiece(before + escaped + after, PieceRole.ALONE)
 
     def _find_marks(self) -> Iterator[_Mark]:
         opened, last = [0], 0
@@ -308,33 +308,35 @@ class _Block:
         is_plain = _PLAIN.fullmatch(label) and any(map(str.isalpha, label))
         return (start, end) if is_plain else None
 
-    def _make_piece(self, token: Token, start: int, end: int, label: int) -> Piece:
+    def _make_piece(
+        self, token: Token, start: int, end: int, label: int
+    ) -> InlinePiece:
         if token.type == "text_special":
-            return Piece(token.content)
+            return InlinePiece(token.content)
         if token.type == "softbreak":
             beside = [self.text[max(start - 1, 0) : start], self.text[end : end + 1]]
-            return Piece(join(beside)[1:-1])
+            return InlinePiece(join(beside)[1:-1])
         if token.type == "hardbreak":
             raw = self.content[self.places.find(start) : self.places.find(end)]
-            return Piece(raw, Role.ALONE)
+            return InlinePiece(raw, PieceRole.ALONE)
         raw = self._raw(start, end)
         role = _PAIRS.get(token.type)
         if token.type == "html_inline":
             return _read_tag(raw)
         if role is None or token.markup == "autolink":
-            return Piece(raw, Role.ALONE)
+            return InlinePiece(raw, PieceRole.ALONE)
         if token.type == "link_close" and raw in ("]", "][]"):
             # The text was the name of the address.
             raw = f"][{' '.join(self.text[label:start].split())}]"
-        return Piece(raw, role, token.tag)
+        return InlinePiece(raw, role, token.tag)
 
 
-def _read_tag(raw: str) -> Piece:
+def _read_tag(raw: str) -> InlinePiece:
     tag = _TAG.fullmatch(raw)
     if not tag or raw.endswith("/>"):
-        return Piece(raw, Role.ALONE)
-    role = Role.CLOSING if raw.startswith("</") else Role.OPENING
-    return Piece(raw, role, f"<{tag[1].lower()}>")
+        return InlinePiece(raw, PieceRole.ALONE)
+    role = PieceRole.CLOSING if raw.startswith("</") else PieceRole.OPENING
+    return InlinePiece(raw, role, f"<{tag[1].lower()}>")
 
 
 def _escape(text: str, special: frozenset[str]) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
-from documents.formats.blocks import Attributes, Vocabulary
-from documents.formats.flows import Flow, Kind, Role
+from documents.formats.blocks import Attributes, ElementNames
+from documents.formats.flows import ElementKind, ElementRole, TextFlow
 from documents.formats.format import Format, Languages
 from documents.formats.fragments import Element, Slot
 from documents.formats.names import attribute, describe, name_of, shorten
@@ -33,7 +33,7 @@ class _Texts:
         #: the same number, and those that look like nothing have 0.
         self._looks: dict[str, int] = {}
         self._numbers: dict[tuple[object, ...], int] = {(): 0}
-        self._flow = Flow(self._classify, links=_CONTAINERS)
+        self._flow = TextFlow(self._classify, links=_CONTAINERS)
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
         """See Vocabulary."""
@@ -64,16 +64,20 @@ class _Texts:
                 look = tuple(look for look in looks if look)
                 self._looks[name] = self._numbers.setdefault(look, len(self._numbers))
 
-    def _classify(self, element: Element) -> Kind:
+    def _classify(self, element: Element) -> ElementKind:
         name = name_of(element)
         if name in _CONTAINERS:
-            return Kind(Role.SPAN)
+            return ElementKind(ElementRole.SPAN)
         if name != "text:span":
-            role = Role.STALE if name in _STALE else Role.ATOM
-            return Kind(Role.CLEAR if name in _CLEAR else role)
+            role = ElementRole.STALE if name in _STALE else ElementRole.ATOM
+            return ElementKind(ElementRole.CLEAR if name in _CLEAR else role)
         style = attribute(element, "text:style-name")
         look = self._looks.get(style, style)
-        return Kind(Role.SPAN, look) if look else Kind(Role.CLEAR)
+        return (
+            ElementKind(ElementRole.SPAN, look)
+            if look
+            else ElementKind(ElementRole.CLEAR)
+        )
 
 
 def _make_value_follow(
@@ -122,17 +126,17 @@ def _is_skipped(name: str, attributes: Attributes) -> bool:
 
 
 def _make_plan(kind: str) -> Plan:
-    def plan(package: Package) -> Mapping[str, Vocabulary]:
+    def plan(package: Package) -> Mapping[str, ElementNames]:
         _check(package, kind)
         vocabularies = {
-            "meta.xml": Vocabulary(frozenset({"dc:title"}), _find_title),
+            "meta.xml": ElementNames(frozenset({"dc:title"}), _find_title),
         }
         for member in package.members:
             folder, _, name = member.filename.rpartition("/")
             is_part = name == "content.xml" or (name == "styles.xml" and not folder)
             if is_part and not folder.startswith("META-INF"):
                 texts = _Texts()
-                vocabularies[member.filename] = Vocabulary(
+                vocabularies[member.filename] = ElementNames(
                     _PARAGRAPHS | {_STYLES, _CELL},
                     texts.find_slots,
                     _is_skipped,

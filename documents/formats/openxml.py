@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from documents.errors import DamagedDocument, RefusedContent
-from documents.formats.blocks import Vocabulary
+from documents.formats.blocks import ElementNames
 from documents.formats.drawing import SHAPES, TITLE
 from documents.formats.names import name_of
 from documents.formats.packages import Package, Plan
@@ -47,13 +47,13 @@ def list_types(package: Package) -> dict[str, str]:
     return types
 
 
-def make_plan(family: str, main: str, parts: Mapping[str, Vocabulary]) -> Plan:
+def make_plan(family: str, main: str, parts: Mapping[str, ElementNames]) -> Plan:
     """The plan of one kind of document. `parts` are those with texts, by the last words of
     their types; `main` is the one that the document must have."""
     prefix = f"{_DOCUMENT}.{family}."
     known = {**_SHARED, **{f"{prefix}{name}+xml": v for name, v in parts.items()}}
 
-    def plan(package: Package) -> Mapping[str, Vocabulary]:
+    def plan(package: Package) -> Mapping[str, ElementNames]:
         types = list_types(package)
         if f"{prefix}{main}+xml" not in types.values():
             raise DamagedDocument(

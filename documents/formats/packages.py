@@ -22,7 +22,7 @@ from documents.errors import (
     LostMarkup,
     RefusedContent,
 )
-from documents.formats.blocks import Block, Vocabulary, split
+from documents.formats.blocks import Block, ElementNames, split
 from documents.formats.format import Languages
 from documents.formats.fragments import Element, Slot
 
@@ -49,7 +49,7 @@ _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
 #: Which members have texts, and where. It raises DocumentError if the package is of another
 #: kind, encrypted or refused.
-Plan: TypeAlias = Callable[["Package"], Mapping[str, Vocabulary]]
+Plan: TypeAlias = Callable[["Package"], Mapping[str, ElementNames]]
 
 
 @dataclass
@@ -78,11 +78,11 @@ class Package:
     def list_elements(self, name: str, wanted: str) -> Iterator[Element]:
         """The outermost elements with a short name in a member. A member that is missing
         raises DamagedDocument."""
-        for piece in self.split(name, Vocabulary(frozenset({wanted}), lambda _: [])):
+        for piece in self.split(name, ElementNames(frozenset({wanted}), lambda _: [])):
             if isinstance(piece, Block):
                 yield piece.parse()[0]
 
-    def split(self, name: str, vocabulary: Vocabulary) -> Iterator[bytes | Block]:
+    def split(self, name: str, vocabulary: ElementNames) -> Iterator[bytes | Block]:
         """The bytes and the blocks of a member."""
         if not self.has(name):
             raise DamagedDocument(f"{name} is missing")
@@ -258,7 +258,7 @@ def make_read(plan: Plan) -> Callable[[Path, str], Iterator[str]]:
     return read
 
 
-def _read_texts(package: Package, name: str, vocabulary: Vocabulary) -> Iterator[str]:
+def _read_texts(package: Package, name: str, vocabulary: ElementNames) -> Iterator[str]:
     for piece in package.split(name, vocabulary):
         if isinstance(piece, Block):
             yield from _group(vocabulary.find_slots(piece.parse()))
@@ -297,7 +297,7 @@ class _Writer:
     translations: Iterator[str]
     languages: Languages
 
-    def write(self, vocabularies: Mapping[str, Vocabulary]) -> None:
+    def write(self, vocabularies: Mapping[str, ElementNames]) -> None:
         self.out.comment = self.package.zip_file.comment
         unpacked = sum(member.file_size for member in self.package.members)
         allowed = _MIN_WRITTEN_BYTES + _MAX_GROWTH * unpacked
@@ -317,7 +317,7 @@ class _Writer:
         if next(self.translations, None) is not None:
             raise LostMarkup("The document has fewer texts than translations")
 
-    def _translate(self, piece: bytes | Block, vocabulary: Vocabulary) -> bytes:
+    def _translate(self, piece: bytes | Block, vocabulary: ElementNames) -> bytes:
         if isinstance(piece, bytes):
             return piece
         wrapper = piece.parse()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from documents.formats.blocks import Vocabulary
+from documents.formats.blocks import ElementNames
 from documents.formats.drawing import SHAPES, find_slots
 from documents.formats.format import Format
 from documents.formats.fragments import Element, Slot
@@ -18,7 +18,7 @@ def _find_fixed(wrapper: Element) -> list[Slot]:
     return find_slots(wrapper)
 
 
-_LAYOUT = Vocabulary(frozenset({"p:sp"}), _find_fixed)
+_LAYOUT = ElementNames(frozenset({"p:sp"}), _find_fixed)
 _PLAN = make_plan(
     "presentationml",
     "presentation.main",

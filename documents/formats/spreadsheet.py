@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from documents.formats.blocks import Vocabulary
+from documents.formats.blocks import ElementNames
 from documents.formats.format import Format, Languages
 from documents.formats.fragments import Atom, Element, Slot, Span
 from documents.formats.names import name_of
@@ -62,7 +62,7 @@ class _CellRuns(Runs):
         keep_spaces(owner[-1])
 
 
-def _make_vocabulary(headings: frozenset[str]) -> Vocabulary:
+def _make_vocabulary(headings: frozenset[str]) -> ElementNames:
     def find_slots(wrapper: Element) -> list[Slot]:
         cell = wrapper[0]
         runs = _CellRuns(Copies())
@@ -70,7 +70,7 @@ def _make_vocabulary(headings: frozenset[str]) -> Vocabulary:
         is_heading = "".join(cell.itertext()) in headings
         return [slot] if slot and not is_heading else []
 
-    return Vocabulary(_CELLS, find_slots)
+    return ElementNames(_CELLS, find_slots)
 
 
 def _list_headings(package: Package) -> frozenset[str]:
@@ -84,7 +84,7 @@ def _list_headings(package: Package) -> frozenset[str]:
     )
 
 
-def _plan(package: Package) -> Mapping[str, Vocabulary]:
+def _plan(package: Package) -> Mapping[str, ElementNames]:
     cells = _make_vocabulary(_list_headings(package))
     parts = dict.fromkeys(("sharedStrings", "worksheet", "comments"), cells)
     return make_plan("spreadsheetml", "sheet.main", parts)(package)

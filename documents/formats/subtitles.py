@@ -12,8 +12,8 @@ from contract.markup import unescape
 from documents.errors import DamagedDocument
 from documents.formats.edits import Edit, make_format
 from documents.formats.inline import (
-    Piece,
-    Role,
+    InlinePiece,
+    PieceRole,
     escape,
     has_text,
     read_fragment,
@@ -96,18 +96,18 @@ class _Dialect:
                 "The file has no times; expected lines such as 00:00:01,000 --> 00:00:04,000"
             )
 
-    def _read_pieces(self, lines: Sequence[_Line]) -> list[Piece]:
+    def _read_pieces(self, lines: Sequence[_Line]) -> list[InlinePiece]:
         raw = join([line.raw for line in lines])
         pieces, place = [], 0
         for tag in _TAG.finditer(raw):
-            pieces.append(Piece(self.unescape(raw[place : tag.start()])))
+            pieces.append(InlinePiece(self.unescape(raw[place : tag.start()])))
             pieces.append(_make_piece(tag[0]))
             place = tag.end()
-        pieces.append(Piece(self.unescape(raw[place:])))
+        pieces.append(InlinePiece(self.unescape(raw[place:])))
         return [piece for piece in pieces if piece.raw]
 
     def _make_edit(
-        self, content: str, lines: Sequence[_Line], pieces: Sequence[Piece]
+        self, content: str, lines: Sequence[_Line], pieces: Sequence[InlinePiece]
     ) -> Edit:
         lengths = [len(_TAG.sub("", line.raw)) for line in lines]
         gaps = [
@@ -148,11 +148,13 @@ def divide(text: str, lengths: Sequence[int]) -> list[str]:
     return ["".join(line).strip() for line in lines]
 
 
-def _make_piece(tag: str) -> Piece:
+def _make_piece(tag: str) -> InlinePiece:
     if tag.startswith("{") or tag[1].isdigit():
-        return Piece(tag, Role.ALONE)
+        return InlinePiece(tag, PieceRole.ALONE)
     name = re.split(r"[\s.>]", tag.strip("</"), maxsplit=1)[0].lower()
-    return Piece(tag, Role.CLOSING if tag.startswith("</") else Role.OPENING, name)
+    return InlinePiece(
+        tag, PieceRole.CLOSING if tag.startswith("</") else PieceRole.OPENING, name
+    )
 
 
 def _group(lines: Iterator[_Line]) -> Iterator[list[_Line]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from documents.formats.blocks import Vocabulary
+from documents.formats.blocks import ElementNames
 from documents.formats.format import Format, Languages
 from documents.formats.fragments import Atom, Element, Part, Slot, Span
 from documents.formats.names import attribute, beside, name_of
@@ -206,7 +206,7 @@ def _find_slots(wrapper: Element) -> list[Slot]:
     return [slot for slot in found if slot]
 
 
-_PARAGRAPHS = Vocabulary(frozenset({"w:p"}), _find_slots)
+_PARAGRAPHS = ElementNames(frozenset({"w:p"}), _find_slots)
 _PARTS = "document.main header footer footnotes endnotes comments".split()
 _PLAN = make_plan(
     "wordprocessingml", "document.main", dict.fromkeys(_PARTS, _PARAGRAPHS)

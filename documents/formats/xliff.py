@@ -15,8 +15,8 @@ from documents.errors import DamagedDocument, RefusedContent
 from documents.formats.edits import Edit, make_format
 from documents.formats.format import Languages
 from documents.formats.inline import (
-    Piece,
-    Role,
+    InlinePiece,
+    PieceRole,
     escape,
     has_text,
     read_fragment,
@@ -52,7 +52,7 @@ class _Content:
     end: int = 0
     tag_end: int = 0
     #: Each piece of markup with its place.
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[InlinePiece] = field(default_factory=list)
 
 
 @dataclass
@@ -153,7 +153,7 @@ class _Reader:
                 break
             piece = _read_piece(inner, rest)
             read.pieces.append(piece)
-            place += len(inner.raw if piece.role is Role.TEXT else piece.raw)
+            place += len(inner.raw if piece.role is PieceRole.TEXT else piece.raw)
         return read.tag_end
 
     def _make_edits(self, unit: _Unit) -> Iterator[Edit]:
@@ -241,20 +241,20 @@ def _read_attributes(token: Token) -> dict[str, str]:
     return {each[1]: unescape(each[each.lastindex or 1]) for each in found}
 
 
-def _read_piece(token: Token, rest: Iterator[Token]) -> Piece:
+def _read_piece(token: Token, rest: Iterator[Token]) -> InlinePiece:
     if token.is_text:
-        return Piece(unescape(token.raw))
+        return InlinePiece(unescape(token.raw))
     if token.raw.startswith("<![CDATA["):
-        return Piece(token.raw[9:-3])
+        return InlinePiece(token.raw[9:-3])
     name = _shorten(token)
     if not token.name or token.is_empty:
-        return Piece(token.raw, Role.ALONE)
+        return InlinePiece(token.raw, PieceRole.ALONE)
     if not token.is_start:
-        return Piece(token.raw, Role.CLOSING, token.name)
+        return InlinePiece(token.raw, PieceRole.CLOSING, token.name)
     is_protected = _read_attributes(token).get("mtype") == "protected"
     if name in _PAIRS and not token.is_kept and not is_protected:
-        return Piece(token.raw, Role.OPENING, token.name)
-    return Piece(take_element(token, rest, is_xml=True), Role.ALONE)
+        return InlinePiece(token.raw, PieceRole.OPENING, token.name)
+    return InlinePiece(take_element(token, rest, is_xml=True), PieceRole.ALONE)
 
 
 def _measure_space(text: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 from flask import Flask, g, request
 
 from contract.documents import OWNER_HEADER, WORKER_HEADER
-from documents.places import read_secret
+from documents.paths import read_secret
 from gateway.access import OPEN_ROUTES, Access, find_owner
 from gateway.access.finding import (
     KEY_BODY_BYTES,
@@ -21,11 +21,11 @@ from gateway.access.finding import (
     find_token_in_body,
     pick_token,
 )
-from gateway.access.keys import Key
+from gateway.access.keys import ApiKey
 from gateway.access.limits import Limiter
 from gateway.access.registry import Registry
-from gateway.access.storage import Storage
-from gateway.access.usage import Ledger, Usage
+from gateway.access.storage import KeyStorage
+from gateway.access.usage import Usage, UsageLedger
 from gateway.database import find_database, find_folder
 from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
 from gateway.openapi.security import is_open
@@ -40,7 +40,7 @@ class Guard(Access):
     is_required = True
 
     def __init__(
-        self, registry: Registry, ledger: Ledger, limiter: Limiter, secret: str
+        self, registry: Registry, ledger: UsageLedger, limiter: Limiter, secret: str
     ) -> None:
         self.ledger = ledger
         self._secret = secret
@@ -52,7 +52,10 @@ class Guard(Access):
         """The guard of this stack. Raises StorageError if the database's URL is wrong."""
         folder = find_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        storage, ledger = Storage(find_database(settings)), Ledger(folder / "accounts")
+        storage, ledger = (
+            KeyStorage(find_database(settings)),
+            UsageLedger(folder / "accounts"),
+        )
         registry = Registry(storage, ledger)
         registry.start()
         return cls(
@@ -88,7 +91,7 @@ class Guard(Access):
             self.admit(pick_token(fields))
         return find_owner()
 
-    def check(self, token: str | None, route: str) -> Key:
+    def check(self, token: str | None, route: str) -> ApiKey:
         """The key of a token, and counts its request. Raises InvalidKey, KeyNotAllowed,
         RateLimited or KeysUnavailable."""
         key = self._registry.find(token)
@@ -108,7 +111,7 @@ class Guard(Access):
         self._limiter.close()
 
     @contextmanager
-    def _charge(self, key: Key, characters: int) -> Iterator[None]:
+    def _charge(self, key: ApiKey, characters: int) -> Iterator[None]:
         """Counts characters. A request that has too few left is not counted as one."""
         with ExitStack() as charged:
             try:

@@ -31,7 +31,7 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class Key:
+class ApiKey:
     """A key as it is stored, without its secret."""
 
     id: str

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.access.keys import Grant, Key
+from gateway.access.keys import ApiKey, Grant
 from gateway.errors import KeysUnavailable, RateLimited
-from gateway.sharing import Lock, Table
+from gateway.shared_memory import Lock, SharedTable
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _MINUTE_US, _SECOND_US = 60 * 10**6, 10**6
 _REDIS_S, _RETRY_S = 5.0, 5.0
 #: Connections to Redis of a gateway process.
 _CONNECTIONS = 32
-#: `Bucket.take`, with a time that all machines share.
+#: `TokenBucket.take`, with a time that all machines share.
 _SCRIPT = """
 local interval, burst, tokens = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -45,7 +45,7 @@ class RedisGone(Exception):
 
 
 @dataclass(frozen=True)
-class Bucket:
+class TokenBucket:
     """A bucket for `burst` tokens, to which one comes back every `interval_us`."""
 
     interval_us: int
@@ -62,10 +62,10 @@ class Bucket:
         return (full_at_us, wait_us) if wait_us > 0 else (after_us, 0)
 
 
-def find_bucket(grant: Grant) -> Bucket | None:
+def find_bucket(grant: Grant) -> TokenBucket | None:
     """The bucket of a key, None without a limit. By itself it holds the tokens of a minute."""
     limit = grant.requests_per_minute
-    return Bucket(_MINUTE_US // limit, grant.burst or limit) if limit else None
+    return TokenBucket(_MINUTE_US // limit, grant.burst or limit) if limit else None
 
 
 class SharedBuckets:
@@ -75,9 +75,9 @@ class SharedBuckets:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(folder / "lock")
         with self._lock.hold():
-            self._table = Table(folder / "buckets", 1)
+            self._table = SharedTable(folder / "buckets", 1)
 
-    def take(self, key_id: str, bucket: Bucket, tokens: int) -> float:
+    def take(self, key_id: str, bucket: TokenBucket, tokens: int) -> float:
         """Takes tokens, or returns the seconds until that can be done. Raises OSError, also
         where another process holds the lock."""
         with self._lock.hold():
@@ -108,7 +108,7 @@ class RedisBuckets:
         self.close = pool.disconnect
         self._error = redis.RedisError
 
-    def take(self, key_id: str, bucket: Bucket, tokens: int) -> float:
+    def take(self, key_id: str, bucket: TokenBucket, tokens: int) -> float:
         """Takes tokens, or returns the seconds until that can be done. Raises RedisGone."""
         given = [bucket.interval_us, bucket.burst, tokens]
         try:
@@ -127,7 +127,7 @@ class Limiter:
         self._is_reachable = True
         self._retry_at = -math.inf
 
-    def check(self, key: Key) -> None:
+    def check(self, key: ApiKey) -> None:
         """Counts a request. Raises RateLimited if it is one too many, and KeysUnavailable."""
         bucket = find_bucket(key.grant)
         wait_s = self._take(key, bucket, 1) if bucket else 0.0
@@ -135,7 +135,7 @@ class Limiter:
             limit = key.grant.requests_per_minute or 0
             raise RateLimited(limit, bucket.burst, retry_after_s=wait_s)
 
-    def give_back(self, key: Key) -> None:
+    def give_back(self, key: ApiKey) -> None:
         """Says that a request does not count."""
         bucket = find_bucket(key.grant)
         if bucket:
@@ -147,7 +147,7 @@ class Limiter:
         if self._remote:
             self._remote.close()
 
-    def _take(self, key: Key, bucket: Bucket, tokens: int) -> float:
+    def _take(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
         """Seconds until the tokens can be taken; 0 if they are."""
         if self._remote and time.monotonic() >= self._retry_at:
             if not self._is_reachable:

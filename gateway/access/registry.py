@@ -12,12 +12,12 @@ import gevent
 from gevent.event import Event
 from gevent.threadpool import ThreadPool
 
-from gateway.access.keys import Key, read_id
-from gateway.access.storage import Storage
-from gateway.access.usage import Ledger
+from gateway.access.keys import ApiKey, read_id
+from gateway.access.storage import KeyStorage
+from gateway.access.usage import UsageLedger
 from gateway.database.connections import StorageError
 from gateway.errors import InvalidKey, KeysUnavailable
-from gateway.faults import describe
+from gateway.redaction import describe
 from gateway.threads import call_in_thread
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ _START_S = 15.0
 class Registry:
     """All valid keys. While the database is gone, those that were known stay valid."""
 
-    def __init__(self, storage: Storage, ledger: Ledger) -> None:
+    def __init__(self, storage: KeyStorage, ledger: UsageLedger) -> None:
         self._storage = storage
         self._ledger = ledger
-        self._keys: Mapping[str, Key] = {}
+        self._keys: Mapping[str, ApiKey] = {}
         self._version: tuple[int, int] | None = None
         #: When the last look that succeeded began, and whether the last one did.
         self._seen_at = -_EVERY_S
@@ -62,7 +62,7 @@ class Registry:
         self._threads.kill()
         self._storage.close()
 
-    def find(self, token: str | None) -> Key:
+    def find(self, token: str | None) -> ApiKey:
         """The key of a token. Raises InvalidKey, or KeysUnavailable if the database cannot
         say whether it is one."""
         if token is None:
@@ -75,7 +75,7 @@ class Registry:
             raise InvalidKey(is_given=True)
         return key
 
-    def find_by_id(self, key_id: str) -> Key:
+    def find_by_id(self, key_id: str) -> ApiKey:
         """The key of an id that somebody has shown before. Raises as `find` does."""
         if key_id not in self._keys:
             self._wait_for_look(time.monotonic())

@@ -13,17 +13,17 @@ from sqlalchemy import Row, Select, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from gateway.access.keys import Grant, Key, hash_token, make_token
+from gateway.access.keys import ApiKey, Grant, hash_token, make_token
 from gateway.access.usage import Count, find_month
 from gateway.database.connections import Database, StorageError
 from gateway.database.tables import KEYS, USAGE
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedKey:
     """A key, and the characters that it has used this month."""
 
-    key: Key
+    key: ApiKey
     characters: int
 
 
@@ -33,12 +33,12 @@ class Seen:
 
     version: tuple[int, int]
     #: The keys that are not revoked, by id; None where none has changed.
-    keys: Mapping[str, Key] | None
+    keys: Mapping[str, ApiKey] | None
     #: What other ledgers have counted this month, by key and month.
     elsewhere: Mapping[tuple[str, int], int]
 
 
-class Storage(Database):
+class KeyStorage(Database):
     """The tables of keys and usage."""
 
     def add(self, name: str, grant: Grant) -> str:
@@ -57,7 +57,7 @@ class Storage(Database):
                 ) from error
         return token
 
-    def revoke(self, wanted: str) -> Key:
+    def revoke(self, wanted: str) -> ApiKey:
         """Revokes the key of this name or id. Raises StorageError also if there is none."""
         is_wanted = (KEYS.c.name == wanted) | (KEYS.c.id == wanted)
         change = (
@@ -72,12 +72,12 @@ class Storage(Database):
             raise StorageError(f"There is no key {wanted!r} that is not revoked.")
         return _read_key(found)
 
-    def list_all(self) -> list[Listed]:
+    def list_all(self) -> list[ListedKey]:
         """All keys, the revoked ones too, from the oldest on."""
         month = find_month(time.time())
         used = _collect(self._read(_sum_usage(month)))
         rows = self._read(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.name))
-        return [Listed(key, used.get(key.id, 0)) for key in map(_read_key, rows)]
+        return [ListedKey(key, used.get(key.id, 0)) for key in map(_read_key, rows)]
 
     def sync(
         self, counts: Sequence[Count], ledger: str, known: tuple[int, int] | None
@@ -130,8 +130,8 @@ def _collect(sums: Iterable[Row[Any]]) -> dict[str, int]:
     return {row.key_id: int(row.characters) for row in sums}
 
 
-def _read_key(row: Row[Any]) -> Key:
-    return Key(
+def _read_key(row: Row[Any]) -> ApiKey:
+    return ApiKey(
         row.id,
         row.name,
         row.digest,

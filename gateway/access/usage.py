@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contract import durable
-from gateway.access.keys import Key
+from gateway.access.keys import ApiKey
 from gateway.errors import KeysUnavailable, QuotaExceeded
-from gateway.sharing import Lock, Table, lock_file
+from gateway.shared_memory import Lock, SharedTable, lock_file
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _ACCOUNTS, _SUFFIX = "accounts", ".reserved"
@@ -65,7 +65,7 @@ def find_month(seconds: float) -> int:
     return date.tm_year * 12 + date.tm_mon - 1
 
 
-class Ledger:
+class UsageLedger:
     """All accounts, seen from one process. Its id names it in the database: a new one begins
     with the machine, or where the folder is new."""
 
@@ -77,14 +77,14 @@ class Ledger:
         self._ended: deque[tuple[_Charge, bool]] = deque()
         with self._lock.hold(_START_S):
             self.id = _read_ledger_id(folder)
-            self._accounts = Table(folder / _ACCOUNTS, _MONTHS * _FIELDS)
+            self._accounts = SharedTable(folder / _ACCOUNTS, _MONTHS * _FIELDS)
             self._give_back_of_dead(folder)
             own = folder / f"{uuid.uuid4().hex}{_SUFFIX}"
             self._own_lock = lock_file(own)
-            self._own = Table(own, _MONTHS)
+            self._own = SharedTable(own, _MONTHS)
 
     @contextmanager
-    def charge(self, key: Key, characters: int) -> Iterator[None]:
+    def charge(self, key: ApiKey, characters: int) -> Iterator[None]:
         """Counts `characters` if the block succeeds. Raises QuotaExceeded before it begins if
         the key has fewer left."""
         month = find_month(time.time())
@@ -110,7 +110,7 @@ class Ledger:
             self._ended.append((charge, is_done))
             self._settle_all()
 
-    def read(self, key: Key) -> Usage:
+    def read(self, key: ApiKey) -> Usage:
         """What the key has used, without what is being translated."""
         month = find_month(time.time())
         count = self._elsewhere.get((key.id, month), 0)
@@ -189,12 +189,12 @@ class Ledger:
             for month in range(_MONTHS):
                 _find(self._accounts.find(row_id), month)[_RESERVED] = 0
         for path in locks.keys() - dead.keys():
-            self._add_reserved(Table(path, _MONTHS))
+            self._add_reserved(SharedTable(path, _MONTHS))
         for path, lock in dead.items():
             path.unlink()
             os.close(lock)
 
-    def _add_reserved(self, other: Table) -> None:
+    def _add_reserved(self, other: SharedTable) -> None:
         for month in range(_MONTHS):
             reserved = zip(other.read_ids(), other.read_column(month), strict=False)
             for row_id, characters in reserved:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from catalog import Model
-from gateway.admission.board import Board
-from gateway.admission.departures import Departures
-from gateway.admission.lane import Lane, Turn, late
-from gateway.admission.queue import Flow
-from gateway.backend import Backend, Call, Row
+from gateway.admission.disconnects import DisconnectWatcher
+from gateway.admission.dispatcher import ModelDispatcher, PendingRow, late
+from gateway.admission.queue import ClientQueue
+from gateway.admission.shared_counters import SharedCounters
+from gateway.backend import Backend, Call, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.transport.caller import Caller
 
@@ -34,11 +34,11 @@ class Admission:
         self, backend: Backend, models: Sequence[Model], folder: Path | None = None
     ) -> None:
         self.backend = backend
-        self.board = Board(folder)
-        self._departures = Departures()
+        self.board = SharedCounters(folder)
+        self._departures = DisconnectWatcher()
         self._refused_at = -math.inf
         self._lanes = {
-            model.name: Lane(
+            model.name: ModelDispatcher(
                 model,
                 self.board.open(model.name),
                 partial(backend.find_room, model),
@@ -57,7 +57,7 @@ class Admission:
 
     def check(self, model: str, caller: Caller, costs: Sequence[float]) -> None:
         """Raises Overloaded if `admit` would, without the work of finding out the rows."""
-        flow = Flow(caller.address)
+        flow = ClientQueue(caller.address)
         with self._note_refusal():
             self._lanes[model].check(flow, sum(costs), len(costs), caller)
 
@@ -71,7 +71,7 @@ class Admission:
         """
         if caller.has_gone():
             raise _gone()
-        lane, flow = self._lanes[model], Flow(caller.address, is_bulk)
+        lane, flow = self._lanes[model], ClientQueue(caller.address, is_bulk)
         with self._note_refusal():
             lane.announce(flow, sum(costs), len(costs), caller)
         ticket = Ticket(self, lane, model, flow, caller, sum(costs), len(costs))
@@ -96,26 +96,26 @@ class Ticket:
     told not to compute those that were."""
 
     _admission: Admission
-    _lane: Lane
+    _lane: ModelDispatcher
     _model: str
-    _flow: Flow
+    _flow: ClientQueue
     _caller: Caller
     #: The announced rows that have not been sent, and their cost.
     _cost: float
     _rows: int
-    _waiting: set[Turn] = field(default_factory=set)
+    _waiting: set[PendingRow] = field(default_factory=set)
     _numbers: set[int] = field(default_factory=set)
     _calls: set[Call] = field(default_factory=set)
     _is_gone: bool = False
 
-    def predict(self, row: Row, cost: float) -> dict[str, Any]:
+    def predict(self, row: RowRequest, cost: float) -> dict[str, Any]:
         """Waits for the row's turn and returns the backend's answer.
 
         Raises ClientGone, Overloaded, and what `Backend.predict` raises.
         """
         if self._is_gone:
             raise _gone()
-        turn = Turn(cost, len(row.body), self._caller.deadline)
+        turn = PendingRow(cost, len(row.body), self._caller.deadline)
         self._waiting.add(turn)
         self._lane.join(self._flow, turn)
         try:
@@ -140,7 +140,7 @@ class Ticket:
         """Withdraws all rows that were announced and not sent."""
         self._withdraw(self._cost, self._rows)
 
-    def _ask(self, row: Row, turn: Turn) -> dict[str, Any]:
+    def _ask(self, row: RowRequest, turn: PendingRow) -> dict[str, Any]:
         board = self._admission.board
         number = board.take_number()
         row = replace(row, number=number)

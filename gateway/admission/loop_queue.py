@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import gevent
 from gevent.event import Event
 
-from gateway.admission.lane import LONGEST_RETRY_S, MARGIN
-from gateway.admission.queue import FairQueue, Flow
+from gateway.admission.dispatcher import LONGEST_RETRY_S, MARGIN
+from gateway.admission.queue import ClientQueue, FairQueue
 from gateway.errors import Overloaded
 from gateway.transport.caller import Caller
 from gateway.transport.connection import let_others_run
@@ -43,7 +43,7 @@ class LoopQueue:
     def __init__(self) -> None:
         self._queue: FairQueue[_Slice] = FairQueue()
         #: The work that clients have announced and not been given.
-        self._announced: Counter[Flow] = Counter()
+        self._announced: Counter[ClientQueue] = Counter()
         #: Seconds per unit of work, with all that others do meanwhile.
         self._pace_s = 0.0
         self._is_running = False
@@ -58,7 +58,7 @@ class LoopQueue:
         """
         slices = list(_cut(texts, weigh))
         left = sum(part.cost for part in slices)
-        flow = Flow(caller.address, caller.is_bulk or len(slices) > _FEW_SLICES)
+        flow = ClientQueue(caller.address, caller.is_bulk or len(slices) > _FEW_SLICES)
         self._check(flow, left, caller)
         self._announced[flow] += left
         try:
@@ -70,7 +70,7 @@ class LoopQueue:
         finally:
             self._withdraw(flow, left)
 
-    def _check(self, flow: Flow, cost: int, caller: Caller) -> None:
+    def _check(self, flow: ClientQueue, cost: int, caller: Caller) -> None:
         """Raises Overloaded if other clients' turns and the caller's own take too long."""
         if not self._announced:
             return
@@ -85,12 +85,12 @@ class LoopQueue:
                 retry_after_s=min(LONGEST_RETRY_S, needed_s - left_s * MARGIN),
             )
 
-    def _withdraw(self, flow: Flow, cost: int) -> None:
+    def _withdraw(self, flow: ClientQueue, cost: int) -> None:
         self._announced[flow] -= cost
         if not self._announced[flow]:
             del self._announced[flow]
 
-    def _wait(self, flow: Flow, part: _Slice, caller: Caller) -> None:
+    def _wait(self, flow: ClientQueue, part: _Slice, caller: Caller) -> None:
         caller.patience.check()
         if not self._is_running:
             self._is_running = True

@@ -20,7 +20,7 @@ _SPARE = 1000
 _GAIN = 0.05
 
 
-class Flow(NamedTuple):
+class ClientQueue(NamedTuple):
     """A queue with a share of its own: one client's short requests, or its bulk texts."""
 
     client: str
@@ -43,13 +43,13 @@ class FairQueue(Generic[Item]):
     """
 
     _heap: list[tuple[float, int, Item]] = field(default_factory=list)
-    _ends: dict[Flow, float] = field(default_factory=dict)
+    _ends: dict[ClientQueue, float] = field(default_factory=dict)
     _now: float = 0.0
     _numbers: count[int] = field(default_factory=count)
     #: The cost of an average item.
     mean_cost: float = 0.0
 
-    def push(self, flow: Flow, cost: float, item: Item) -> None:
+    def push(self, flow: ClientQueue, cost: float, item: Item) -> None:
         """Adds an item behind others of its flow."""
         self.mean_cost += (_GAIN if self.mean_cost else 1.0) * (cost - self.mean_cost)
         begin = max(self._now, self._ends.get(flow, 0.0))

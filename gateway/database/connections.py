@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
 from contract import durable
 from gateway.settings import name_variable
-from gateway.sharing import Lock
+from gateway.shared_memory import Lock
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 #: Seconds for a connection, a statement, a lock.

@@ -21,7 +21,7 @@ from gevent.event import Event
 from prometheus_client import CollectorRegistry
 
 from catalog import CPU, Catalog, Model, checkpoint, describe_handler
-from gateway.backend import ModelState, Room, Row
+from gateway.backend import Capacity, ModelState, RowRequest
 from gateway.embedded.counting import BatchCounters
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _CLOSE_S = 10.0
 
 
-class LoadError(RuntimeError):
+class ModelLoadError(RuntimeError):
     """A model could not be loaded; the log says why."""
 
 
@@ -70,13 +70,15 @@ class EmbeddedBackend:
         # Native code must not run any more when the interpreter is taken down.
         atexit.register(self.close)
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         """As `Backend.predict`."""
         try:
             answer = self._ask(model, row, deadline)
         except QueueFull as error:
             raise Overloaded(f"The queue for {model} is full.") from error
-        except LoadError as error:
+        except ModelLoadError as error:
             raise NotReady(f"The model for {model} could not be loaded.") from error
         except (Refused, CancelledError) as error:
             raise NotReady("The gateway is being stopped.") from error
@@ -88,9 +90,9 @@ class EmbeddedBackend:
         """As `Backend.states`."""
         return {name: self._served[name].describe() for name in models}
 
-    def find_room(self, model: Model) -> Room:
+    def find_room(self, model: Model) -> Capacity:
         """As the map has it."""
-        return Room(model.workers)
+        return Capacity(model.workers)
 
     def close(self, limit_s: float = _CLOSE_S) -> None:
         """Takes no further row and waits for those that it has taken."""
@@ -107,7 +109,7 @@ class EmbeddedBackend:
         for served in self._served.values():
             served.load(cache)
 
-    def _ask(self, model: str, row: Row, deadline: float) -> Result:
+    def _ask(self, model: str, row: RowRequest, deadline: float) -> Result:
         sent_at = time.monotonic()
         future = self._served[model].batcher.submit(
             base.Row(row.body, row.parameters, deadline, sent_at)
@@ -151,7 +153,7 @@ class _Served:
             log.critical(
                 "the model %s cannot be loaded", self._model.name, exc_info=error
             )
-            self.handlers.set_exception(LoadError(self._model.name))
+            self.handlers.set_exception(ModelLoadError(self._model.name))
 
     def describe(self) -> ModelState:
         """Its state."""

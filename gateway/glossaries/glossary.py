@@ -37,7 +37,7 @@ class Glossary:
 
 
 @dataclass(frozen=True)
-class Draft:
+class DictionaryDraft:
     """A dictionary that is to be stored, its entries as TSV."""
 
     source: str
@@ -47,7 +47,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Limits:
+class GlossaryLimits:
     """The most glossaries of an owner, and the most bytes of entries: of one of them, of all
     of an owner, and of all owners. So much of the disk stays free."""
 

@@ -25,10 +25,10 @@ from gateway.errors import (
     Overloaded,
     UnknownGlossary,
 )
-from gateway.glossaries.glossary import Draft, Glossary, Limits
+from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryLimits
 from gateway.glossaries.reading import (
-    Reading,
-    Upload,
+    GlossaryContent,
+    GlossaryUpload,
     read,
     read_answer,
     write_upload,
@@ -54,7 +54,7 @@ class Glossaries:
     """The glossaries of all owners. Safe to share among greenlets."""
 
     def __init__(self, settings: Settings) -> None:
-        self.limits = Limits(
+        self.limits = GlossaryLimits(
             settings.max_glossaries,
             settings.max_glossary_bytes,
             settings.glossaries_kept_bytes_of_one,
@@ -66,7 +66,7 @@ class Glossaries:
         self._threads: ThreadPool | None = None
         self._turn = BoundedSemaphore(1)
 
-    def read(self, upload: Upload) -> Reading:
+    def read(self, upload: GlossaryUpload) -> GlossaryContent:
         """What an upload says; a large one is read by another process, one at a time. Raises
         Fault, Overloaded if others take all of the time, and DeadlineExceeded."""
         if len(upload.body) <= _SHORT:
@@ -80,7 +80,9 @@ class Glossaries:
         finally:
             self._turn.release()
 
-    def create(self, owner: str, name: str, drafts: Sequence[Draft]) -> Glossary:
+    def create(
+        self, owner: str, name: str, drafts: Sequence[DictionaryDraft]
+    ) -> Glossary:
         """Raises TooManyGlossaries, BodyTooLarge, DiskFull and GlossariesUnavailable."""
         return self._ask(lambda s: s.create(owner, name, drafts, self.limits))
 

@@ -17,11 +17,11 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
 
-from contract.faults import list_faults
 from contract.languages import normalize_language
+from contract.validation import list_faults
 from gateway.errors import MalformedRequest
 from gateway.glossaries.bodies import SCHEMAS, DictionaryFields
-from gateway.glossaries.glossary import Draft
+from gateway.glossaries.glossary import DictionaryDraft
 from gateway.schemas import read_object, write_schema
 from text.entries import (
     Entry,
@@ -40,7 +40,7 @@ _LANGUAGES = ("source_lang", "src_lang"), ("target_lang", "tgt_lang")
 
 
 @dataclass(frozen=True)
-class Upload:
+class GlossaryUpload:
     """A request: the schema of its fields, its query and its body."""
 
     schema: str
@@ -50,14 +50,14 @@ class Upload:
 
 
 @dataclass(frozen=True)
-class Reading:
+class GlossaryContent:
     """What an upload says."""
 
     name: str | None
-    drafts: tuple[Draft, ...]
+    drafts: tuple[DictionaryDraft, ...]
 
 
-class Fault(Exception):
+class GlossaryFault(Exception):
     """Why an upload cannot be used. `kind` is `body`, `missing`, `wrong` or `entries`."""
 
     def __init__(self, kind: str, field: str, message: str) -> None:
@@ -65,39 +65,39 @@ class Fault(Exception):
         self.kind, self.field, self.message = kind, field, message
 
 
-def read(upload: Upload) -> Reading:
-    """Raises Fault."""
+def read(upload: GlossaryUpload) -> GlossaryContent:
+    """Raises GlossaryFault."""
     schema = SCHEMAS[upload.schema]
     try:
         fields = schema.model_validate(_read_fields(upload))
     except MalformedRequest as error:
-        raise Fault("body", "", error.detail) from error
+        raise GlossaryFault("body", "", error.detail) from error
     except ValidationError as error:
         raise _find_fault(schema, error) from error
     given = fields.model_dump()
     pairs = given.get("dictionaries", [given])
-    return Reading(given.get("name"), tuple(map(_read_draft, pairs)))
+    return GlossaryContent(given.get("name"), tuple(map(_read_draft, pairs)))
 
 
-def _find_fault(schema: type[BaseModel], error: ValidationError) -> Fault:
+def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFault:
     """The first fault, as that of a field such as `dictionaries[0].entries`."""
     first = error.errors(include_url=False)[0]
     where, kind = first["loc"], "missing" if first["type"] == "missing" else "wrong"
     if first["type"] == "value_error":
-        return Fault(
+        return GlossaryFault(
             kind, str(where[-1]) if where else "name", str(first["ctx"]["error"])
         )
     if where[0] != "dictionaries":
         ((field, fault),) = list_faults([first], write_schema(schema)).items()
-        return Fault(kind, field, fault)
+        return GlossaryFault(kind, field, fault)
     if len(where) < len(("dictionaries", 0, "entries")):
-        return Fault(kind, "dictionaries", "expected a list of dictionaries")
+        return GlossaryFault(kind, "dictionaries", "expected a list of dictionaries")
     inner = first | {"loc": where[2:]}
     ((field, fault),) = list_faults([inner], write_schema(DictionaryFields)).items()
-    return Fault(kind, f"dictionaries[{where[1]}].{field}", fault)
+    return GlossaryFault(kind, f"dictionaries[{where[1]}].{field}", fault)
 
 
-def _read_draft(pair: Mapping[str, Any]) -> Draft:
+def _read_draft(pair: Mapping[str, Any]) -> DictionaryDraft:
     source, target = (
         normalize_language(next(pair[name] for name in names if name in pair))
         for names in _LANGUAGES
@@ -105,8 +105,8 @@ def _read_draft(pair: Mapping[str, Any]) -> Draft:
     try:
         entries = _read_entries(pair, source, target)
     except EntriesError as error:
-        raise Fault("entries", "entries", str(error)) from error
-    return Draft(source, target, write_tsv(entries), len(entries))
+        raise GlossaryFault("entries", "entries", str(error)) from error
+    return DictionaryDraft(source, target, write_tsv(entries), len(entries))
 
 
 def _read_entries(pair: Mapping[str, Any], source: str, target: str) -> list[Entry]:
@@ -118,7 +118,7 @@ def _read_entries(pair: Mapping[str, Any], source: str, target: str) -> list[Ent
     return read_tsv(given)
 
 
-def _read_fields(upload: Upload) -> dict[str, Any]:
+def _read_fields(upload: GlossaryUpload) -> dict[str, Any]:
     """The fields of the body before those of the query. Raises MalformedRequest."""
     fields = _read_form(upload.query.encode())
     kind = _TABLES.get(upload.media)
@@ -164,31 +164,33 @@ def _read_form(text: bytes) -> dict[str, Any]:
     return fields
 
 
-def write_upload(upload: Upload) -> bytes:
+def write_upload(upload: GlossaryUpload) -> bytes:
     """What the process is given: a line, and the body."""
     head = {name: value for name, value in asdict(upload).items() if name != "body"}
     return json.dumps(head).encode() + b"\n" + upload.body
 
 
-def read_answer(answer: bytes) -> Reading:
-    """What the process has found. Raises Fault, or ValueError if it has failed."""
+def read_answer(answer: bytes) -> GlossaryContent:
+    """What the process has found. Raises GlossaryFault, or ValueError if it has failed."""
     head, _, rest = answer.partition(b"\n")
     content = json.loads(head)
     if "fault" in content:
-        raise Fault(*content["fault"])
+        raise GlossaryFault(*content["fault"])
     drafts, start = [], 0
     for source, target, count, size in content["drafts"]:
-        drafts.append(Draft(source, target, rest[start : start + size], count))
+        drafts.append(
+            DictionaryDraft(source, target, rest[start : start + size], count)
+        )
         start += size
-    return Reading(content["name"], tuple(drafts))
+    return GlossaryContent(content["name"], tuple(drafts))
 
 
 def answer(upload: bytes) -> Iterable[bytes]:
     """What the process writes."""
     head, _, body = upload.partition(b"\n")
     try:
-        found = read(Upload(body=body, **json.loads(head)))
-    except Fault as fault:
+        found = read(GlossaryUpload(body=body, **json.loads(head)))
+    except GlossaryFault as fault:
         fault_fields = [fault.kind, fault.field, fault.message]
         return [json.dumps({"fault": fault_fields}).encode() + b"\n"]
     drafts = [

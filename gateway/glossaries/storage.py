@@ -34,7 +34,12 @@ from gateway.errors import (
     TooManyGlossaries,
     UnknownGlossary,
 )
-from gateway.glossaries.glossary import Dictionary, Draft, Glossary, Limits
+from gateway.glossaries.glossary import (
+    Dictionary,
+    DictionaryDraft,
+    Glossary,
+    GlossaryLimits,
+)
 from text.entries import read_stored, write_tsv
 
 #: How often entries are merged with those that another client has changed meanwhile.
@@ -57,7 +62,11 @@ class GlossaryStorage(Database):
     """The tables of glossaries."""
 
     def create(
-        self, owner: str, name: str, drafts: Sequence[Draft], limits: Limits
+        self,
+        owner: str,
+        name: str,
+        drafts: Sequence[DictionaryDraft],
+        limits: GlossaryLimits,
     ) -> Glossary:
         """A new glossary. Raises TooManyGlossaries, BodyTooLarge and DiskFull."""
         row = {"id": make_id(), "owner": owner, "name": name}
@@ -95,9 +104,9 @@ class GlossaryStorage(Database):
         glossary_id: str,
         *,
         name: str | None = None,
-        drafts: Iterable[Draft] = (),
+        drafts: Iterable[DictionaryDraft] = (),
         is_merged: bool = False,
-        limits: Limits,
+        limits: GlossaryLimits,
     ) -> Glossary:
         """Renames a glossary, and replaces its dictionaries of the drafts' languages or, if
         `is_merged`, adds to them. Raises UnknownGlossary, BodyTooLarge, DiskFull, and
@@ -142,8 +151,8 @@ class GlossaryStorage(Database):
         self,
         connection: Connection,
         glossary: Glossary,
-        drafts: Iterable[Draft],
-        limits: Limits,
+        drafts: Iterable[DictionaryDraft],
+        limits: GlossaryLimits,
     ) -> None:
         """Replaces dictionaries, or adds them, if the limits leave room."""
         for draft in drafts:
@@ -165,7 +174,7 @@ class GlossaryStorage(Database):
 
 
 def _check_room(
-    connection: Connection, glossary_id: str, size: int, limits: Limits
+    connection: Connection, glossary_id: str, size: int, limits: GlossaryLimits
 ) -> None:
     """Raises BodyTooLarge and DiskFull where entries of this size are too many."""
     known, is_this = GLOSSARIES.c, GLOSSARIES.c.id == glossary_id
@@ -229,10 +238,10 @@ def _list(connection: Connection, is_wanted: ColumnElement[bool]) -> list[Glossa
 
 
 def _merge(
-    connection: Connection, glossary: Glossary, drafts: Iterable[Draft]
-) -> list[Draft]:
+    connection: Connection, glossary: Glossary, drafts: Iterable[DictionaryDraft]
+) -> list[DictionaryDraft]:
     """What the dictionaries have after their entries were changed by these."""
-    merged: dict[tuple[str, str], Draft] = {}
+    merged: dict[tuple[str, str], DictionaryDraft] = {}
     for draft in drafts:
         pair = draft.source, draft.target
         old, known = glossary.find(*pair), merged.get(pair)
@@ -241,7 +250,7 @@ def _merge(
             continue
         entries = known.entries if known else _read_entries(connection, old)
         both = dict(read_stored(entries)) | dict(read_stored(draft.entries))
-        merged[pair] = Draft(*pair, write_tsv(both.items()), len(both))
+        merged[pair] = DictionaryDraft(*pair, write_tsv(both.items()), len(both))
     return list(merged.values())
 
 

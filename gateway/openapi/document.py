@@ -23,7 +23,7 @@ from contract.problems import title
 from gateway.openapi.operations import (
     BINARY,
     MULTIPART,
-    Body,
+    BodySchema,
     Operation,
     find_operation,
 )
@@ -76,7 +76,7 @@ class Route:
     operation: Operation
 
     @property
-    def bodies(self) -> tuple[Body, ...]:
+    def bodies(self) -> tuple[BodySchema, ...]:
         """What a body may have in it; none if the fields are in the URL."""
         return self.operation.bodies if self.method in _WITH_BODY else ()
 
@@ -169,7 +169,7 @@ class _Schemas:
         for body in bodies:
             self._bound(body)
 
-    def _bound(self, body: Body) -> None:
+    def _bound(self, body: BodySchema) -> None:
         fields = self.resolve(body.model).get("properties", {})
         for name, members in body.bounds.items():
             if "enum" in members:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from contract.dialects import Dialect
 from gateway.errors import Problem
-from gateway.openapi.refusals import Refusal
+from gateway.openapi.refusals import RefusalSchema
 
 JSON = "application/json"
 MULTIPART = "multipart/form-data"
@@ -23,7 +23,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Body:
+class BodySchema:
     """The fields of a request. A `GET` has them in its URL."""
 
     model: type[BaseModel]
@@ -39,13 +39,13 @@ class Operation:
     """A route. What it answers when it succeeds is in its function's annotation."""
 
     summary: str
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[BodySchema, ...] = ()
     #: The parameters in the URL beside its body.
     query: type[BaseModel] | None = None
     #: Whether it takes images: exactly one, or several.
     images: Literal["one", "several"] | None = None
     #: What may go wrong beside what may go wrong everywhere.
-    refusals: tuple[type[Problem] | Refusal, ...] = ()
+    refusals: tuple[type[Problem] | RefusalSchema, ...] = ()
     #: Absent from the document where the map does not have this task.
     task: str | None = None
     #: What it answers with.

@@ -16,7 +16,7 @@ from gateway.errors import Problem
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusalSchema:
     """A problem that is not of the gateway's own making."""
 
     slug: str
@@ -26,13 +26,13 @@ class Refusal:
 
 #: From nginx, and from the gateway's connections.
 _BEFORE_ROUTES = (
-    Refusal("too-many-connections", 429, "Too many requests at the same time."),
-    Refusal("header-too-large", 431, "The URL or a header is too long."),
+    RefusalSchema("too-many-connections", 429, "Too many requests at the same time."),
+    RefusalSchema("header-too-large", 431, "The URL or a header is too long."),
 )
-FROM_THIS_MACHINE_ONLY = Refusal(
+FROM_THIS_MACHINE_ONLY = RefusalSchema(
     "forbidden", 403, "The path is open to the server's own machine only."
 )
-_OUT_OF_MEMORY = Refusal(
+_OUT_OF_MEMORY = RefusalSchema(
     "out-of-memory", 503, "It does not fit into the device's memory, even alone."
 )
 #: On every path: bodies are read before a route is asked.
@@ -44,7 +44,7 @@ EVERYWHERE = (
 #: Where texts are translated.
 TRANSLATING = (
     *(errors.InvalidRequest, errors.UnknownLanguage, errors.TooManyRows),
-    Refusal("text-too-long", 422, "A word has more tokens than the model takes."),
+    RefusalSchema("text-too-long", 422, "A word has more tokens than the model takes."),
     _OUT_OF_MEMORY,
 )
 #: Where a translation uses glossaries, and where these are stored.
@@ -138,7 +138,7 @@ SHAPES: Mapping[Dialect, Any] = {
 
 
 def list_statuses(
-    refusals: Iterable[type[Problem] | Refusal], dialect: Dialect
+    refusals: Iterable[type[Problem] | RefusalSchema], dialect: Dialect
 ) -> dict[int, dict[str, str]]:
     """By status in an API: the slugs of its problems, and what they mean."""
     statuses: dict[int, dict[str, str]] = {}
@@ -149,8 +149,8 @@ def list_statuses(
     return dict(sorted(statuses.items()))
 
 
-def _explain(refusal: type[Problem] | Refusal) -> str:
-    if isinstance(refusal, Refusal):
+def _explain(refusal: type[Problem] | RefusalSchema) -> str:
+    if isinstance(refusal, RefusalSchema):
         return refusal.meaning
     first, _, _ = " ".join((refusal.__doc__ or "").split()).partition(". ")
     return first.removesuffix(".") + "."

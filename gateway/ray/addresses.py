@@ -16,7 +16,7 @@ from pathlib import Path
 import urllib3
 
 from gateway.backend import Call
-from gateway.posting import Channel, Doubt, Option, Unreachable
+from gateway.http_pool import Channel, ConnectError, HealthProbe, Option
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _OPTIONS: Sequence[Option] = (
 )
 
 
-class Key:
+class GatewayKey:
     """What replicas know the gateway by."""
 
     def __init__(self, file: Path) -> None:
@@ -61,7 +61,7 @@ class Address:
     """One of them."""
 
     channel: Channel
-    key: Key
+    key: GatewayKey
     #: 0 while it is well.
     rests_until: float = 0.0
 
@@ -74,7 +74,7 @@ class Address:
         body: bytes | None = None,
         until: float,
         call: Call | None = None,
-        doubt: Doubt | None = None,
+        doubt: HealthProbe | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """As `Channel.call`. A refused key is read again first."""
         while True:
@@ -89,7 +89,7 @@ class Address:
                     call=call,
                     doubt=doubt,
                 )
-            except Unreachable:
+            except ConnectError:
                 self._rest()
                 raise
             self._revive()
@@ -111,7 +111,9 @@ class Address:
 class Addresses:
     """All of them. Safe to share among greenlets."""
 
-    def __init__(self, urls: Sequence[str], key: Key, *, connections: int) -> None:
+    def __init__(
+        self, urls: Sequence[str], key: GatewayKey, *, connections: int
+    ) -> None:
         self._all = [
             Address(Channel(url, connections=connections, options=_OPTIONS), key)
             for url in urls

@@ -20,7 +20,7 @@ from catalog import Model
 from contract import rows
 from contract.problems import CONTENT_TYPE
 from contract.rows import prediction_path
-from gateway.backend import ModelState, Room, Row
+from gateway.backend import Capacity, ModelState, RowRequest
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -29,12 +29,18 @@ from gateway.errors import (
     Problem,
     RowProblem,
 )
-from gateway.posting import Broken, Silent, Slots, Unreachable, describe
-from gateway.ray.addresses import Address, Addresses, Key
-from gateway.ray.crowd import Crowd
+from gateway.http_pool import (
+    ConnectError,
+    ConnectionClosed,
+    ReadTimeout,
+    Slots,
+    describe,
+)
+from gateway.ray.addresses import Address, Addresses, GatewayKey
+from gateway.ray.attempt_timeout import AttemptTimeout
+from gateway.ray.circuit_breaker import CircuitBreaker
 from gateway.ray.looking import look
-from gateway.ray.patience import Patience
-from gateway.ray.presence import Presence
+from gateway.ray.replica_counter import ReplicaCounter
 
 #: How often a row may reach a replica that then fails: one that ends its replicas must not
 #: end them all.
@@ -49,7 +55,7 @@ _FRESH_S = 1.0
 _LOOKS = 16
 
 
-class Failed(Exception):
+class ReplicaFailed(Exception):
     """A replica has not answered the row; another may."""
 
 
@@ -62,9 +68,9 @@ class _Known:
     """A model of the map, and what its answers have taught."""
 
     model: Model
-    crowd: Crowd
-    presence: Presence
-    patience: Patience = field(default_factory=Patience)
+    crowd: ReplicaCounter
+    presence: CircuitBreaker
+    patience: AttemptTimeout = field(default_factory=AttemptTimeout)
 
 
 class RayBackend:
@@ -79,19 +85,21 @@ class RayBackend:
         connections: int,
     ) -> None:
         self._addresses = Addresses(
-            urls, Key(key_file), connections=connections + _LOOKS
+            urls, GatewayKey(key_file), connections=connections + _LOOKS
         )
         self._slots = Slots(connections)
         self._known = {
             model.name: _Known(
                 model,
-                Crowd(*_bound(model)),
-                Presence(model.name, partial(self._look, model)),
+                ReplicaCounter(*_bound(model)),
+                CircuitBreaker(model.name, partial(self._look, model)),
             )
             for model in models
         }
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         """As `Backend.predict`. An address that cannot be reached is not asked again; after
         any other fault the next one is, and each at last once more. Nobody waits for a model
         that has no replica."""
@@ -107,12 +115,14 @@ class RayBackend:
                     address.channel.renew(_FRESH_S)
                 try:
                     return _ask(address, known, row, deadline, is_last=left == 1)
-                except (Unreachable, NotServed) as error:
+                except (ConnectError, NotServed) as error:
                     fault = error
-                except Silent as error:  # which has cost much time, and is borne once
+                except (
+                    ReadTimeout
+                ) as error:  # which has cost much time, and is borne once
                     fault, left = error, min(left - 1, 1)
                     addresses.append(address)
-                except (Broken, Failed) as error:
+                except (ConnectionClosed, ReplicaFailed) as error:
                     fault, left = error, left - 1
                     addresses.append(address)
                     _pause(left, deadline)
@@ -124,17 +134,17 @@ class RayBackend:
         found = Pool(_LOOKS).map(lambda presence: presence.state, known)
         return dict(zip(models, found, strict=True))
 
-    def find_room(self, model: Model) -> Room:
+    def find_room(self, model: Model) -> Capacity:
         """That of all replicas which are known to be there. Each holds its own rows."""
         replicas = self._known[model.name].crowd.count()
-        return Room(replicas, replicas * Room.most_bytes)
+        return Capacity(replicas, replicas * Capacity.most_bytes)
 
     def _look(self, model: Model) -> ModelState:
         return look(self._addresses.list_well_first(), model)
 
 
 def _ask(
-    address: Address, known: _Known, row: Row, deadline: float, *, is_last: bool
+    address: Address, known: _Known, row: RowRequest, deadline: float, *, is_last: bool
 ) -> dict[str, Any]:
     """One attempt, which leaves time for another unless it `is_last`. Raises NotReady where
     no replica is there."""
@@ -157,7 +167,7 @@ def _ask(
             known.crowd.hear(replica)
         answer = _read(known.model.name, response)
         known.presence.hear()
-    except Silent:
+    except ReadTimeout:
         known.patience.learn(time.monotonic() - began)
         raise
     known.patience.learn(time.monotonic() - began)
@@ -177,7 +187,7 @@ def _read(
     if response.status == HTTPStatus.NOT_FOUND:
         raise NotServed(f"The cluster serves no model {model} yet.")
     # HAProxy says 500 where a replica has closed the connection.
-    raise Failed(f"The replicas for {model} do not answer.")
+    raise ReplicaFailed(f"The replicas for {model} do not answer.")
 
 
 def _judge(response: urllib3.BaseHTTPResponse) -> RowProblem:
@@ -185,14 +195,14 @@ def _judge(response: urllib3.BaseHTTPResponse) -> RowProblem:
     problem = RowProblem(response.json())
     match response.status, problem.slug:
         case HTTPStatus.UNAUTHORIZED, _:
-            raise Failed("The replicas do not take the gateway's key.")
+            raise ReplicaFailed("The replicas do not take the gateway's key.")
         case HTTPStatus.TOO_MANY_REQUESTS, _:
             retry_after_s = float(response.headers.get("Retry-After", 1))
             raise Overloaded(problem.detail, retry_after_s=retry_after_s)
         case HTTPStatus.SERVICE_UNAVAILABLE, NotReady.slug:
-            raise Failed(problem.detail)
+            raise ReplicaFailed(problem.detail)
         case HTTPStatus.GATEWAY_TIMEOUT, DeadlineExceeded.slug:
-            raise Silent(problem.detail)
+            raise ReadTimeout(problem.detail)
     return problem
 
 
@@ -202,20 +212,20 @@ def _pause(left: int, deadline: float) -> None:
         time.sleep(min(_PAUSE_S, _PAUSE_SHARE * remaining_s))
 
 
-def _is_wanted(row: Row, deadline: float) -> bool:
+def _is_wanted(row: RowRequest, deadline: float) -> bool:
     return deadline > time.monotonic() and not row.call.is_given_up
 
 
-def _give_up(model: str, row: Row, fault: Exception | None) -> Problem:
+def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
     """Why a row has no answer."""
     if row.call.is_given_up:
         return ClientGone("The client has closed the connection.")
     match fault:
-        case None | Silent():
+        case None | ReadTimeout():
             return DeadlineExceeded("The deadline passed before the model answered.")
-        case Failed() | NotServed():
+        case ReplicaFailed() | NotServed():
             return NotReady(str(fault))
-        case Broken():
+        case ConnectionClosed():
             return NotReady(f"The replicas for {model} do not answer.")
     return NotReady("No ingress of the cluster can be reached.")
 

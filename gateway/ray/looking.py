@@ -14,7 +14,7 @@ from catalog import Model
 from contract.problems import CONTENT_TYPE
 from contract.rows import prediction_path
 from gateway.backend import ModelState
-from gateway.posting import Broken, Silent, Unreachable
+from gateway.http_pool import ConnectError, ConnectionClosed, ReadTimeout
 from gateway.ray.addresses import Address
 
 #: How long a replica may take to say how it is, how often another one is asked, and how long
@@ -59,9 +59,9 @@ def _ask(address: Address, model: Model) -> ModelState | str:
     path = prediction_path(model.name)
     try:
         response = address.call("GET", path, {}, until=time.monotonic() + _LIMIT_S)
-    except Silent:  # it has none to pass this on to
+    except ReadTimeout:  # it has none to pass this on to
         return "No replica answers."
-    except (Unreachable, Broken) as error:
+    except (ConnectError, ConnectionClosed) as error:
         return f"{address.channel.url}: {error}"
     return _read(response)
 

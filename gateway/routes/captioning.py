@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from contract.tasks import CAPTIONING, PATHS
 from gateway.openapi.operations import Operation, describe
 from gateway.openapi.refusals import LOOKING
-from gateway.routes.reception import Reception
+from gateway.routes.reception import ImageService
 from gateway.transport.bodies import UploadBlueprint
 
 
@@ -18,7 +18,7 @@ class Captions(TypedDict):
     captions: list[str]
 
 
-def make_blueprint(reception: Reception) -> Blueprint:
+def make_blueprint(reception: ImageService) -> Blueprint:
     """The captioning route."""
     blueprint = UploadBlueprint(CAPTIONING, __name__)
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from contract.tasks import CLASSIFICATION, PATHS
 from gateway.openapi.operations import Operation, describe
 from gateway.openapi.refusals import LOOKING
-from gateway.routes.reception import Reception
+from gateway.routes.reception import ImageService
 from gateway.schemas import ClassificationParameters
 from gateway.transport.bodies import UploadBlueprint
 
@@ -28,7 +28,7 @@ class Labels(TypedDict):
     labels: list[Label]
 
 
-def make_blueprint(reception: Reception) -> Blueprint:
+def make_blueprint(reception: ImageService) -> Blueprint:
     """The classification route."""
     blueprint = UploadBlueprint(CLASSIFICATION, __name__)
 

@@ -15,11 +15,11 @@ from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.access import Access
 from gateway.errors import NotFound
-from gateway.openapi.operations import FIELDS, Body, Operation, choose, describe
+from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.routes.interpretation import (
     ForeignSchema,
-    Interpreter,
+    TranslationService,
     Wording,
     list_texts,
     name_source,
@@ -166,12 +166,14 @@ class Pairs(TypedDict):
 
 _LISTING = Operation(
     "The languages of texts, or those of translations",
-    bodies=(Body(LanguagesFields, FIELDS, examples={"targets": {"type": "target"}}),),
+    bodies=(
+        BodySchema(LanguagesFields, FIELDS, examples={"targets": {"type": "target"}}),
+    ),
     task=TRANSLATION,
 )
 
 
-def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
+def make_blueprint(interpreter: TranslationService, access: Access) -> Blueprint:
     """The routes of DeepL's API."""
     blueprint = Blueprint("deepl", __name__, url_prefix="/v2")
 
@@ -210,7 +212,7 @@ def make_blueprint(interpreter: Interpreter, access: Access) -> Blueprint:
     return blueprint
 
 
-def _describe_translation(interpreter: Interpreter) -> Operation:
+def _describe_translation(interpreter: TranslationService) -> Operation:
     served = [
         code
         for language in interpreter.translator.catalog.languages
@@ -222,7 +224,7 @@ def _describe_translation(interpreter: Interpreter) -> Operation:
         "source_lang": "EN",
         "target_lang": choose(served, "DE"),
     }
-    body = Body(
+    body = BodySchema(
         TranslateFields,
         FIELDS,
         bounds={"text": texts, "target_lang": {"enum": served}},
@@ -237,7 +239,7 @@ def _describe_translation(interpreter: Interpreter) -> Operation:
     )
 
 
-def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
+def _translate(fields: Fields, interpreter: TranslationService) -> list[Translation]:
     limits = interpreter.limits
     given = parse_fields(TranslateFields, fields, WORDING)
     _refuse_what_is_missing(given, fields)
@@ -354,14 +356,14 @@ def write_code(language: str) -> str:
     return _CODES.get(language, language.upper())
 
 
-def _list_sources(interpreter: Interpreter) -> list[Language]:
+def _list_sources(interpreter: TranslationService) -> list[Language]:
     return [
         {"language": write_code(code), "name": name_language(code, "en")}
         for code in sorted(interpreter.sources)
     ]
 
 
-def list_targets(interpreter: Interpreter) -> list[Language]:
+def list_targets(interpreter: TranslationService) -> list[Language]:
     """The languages of translations."""
     return [
         {"language": code, "name": name, "supports_formality": False}

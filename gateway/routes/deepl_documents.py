@@ -11,14 +11,14 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
-from documents.storage import Document, State
+from documents.storage import DocumentFolder, State
 from gateway.access import Access
 from gateway.errors import NoDocument, NotDone, NotFound
 from gateway.openapi.operations import (
     BINARY,
     FIELDS,
     MULTIPART,
-    Body,
+    BodySchema,
     Operation,
     describe,
 )
@@ -27,7 +27,7 @@ from gateway.routes.deepl import WORDING, list_targets
 from gateway.routes.documents import FINDING, RECEIVING, send
 from gateway.routes.interpretation import (
     ForeignSchema,
-    Interpreter,
+    TranslationService,
     parse_fields,
     refuse,
 )
@@ -89,11 +89,11 @@ class Progress(TypedDict):
 
 
 _NAMED = {"document_id": ()}
-_KEY = Body(KeyFields, FIELDS)
+_KEY = BodySchema(KeyFields, FIELDS)
 
 
 def make_upload_blueprint(
-    documents: Documents, interpreter: Interpreter, access: Access
+    documents: Documents, interpreter: TranslationService, access: Access
 ) -> Blueprint:
     """The route that takes documents."""
     blueprint = DocumentBlueprint("deepl_upload", __name__, url_prefix="/v2")
@@ -102,7 +102,7 @@ def make_upload_blueprint(
     @describe(
         Operation(
             "Takes a document to translate",
-            bodies=(Body(DocumentForm, (MULTIPART,)),),
+            bodies=(BodySchema(DocumentForm, (MULTIPART,)),),
             refusals=(*RECEIVING, NotFound, *USING_GLOSSARIES),
             task=TRANSLATION,
         )
@@ -124,7 +124,7 @@ def make_blueprint(documents: Documents, access: Access) -> Blueprint:
     """The routes of documents that are there."""
     blueprint = Blueprint("deepl_documents", __name__, url_prefix="/v2")
 
-    def find(document_id: str) -> Document:
+    def find(document_id: str) -> DocumentFolder:
         given = parse_fields(KeyFields, read_fields(request), WORDING)
         document = documents.find(access.find_owner({}), document_id)
         expected = document.order.password.encode()
@@ -163,7 +163,7 @@ def make_blueprint(documents: Documents, access: Access) -> Blueprint:
     return blueprint
 
 
-def _read(fields: Fields, interpreter: Interpreter) -> DocumentRequest:
+def _read(fields: Fields, interpreter: TranslationService) -> DocumentRequest:
     """What the form asks for; what would change a translation and cannot be done is said."""
     given = parse_fields(DocumentFields, fields, WORDING)
     if given.formality.lower() in ("more", "less"):
@@ -186,7 +186,7 @@ def _read(fields: Fields, interpreter: Interpreter) -> DocumentRequest:
     )
 
 
-def _describe(document: Document, state: State) -> Progress:
+def _describe(document: DocumentFolder, state: State) -> Progress:
     answer: Progress = {
         "document_id": document.order.id,
         "status": _STATUSES[state.status],

@@ -21,10 +21,10 @@ from gateway.glossaries.bodies import (
     GlossaryFields,
     MultilingualFields,
 )
-from gateway.glossaries.glossary import Dictionary, Draft, Glossary
+from gateway.glossaries.glossary import Dictionary, DictionaryDraft, Glossary
 from gateway.glossaries.library import Glossaries
-from gateway.glossaries.reading import Fault, Reading
-from gateway.openapi.operations import Body, Operation, choose, describe
+from gateway.glossaries.reading import GlossaryContent, GlossaryFault
+from gateway.openapi.operations import BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import STORING_GLOSSARIES
 from gateway.routes.deepl import WORDING, write_code
 from gateway.routes.glossaries import (
@@ -38,7 +38,7 @@ from gateway.routes.glossaries import (
 )
 from gateway.routes.interpretation import (
     ForeignSchema,
-    Interpreter,
+    TranslationService,
     parse_fields,
     refuse,
 )
@@ -113,7 +113,7 @@ class EntriesList(TypedDict):
     dictionaries: list[DictionaryEntries]
 
 
-def make_blueprint(interpreter: Interpreter) -> Blueprint:
+def make_blueprint(interpreter: TranslationService) -> Blueprint:
     """The routes of both versions."""
     blueprint = make_large_blueprint("deepl_glossaries", interpreter)
     _add_version_2(blueprint, interpreter)
@@ -123,7 +123,7 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     return blueprint
 
 
-def _add_version_2(blueprint: Blueprint, interpreter: Interpreter) -> None:
+def _add_version_2(blueprint: Blueprint, interpreter: TranslationService) -> None:
     glossaries = interpreter.glossaries
 
     @blueprint.post("/v2/glossaries")
@@ -158,12 +158,14 @@ def _add_version_2(blueprint: Blueprint, interpreter: Interpreter) -> None:
         return write_nothing()
 
 
-def _add_version_3(blueprint: Blueprint, interpreter: Interpreter) -> None:
+def _add_version_3(blueprint: Blueprint, interpreter: TranslationService) -> None:
     glossaries = interpreter.glossaries
 
     @blueprint.post("/v3/glossaries")
     @describe(
-        _describe("Makes a glossary", Body(MultilingualFields, _MEDIA), status=201)
+        _describe(
+            "Makes a glossary", BodySchema(MultilingualFields, _MEDIA), status=201
+        )
     )
     def create_3() -> MultilingualInfo:
         made = _create(interpreter, MultilingualFields.__name__)
@@ -187,12 +189,14 @@ def _add_version_3(blueprint: Blueprint, interpreter: Interpreter) -> None:
         return write_nothing()
 
 
-def _add_changes(blueprint: Blueprint, interpreter: Interpreter) -> None:
+def _add_changes(blueprint: Blueprint, interpreter: TranslationService) -> None:
     glossaries = interpreter.glossaries
 
     @blueprint.patch("/v3/glossaries/<glossary_id>")
     @describe(
-        _describe("Renames it, adds entries", Body(ChangeFields, _MEDIA), path=_ANY)
+        _describe(
+            "Renames it, adds entries", BodySchema(ChangeFields, _MEDIA), path=_ANY
+        )
     )
     def change_3(glossary_id: str) -> MultilingualInfo:
         reading = _read(interpreter, ChangeFields.__name__)
@@ -207,7 +211,9 @@ def _add_changes(blueprint: Blueprint, interpreter: Interpreter) -> None:
 
     @blueprint.put("/v3/glossaries/<glossary_id>/dictionaries")
     @describe(
-        _describe("Replaces a dictionary", Body(DictionaryFields, _MEDIA), path=_ANY)
+        _describe(
+            "Replaces a dictionary", BodySchema(DictionaryFields, _MEDIA), path=_ANY
+        )
     )
     def replace_3(glossary_id: str) -> DictionaryInfo:
         reading = _read(interpreter, DictionaryFields.__name__)
@@ -217,11 +223,11 @@ def _add_changes(blueprint: Blueprint, interpreter: Interpreter) -> None:
         return _show_dictionary(found or changed.dictionaries[0])
 
 
-def _add_dictionaries(blueprint: Blueprint, interpreter: Interpreter) -> None:
+def _add_dictionaries(blueprint: Blueprint, interpreter: TranslationService) -> None:
     glossaries = interpreter.glossaries
 
     @blueprint.get("/v3/glossaries/<glossary_id>/entries")
-    @describe(_describe("A dictionary's entries", Body(PairFields), path=_ANY))
+    @describe(_describe("A dictionary's entries", BodySchema(PairFields), path=_ANY))
     def entries_3(glossary_id: str) -> EntriesList:
         pair = _read_pair()
         found = glossaries.find(find_owner(), glossary_id)
@@ -237,28 +243,28 @@ def _add_dictionaries(blueprint: Blueprint, interpreter: Interpreter) -> None:
 
     @blueprint.delete("/v3/glossaries/<glossary_id>/dictionaries")
     @describe(
-        _describe("Deletes a dictionary", Body(PairFields), path=_ANY, status=204)
+        _describe("Deletes a dictionary", BodySchema(PairFields), path=_ANY, status=204)
     )
     def delete_dictionary_3(glossary_id: str) -> Response:
         glossaries.delete_dictionary(find_owner(), glossary_id, _read_pair())
         return write_nothing()
 
 
-def _create(interpreter: Interpreter, schema: str) -> Glossary:
+def _create(interpreter: TranslationService, schema: str) -> Glossary:
     reading = _read(interpreter, schema)
     return interpreter.glossaries.create(
         find_owner(), reading.name or "", reading.drafts
     )
 
 
-def _read(interpreter: Interpreter, schema: str) -> Reading:
+def _read(interpreter: TranslationService, schema: str) -> GlossaryContent:
     """What the current request says, with languages that are served."""
     reading = read_upload(interpreter.glossaries, schema, _translate)
     _check_languages(reading.drafts, interpreter)
     return reading
 
 
-def _translate(fault: Fault) -> Problem:
+def _translate(fault: GlossaryFault) -> Problem:
     match fault.kind:
         case "body":
             return MalformedRequest(fault.message)
@@ -269,7 +275,9 @@ def _translate(fault: Fault) -> Problem:
     return WORDING.refuse(fault.field, fault.message)
 
 
-def _check_languages(drafts: Iterable[Draft], interpreter: Interpreter) -> None:
+def _check_languages(
+    drafts: Iterable[DictionaryDraft], interpreter: TranslationService
+) -> None:
     pairs = [(draft.source, draft.target) for draft in drafts]
     for source, target in pairs:
         is_served = target in interpreter.limits.targets
@@ -330,7 +338,7 @@ def _show_dictionary(dictionary: Dictionary) -> DictionaryInfo:
     }
 
 
-def _describe(summary: str, *bodies: Body, **given: Any) -> Operation:
+def _describe(summary: str, *bodies: BodySchema, **given: Any) -> Operation:
     return Operation(
         summary,
         bodies=bodies,
@@ -340,7 +348,7 @@ def _describe(summary: str, *bodies: Body, **given: Any) -> Operation:
     )
 
 
-def _show_body(interpreter: Interpreter) -> Body:
+def _show_body(interpreter: TranslationService) -> BodySchema:
     target = choose(interpreter.translator.catalog.languages, "de")
     example = {
         "name": "Our products",
@@ -349,4 +357,4 @@ def _show_body(interpreter: Interpreter) -> Body:
         "entries": "work station\tWorkstation",
         "entries_format": "tsv",
     }
-    return Body(GlossaryFields, _MEDIA, examples={"a glossary": example})
+    return BodySchema(GlossaryFields, _MEDIA, examples={"a glossary": example})

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from contract.tasks import DETECTION, PATHS
 from gateway.openapi.operations import Operation, describe
 from gateway.openapi.refusals import LOOKING
-from gateway.routes.reception import Reception
+from gateway.routes.reception import ImageService
 from gateway.schemas import DetectionParameters
 from gateway.transport.bodies import UploadBlueprint
 
@@ -40,7 +40,7 @@ class Objects(TypedDict):
     height: int
 
 
-def make_blueprint(reception: Reception) -> Blueprint:
+def make_blueprint(reception: ImageService) -> Blueprint:
     """The detection route."""
     blueprint = UploadBlueprint(DETECTION, __name__)
 

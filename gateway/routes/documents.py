@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
-from documents.storage import Document, State
+from documents.storage import DocumentFolder, State
 from gateway.access import Access
 from gateway.errors import (
     DiskFull,
@@ -27,12 +27,12 @@ from gateway.errors import (
 from gateway.openapi.operations import (
     BINARY,
     MULTIPART,
-    Body,
+    BodySchema,
     Operation,
     describe,
 )
 from gateway.openapi.refusals import USING_GLOSSARIES
-from gateway.routes.interpretation import Interpreter
+from gateway.routes.interpretation import TranslationService
 from gateway.schemas import (
     DocumentBody,
     Schema,
@@ -103,7 +103,7 @@ _LISTING = Operation(
 
 
 def make_upload_blueprint(
-    documents: Documents, interpreter: Interpreter, access: Access
+    documents: Documents, interpreter: TranslationService, access: Access
 ) -> Blueprint:
     """The route that takes documents."""
     blueprint = DocumentBlueprint("uploaded_documents", __name__)
@@ -129,12 +129,12 @@ def make_upload_blueprint(
 
 
 def make_blueprint(
-    documents: Documents, interpreter: Interpreter, access: Access
+    documents: Documents, interpreter: TranslationService, access: Access
 ) -> Blueprint:
     """The routes of documents that are there."""
     blueprint = Blueprint("documents", __name__)
 
-    def find(document_id: str) -> Document:
+    def find(document_id: str) -> DocumentFolder:
         return documents.find(access.find_owner({}), document_id)
 
     @blueprint.get("/documents")
@@ -167,7 +167,7 @@ def make_blueprint(
     return blueprint
 
 
-def send(document: Document, documents: Documents) -> Response:
+def send(document: DocumentFolder, documents: Documents) -> Response:
     """The translated file. Raises NotDone, and NoDocument."""
     state = documents.read_state(document)
     if state.error:
@@ -187,13 +187,13 @@ def send(document: Document, documents: Documents) -> Response:
     )
 
 
-def name_result(document: Document) -> str:
+def name_result(document: DocumentFolder) -> str:
     """The name of the translated file: `report.docx` becomes `report.de.docx`."""
     stem, _, ending = document.order.name.rpartition(".")
     return f"{stem}.{document.order.tgt_lang}.{ending}"
 
 
-def _describe(document: Document, state: State) -> DocumentStatus:
+def _describe(document: DocumentFolder, state: State) -> DocumentStatus:
     order = document.order
     return {
         "id": order.id,
@@ -217,12 +217,12 @@ def _write_time(seconds: float | None) -> str | None:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _describe_upload(interpreter: Interpreter) -> Operation:
+def _describe_upload(interpreter: TranslationService) -> Operation:
     languages = interpreter.translator.catalog.languages
     return Operation(
         "Takes a document to translate",
         bodies=(
-            Body(
+            BodySchema(
                 DocumentForm,
                 (MULTIPART,),
                 bounds={"tgt_lang": {"enum": list(languages)}},

@@ -15,12 +15,12 @@ from contract.tasks import TRANSLATION
 from gateway.access import find_owner
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
 from gateway.glossaries.bodies import OurGlossary
-from gateway.glossaries.glossary import Draft, Glossary
+from gateway.glossaries.glossary import DictionaryDraft, Glossary
 from gateway.glossaries.library import Glossaries
-from gateway.glossaries.reading import Fault, Reading, Upload
-from gateway.openapi.operations import JSON, Body, Operation, choose, describe
+from gateway.glossaries.reading import GlossaryContent, GlossaryFault, GlossaryUpload
+from gateway.openapi.operations import JSON, BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import STORING_GLOSSARIES
-from gateway.routes.interpretation import Interpreter
+from gateway.routes.interpretation import TranslationService
 from gateway.schemas import Schema, parse_parameters
 from gateway.transport.bodies import LargeBlueprint
 
@@ -62,7 +62,7 @@ class GlossaryList(TypedDict):
     glossaries: list[GlossaryInfo]
 
 
-def make_blueprint(interpreter: Interpreter) -> Blueprint:
+def make_blueprint(interpreter: TranslationService) -> Blueprint:
     """The routes of glossaries."""
     blueprint = make_large_blueprint("glossaries", interpreter)
     glossaries = interpreter.glossaries
@@ -104,22 +104,22 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     return blueprint
 
 
-def make_large_blueprint(name: str, interpreter: Interpreter) -> LargeBlueprint:
+def make_large_blueprint(name: str, interpreter: TranslationService) -> LargeBlueprint:
     """Routes whose bodies may have a whole glossary."""
     most_bytes = interpreter.settings.most_glossary_body_bytes
     return LargeBlueprint(name, __name__, most_bytes=most_bytes)
 
 
 def read_upload(
-    glossaries: Glossaries, schema: str, translate: Callable[[Fault], Problem]
-) -> Reading:
+    glossaries: Glossaries, schema: str, translate: Callable[[GlossaryFault], Problem]
+) -> GlossaryContent:
     """What the current request says. Raises what `translate` makes of a fault."""
-    upload = Upload(
+    upload = GlossaryUpload(
         schema, request.mimetype, request.query_string.decode(), request.get_data()
     )
     try:
         return glossaries.read(upload)
-    except Fault as fault:
+    except GlossaryFault as fault:
         raise translate(fault) from fault
 
 
@@ -160,26 +160,26 @@ def _describe(summary: str, **given: Any) -> Operation:
     )
 
 
-def _describe_creation(interpreter: Interpreter) -> Operation:
+def _describe_creation(interpreter: TranslationService) -> Operation:
     target = choose(interpreter.translator.catalog.languages, "de")
     terms = {"name": "Our products", "src_lang": "en", "tgt_lang": target}
-    body = Body(
+    body = BodySchema(
         OurGlossary,
         (JSON,),
         examples={"a glossary": terms | {"entries": {"work station": "Workstation"}}},
     )
     return _describe(
-        "Makes a glossary", bodies=(body, Body(Table, (TSV, _CSV))), status=201
+        "Makes a glossary", bodies=(body, BodySchema(Table, (TSV, _CSV))), status=201
     )
 
 
-def _translate(fault: Fault) -> Problem:
+def _translate(fault: GlossaryFault) -> Problem:
     if fault.kind == "body":
         return MalformedRequest(fault.message)
     return InvalidRequest([{"field": fault.field, "expected": fault.message}])
 
 
-def _check_languages(draft: Draft, interpreter: Interpreter) -> None:
+def _check_languages(draft: DictionaryDraft, interpreter: TranslationService) -> None:
     if draft.source not in interpreter.sources:
         raise UnknownLanguage("src_lang", draft.source[:40], interpreter.sources)
     served = interpreter.limits.targets

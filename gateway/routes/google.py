@@ -12,11 +12,11 @@ from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
-from gateway.openapi.operations import FIELDS, Body, Operation, choose, describe
+from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING
 from gateway.routes.interpretation import (
     ForeignSchema,
-    Interpreter,
+    TranslationService,
     Wording,
     list_texts,
     parse_fields,
@@ -119,12 +119,14 @@ class Listed(TypedDict):
 
 _LISTING = Operation(
     "The languages that can be translated into",
-    bodies=(Body(LanguagesFields, FIELDS, examples={"in German": {"target": "de"}}),),
+    bodies=(
+        BodySchema(LanguagesFields, FIELDS, examples={"in German": {"target": "de"}}),
+    ),
     task=TRANSLATION,
 )
 
 
-def make_blueprint(interpreter: Interpreter) -> Blueprint:
+def make_blueprint(interpreter: TranslationService) -> Blueprint:
     """The routes of Google's API."""
     blueprint = Blueprint("google", __name__, url_prefix=PATH)
     methods = ["GET", "POST"]
@@ -153,10 +155,10 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     return blueprint
 
 
-def _describe_translation(interpreter: Interpreter) -> Operation:
+def _describe_translation(interpreter: TranslationService) -> Operation:
     served = interpreter.translator.catalog.languages
     asked = {"q": "See you tomorrow", "source": "en", "target": choose(served, "de")}
-    body = Body(
+    body = BodySchema(
         TranslateFields,
         FIELDS,
         bounds=_bound_texts(interpreter) | {"target": {"enum": list(served)}},
@@ -171,18 +173,18 @@ def _describe_translation(interpreter: Interpreter) -> Operation:
     )
 
 
-def _describe_detection(interpreter: Interpreter) -> Operation:
+def _describe_detection(interpreter: TranslationService) -> Operation:
     asked = {"a text": {"q": "Where is the station?"}}
-    body = Body(DetectFields, FIELDS, _bound_texts(interpreter), asked)
+    body = BodySchema(DetectFields, FIELDS, _bound_texts(interpreter), asked)
     summary = "The likeliest language of each text"
     return Operation(summary, bodies=(body,), has_limit=True)
 
 
-def _bound_texts(interpreter: Interpreter) -> dict[str, Any]:
+def _bound_texts(interpreter: TranslationService) -> dict[str, Any]:
     return {"q": {"minItems": 1, "maxItems": interpreter.settings.max_texts}}
 
 
-def _translate(fields: Fields, interpreter: Interpreter) -> list[Translation]:
+def _translate(fields: Fields, interpreter: TranslationService) -> list[Translation]:
     most = interpreter.limits.max_texts
     given = parse_fields(TranslateFields, fields, _WORDING)
     is_html = given.format == "html"
@@ -227,7 +229,7 @@ def _write_detections(ranked: list[Guess]) -> list[Detection]:
     ]
 
 
-def _list_languages(display: str, interpreter: Interpreter) -> list[Language]:
+def _list_languages(display: str, interpreter: TranslationService) -> list[Language]:
     codes = sorted(interpreter.limits.targets)
     if not display:
         return [{"language": code} for code in codes]

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from catalog import Catalog
 from gateway.backend import Backend
 from gateway.errors import NotReady
-from gateway.observation import find_ready, find_ready_tasks, find_reasons
+from gateway.metrics.collectors import find_ready, find_ready_tasks, find_reasons
 from gateway.openapi.operations import Operation, describe
 
 

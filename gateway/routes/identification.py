@@ -6,8 +6,8 @@ from flask import Blueprint, request
 from typing_extensions import TypedDict
 
 from gateway.errors import InvalidRequest
-from gateway.openapi.operations import Body, Operation, describe
-from gateway.routes.interpretation import Interpreter
+from gateway.openapi.operations import BodySchema, Operation, describe
+from gateway.routes.interpretation import TranslationService
 from gateway.schemas import limit_identification, parse_identification
 from gateway.transport.fields import read_json
 
@@ -28,11 +28,11 @@ class Identified(TypedDict):
     languages: list[Candidate] | list[list[Candidate]]
 
 
-def make_blueprint(interpreter: Interpreter) -> Blueprint:
+def make_blueprint(interpreter: TranslationService) -> Blueprint:
     """The identification route."""
     blueprint = Blueprint("identification", __name__)
     most_texts = interpreter.settings.max_texts
-    body = Body(
+    body = BodySchema(
         limit_identification(most_texts),
         examples={
             "a text": {"src_text": "Where is the station?"},

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 from flask import Blueprint, Response, g, request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from contract.faults import list_faults
 from contract.languages import is_traditional_chinese, normalize_language
 from contract.tasks import TRANSLATION
+from contract.validation import list_faults
 from gateway.access import find_owner
 from gateway.errors import MalformedRequest, TaskNotServed
 from gateway.glossaries.library import Glossaries
+from gateway.metrics.registry import NO_TARGET, Telemetry
 from gateway.schemas import AUTO, DocumentRequest, TranslationLimits, write_schema
-from gateway.services.translator import Translator
+from gateway.services.translator import RequestTranslator
 from gateway.settings import Settings
-from gateway.telemetry import NO_TARGET, Telemetry
 from gateway.transport.caller import read_caller
 from text.composition import TranslatedText
 from text.langid import UNDETERMINED, Guess, weigh_identification
@@ -89,10 +89,10 @@ def _is_required(schema: type[ForeignSchema], name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Interpreter:
+class TranslationService:
     """Translates for all APIs. `sources` are the languages that the model reads."""
 
-    translator: Translator
+    translator: RequestTranslator
     telemetry: Telemetry
     settings: Settings
     sources: Sequence[str]
@@ -113,7 +113,7 @@ class Interpreter:
 
     def translate(self, wanted: TranslationRequest) -> list[TranslatedText]:
         """An answer for each text of the current request. Raises what
-        `Translator.translate` and `Glossaries.choose` raise, and MalformedRequest."""
+        `RequestTranslator.translate` and `Glossaries.choose` raise, and MalformedRequest."""
         caller = read_caller(request.environ, self.settings.timeout_s)
         g.target = wanted.target
         dictionaries = None

@@ -13,7 +13,7 @@ from catalog import Catalog
 from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import TRANSLATION
 from gateway.backend import Backend
-from gateway.observation import find_ready
+from gateway.metrics.collectors import find_ready
 from gateway.openapi.operations import Operation, describe
 
 

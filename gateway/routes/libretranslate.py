@@ -13,10 +13,10 @@ from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
 from gateway.errors import Forbidden
-from gateway.openapi.operations import FIELDS, Body, Operation, choose, describe
+from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
 from gateway.routes.interpretation import (
     ForeignSchema,
-    Interpreter,
+    TranslationService,
     Wording,
     list_texts,
     name_source,
@@ -104,7 +104,9 @@ class Frontend(TypedDict):
     language: Chosen
 
 
-def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Blueprint:
+def make_blueprint(
+    interpreter: TranslationService, *, is_key_required: bool
+) -> Blueprint:
     """The routes that only LibreTranslate has."""
     blueprint = Blueprint("libretranslate", __name__)
 
@@ -141,7 +143,7 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
 
 
 def _describe_detection(most: int) -> Operation:
-    body = Body(
+    body = BodySchema(
         DetectFields,
         FIELDS,
         bounds={"q": {"minItems": 1, "maxItems": most}},
@@ -151,12 +153,12 @@ def _describe_detection(most: int) -> Operation:
     return Operation(summary, bodies=(body,), has_limit=True)
 
 
-def describe_body(interpreter: Interpreter) -> Body:
+def describe_body(interpreter: TranslationService) -> BodySchema:
     """The fields of `POST /translate` within this stack's limits."""
     catalog = interpreter.translator.catalog
     target = choose(catalog.languages, "de")
     asked = {"q": "See you tomorrow", "source": "en", "target": target}
-    return Body(
+    return BodySchema(
         TranslateFields,
         FIELDS,
         bounds={
@@ -168,7 +170,7 @@ def describe_body(interpreter: Interpreter) -> Body:
     )
 
 
-def translate(fields: Fields, interpreter: Interpreter) -> Translation:
+def translate(fields: Fields, interpreter: TranslationService) -> Translation:
     """What LibreTranslate answers on `POST /translate`. Raises Problem."""
     limits = interpreter.limits
     given = parse_fields(TranslateFields, fields, WORDING)
@@ -184,7 +186,7 @@ def translate(fields: Fields, interpreter: Interpreter) -> Translation:
     return _join(wanted, interpreter.translate(wanted))
 
 
-def read_source(tag: str, interpreter: Interpreter) -> str | None:
+def read_source(tag: str, interpreter: TranslationService) -> str | None:
     """The language of a tag; None if it is to be identified. Raises MalformedRequest."""
     try:
         return interpreter.find_source(tag)
@@ -192,7 +194,7 @@ def read_source(tag: str, interpreter: Interpreter) -> str | None:
         raise refuse(f"{tag[:40]} is not supported") from None
 
 
-def read_target(tag: str, interpreter: Interpreter) -> str:
+def read_target(tag: str, interpreter: TranslationService) -> str:
     """The language that a tag asks for. Raises MalformedRequest."""
     target = interpreter.find_target(tag)
     if target is None:
@@ -245,7 +247,9 @@ def _write_detection(guess: Guess) -> Detection:
     return {"confidence": round(100 * guess.confidence), "language": guess.language}
 
 
-def _describe_frontend(interpreter: Interpreter, *, is_key_required: bool) -> Frontend:
+def _describe_frontend(
+    interpreter: TranslationService, *, is_key_required: bool
+) -> Frontend:
     from documents.formats import SUFFIXES  # loads the libraries of all formats
 
     served = interpreter.limits.targets

@@ -13,13 +13,23 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
-from documents.storage import Document
+from documents.storage import DocumentFolder
 from gateway.access import Access
 from gateway.errors import ClientGone, DeadlineExceeded, DocumentFailed, NoDocument
-from gateway.openapi.operations import BINARY, MULTIPART, Body, Operation, describe
+from gateway.openapi.operations import (
+    BINARY,
+    MULTIPART,
+    BodySchema,
+    Operation,
+    describe,
+)
 from gateway.openapi.refusals import TRANSLATING
 from gateway.routes.documents import FINDING, RECEIVING, name_result, send
-from gateway.routes.interpretation import ForeignSchema, Interpreter, parse_fields
+from gateway.routes.interpretation import (
+    ForeignSchema,
+    TranslationService,
+    parse_fields,
+)
 from gateway.routes.libretranslate import WORDING, read_source, read_target
 from gateway.schemas import DocumentRequest, Text
 from gateway.transport.bodies import DocumentBlueprint
@@ -53,7 +63,7 @@ class TranslatedFile(TypedDict):
 
 
 def make_upload_blueprint(
-    documents: Documents, interpreter: Interpreter, access: Access
+    documents: Documents, interpreter: TranslationService, access: Access
 ) -> Blueprint:
     """The route that takes files."""
     blueprint = DocumentBlueprint("libretranslate_upload", __name__)
@@ -62,7 +72,7 @@ def make_upload_blueprint(
     @describe(
         Operation(
             "Translates a file, and waits for it",
-            bodies=(Body(FileForm, (MULTIPART,)),),
+            bodies=(BodySchema(FileForm, (MULTIPART,)),),
             refusals=(*RECEIVING, *TRANSLATING),
             task=TRANSLATION,
             has_limit=True,
@@ -111,7 +121,7 @@ def make_blueprint(documents: Documents) -> Blueprint:
     return blueprint
 
 
-def _read(fields: Fields, interpreter: Interpreter) -> DocumentRequest:
+def _read(fields: Fields, interpreter: TranslationService) -> DocumentRequest:
     given = parse_fields(FileFields, fields, WORDING)
     return DocumentRequest(
         source=read_source(given.source, interpreter),
@@ -119,7 +129,7 @@ def _read(fields: Fields, interpreter: Interpreter) -> DocumentRequest:
     )
 
 
-def _wait(document: Document, documents: Documents, caller: Caller) -> None:
+def _wait(document: DocumentFolder, documents: Documents, caller: Caller) -> None:
     """Returns when the document is done. Raises why it is not."""
     while not (state := documents.read_state(document)).is_over:
         if caller.has_gone():
@@ -134,7 +144,7 @@ def _wait(document: Document, documents: Documents, caller: Caller) -> None:
         raise DocumentFailed(state.error)
 
 
-def _write_name(document: Document) -> str:
+def _write_name(document: DocumentFolder) -> str:
     order = document.order
     name = name_result(document).replace("-", "_")
     return f"{order.owner}-{order.id}-{order.password}-{name}"

@@ -23,10 +23,10 @@ from contract.languages import SCRIPTS, normalize_language
 from contract.tasks import TRANSLATION
 from gateway.assets import PAGE, Asset, read_assets
 from gateway.errors import MethodNotAllowed, NotFound, Problem
-from gateway.openapi.operations import Body, Operation, describe
+from gateway.openapi.operations import BodySchema, Operation, describe
 from gateway.openapi.refusals import TRANSLATING
 from gateway.problems import write_problem_response
-from gateway.routes.interpretation import Interpreter
+from gateway.routes.interpretation import TranslationService
 from gateway.schemas import AUTO, Schema, parse_parameters, parse_translation
 from gateway.transport.fields import read_fields
 from text.composition import TranslatedText
@@ -79,7 +79,9 @@ _READING = Operation(
 )
 
 
-def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Blueprint:
+def make_blueprint(
+    interpreter: TranslationService, *, is_key_required: bool
+) -> Blueprint:
     """The routes of the page."""
     blueprint = Blueprint("page", __name__)
     page = _Page(interpreter, is_key_required)
@@ -119,7 +121,7 @@ def make_blueprint(interpreter: Interpreter, *, is_key_required: bool) -> Bluepr
     return blueprint
 
 
-def _watch(blueprint: Blueprint, page: _Page, interpreter: Interpreter) -> None:
+def _watch(blueprint: Blueprint, page: _Page, interpreter: TranslationService) -> None:
     """Shows problems to people as a page, and counts what was translated."""
 
     @blueprint.errorhandler(Problem)
@@ -140,7 +142,7 @@ def _describe_operation(languages: Collection[str]) -> Operation:
     bounds = {"target": {"enum": ["", *languages]}}
     return Operation(
         "The page with a translation, for browsers without JavaScript",
-        bodies=(Body(PageFields, (_FORM,), bounds=bounds),),
+        bodies=(BodySchema(PageFields, (_FORM,), bounds=bounds),),
         media=(_HTML,),
         refusals=TRANSLATING,
         task=TRANSLATION,
@@ -173,7 +175,7 @@ def _load_template() -> Template:
 class _Page:
     """Writes pages in the words that a browser asks for."""
 
-    def __init__(self, interpreter: Interpreter, is_key_required: bool) -> None:
+    def __init__(self, interpreter: TranslationService, is_key_required: bool) -> None:
         self._interpreter = interpreter
         self._is_key_required = is_key_required
         self._catalog = interpreter.translator.catalog

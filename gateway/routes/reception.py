@@ -10,16 +10,16 @@ from flask import request
 
 from catalog import Catalog
 from gateway.errors import TaskNotServed, UnsupportedEncoding
+from gateway.metrics.registry import Telemetry
 from gateway.schemas import Schema, parse_parameters
 from gateway.settings import Settings
-from gateway.telemetry import Telemetry
 from gateway.transport.caller import read_caller
 from gateway.transport.connection import Incoming
-from gateway.uploads.answering import Answer, Upload, Uploads
+from gateway.uploads.answering import FrameAnswer, ImageUpload, Uploads
 
 
 @dataclass(frozen=True)
-class Reception:
+class ImageService:
     """Takes the uploads of all tasks."""
 
     catalog: Catalog
@@ -33,7 +33,7 @@ class Reception:
         parameters: type[Schema] = Schema,
         *,
         is_single: bool = False,
-    ) -> list[Answer]:
+    ) -> list[FrameAnswer]:
         """One answer per row of the upload; the handler gets the URL's `parameters`. Raises a
         Problem, also where an upload that `is_single` has two images."""
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
@@ -41,7 +41,7 @@ class Reception:
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
         caller = read_caller(request.environ, self.settings.upload_timeout_s)
-        upload = Upload(
+        upload = ImageUpload(
             Incoming(request.stream, request.content_length, caller.client),
             request.content_type or "",
             caller,

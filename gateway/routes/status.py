@@ -7,9 +7,9 @@ from __future__ import annotations
 from flask import Blueprint
 from typing_extensions import TypedDict
 
-from gateway.figures import Figures, Served
+from gateway.metrics.registry import BUCKETS
+from gateway.metrics.status import Figures, Served
 from gateway.openapi.operations import Operation, describe
-from gateway.telemetry import BUCKETS
 
 
 class ServedStatus(TypedDict):

@@ -13,10 +13,10 @@ from typing_extensions import TypedDict
 from contract.dialects import LIBRETRANSLATE, OURS, Dialect
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import InvalidRequest, MalformedRequest
-from gateway.openapi.operations import Body, Operation, choose, describe
+from gateway.openapi.operations import BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.routes import libretranslate
-from gateway.routes.interpretation import Interpreter
+from gateway.routes.interpretation import TranslationService
 from gateway.schemas import limit_translation, parse_translation
 from gateway.transport.fields import read_fields, read_json, speaks_libretranslate
 from text import xml_runs
@@ -43,7 +43,7 @@ class Translated(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-def make_blueprint(interpreter: Interpreter) -> Blueprint:
+def make_blueprint(interpreter: TranslationService) -> Blueprint:
     """The translation routes."""
     blueprint = Blueprint(TRANSLATION, __name__)
 
@@ -79,7 +79,9 @@ def make_blueprint(interpreter: Interpreter) -> Blueprint:
     return blueprint
 
 
-def _describe_operation(*bodies: Body, dialects: tuple[Dialect, ...] = ()) -> Operation:
+def _describe_operation(
+    *bodies: BodySchema, dialects: tuple[Dialect, ...] = ()
+) -> Operation:
     return Operation(
         "Translates a text, or a list of texts",
         bodies=bodies,
@@ -90,12 +92,12 @@ def _describe_operation(*bodies: Body, dialects: tuple[Dialect, ...] = ()) -> Op
     )
 
 
-def _describe_body(interpreter: Interpreter) -> Body:
+def _describe_body(interpreter: TranslationService) -> BodySchema:
     catalog, settings = interpreter.translator.catalog, interpreter.settings
     target = choose(catalog.languages, "de")
     sentence, tagged = "See you tomorrow", "<p>My name is <b>Anna</b>.</p>"
     marked = 'My name is <g id="1">Anna</g>.'
-    return Body(
+    return BodySchema(
         limit_translation(
             settings.max_texts,
             catalog.translation.max_beam_size,

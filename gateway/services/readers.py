@@ -32,7 +32,7 @@ from gateway.errors import (
 from gateway.glossaries.terms import read_entries
 from gateway.services.reader import read_pieces, write_job
 from gateway.threads import call_in_thread
-from gateway.transport.connection import Patience, let_others_run
+from gateway.transport.connection import Deadline, let_others_run
 from text.document import Document, Piece
 from text.errors import TermsUnavailable, TooManySentences
 from text.reading import ReadingJob, collect, scan
@@ -68,7 +68,7 @@ class Readers:
         self._terms = TermCache(read_entries, lambda: _sleep(0))
         self._thread: ThreadPool | None = None
 
-    def read(self, job: ReadingJob, patience: Patience) -> list[Document]:
+    def read(self, job: ReadingJob, patience: Deadline) -> list[Document]:
         """A document for each text.
 
         Raises TooManyRows, DeadlineExceeded, ClientGone, Overloaded, GlossariesUnavailable,
@@ -95,7 +95,7 @@ class Readers:
         while self._idle:
             self._idle.pop().end()
 
-    def _make_terms(self, job: ReadingJob, patience: Patience) -> None:
+    def _make_terms(self, job: ReadingJob, patience: Deadline) -> None:
         """Makes the terms that are not in the cache, in a thread: other requests go on."""
         choice, target = job.dictionaries, job.target
         if choice is None or target is None:
@@ -111,7 +111,7 @@ class Readers:
                 call_in_thread(self._thread, self._terms.take, choice, source, target)
 
     @contextmanager
-    def _take_place(self, size: int, patience: Patience) -> Iterator[None]:
+    def _take_place(self, size: int, patience: Deadline) -> Iterator[None]:
         if self._free:
             self._free -= 1
         elif len(self._waiting) < _MOST_WAITING:
@@ -123,7 +123,7 @@ class Readers:
         finally:
             self._leave()
 
-    def _wait(self, size: int, patience: Patience) -> None:
+    def _wait(self, size: int, patience: Deadline) -> None:
         turn = Event()
         rank = time.monotonic() + size / _CHARACTERS_PER_S
         place = (rank, next(self._arrivals), turn)
@@ -195,7 +195,7 @@ class _Reader:
             pass
         return False  # where there is something to read, it is the end
 
-    def read(self, job: ReadingJob, patience: Patience) -> Iterator[Piece | int]:
+    def read(self, job: ReadingJob, patience: Deadline) -> Iterator[Piece | int]:
         """Like `reading.scan`. Also raises what `Readers.read` raises."""
         patience.check()
         self._is_busy = True
@@ -220,7 +220,7 @@ class _Reader:
             raise NotReady("The process that read the text was killed.")
         raise InternalError("The text could not be read.")
 
-    def _send(self, content: bytes, patience: Patience) -> None:
+    def _send(self, content: bytes, patience: Deadline) -> None:
         rest = memoryview(content)
         while rest:
             try:
@@ -231,7 +231,7 @@ class _Reader:
             except OSError:
                 return  # it has ended, and so does its answer
 
-    def _receive(self, patience: Patience) -> Iterator[bytes]:
+    def _receive(self, patience: Deadline) -> Iterator[bytes]:
         """The answer's lines, up to the end of the process."""
         begun: list[bytes] = []
         while chunk := self._receive_chunk(patience):
@@ -241,7 +241,7 @@ class _Reader:
                 begun = []
             begun.append(rest)
 
-    def _receive_chunk(self, patience: Patience) -> bytes:
+    def _receive_chunk(self, patience: Deadline) -> bytes:
         while True:
             try:
                 chunk: bytes = self._socket.recv(_CHUNK_BYTES)

@@ -18,13 +18,13 @@ from contract.tasks import TRANSLATION
 from gateway.admission import Admission, LoopQueue
 from gateway.backend import write_row
 from gateway.errors import Problem, RowProblem, TooManyRows
+from gateway.metrics.registry import Telemetry
 from gateway.services.readers import Readers
 from gateway.settings import Settings
-from gateway.telemetry import Telemetry
 from gateway.transport.caller import Caller
 from text import composition
 from text.composition import Result, TranslatedText
-from text.document import Document, Format, Segment
+from text.document import Document, Segment, TextFormat
 from text.langid import (
     UNDETERMINED,
     Guess,
@@ -43,7 +43,7 @@ Out = TypeVar("Out")
 
 
 @dataclass(frozen=True)
-class Translator:
+class RequestTranslator:
     """Translates requests. Safe to share among greenlets."""
 
     catalog: Catalog
@@ -73,7 +73,7 @@ class _Job:
 
     def __init__(
         self,
-        translator: Translator,
+        translator: RequestTranslator,
         wanted: TranslationRequest,
         caller: Caller,
         dictionaries: Choice | None,
@@ -204,7 +204,7 @@ class _Job:
         return composition.join(document, results)
 
     def _translate_segment(
-        self, segment: Segment, *, source: str, format: Format
+        self, segment: Segment, *, source: str, format: TextFormat
     ) -> Result:
         try:
             answer = self._predict(composition.prepare(segment, source), source)

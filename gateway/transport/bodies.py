@@ -56,7 +56,7 @@ class LargeBlueprint(Blueprint):
         self.most_bytes = most_bytes
 
 
-class Budget:
+class BodyBudget:
     """The bytes of bodies that a process may hold. Nobody waits for some: who waits would
     hold what has come already."""
 
@@ -64,10 +64,10 @@ class Budget:
         self.size = self.free = size
 
 
-class Holding:
+class HeldBytes:
     """The bytes that one body holds, and leaves `kept` bytes of the budget to others."""
 
-    def __init__(self, budget: Budget, *, kept: int = 0) -> None:
+    def __init__(self, budget: BodyBudget, *, kept: int = 0) -> None:
         self._budget, self._kept = budget, kept
         self._count = 0
 
@@ -86,7 +86,7 @@ class Bodies:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         largest = max(settings.max_body_bytes, settings.most_glossary_body_bytes)
-        self._budget = Budget(max(settings.upload_buffer_bytes, largest))
+        self._budget = BodyBudget(max(settings.upload_buffer_bytes, largest))
         self._turn = BoundedSemaphore(1)
 
     def read_for_key(self, most_bytes: int) -> None:
@@ -103,7 +103,7 @@ class Bodies:
             return
         body = b""
         if _has_body(environ):
-            g.holding = Holding(self._budget, kept=kept)
+            g.holding = HeldBytes(self._budget, kept=kept)
             body = self._receive(environ, most_bytes, g.holding.resize)
         if len(body) > _LARGE_BYTES:
             environ[PARSE] = self._parse_beside

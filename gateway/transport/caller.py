@@ -13,7 +13,7 @@ from typing import Any
 
 from contract.documents import WORKER_HEADER
 from gateway.schemas import parse_timeout_ms
-from gateway.transport.connection import Patience
+from gateway.transport.connection import Deadline
 from gateway.transport.sending import has_gone
 
 #: nginx's headers for the client's address and the time of arrival (`t=` and Unix seconds).
@@ -54,9 +54,9 @@ class Caller:
         return has_gone(self.client)
 
     @property
-    def patience(self) -> Patience:
+    def patience(self) -> Deadline:
         """The limit for work that is done before rows are sent."""
-        return Patience(self.deadline, self.has_gone)
+        return Deadline(self.deadline, self.has_gone)
 
 
 def read_caller(environ: Mapping[str, Any], longest_s: float) -> Caller:

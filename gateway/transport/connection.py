@@ -37,7 +37,7 @@ _MOMENT_S = 1e-12
 _LOOK_S = 0.25
 
 
-class Body(Protocol):
+class RequestBody(Protocol):
     """A request's body, as Gunicorn gives it."""
 
     def read(self, size: int, /) -> bytes:
@@ -52,7 +52,7 @@ class WholeBody(io.BytesIO):
 class Incoming:
     """A body that is still arriving. A chunked body has no `length`."""
 
-    body: Body
+    body: RequestBody
     length: int | None = None
     #: The connection, if there is one.
     client: socket.socket | None = None
@@ -86,7 +86,7 @@ class Incoming:
         return nullcontext()
 
 
-def read_chunk(body: Body, deadline: float, size: int = READ_BYTES) -> bytes:
+def read_chunk(body: RequestBody, deadline: float, size: int = READ_BYTES) -> bytes:
     """The next piece, empty at the end.
 
     Raises DeadlineExceeded, BodyTooSlow, ClientGone or MalformedRequest.
@@ -127,7 +127,7 @@ def register_reading(app: Flask) -> None:
 
 
 @dataclass(frozen=True)
-class Patience:
+class Deadline:
     """How long to wait for an answer. `deadline` is in seconds of the monotonic clock."""
 
     deadline: float

@@ -26,7 +26,7 @@ from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped
 
 from contract.dialects import find_dialect
 from contract.problems import write_problem
-from gateway.faults import describe, reduce_logs
+from gateway.redaction import describe, reduce_logs
 from gateway.transport.sending import Connection, has_gone
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.

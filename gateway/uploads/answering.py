@@ -13,13 +13,13 @@ from gevent import Greenlet
 from gevent.pool import Pool
 
 from gateway.admission import Admission, Ticket
-from gateway.backend import Row
+from gateway.backend import RowRequest
 from gateway.errors import BodyTooLarge, ClientGone, Problem
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
 from gateway.transport.caller import Caller
 from gateway.transport.connection import Incoming
 from gateway.transport.sending import LeastRate
-from gateway.uploads.buffering import Buffer, Share
+from gateway.uploads.buffering import Buffer, UploadShare
 from gateway.uploads.rows import Cut, UploadLimits, cut
 
 #: Rows of one upload that are with the backend at the same time: enough to keep a worker busy,
@@ -30,7 +30,7 @@ _ROW_COST = 1.0
 
 
 @dataclass(frozen=True)
-class Upload:
+class ImageUpload:
     """A request with images."""
 
     incoming: Incoming
@@ -39,7 +39,7 @@ class Upload:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FrameAnswer:
     """The backend's answer to some frames."""
 
     frames: int
@@ -58,12 +58,12 @@ class Uploads:
 
     def answer(
         self,
-        upload: Upload,
+        upload: ImageUpload,
         model: str,
         *,
         parameters: Mapping[str, str],
         is_single: bool = False,
-    ) -> list[Answer]:
+    ) -> list[FrameAnswer]:
         """One answer per row. Raises the Problem of the first row that has one, and
         Overloaded at once if not even the first row could be answered in time."""
         most, length = self.limits.max_upload_bytes, upload.incoming.length
@@ -84,11 +84,11 @@ class Uploads:
 class _Job:
     """One upload. A row that fails ends it, even while it is still being read."""
 
-    upload: Upload
+    upload: ImageUpload
     ticket: Ticket
     parameters: Mapping[str, str]
     limits: UploadLimits
-    share: Share
+    share: UploadShare
     rate: LeastRate
     #: Bytes that were read and do not belong to a row yet.
     ahead: int = 0
@@ -97,9 +97,9 @@ class _Job:
     reader: Any = None
     pool: Pool = field(default_factory=lambda: Pool(ROWS_AT_ONCE))
 
-    def run(self, *, is_single: bool) -> list[Answer]:
+    def run(self, *, is_single: bool) -> list[FrameAnswer]:
         """Reads, sends and waits."""
-        sent: list[Greenlet[[Cut], Answer | None]] = []
+        sent: list[Greenlet[[Cut], FrameAnswer | None]] = []
         rows = cut(
             self._read(),
             self.upload.content_type,
@@ -156,9 +156,9 @@ class _Job:
         if self.failure:
             raise self.failure
 
-    def _send(self, row: Cut) -> Answer | None:
+    def _send(self, row: Cut) -> FrameAnswer | None:
         try:
-            return Answer(row.frames, self._predict(row))
+            return FrameAnswer(row.frames, self._predict(row))
         except Exception as error:  # a greenlet's edge: `run` raises it
             if isinstance(error, Problem) and row.place:
                 error.detail = f"{row.place}: {error.detail}"
@@ -167,5 +167,5 @@ class _Job:
             return None
 
     def _predict(self, row: Cut) -> dict[str, Any]:
-        sent = Row(row.body, row.content_type, self.parameters)
+        sent = RowRequest(row.body, row.content_type, self.parameters)
         return self.ticket.predict(sent, row.frames)

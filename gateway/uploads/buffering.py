@@ -27,15 +27,15 @@ class Buffer:
         #: Bytes of rows with the backend.
         self._sent = 0
         #: Bytes that each upload holds besides.
-        self._held: dict[Share, int] = {}
+        self._held: dict[UploadShare, int] = {}
         #: The uploads that have begun a row, oldest row first.
-        self._begun: dict[Share, None] = {}
+        self._begun: dict[UploadShare, None] = {}
         self._waiting: deque[_Ticket] = deque()
 
     @contextmanager
-    def share(self, deadline: float) -> Iterator[Share]:
+    def share(self, deadline: float) -> Iterator[UploadShare]:
         """One upload's share, empty at first."""
-        share = Share(self, deadline)
+        share = UploadShare(self, deadline)
         try:
             yield share
         finally:
@@ -70,15 +70,15 @@ class Buffer:
             else:
                 is_waiting = True
 
-    def _has_room(self, ticket: _Ticket, oldest: Share) -> bool:
+    def _has_room(self, ticket: _Ticket, oldest: UploadShare) -> bool:
         is_oldest = ticket.share is oldest
         kept = 0 if is_oldest else self._largest - self._count(oldest)
         return ticket.count <= min(self._free, self._free + self._sent - kept)
 
-    def _count(self, share: Share) -> int:
+    def _count(self, share: UploadShare) -> int:
         return self._held.get(share, 0)
 
-    def _send(self, share: Share, kept: int) -> int:
+    def _send(self, share: UploadShare, kept: int) -> int:
         count = max(self._count(share) - kept, 0)
         if count:
             self._held[share] = kept
@@ -99,7 +99,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class UploadShare:
     """The bytes that one upload holds."""
 
     _buffer: Buffer
@@ -123,6 +123,6 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class _Ticket:
-    share: Share
+    share: UploadShare
     count: int
     admitted: Event = field(default_factory=Event)

@@ -19,19 +19,19 @@ from flask import request
 from werkzeug.http import parse_options_header
 
 from contract import durable
-from documents.budget import NoRoom, Room
+from documents.budget import DiskLimits, NoRoom
 from documents.errors import UnknownFormat
 from documents.pages import read_page
-from documents.places import find_documents
+from documents.paths import find_documents
 from documents.storage import (
     NOBODY,
-    Document,
+    DocumentFolder,
+    DocumentLimits,
+    DocumentStorage,
     Gone,
-    Limits,
     Order,
     Reservation,
     State,
-    Storage,
     TooManyWaiting,
     clean_name,
     disguise,
@@ -53,7 +53,7 @@ from gateway.transport.caller import Caller, read_caller
 from gateway.transport.connection import Incoming
 from gateway.transport.fields import Fields
 from gateway.transport.sending import LeastRate
-from gateway.uploads.forms import Form, Part, Stream, find_boundary
+from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
 
 #: The bytes that a form may have beside its file.
 _MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
@@ -80,13 +80,13 @@ class Documents:
     """The documents of this stack. Safe to share among greenlets."""
 
     def __init__(self, settings: Settings) -> None:
-        self._storage = Storage(find_documents(settings.documents))
-        room = Room(
+        self._storage = DocumentStorage(find_documents(settings.documents))
+        room = DiskLimits(
             settings.documents_kept_bytes,
             settings.documents_kept_bytes_of_one,
             settings.disk_reserve_bytes,
         )
-        self._limits = Limits(
+        self._limits = DocumentLimits(
             settings.documents_waiting, settings.documents_of_one, room
         )
         self._most_bytes = settings.document_bytes
@@ -97,7 +97,7 @@ class Documents:
         self,
         find_owner: Callable[[Fields], str],
         read: Callable[[Fields, str], DocumentRequest],
-    ) -> Document:
+    ) -> DocumentFolder:
         """The document in the form of the current request, which from now on will be
         translated. `find_owner` gets the fields before the file, `read` all of them with
         the name, and the owner. Both may raise a Problem, and so does this; whatever is
@@ -115,23 +115,23 @@ class Documents:
                 run(taken.place.drop)
                 raise
 
-    def find(self, owner: str, document_id: str) -> Document:
+    def find(self, owner: str, document_id: str) -> DocumentFolder:
         """Raises NoDocument, also where it is another owner's."""
         with _explained():
             return run(self._storage.find, owner, document_id)
 
-    def read_state(self, document: Document) -> State:
+    def read_state(self, document: DocumentFolder) -> State:
         """How far it is. Raises NoDocument."""
         with _explained():
             return run(document.read_state)
 
     def list_page(
         self, owner: str, after: str, count: int
-    ) -> tuple[list[tuple[Document, State]], str | None]:
+    ) -> tuple[list[tuple[DocumentFolder, State]], str | None]:
         """As `read_page`."""
         return run(read_page, self._storage, owner, after, count)
 
-    def delete(self, document: Document) -> None:
+    def delete(self, document: DocumentFolder) -> None:
         """Deletes it, also while it is being translated."""
         run(self._storage.delete, document)
 
@@ -295,7 +295,7 @@ def _check_format(name: str) -> None:
     find_format(name)
 
 
-def _read_field(part: Part) -> str:
+def _read_field(part: FormPart) -> str:
     value = b""
     while piece := part.stream.take(_MOST_FIELD_BYTES):
         value += piece

@@ -60,7 +60,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Part:
+class FormPart:
     """A field of a form, or a file if it has a `filename`."""
 
     name: str
@@ -84,13 +84,13 @@ class Form:
                 raise InvalidRequest([_describe_field(part.name)])
             yield part.stream
 
-    def read_parts(self) -> Iterator[Part]:
+    def read_parts(self) -> Iterator[FormPart]:
         """Each part, to be taken before the next one."""
         while not isinstance(event := self._next_event(), Epilogue):
             if isinstance(event, Field | File):
                 filename = event.filename if isinstance(event, File) else None
                 stream = Stream(self._read_part())
-                yield Part(str(event.name or ""), filename, stream)
+                yield FormPart(str(event.name or ""), filename, stream)
 
     def _read_part(self) -> Iterator[bytes]:
         is_open = True

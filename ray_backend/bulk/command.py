@@ -14,7 +14,7 @@ from rich.console import Console
 import catalog
 from catalog import CPU, Catalog, CatalogError, Model, checkpoint
 from clients.errors import ClientError, InputError
-from clients.frames import Every, Reading
+from clients.frames import Every, VideoOptions
 from clients.options import (
     ColumnNames,
     EveryFrame,
@@ -23,7 +23,7 @@ from clients.options import (
     SourceLanguage,
 )
 from clients.progress import show_progress
-from clients.subtitles import Format
+from clients.subtitles import SubtitleFormat
 from clients.tables.table import name_columns
 from contract import variables
 from contract.cpus import count_cpus
@@ -128,7 +128,7 @@ def command(
             job = BulkCaptioning(
                 format=_read_format(models, kind),
                 store=open_store(results),
-                reading=Reading(Every.parse(every)),
+                reading=VideoOptions(Every.parse(every)),
                 is_full_size=full_size,
                 model=models.tasks[CAPTIONING],
                 cache=checkpoint.default_cache(),
@@ -193,14 +193,16 @@ def _load_map(*, is_cluster: bool) -> Catalog:
     return catalog.load(path, gpus=None, model=model, is_cluster=is_cluster)
 
 
-def _read_format(models: Catalog, kind: str | None) -> Format:
+def _read_format(models: Catalog, kind: str | None) -> SubtitleFormat:
     if CAPTIONING not in models.tasks:
         raise InputError(
             "the map serves no captioning: name a language with --to to translate texts"
         )
-    if kind not in (None, *Format):
-        raise InputError(f"--format {kind}: expected {', '.join(Format)} for captions")
-    return Format(kind or Format.JSONL)
+    if kind not in (None, *SubtitleFormat):
+        raise InputError(
+            f"--format {kind}: expected {', '.join(SubtitleFormat)} for captions"
+        )
+    return SubtitleFormat(kind or SubtitleFormat.JSONL)
 
 
 def _place(model: Model, cluster: RayCluster) -> Model:

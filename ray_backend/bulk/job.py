@@ -16,7 +16,7 @@ from clients.bulk import Remarks
 from clients.errors import InputError, OutputError
 from clients.events import Event, Report
 from clients.outputs import name_files
-from clients.sources import Kind, Source
+from clients.sources import Source, SourceKind
 from clients.tables.table import Cell
 from ray_backend.bulk.storage import KEPT, Store
 
@@ -84,7 +84,7 @@ class BulkJob(ABC):
     """What to do with files, and where the results go."""
 
     unit: ClassVar[str]
-    kind: ClassVar[Kind]
+    kind: ClassVar[SourceKind]
     store: Store
 
     @abstractmethod

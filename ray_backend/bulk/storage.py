@@ -23,7 +23,7 @@ from obstore.store import from_url
 
 from clients.errors import InputError, OutputError
 from clients.outputs import write_whole
-from clients.sources import Kind, Source, find_sources
+from clients.sources import Source, SourceKind, find_sources
 from contract import durable
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def open_store(place: str) -> Store:
     return ObjectFolder(url)
 
 
-def find(argument: str, kind: Kind) -> list[Source]:
+def find(argument: str, kind: SourceKind) -> list[Source]:
     """The files or objects that are named. Raises ClientError."""
     bucket = open_store(argument)
     if isinstance(bucket, ResultFolder):

@@ -15,9 +15,9 @@ from clients.bulk import Remarks
 from clients.captioner import Captioner, Captions, Sending, VideoEnd, check_decoder
 from clients.errors import ClientError, InputError, ServerError
 from clients.events import Event
-from clients.frames import Reading, Size
+from clients.frames import FrameSize, VideoOptions
 from clients.sources import VIDEOS, Source
-from clients.subtitles import Format, render
+from clients.subtitles import SubtitleFormat, render
 from handlers.base import Row, TaskError, TaskHandler
 from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
 from ray_backend.bulk.storage import Store, fetch
@@ -44,9 +44,9 @@ class BulkCaptioning(BulkJob):
 
     store: Store
     #: In the size that the model takes unless another one is given.
-    reading: Reading
+    reading: VideoOptions
     is_full_size: bool
-    format: Format
+    format: SubtitleFormat
     model: Model
     cache: Path
 
@@ -98,12 +98,12 @@ class BulkCaptioning(BulkJob):
 
 
 def load_captioner(
-    model: Model, cache: Path, reading: Reading, is_full_size: bool
+    model: Model, cache: Path, reading: VideoOptions, is_full_size: bool
 ) -> VideoAnswerer:
     """Loads a model, in the process that is to run it."""
     handler = load_handler(model, cache)
     found = None if is_full_size else checkpoint.find_input_size(model)
-    size = Size(found.height, found.width) if found else None
+    size = FrameSize(found.height, found.width) if found else None
     server = InProcess(handler)
     return VideoAnswerer(Captioner(server, replace(reading, size=size), _SENDING))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clients.server import Patience, Server
+from clients.server import ApiClient, RetryPolicy
 from tests.clients.fake_server import FakeServer
 from tests.clients.fake_stack import FakeStack
 
@@ -34,8 +34,8 @@ def stack() -> Iterator[FakeStack]:
 
 
 @pytest.fixture
-def server(fake: FakeServer) -> Iterator[Server]:
+def server(fake: FakeServer) -> Iterator[ApiClient]:
     """Gives up after three attempts."""
-    patience = Patience(attempts=3, timeout_s=30)
-    with Server(fake.url, patience, connections=4) as server:
+    patience = RetryPolicy(attempts=3, timeout_s=30)
+    with ApiClient(fake.url, patience, connections=4) as server:
         yield server

@@ -9,17 +9,17 @@ import pytest
 from rich.console import Console
 
 from clients.batches import Prebatch
-from clients.bulk import Outcome, run_job
+from clients.bulk import BulkResult, run_job
 from clients.captioner import Captioner, Mode, Sending
 from clients.captions import CaptionJob
 from clients.errors import OutputError, ServerError
 from clients.events import End, Event
-from clients.frames import Every, Reading
+from clients.frames import Every, VideoOptions
 from clients.outputs import plan_captions
 from clients.progress import show_progress
-from clients.server import Server
+from clients.server import ApiClient
 from clients.sources import VIDEOS, find_sources
-from clients.subtitles import Format
+from clients.subtitles import SubtitleFormat
 from tests.clients.drawing import write_numbers
 
 
@@ -38,7 +38,7 @@ def clips(tmp_path, monkeypatch):
 
 
 def make_job(
-    server: Server,
+    server: ApiClient,
     clips: list[str],
     output: str,
     *,
@@ -47,18 +47,20 @@ def make_job(
     is_overwrite: bool = False,
 ) -> CaptionJob:
     videos = find_sources(clips, VIDEOS)
-    kind = None if "." in output else Format.SRT
+    kind = None if "." in output else SubtitleFormat.SRT
     sending = Sending(Mode.STREAM_PREBATCH, Prebatch(frames=2))
     size = None if is_full_size else server.find_input()
     return CaptionJob(
         sources=videos,
         plan=plan_captions(videos, output, kind),
-        captioner=Captioner(server, Reading(Every.parse(every), size), sending),
+        captioner=Captioner(server, VideoOptions(Every.parse(every), size), sending),
         is_overwrite=is_overwrite,
     )
 
 
-def run(job: CaptionJob, stop_after: int | None = None) -> tuple[Outcome, list[Event]]:
+def run(
+    job: CaptionJob, stop_after: int | None = None
+) -> tuple[BulkResult, list[Event]]:
     events: list[Event] = []
 
     def report(event: Event, _: float) -> None:

@@ -19,16 +19,16 @@ from clients.captioner import (
 )
 from clients.errors import MemoryLimitError, ServerError, VideoError
 from clients.events import Done, End, Event
-from clients.frames import Reading, Size
-from clients.server import Server
+from clients.frames import FrameSize, VideoOptions
+from clients.server import ApiClient
 from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import write_numbers
 
-READING = Reading(size=Size(32, 64))
+READING = VideoOptions(size=FrameSize(32, 64))
 
 
 def run(
-    server: Server,
+    server: ApiClient,
     paths: list[Path],
     sending: Sending | None = None,
     done: Done | None = None,
@@ -79,7 +79,7 @@ def test_every_mode_captions_all_frames(fake, server, clip, mode, shapes):
 
 
 def test_frames_go_as_they_are_without_a_size(fake, server, clip):
-    caption_video(clip, server, Reading(), Sending())
+    caption_video(clip, server, VideoOptions(), Sending())
     assert {array.shape[1:] for array in fake.arrays} == {(64, 128, 3)}
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from clients import documents
-from clients.bulk import Outcome, run_job
-from clients.documents import DocumentJob, Upload
+from clients.bulk import BulkResult, run_job
+from clients.documents import DocumentJob, DocumentUpload
 from clients.errors import ServerError
 from clients.events import Event, Tick
 from clients.outputs import plan_translations
-from clients.server import Patience, Server
+from clients.server import ApiClient, RetryPolicy
 from clients.sources import DOCUMENTS, find_sources
-from clients.translator import Wanted
+from clients.translator import TranslationOptions
 from tests.clients.fake_stack import MARK, FakeStack
 
 NAMES = ("a.docx", "b/c.srt", "b/d.html", "e.txt")
-WANTED = Wanted("de", "en", glossary="terms")
+WANTED = TranslationOptions("de", "en", glossary="terms")
 
 
 class Stop(Exception):
@@ -27,9 +27,9 @@ class Stop(Exception):
 
 
 @pytest.fixture
-def server(stack: FakeStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(stack: FakeStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiClient]:
     monkeypatch.setattr(documents, "_FIRST_DELAY_S", 0.001)
-    with Server(stack.url, Patience(attempts=3, timeout_s=30), 5) as server:
+    with ApiClient(stack.url, RetryPolicy(attempts=3, timeout_s=30), 5) as server:
         yield server
 
 
@@ -45,12 +45,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make_job(
-    server: Server,
+    server: ApiClient,
     files: list[str],
     output: str | None = None,
     *,
     at_once: int = 2,
-    wanted: Wanted = WANTED,
+    wanted: TranslationOptions = WANTED,
     is_overwrite: bool = False,
 ) -> DocumentJob:
     found = find_sources(files, DOCUMENTS)
@@ -67,7 +67,7 @@ def make_job(
 
 def run(
     job: DocumentJob, stop_after: int | None = None
-) -> tuple[Outcome, list[tuple[Event, float]]]:
+) -> tuple[BulkResult, list[tuple[Event, float]]]:
     events: list[tuple[Event, float]] = []
 
     def report(event: Event, share: float) -> None:
@@ -109,7 +109,7 @@ def test_documents_are_uploaded_downloaded_and_deleted(stack, server, folder):
 @pytest.mark.parametrize("stop_after", range(1, 9))
 def test_a_job_that_is_stopped_anywhere_goes_on(stack, server, folder, stop_after):
     with (
-        Server(stack.url, connections=5) as stopped,
+        ApiClient(stack.url, connections=5) as stopped,
         pytest.raises(Stop),
     ):
         run(make_job(stopped, ["in"], "out", at_once=1), stop_after)
@@ -122,13 +122,13 @@ def test_a_job_that_is_stopped_anywhere_goes_on(stack, server, folder, stop_afte
 
 def test_a_document_that_is_under_way_is_not_uploaded_again(stack, server, folder):
     stack.is_open.clear()
-    with Server(stack.url, connections=5) as stopped, pytest.raises(Stop):
+    with ApiClient(stack.url, connections=5) as stopped, pytest.raises(Stop):
         run(make_job(stopped, ["in"], "out", at_once=4), 4)
     assert Path("out.part").exists()
     stack.is_open.set()
     outcome, events = run(make_job(server, ["in"], "out"))
     assert outcome.errors == []
-    assert not any(isinstance(event, Upload) for event, _ in events)
+    assert not any(isinstance(event, DocumentUpload) for event, _ in events)
     assert stack.requests["POST"] == len(stack.documents) == 4
     assert stack.requests["DELETE"] == 4
 
@@ -137,7 +137,7 @@ def test_what_the_stack_has_lost_between_two_runs_is_uploaded_again(
     stack, server, folder
 ):
     stack.is_open.clear()
-    with Server(stack.url, connections=5) as stopped, pytest.raises(Stop):
+    with ApiClient(stack.url, connections=5) as stopped, pytest.raises(Stop):
         run(make_job(stopped, ["in/a.docx"], "out/"), 1)
     stack.documents.clear()
     stack.is_open.set()
@@ -154,7 +154,7 @@ def test_what_was_downloaded_but_not_deleted_is_deleted(stack, server, folder):
     assert len(outcome.warnings) == 2
     assert outcome.warnings[0].startswith("in/a.docx is still on the stack: http")
     stack.deleting = None
-    with Server(stack.url, connections=5) as stopped, pytest.raises(Stop):
+    with ApiClient(stack.url, connections=5) as stopped, pytest.raises(Stop):
         run(make_job(stopped, ["in/b"], "new", at_once=1), 2)
     deleted = stack.requests["DELETE"]
     run(make_job(server, ["in/b"], "new", at_once=1))
@@ -181,7 +181,7 @@ def test_a_document_that_the_stack_loses_is_told(stack, server, folder):
     stack.is_open.clear()
 
     def report(event: Event, _: float) -> None:
-        if isinstance(event, Upload):
+        if isinstance(event, DocumentUpload):
             stack.documents.clear()
 
     outcome = run_job(make_job(server, ["in/a.docx"], "out/"), report)
@@ -205,7 +205,7 @@ def test_a_stack_that_takes_no_documents_ends_it(stack, server, folder, status):
 
 def test_a_language_that_is_not_served_is_said_before_an_upload(stack, server, folder):
     with pytest.raises(ServerError, match="No xx here"):
-        run(make_job(server, ["in"], "out", wanted=Wanted("xx")))
+        run(make_job(server, ["in"], "out", wanted=TranslationOptions("xx")))
     assert not stack.documents
 
 

@@ -12,17 +12,17 @@ from av.video.reformatter import Interpolation
 
 from clients.decoding import FrameReader, Orientation, choose_filter
 from clients.errors import ClientError
-from clients.frames import Every, Frame, Reading, Size
+from clients.frames import Every, Frame, FrameSize, VideoOptions
 from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import read_number, write_numbers, write_sound, write_video
 
 
 def read(
-    path: Path, reading: Reading | None = None, skip: int = 0
+    path: Path, reading: VideoOptions | None = None, skip: int = 0
 ) -> tuple[FrameReader, list[Frame]]:
     """The reader when it is done, and its frames."""
     (video,) = find_sources([str(path)], VIDEOS)
-    reader = FrameReader(video, reading or Reading(), threading.Event())
+    reader = FrameReader(video, reading or VideoOptions(), threading.Event())
     return reader, list(reader.read(skip))
 
 
@@ -47,7 +47,7 @@ def list_numbers(frames: list[Frame]) -> list[int]:
 def test_frames_come_in_order_with_their_times(tmp_path, name, codec, size, threads):
     height, width = size
     path = write_numbers(tmp_path / name, 12, height=height, width=width, codec=codec)
-    reader, frames = read(path, Reading(decode_threads=threads))
+    reader, frames = read(path, VideoOptions(decode_threads=threads))
     assert reader.error is None
     assert list_numbers(frames) == list(range(12))
     assert [frame.index for frame in frames] == list(range(12))
@@ -70,7 +70,7 @@ def test_frames_come_in_order_with_their_times(tmp_path, name, codec, size, thre
 )
 def test_every_says_which_frames_are_taken(tmp_path, every, indexes):
     path = write_numbers(tmp_path / "a.mp4", 25)
-    _, frames = read(path, Reading(Every.parse(every)))
+    _, frames = read(path, VideoOptions(Every.parse(every)))
     assert [frame.index for frame in frames] == indexes
     assert list_numbers(frames) == indexes
 
@@ -89,13 +89,13 @@ def test_a_variable_frame_rate_keeps_its_times(tmp_path):
     _, frames = read(path)
     assert [frame.time_s for frame in frames] == [time / 1000 for time in times_ms]
     # Where several seconds pass without a frame, the next one counts once.
-    _, frames = read(path, Reading(Every.parse("1s")))
+    _, frames = read(path, VideoOptions(Every.parse("1s")))
     assert [frame.index for frame in frames] == [0, 3, 5]
 
 
 def test_frames_that_an_earlier_run_had_are_skipped(tmp_path):
     path = write_numbers(tmp_path / "a.mp4", 20)
-    _, frames = read(path, Reading(Every.parse("3")), skip=4)
+    _, frames = read(path, VideoOptions(Every.parse("3")), skip=4)
     assert [frame.index for frame in frames] == [12, 15, 18]
     assert list_numbers(frames) == [12, 15, 18]
 
@@ -152,26 +152,28 @@ ONE = 1 << 16
     ],
     ids="none upright right over left mirrored flipped transposed transversed".split(),
 )
-@pytest.mark.parametrize("size", [None, Size(30, 50)])
+@pytest.mark.parametrize("size", [None, FrameSize(30, 50)])
 def test_pictures_are_upright(tmp_path, matrix, is_turned, quarters, size):
     a, b, c, d = matrix or (ONE, 0, 0, ONE)
     whole = [a, b, 0, c, d, 0, 0, 0, 1 << 30] if matrix else None
     picture = draw_quarters(64, 96)
     path = write_video(tmp_path / "a.mp4", [picture] * 2, matrix=whole)
-    _, frames = read(path, Reading(size=size))
+    _, frames = read(path, VideoOptions(size=size))
     upright = (96, 64) if is_turned else (64, 96)
     expected = (size.height, size.width) if size else upright
     assert [frame.pixels.shape for frame in frames] == [(*expected, 3)] * 2
     assert {name_quarters(frame.pixels) for frame in frames} == {quarters}
 
 
-@pytest.mark.parametrize("size", [Size(16, 24), Size(50, 60), Size(128, 96)])
+@pytest.mark.parametrize(
+    "size", [FrameSize(16, 24), FrameSize(50, 60), FrameSize(128, 96)]
+)
 def test_scaled_frames_have_the_mean_of_what_they_show(tmp_path, size):
     """One column of two is red: it must not depend on which of them is looked at."""
     picture = np.zeros((96, 128, 3), np.uint8)
     picture[:, ::2] = (200, 0, 0)
     path = write_video(tmp_path / "a.mkv", [picture], codec="ffv1")
-    _, (frame,) = read(path, Reading(size=size))
+    _, (frame,) = read(path, VideoOptions(size=size))
     assert frame.pixels.shape == (size.height, size.width, 3)
     inner = frame.pixels[4:-4, 4:-4].reshape(-1, 3).mean(axis=0)
     assert inner == pytest.approx([100, 0, 0], abs=3)
@@ -183,7 +185,7 @@ def test_colours_keep_their_sharpness_in_small_pictures(tmp_path):
     picture[:, 150:160] = (255, 0, 0)
     picture[:, 160:170] = (0, 0, 255)
     path = write_video(tmp_path / "a.mp4", [picture])
-    _, (frame,) = read(path, Reading(size=Size(32, 32)))
+    _, (frame,) = read(path, VideoOptions(size=FrameSize(32, 32)))
     red, blue = frame.pixels[16, 15].astype(int), frame.pixels[16, 16].astype(int)
     assert red[0] > 200
     assert red[2] < 60
@@ -192,15 +194,15 @@ def test_colours_keep_their_sharpness_in_small_pictures(tmp_path):
 
 
 def test_large_steps_are_averaged_and_small_ones_are_cubic():
-    assert Interpolation.AREA in choose_filter(Size(1080, 1920), Size(64, 64))
-    for target in (Size(1080, 1920), Size(600, 100), Size(2160, 3840)):
-        assert Interpolation.BICUBIC in choose_filter(Size(1080, 1920), target)
+    assert Interpolation.AREA in choose_filter(FrameSize(1080, 1920), FrameSize(64, 64))
+    for target in (FrameSize(1080, 1920), FrameSize(600, 100), FrameSize(2160, 3840)):
+        assert Interpolation.BICUBIC in choose_filter(FrameSize(1080, 1920), target)
 
 
 def test_an_upright_size_is_turned_back():
     turned = Orientation(is_transposed=True)
-    assert turned.turn(turned.turn(Size(3, 4))) == Size(3, 4)
-    assert Orientation(is_mirrored=True).turn(Size(3, 4)) == Size(3, 4)
+    assert turned.turn(turned.turn(FrameSize(3, 4))) == FrameSize(3, 4)
+    assert Orientation(is_mirrored=True).turn(FrameSize(3, 4)) == FrameSize(3, 4)
 
 
 def cut(path: Path, share: float) -> Path:
@@ -260,7 +262,7 @@ def test_a_video_that_vanished_is_named(tmp_path):
     path = write_numbers(tmp_path / "a.mp4", 3)
     (video,) = find_sources([str(path)], VIDEOS)
     path.unlink()
-    reader = FrameReader(video, Reading(), threading.Event())
+    reader = FrameReader(video, VideoOptions(), threading.Event())
     assert list(reader.read()) == []
     assert reader.error == f"{path}: no such file or directory"
 
@@ -268,7 +270,7 @@ def test_a_video_that_vanished_is_named(tmp_path):
 def test_a_reader_that_is_stopped_ends(tmp_path):
     (video,) = find_sources([str(write_numbers(tmp_path / "a.mp4", 30))], VIDEOS)
     stopping = threading.Event()
-    reader = FrameReader(video, Reading(), stopping)
+    reader = FrameReader(video, VideoOptions(), stopping)
     frames = reader.read()
     assert next(frames).index == 0
     stopping.set()

@@ -9,7 +9,7 @@ import pytest
 from clients.errors import OutputError
 from clients.outputs import plan_captions, plan_translations, write_whole
 from clients.sources import Source
-from clients.subtitles import Format
+from clients.subtitles import SubtitleFormat
 
 
 @pytest.fixture(autouse=True)
@@ -31,13 +31,18 @@ TWO = ("a.mp4", "s/b.mkv")
     [
         (["a.mp4"], "c.jsonl", None, {"c.jsonl": (0,)}),
         (TWO, "c.jsonl", None, {"c.jsonl": (0, 1)}),
-        (TWO, "new/c.out", Format.JSONL, {"new/c.out": (0, 1)}),
+        (TWO, "new/c.out", SubtitleFormat.JSONL, {"new/c.out": (0, 1)}),
         (["a.mp4"], "c.SRT", None, {"c.SRT": (0,)}),
-        (["a.mp4"], "c.txt", Format.VTT, {"c.txt": (0,)}),
-        (["a.mp4"], "there", Format.SRT, {"there/a.srt": (0,)}),
-        (["a.mp4"], "new/", Format.SRT, {"new/a.srt": (0,)}),
-        (TWO, "there", Format.VTT, {"there/a.vtt": (0,), "there/s/b.vtt": (1,)}),
-        (TWO, "new", Format.SRT, {"new/a.srt": (0,), "new/s/b.srt": (1,)}),
+        (["a.mp4"], "c.txt", SubtitleFormat.VTT, {"c.txt": (0,)}),
+        (["a.mp4"], "there", SubtitleFormat.SRT, {"there/a.srt": (0,)}),
+        (["a.mp4"], "new/", SubtitleFormat.SRT, {"new/a.srt": (0,)}),
+        (
+            TWO,
+            "there",
+            SubtitleFormat.VTT,
+            {"there/a.vtt": (0,), "there/s/b.vtt": (1,)},
+        ),
+        (TWO, "new", SubtitleFormat.SRT, {"new/a.srt": (0,), "new/s/b.srt": (1,)}),
     ],
 )
 def test_files_are_planned(names, output, kind, files):
@@ -55,14 +60,14 @@ def test_files_are_planned(names, output, kind, files):
             None,
             "2 videos do not go into one srt file; give a folder: -o c",
         ),
-        (TWO, "file", Format.SRT, "2 videos need a folder, this is a file"),
+        (TWO, "file", SubtitleFormat.SRT, "2 videos need a folder, this is a file"),
         (TWO, "there", None, "there is a folder: give a file such as there/captions.j"),
         (["a.mp4"], "c.txt", None, "expected a name that ends in .jsonl, .srt or .vtt"),
         (["a.mp4"], "new", None, "expected a name that ends in"),
         (
             ["a.mp4", "a.mkv"],
             "new",
-            Format.SRT,
+            SubtitleFormat.SRT,
             "clips/a.mp4 and clips/a.mkv would both be written to new/a.srt",
         ),
     ],
@@ -126,7 +131,7 @@ def test_translations_that_cannot_be_written_are_explained(names, output, reason
 
 def test_what_is_there_is_found():
     Path("there/a.srt").write_text("x")
-    plan = plan_captions(make_videos(*TWO), "there", Format.SRT)
+    plan = plan_captions(make_videos(*TWO), "there", SubtitleFormat.SRT)
     assert plan.find_existing() == [Path("there/a.srt")]
 
 

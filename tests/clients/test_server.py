@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from clients.errors import ServerError
-from clients.frames import Size
-from clients.server import Patience, Request, Server, Stopped, choose_delay
+from clients.frames import FrameSize
+from clients.server import ApiClient, ApiRequest, RetryPolicy, RunStopped, choose_delay
 from contract.npy import write_header
 from tests.clients.conftest import FIRST_DELAY_S
 from tests.clients.drawing import draw_number
@@ -95,7 +95,7 @@ def test_the_server_says_when_to_come_back(fake, server, waits):
 def test_an_answer_has_limited_time(fake, failure):
     fake.will(failure)
     with (
-        Server(fake.url, Patience(attempts=1, timeout_s=0.2)) as server,
+        ApiClient(fake.url, RetryPolicy(attempts=1, timeout_s=0.2)) as server,
         pytest.raises(ServerError, match="no answer in time"),
     ):
         server.caption(make_body(7), 1)
@@ -105,7 +105,7 @@ def test_nobody_there_is_said():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with (
-        Server(f"http://127.0.0.1:{port}", Patience(attempts=1)) as server,
+        ApiClient(f"http://127.0.0.1:{port}", RetryPolicy(attempts=1)) as server,
         pytest.raises(ServerError, match=f"127.0.0.1:{port}/tasks: connection refused"),
     ):
         server.find_input()
@@ -116,7 +116,7 @@ def test_who_waits_for_another_attempt_can_be_stopped(fake, server):
     ended = []
 
     def ask():
-        with pytest.raises(Stopped):
+        with pytest.raises(RunStopped):
             server.caption(make_body(7), 1)
         ended.append(True)
 
@@ -146,7 +146,7 @@ def test_delays_double_up_to_a_limit_and_differ():
 
 
 def test_the_model_says_what_size_it_takes(server):
-    assert server.find_input() == Size(height=32, width=64)
+    assert server.find_input() == FrameSize(height=32, width=64)
 
 
 @pytest.mark.parametrize(
@@ -173,12 +173,12 @@ def test_a_server_without_captioning_is_told_apart(fake, server, status, tasks, 
 @pytest.mark.parametrize("url", ["localhost:7777", "ftp://localhost", "", "http://"])
 def test_what_is_no_url_is_refused(url):
     with pytest.raises(ServerError, match="expected a URL such as"):
-        Server(url)
+        ApiClient(url)
 
 
 def test_a_server_may_be_below_a_path(fake):
     with (
-        Server(f"{fake.url}/below/", Patience(attempts=1)) as server,
+        ApiClient(f"{fake.url}/below/", RetryPolicy(attempts=1)) as server,
         pytest.raises(ServerError, match="below/tasks: 404"),
     ):
         server.find_input()
@@ -186,7 +186,7 @@ def test_a_server_may_be_below_a_path(fake):
 
 def test_a_key_is_sent_where_there_is_one(fake, server):
     server.caption(make_body(7), 1)
-    with Server(fake.url, key="secret") as keyed:
+    with ApiClient(fake.url, key="secret") as keyed:
         keyed.caption(make_body(7), 1)
     sent = [headers.get("Authorization") for headers in fake.headers]
     assert sent == [None, "Bearer secret"]
@@ -195,7 +195,7 @@ def test_a_key_is_sent_where_there_is_one(fake, server):
 def test_some_faults_are_not_repeated_and_others_less_often(fake, server):
     body = make_body(7)
     fake.will("unavailable")
-    request = Request("POST", "/caption", body, final=frozenset({503}))
+    request = ApiRequest("POST", "/caption", body, final=frozenset({503}))
     with pytest.raises(ServerError, match="503 No worker is READY.$") as raised:
         server.ask(request)
     assert (raised.value.status, raised.value.reason) == (
@@ -204,7 +204,7 @@ def test_some_faults_are_not_repeated_and_others_less_often(fake, server):
     )
     fake.will("queue-full", "unavailable", "unavailable")
     with pytest.raises(ServerError, match="attempts: 2"):
-        server.ask(Request("POST", "/caption", body, most_faults=1))
+        server.ask(ApiRequest("POST", "/caption", body, most_faults=1))
     assert len(fake.arrays) == 3
 
 
@@ -212,5 +212,5 @@ def test_a_download_that_breaks_off_begins_again(fake, server, tmp_path):
     fake.will("cut")
     with (tmp_path / "file").open("w+b") as file:
         file.write(b"kept, ")
-        server.download(Request("POST", "/caption", make_body(7)), file)
+        server.download(ApiRequest("POST", "/caption", make_body(7)), file)
     assert (tmp_path / "file").read_bytes() == b'kept, {"captions": ["number 7"]}'

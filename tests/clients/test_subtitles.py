@@ -7,7 +7,7 @@ import json
 import pytest
 
 from clients.captioner import Captions, VideoEnd
-from clients.subtitles import Cue, Format, join_cues, render, show_time
+from clients.subtitles import Cue, SubtitleFormat, join_cues, render, show_time
 
 
 def answers(*captions: str, step_s: float = 0.5) -> list[Captions | VideoEnd]:
@@ -66,7 +66,7 @@ def test_times_are_shown_in_full(time_ms, text):
 
 
 def test_subrip_is_numbered_and_as_it_is():
-    text = "".join(render(Format.SRT, "a.mp4", answers("a < b", "c")))
+    text = "".join(render(SubtitleFormat.SRT, "a.mp4", answers("a < b", "c")))
     assert text == (
         "1\n00:00:00,000 --> 00:00:00,500\na < b\n\n"
         "2\n00:00:00,500 --> 00:00:01,000\nc\n\n"
@@ -74,14 +74,14 @@ def test_subrip_is_numbered_and_as_it_is():
 
 
 def test_webvtt_has_a_head_and_escapes():
-    text = "".join(render(Format.VTT, "a.mp4", answers("a < b & <c>")))
+    text = "".join(render(SubtitleFormat.VTT, "a.mp4", answers("a < b & <c>")))
     assert text == (
         "WEBVTT\n\n00:00:00.000 --> 00:00:00.500\na &lt; b &amp; &lt;c&gt;\n\n"
     )
 
 
 def test_records_name_video_frame_time_and_caption():
-    lines = list(render(Format.JSONL, "clips/ä.mp4", answers("é\n", "b")))
+    lines = list(render(SubtitleFormat.JSONL, "clips/ä.mp4", answers("é\n", "b")))
     assert lines[0] == (
         '{"video": "clips/ä.mp4", "frame": 0, "time_s": 0.0, "caption": "é\\n"}\n'
     )

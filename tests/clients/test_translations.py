@@ -16,20 +16,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clients.bulk import Outcome, run_job
+from clients.bulk import BulkResult, run_job
 from clients.errors import OutputError
 from clients.events import Event
 from clients.outputs import plan_translations
-from clients.server import Patience, Server
+from clients.server import ApiClient, RetryPolicy
 from clients.sources import TABLES, find_sources
 from clients.tables import open_table
 from clients.tables.table import name_columns
 from clients.translations import TranslationJob
-from clients.translator import MAX_TEXTS, Translator, Wanted
+from clients.translator import MAX_TEXTS, TranslationOptions, Translator
 from tests.clients.fake_stack import FakeStack
 
 COUNT = 3 * MAX_TEXTS
-WANTED = Wanted("fr", "en")
+WANTED = TranslationOptions("fr", "en")
 
 
 class Stop(Exception):
@@ -37,8 +37,8 @@ class Stop(Exception):
 
 
 @pytest.fixture
-def server(stack: FakeStack) -> Iterator[Server]:
-    with Server(stack.url, Patience(attempts=3, timeout_s=30), 4) as server:
+def server(stack: FakeStack) -> Iterator[ApiClient]:
+    with ApiClient(stack.url, RetryPolicy(attempts=3, timeout_s=30), 4) as server:
         yield server
 
 
@@ -63,11 +63,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make_job(
-    server: Server,
+    server: ApiClient,
     files: list[str],
     output: str | None = None,
     *,
-    wanted: Wanted = WANTED,
+    wanted: TranslationOptions = WANTED,
     columns: list[str] | None = None,
     is_overwrite: bool = False,
     requests_in_flight: int = 2,
@@ -87,7 +87,7 @@ def make_job(
 
 def run(
     job: TranslationJob, stop_after: int | None = None
-) -> tuple[Outcome, list[tuple[Event, float]]]:
+) -> tuple[BulkResult, list[tuple[Event, float]]]:
     events: list[tuple[Event, float]] = []
 
     def report(event: Event, share: float) -> None:
@@ -190,7 +190,13 @@ def test_results_of_an_earlier_run_are_no_sources(server, folder):
 
 
 @pytest.mark.parametrize(
-    "wanted", [Wanted("de", "en"), Wanted("fr"), Wanted("fr", "en", "html")], ids=str
+    "wanted",
+    [
+        TranslationOptions("de", "en"),
+        TranslationOptions("fr"),
+        TranslationOptions("fr", "en", "html"),
+    ],
+    ids=str,
 )
 def test_another_job_does_not_go_on_with_the_journal(server, folder, wanted):
     with pytest.raises(Stop):

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from clients.errors import ServerError
-from clients.server import Patience, Server
+from clients.server import ApiClient, RetryPolicy
 from clients.translator import (
     LONGEST_PIECE,
     MAX_CHARACTERS,
     MAX_TEXTS,
     Reply,
+    TranslationOptions,
     Translator,
-    Wanted,
     cut,
     group,
 )
@@ -26,8 +26,8 @@ TRANSLATED = [Reply(f"[{text}]") for text in TEXTS]
 
 @pytest.fixture
 def translator(stack: FakeStack) -> Iterator[Translator]:
-    with Server(stack.url, Patience(attempts=6, timeout_s=30)) as server:
-        yield Translator(server, Wanted("fr", "en"))
+    with ApiClient(stack.url, RetryPolicy(attempts=6, timeout_s=30)) as server:
+        yield Translator(server, TranslationOptions("fr", "en"))
 
 
 def test_texts_are_translated_in_one_request(stack, translator):
@@ -38,7 +38,7 @@ def test_texts_are_translated_in_one_request(stack, translator):
 
 
 def test_what_is_wanted_is_in_the_body(stack, translator):
-    wanted = Wanted("de", None, "html", "my terms")
+    wanted = TranslationOptions("de", None, "html", "my terms")
     Translator(translator.server, wanted).translate(["é"])
     assert stack.bodies == [
         {
@@ -104,7 +104,7 @@ def test_a_language_that_is_not_served_is_said_before_anything_is_sent(
     stack, translator
 ):
     with pytest.raises(ServerError, match="422 No xx here"):
-        Translator(translator.server, Wanted("xx")).check()
+        Translator(translator.server, TranslationOptions("xx")).check()
     translator.check()
     assert stack.bodies == []
 
@@ -167,5 +167,7 @@ def test_a_piece_that_fails_is_the_error_of_its_text(stack, translator):
 
 def test_markup_is_not_cut(stack, translator):
     text = "<p>a</p>\n" * LONGEST_PIECE
-    Translator(translator.server, Wanted("fr", format="html")).translate([text])
+    Translator(translator.server, TranslationOptions("fr", format="html")).translate(
+        [text]
+    )
     assert stack.texts == [text]

@@ -35,10 +35,10 @@ from werkzeug.routing import Map
 import catalog
 from contract import variables
 from contract.tasks import TRANSLATION
-from documents.storage import NOBODY, Document, Order, State
+from documents.storage import NOBODY, DocumentFolder, Order, State
 from gateway.access import OPEN_ROUTES, Access
 from gateway.access.keys import Grant, read_id
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from gateway.app import create_app
 from gateway.database import find_database
 from gateway.errors import (
@@ -129,7 +129,7 @@ def make_keyed(make_client, tmp_path, monkeypatch) -> Iterator[MakeClient]:
     def make(keys: dict[str, dict[str, Any]], /, **settings: Any) -> FlaskClient:
         if keys:
             settings["keys"] = "required"
-        with closing(Storage(find_database(Settings()))) as storage:
+        with closing(KeyStorage(find_database(Settings()))) as storage:
             for token, grant in keys.items():
                 made = partial(tuple, (token, read_id(token)))
                 monkeypatch.setattr("gateway.access.storage.make_token", made)
@@ -148,7 +148,7 @@ def keep(folder: Path, **states: dict[str, Any]) -> None:
     for document_id, state in states.items():
         owner = state.pop("owner", NOBODY)
         order = Order(document_id, owner, "you", "::1", "a.txt", "ko", password="KEY")
-        document = Document(folder / "kept" / owner / document_id, order)
+        document = DocumentFolder(folder / "kept" / owner / document_id, order)
         document.folder.mkdir(parents=True)
         content = json.dumps(asdict(order))
         (document.folder / "document.json").write_text(content)

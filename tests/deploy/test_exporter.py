@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from deploy import exporter
-from tests.gateway.test_telemetry import read
+from tests.gateway.metrics.test_registry import read
 
 Read = Callable[[], dict[tuple[str, ...], float]]
 

@@ -16,10 +16,16 @@ from documents.errors import DamagedDocument
 from documents.formats.format import Format, Languages
 from documents.pages import read_page
 from documents.sandbox import Allowance, Sandbox
-from documents.storage import NOBODY, Document, Limits, Order, Storage
+from documents.storage import (
+    NOBODY,
+    DocumentFolder,
+    DocumentLimits,
+    DocumentStorage,
+    Order,
+)
 from tests.documents.fake_gateway import FakeGateway
 
-LIMITS = Limits(waiting=300, of_one=250)
+LIMITS = DocumentLimits(waiting=300, of_one=250)
 DAMAGED = b"\xff\n"
 
 
@@ -83,18 +89,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(tmp_path / "documents")
+def storage(tmp_path: Path) -> DocumentStorage:
+    return DocumentStorage(tmp_path / "documents")
 
 
-Add = Callable[..., Document]
+Add = Callable[..., DocumentFolder]
 
 
 @pytest.fixture
-def add(storage: Storage) -> Add:
+def add(storage: DocumentStorage) -> Add:
     """Adds a document of these texts, as the gateway does."""
 
-    def add(*texts: str, content: bytes = b"", **given: Any) -> Document:
+    def add(*texts: str, content: bytes = b"", **given: Any) -> DocumentFolder:
         owner = given.pop("owner", NOBODY)
         caller = given.pop("caller", "somebody")
         place = storage.reserve(owner, caller, LIMITS)
@@ -121,7 +127,7 @@ def asking(gateway: FakeGateway) -> Iterator[Gateway]:
     found.close()
 
 
-def list_orders(storage: Storage, owner: str) -> list[Order]:
+def list_orders(storage: DocumentStorage, owner: str) -> list[Order]:
     """The orders of an owner's documents that can be read."""
     found, _ = read_page(storage, owner, "", 99)
     return [document.order for document, _ in found]

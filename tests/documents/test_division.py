@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents.division import Piece, divide, join
+from documents.division import TextPiece, divide, join
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_what_is_divided_and_joined_is_the_text(text, most):
     ],
 )
 def test_pieces_are_joined_as_the_target_writes(languages, pieces, expected):
-    assert list(join(map(Piece._make, pieces), *languages)) == expected
+    assert list(join(map(TextPiece._make, pieces), *languages)) == expected

@@ -18,8 +18,8 @@ import pytest
 from contract import variables
 from deploy.stack import ROOT
 from documents.jobs import Jobs
-from documents.places import find_jobs
-from documents.storage import Document, State
+from documents.paths import find_jobs
+from documents.storage import DocumentFolder, State
 from tests.documents.conftest import list_orders
 from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 MANY = [f"text {number}" for number in range(300)]
 LIMIT_S = 60
 
-Add = Callable[..., Document]
+Add = Callable[..., DocumentFolder]
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def start(gateway, storage, tmp_path) -> Iterator[Start]:
         assert program.wait(LIMIT_S) in (0, 1, -signal.SIGKILL)
 
 
-def wait_for(documents: list[Document], status: str = "done") -> None:
+def wait_for(documents: list[DocumentFolder], status: str = "done") -> None:
     def are_over() -> bool:
         return all(document.read_state().is_over for document in documents)
 
@@ -87,7 +87,7 @@ def wait_for(documents: list[Document], status: str = "done") -> None:
     )
 
 
-def check_results(documents: list[Document], texts: list[str] = MANY) -> None:
+def check_results(documents: list[DocumentFolder], texts: list[str] = MANY) -> None:
     for document in documents:
         lines = document.result.read_text().splitlines()
         assert lines == [text.upper() for text in texts]

@@ -12,7 +12,7 @@ import pytest
 
 from contract import variables
 from deploy.stack import ROOT
-from documents.storage import Storage
+from documents.storage import DocumentStorage
 from tests.documents.conftest import Add
 from tests.documents.fake_gateway import FakeGateway
 from tests.e2e.real_stack import wait_until
@@ -25,7 +25,7 @@ BACKENDS = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backen
 
 
 def test_backends_that_are_stopped_hold_up_no_document(
-    add: Add, storage: Storage, gateway: FakeGateway, tmp_path: Path
+    add: Add, storage: DocumentStorage, gateway: FakeGateway, tmp_path: Path
 ):
     with make_postgresql() as server, server.run():
         given = {

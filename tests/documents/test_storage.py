@@ -15,22 +15,22 @@ from pathlib import Path
 import pytest
 
 from contract import durable
-from documents.budget import NoRoom, Room
+from documents.budget import DiskLimits, NoRoom
 from documents.pages import read_page
-from documents.places import find_documents, read_machine, read_name, read_secret
+from documents.paths import find_documents, read_machine, read_name, read_secret
 from documents.storage import (
     NOBODY,
-    Document,
+    DocumentFolder,
+    DocumentJob,
+    DocumentLimits,
+    DocumentStorage,
     Gone,
-    Job,
-    Limits,
     Order,
     State,
-    Storage,
     TooManyWaiting,
     clean_name,
 )
-from documents.translation import Translation
+from documents.translation import DocumentTranslation
 from tests.documents.conftest import LIMITS, list_orders
 
 KEY = "0123456789ab"
@@ -57,7 +57,7 @@ def test_names_are_those_of_files(given, name):
 
 
 @pytest.mark.parametrize(
-    ("limits", "is_own"), [(Limits(3, 9), False), (Limits(9, 3), True)]
+    ("limits", "is_own"), [(DocumentLimits(3, 9), False), (DocumentLimits(9, 3), True)]
 )
 def test_waiting_documents_are_bounded(storage, limits, is_own):
     for _ in range(3):
@@ -71,7 +71,7 @@ def test_waiting_documents_are_bounded(storage, limits, is_own):
 
 
 def test_what_is_finished_makes_room(storage):
-    limits = Limits(1, 1)
+    limits = DocumentLimits(1, 1)
     place = storage.reserve(NOBODY, "somebody", limits)
     place.drop()
     storage.finish(storage.reserve(NOBODY, "somebody", limits).job)
@@ -80,11 +80,11 @@ def test_what_is_finished_makes_room(storage):
 
 @pytest.mark.parametrize(
     ("room", "is_own"),
-    [(Room(of_all=4 * MIB), False), (Room(of_one=4 * MIB), True)],
+    [(DiskLimits(of_all=4 * MIB), False), (DiskLimits(of_one=4 * MIB), True)],
     ids=["of all", "of one"],
 )
 def test_the_bytes_of_documents_are_bounded(storage, room, is_own):
-    limits = Limits(9, 9, room)
+    limits = DocumentLimits(9, 9, room)
     places = [storage.reserve(KEY, KEY, limits, MIB) for _ in range(2)]
     with pytest.raises(NoRoom) as refused:
         storage.reserve(KEY, KEY, limits, 1)
@@ -98,7 +98,7 @@ def test_the_bytes_of_documents_are_bounded(storage, room, is_own):
 
 def test_a_document_counts_what_it_takes(storage):
     """Twice its bytes until it is done, what is in its folder then, and nothing afterwards."""
-    limits = Limits(9, 9, Room(of_one=4 * MIB))
+    limits = DocumentLimits(9, 9, DiskLimits(of_one=4 * MIB))
     place = storage.reserve(KEY, KEY, limits, MIB)
     place.path.write_bytes(bytes(MIB // 2))
     document = place.accept(make_order(place.job))
@@ -114,7 +114,7 @@ def test_a_document_counts_what_it_takes(storage):
 
 
 def test_small_documents_count_as_well(storage):
-    limits = Limits(99, 99, Room(of_one=MIB))
+    limits = DocumentLimits(99, 99, DiskLimits(of_one=MIB))
     for _ in range(16):
         storage.reserve(KEY, KEY, limits, 1)
     with pytest.raises(NoRoom):
@@ -123,12 +123,12 @@ def test_small_documents_count_as_well(storage):
 
 def test_a_part_of_the_disk_stays_free(storage):
     with pytest.raises(NoRoom):
-        storage.reserve(KEY, KEY, Limits(9, 9, Room(reserve=1 << 60)), 1)
+        storage.reserve(KEY, KEY, DocumentLimits(9, 9, DiskLimits(reserve=1 << 60)), 1)
     assert measure(storage) == 0
 
 
 def test_what_a_killed_program_has_left_makes_room(storage):
-    limits = Limits(9, 9, Room(of_one=2 * MIB))
+    limits = DocumentLimits(9, 9, DiskLimits(of_one=2 * MIB))
     lost = storage.reserve(KEY, KEY, limits, MIB)
     shutil.rmtree(lost.path.parent)
     with pytest.raises(NoRoom):
@@ -156,11 +156,11 @@ def test_an_owners_documents_have_pages_from_the_oldest_on(add, storage):
     assert read_page(storage, "ab0123456789", "", 9) == ([], None)
 
 
-def make_order(job: Job) -> Order:
+def make_order(job: DocumentJob) -> Order:
     return Order(job.id, job.owner, job.caller, "", "a.txt", "ko")
 
 
-def measure(storage: Storage) -> int:
+def measure(storage: DocumentStorage) -> int:
     """The bytes that all documents count."""
     return sum(entry.stat().st_size for entry in (storage.folder / "sizes").iterdir())
 
@@ -205,19 +205,19 @@ def test_fields_of_a_later_version_are_left_out(add, storage):
     assert (found.order, found.read_state()) == (document.order, State(texts=3))
 
 
-def damage(content: str) -> Callable[[Document], None]:
-    def write(document: Document) -> None:
+def damage(content: str) -> Callable[[DocumentFolder], None]:
+    def write(document: DocumentFolder) -> None:
         (document.folder / "document.json").write_text(content)
 
     return write
 
 
-def make_folder(document: Document) -> None:
+def make_folder(document: DocumentFolder) -> None:
     (document.folder / "document.json").unlink()
     (document.folder / "document.json").mkdir()
 
 
-def lose(document: Document) -> None:
+def lose(document: DocumentFolder) -> None:
     (document.folder / "document.json").unlink()
 
 
@@ -284,13 +284,13 @@ def test_a_sweep_reads_only_what_is_due(add, storage, monkeypatch):
     for number, document in enumerate(documents):
         document.write_state(State(status="done", expires_at=1000.0 * number + 1))
     read: list[str] = []
-    find = Storage.find
+    find = DocumentStorage.find
 
-    def note(self: Storage, owner: str, document_id: str) -> Document:
+    def note(self: DocumentStorage, owner: str, document_id: str) -> DocumentFolder:
         read.append(document_id)
         return find(self, owner, document_id)
 
-    monkeypatch.setattr(Storage, "find", note)
+    monkeypatch.setattr(DocumentStorage, "find", note)
     assert storage.sweep(2500.0) == [each.order.id for each in documents[:3]]
     assert len(read) == 3
 
@@ -379,13 +379,13 @@ def small_disk(tmp_path) -> Iterator[Path]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
 def test_a_full_disk_is_told_and_leaves_room(small_disk, asking, sandbox, stopping):
-    storage = Storage(small_disk)
+    storage = DocumentStorage(small_disk)
     texts = [f"A rather long text of the document, number {n}" for n in range(2000)]
     place = storage.reserve(NOBODY, "somebody", LIMITS)
     place.path.write_text("\n".join(texts) + "\n")
     order = Order(place.job.id, NOBODY, "somebody", "::1", "a.lines", "de", "en")
     document = place.accept(order)
-    Translation(document, asking, sandbox, stopping).run(60)
+    DocumentTranslation(document, asking, sandbox, stopping).run(60)
     error = document.read_state().error or {}
     assert (error["type"], error["status"]) == ("urn:babelgate:disk-full", 507)
     names = {path.name for path in document.folder.iterdir()}

@@ -9,10 +9,10 @@ from typing import NoReturn
 
 import pytest
 
-from documents.division import Piece, divide
-from documents.journal import Journal
-from documents.storage import Document, Gone, State
-from documents.translation import Stopped, Translation
+from documents.division import TextPiece, divide
+from documents.journal import DocumentJournal
+from documents.storage import DocumentFolder, Gone, State
+from documents.translation import DocumentTranslation, WorkerStopped
 from tests.documents.conftest import DAMAGED
 from tests.documents.fake_gateway import Failure, FakeGateway
 
@@ -24,13 +24,13 @@ KEPT_S = 60.0
 @pytest.fixture
 def run_one(asking, sandbox, stopping):
     def run_one(document):
-        Translation(document, asking, sandbox, stopping).run(KEPT_S)
+        DocumentTranslation(document, asking, sandbox, stopping).run(KEPT_S)
         return document.read_state()
 
     return run_one
 
 
-def read_result(document: Document) -> tuple[str, list[str]]:
+def read_result(document: DocumentFolder) -> tuple[str, list[str]]:
     first, *rest = document.result.read_text().splitlines()
     return first, rest
 
@@ -157,7 +157,7 @@ def test_pieces_go_on_where_they_stopped(add, run_one, gateway, stopping):
     long = " ".join(f"This is sentence number {n}." for n in range(9000))
     document = add(long)
     stop_after(gateway, 10, stopping.set)
-    with pytest.raises(Stopped):
+    with pytest.raises(WorkerStopped):
         run_one(document)
     assert document.read_state().texts_done == 0
     before = len(document.journal.read_bytes().splitlines())
@@ -195,7 +195,7 @@ def test_a_full_disk_is_told_and_nothing_is_left(add, run_one, monkeypatch):
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Journal, "append", write)
+    monkeypatch.setattr(DocumentJournal, "append", write)
     document = add(*MANY)
     state = run_one(document)
     assert (state.error["type"], state.error["status"]) == (
@@ -209,16 +209,16 @@ def test_a_full_disk_is_told_and_nothing_is_left(add, run_one, monkeypatch):
 def test_a_result_stays_where_a_full_disk_keeps_it_from_being_told(
     add, run_one, monkeypatch
 ):
-    write_state = Document.write_state
+    write_state = DocumentFolder.write_state
 
-    def write(document: Document, state: State) -> None:
+    def write(document: DocumentFolder, state: State) -> None:
         if state.is_over:
             raise OSError(errno.ENOSPC, "No space left on device")
         write_state(document, state)
 
     document = add(*MANY)
     with monkeypatch.context() as patch:
-        patch.setattr(Document, "write_state", write)
+        patch.setattr(DocumentFolder, "write_state", write)
         with pytest.raises(OSError, match="No space"):
             run_one(document)
     assert document.source.exists()
@@ -230,7 +230,7 @@ def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, cap
     def write(*_):
         raise ValueError("what the document says")
 
-    monkeypatch.setattr(Journal, "append", write)
+    monkeypatch.setattr(DocumentJournal, "append", write)
     state = run_one(add("one"))
     assert state.error["type"] == "urn:babelgate:internal"
     assert "what the document says" not in caplog.text
@@ -250,8 +250,8 @@ def stop_after(gateway: FakeGateway, count: int, act: Callable[[], object]) -> N
 @pytest.mark.parametrize("torn", [b"[1", b"[1, 2]\n", b"\0\0\n", b'[1,"x"]\n'])
 def test_a_torn_journal_is_repaired(add, run_one, torn):
     document = add(*MANY)
-    journal = Journal(document.journal)
-    journal.append(map(Piece, MANY[:10]), [f"kept {n}" for n in range(10)])
+    journal = DocumentJournal(document.journal)
+    journal.append(map(TextPiece, MANY[:10]), [f"kept {n}" for n in range(10)])
     journal.close()
     with document.journal.open("ab") as file:
         file.write(torn)
@@ -274,7 +274,7 @@ def test_a_document_that_ends_its_programs_is_given_up(add, run_one, monkeypatch
     def killed(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Translation, "_translate", killed)
+    monkeypatch.setattr(DocumentTranslation, "_translate", killed)
     for _ in range(5):
         with pytest.raises(KeyboardInterrupt):
             run_one(document)
@@ -290,7 +290,7 @@ def test_waiting_for_the_gateway_is_no_attempt(add, run_one, gateway, stopping):
         stopping.clear()
         gateway.asked.clear()
         stop_after(gateway, 3, stopping.set)
-        with pytest.raises(Stopped):
+        with pytest.raises(WorkerStopped):
             run_one(document)
     gateway.failures.clear()
     gateway.pause = lambda: None
@@ -302,7 +302,7 @@ def test_a_clean_stop_is_no_attempt(add, run_one, gateway, stopping):
     document = add(*MANY)
     stopping.set()
     for _ in range(7):
-        with pytest.raises(Stopped):
+        with pytest.raises(WorkerStopped):
             run_one(document)
     stopping.clear()
     assert run_one(document).status == "done"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from documents.sandbox import LimitExceeded, Sandbox, WorkerEnded
-from documents.translation import Translation
+from documents.translation import DocumentTranslation
 from tests.documents.conftest import InProcess
 
 MANY = [f"text {number}" for number in range(300)]
@@ -38,7 +38,7 @@ def test_the_limit_that_a_document_exceeds_is_told(
 ):
     document = add(*MANY)
     failing = Failing(LimitExceeded(resource))
-    Translation(document, asking, failing, stopping).run(KEPT_S)
+    DocumentTranslation(document, asking, failing, stopping).run(KEPT_S)
     error = document.read_state().error or {}
     assert error["type"] == f"urn:babelgate:{slug}"
     assert words in error["detail"]
@@ -51,7 +51,7 @@ def test_a_worker_that_is_killed_or_stands_still_is_replaced(
     add, asking, stopping, end
 ):
     document = add(*MANY)
-    Translation(document, asking, Failing(end, end), stopping).run(KEPT_S)
+    DocumentTranslation(document, asking, Failing(end, end), stopping).run(KEPT_S)
     assert document.result.read_text().splitlines()[1:] == [
         text.upper() for text in MANY
     ]
@@ -68,7 +68,7 @@ def test_a_document_that_ends_its_workers_is_given_up(
     add, asking, stopping, end, slug, words
 ):
     document = add(*MANY)
-    Translation(document, asking, Failing(end, end, end), stopping).run(KEPT_S)
+    DocumentTranslation(document, asking, Failing(end, end, end), stopping).run(KEPT_S)
     error = document.read_state().error or {}
     assert error["type"] == f"urn:babelgate:{slug}"
     assert words in error["detail"]
@@ -82,7 +82,9 @@ def test_a_worker_that_writes_is_replaced_as_well(add, asking, stopping):
             return InProcess.run(self, request, allowance, check)
 
     document = add(*MANY)
-    Translation(document, asking, FailsOnce(WorkerEnded()), stopping).run(KEPT_S)
+    DocumentTranslation(document, asking, FailsOnce(WorkerEnded()), stopping).run(
+        KEPT_S
+    )
     assert document.read_state().status == "done"
 
 
@@ -95,9 +97,9 @@ def test_workers_read_and_write_real_documents(
         large = add(*(f"Paragraph {n}.\n" for n in range(30_000)), name="a.md")
         damaged = add(content=b"\xff\xfe\xff", name="a.po")
         for each in (document, damaged):
-            Translation(each, asking, sandbox, stopping).run(KEPT_S)
+            DocumentTranslation(each, asking, sandbox, stopping).run(KEPT_S)
         monkeypatch.setattr("documents.translation.MEMORY_BYTES", 8 << 20)
-        Translation(large, asking, sandbox, stopping).run(KEPT_S)
+        DocumentTranslation(large, asking, sandbox, stopping).run(KEPT_S)
     finally:
         sandbox.close()
     assert document.result.read_text().splitlines() == [text.upper() for text in MANY]

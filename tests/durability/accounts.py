@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.keys import Grant, Key
-from gateway.access.storage import Storage
-from gateway.access.usage import Ledger
+from gateway.access.keys import ApiKey, Grant
+from gateway.access.storage import KeyStorage
+from gateway.access.usage import UsageLedger
 from gateway.database.connections import StorageError
 from gateway.errors import KeysUnavailable, QuotaExceeded
 from tests.durability.running import Diary
@@ -19,15 +19,15 @@ LIMIT = 1000
 BILLS, OTHER_BILL = (1, 4, 16, 64), 256
 
 
-def open_storage(folder: Path) -> Storage:
-    return Storage(f"sqlite:///{folder / 'keys.db'}")
+def open_storage(folder: Path) -> KeyStorage:
+    return KeyStorage(f"sqlite:///{folder / 'keys.db'}")
 
 
-def find_keys(storage: Storage) -> dict[str, tuple[Key, int]]:
+def find_keys(storage: KeyStorage) -> dict[str, tuple[ApiKey, int]]:
     return {each.key.name: (each.key, each.characters) for each in storage.list_all()}
 
 
-def save(storage: Storage, ledger: Ledger) -> None:
+def save(storage: KeyStorage, ledger: UsageLedger) -> None:
     """As the registry does twice a second."""
     counts = ledger.list_unsaved()
     ledger.learn(storage.sync(counts, ledger.id, None).elsewhere)
@@ -40,7 +40,9 @@ def prepare(folder: Path) -> None:
     storage.close()
 
 
-def bill(storage: Storage, ledger: Ledger, characters: int, diary: Diary) -> None:
+def bill(
+    storage: KeyStorage, ledger: UsageLedger, characters: int, diary: Diary
+) -> None:
     key = find_keys(storage)["cat"][0]
 
     def charge() -> None:
@@ -51,18 +53,18 @@ def bill(storage: Storage, ledger: Ledger, characters: int, diary: Diary) -> Non
 
 
 def interfere(folder: Path, diary: Diary) -> None:
-    storage, ledger = open_storage(folder), Ledger(folder / "accounts")
+    storage, ledger = open_storage(folder), UsageLedger(folder / "accounts")
     bill(storage, ledger, OTHER_BILL, diary)
     save(storage, ledger)
 
 
 def act(folder: Path, diary: Diary) -> None:
     storage = open_storage(folder)
-    ledgers: list[Ledger] = []
+    ledgers: list[UsageLedger] = []
 
     def start() -> None:
         find_keys(storage)
-        ledgers.append(Ledger(folder / "accounts"))
+        ledgers.append(UsageLedger(folder / "accounts"))
 
     if not diary.attempt("start", start, OSError, StorageError):
         return
@@ -81,7 +83,7 @@ def list_bills(diary: Diary, word: str) -> set[int]:
 
 
 def check(folder: Path, diary: Diary) -> None:
-    storage, ledger = open_storage(folder), Ledger(folder / "accounts")
+    storage, ledger = open_storage(folder), UsageLedger(folder / "accounts")
     for _ in range(2):
         save(storage, ledger)
     keys = find_keys(storage)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import Job, Remarks, run_job
+from clients.bulk import BulkJob, Remarks, run_job
 from clients.errors import ClientError
-from clients.events import Answer, End, Report
+from clients.events import AnswerEvent, End, Report
 from clients.journal import Journal
-from clients.outputs import Plan, write_whole
+from clients.outputs import OutputPlan, write_whole
 from clients.pipeline import Counts
 from clients.sources import Source
 from tests.durability.running import Diary
@@ -22,7 +22,7 @@ TEXTS = (("a", "b"), ("c", "d"))
 
 
 @dataclass(frozen=True)
-class Said(Answer):
+class Said(AnswerEvent):
     text: str
 
     @property
@@ -31,7 +31,7 @@ class Said(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SayJob(Job):
+class SayJob(BulkJob):
     diary: Diary
 
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Said | End)
@@ -65,7 +65,7 @@ def make_job(folder: Path, diary: Diary) -> SayJob:
         folder / f"out/{number}": (number,) for number in range(len(TEXTS))
     }
     sources = [Source(Path(f"{n}"), Path(f"{n}"), 1, 0) for n in range(len(TEXTS))]
-    plan = Plan(files, folder / "journal.part")
+    plan = OutputPlan(files, folder / "journal.part")
     return SayJob(sources=sources, plan=plan, diary=diary)
 
 

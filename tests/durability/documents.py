@@ -15,15 +15,21 @@ from contract import durable
 from documents import worker
 from documents.asking import Gateway
 from documents.journal import read_journal
-from documents.storage import Document, Gone, Limits, Order, Storage
-from documents.translation import Translation
+from documents.storage import (
+    DocumentFolder,
+    DocumentLimits,
+    DocumentStorage,
+    Gone,
+    Order,
+)
+from documents.translation import DocumentTranslation
 from tests.documents.conftest import LINES, InProcess
 from tests.durability.running import Diary
 
 #: The states of documents are not synced before they end, and nobody reads what is deleted.
 LOOSE = (".state.json", "/trash/", "/aside/")
 ANNA, BEN = "a" * 12, "b" * 12
-LIMITS = Limits(waiting=10, of_one=5)
+LIMITS = DocumentLimits(waiting=10, of_one=5)
 KEPT_S, DAY_S = 60.0, 86_400
 #: More than one request has.
 TEXTS = {owner: [f"{owner} {number}" for number in range(70)] for owner in (ANNA, BEN)}
@@ -43,7 +49,7 @@ class Billing:
         return [text.upper() for text in texts]
 
 
-def upload(storage: Storage, owner: str, diary: Diary) -> None:
+def upload(storage: DocumentStorage, owner: str, diary: Diary) -> None:
     """As the gateway does."""
     place = storage.reserve(owner, owner, LIMITS, 100)
     try:
@@ -65,7 +71,7 @@ def upload(storage: Storage, owner: str, diary: Diary) -> None:
         raise
 
 
-def work(storage: Storage, diary: Diary) -> None:
+def work(storage: DocumentStorage, diary: Diary) -> None:
     """As the jobs do; what has failed is begun again later."""
     for job in storage.list_unfinished():
         if storage.is_complete(job):
@@ -73,12 +79,12 @@ def work(storage: Storage, diary: Diary) -> None:
                 document = storage.find(job.owner, job.id)
                 gateway = cast(Gateway, Billing(diary))
                 parts = document, gateway, InProcess(), threading.Event()
-                Translation(*parts).run(KEPT_S)
+                DocumentTranslation(*parts).run(KEPT_S)
             storage.finish(job)
 
 
-def list_documents(storage: Storage, owner: str) -> list[Document]:
-    found: list[Document] = []
+def list_documents(storage: DocumentStorage, owner: str) -> list[DocumentFolder]:
+    found: list[DocumentFolder] = []
     for path in (storage.folder / "kept" / owner).glob("*"):
         with suppress(Gone):
             found.append(storage.find(owner, path.name))
@@ -91,14 +97,14 @@ def prepare(folder: Path) -> None:
 
 def interfere(folder: Path, diary: Diary) -> None:
     """The owner deletes all."""
-    storage = Storage(folder)
+    storage = DocumentStorage(folder)
     for document in list_documents(storage, ANNA):
         diary.tell("asked", "delete")
         storage.delete(document)
 
 
 def act(folder: Path, diary: Diary) -> None:
-    storage = Storage(folder)
+    storage = DocumentStorage(folder)
     for owner in TEXTS:
         step = partial(upload, storage, owner, diary)
         diary.attempt(f"upload {owner}", step, OSError)
@@ -108,7 +114,7 @@ def act(folder: Path, diary: Diary) -> None:
 
 
 def check(folder: Path, diary: Diary) -> None:
-    storage, now = Storage(folder), time.time()
+    storage, now = DocumentStorage(folder), time.time()
     list(storage.walk())
     storage.sweep(now)
     kept = {
@@ -132,7 +138,7 @@ def check(folder: Path, diary: Diary) -> None:
     assert storage.list_unfinished() == []
 
 
-def check_owner(storage: Storage, owner: str, diary: Diary) -> None:
+def check_owner(storage: DocumentStorage, owner: str, diary: Diary) -> None:
     found = list_documents(storage, owner)
     is_deleted = owner == ANNA and "delete" in diary.find("asked")
     assert len(found) <= (f"upload {owner}" not in diary.find("refused"))

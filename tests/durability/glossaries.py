@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from gateway.database.connections import StorageError
-from gateway.glossaries.glossary import Draft, Limits
+from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
 from gateway.glossaries.storage import GlossaryStorage
 from tests.durability.running import Diary
 
 OWNERS = ("anna", "ben")
-LIMITS = Limits(glossaries=3, glossary_bytes=100)
-GERMAN, FRENCH = Draft("en", "de", b"a\tb", 1), Draft("en", "fr", b"a\tc\nd\te", 2)
-MORE = Draft("en", "de", b"x\ty", 1)
+LIMITS = GlossaryLimits(glossaries=3, glossary_bytes=100)
+GERMAN, FRENCH = (
+    DictionaryDraft("en", "de", b"a\tb", 1),
+    DictionaryDraft("en", "fr", b"a\tc\nd\te", 2),
+)
+MORE = DictionaryDraft("en", "de", b"x\ty", 1)
 
 
 def list_steps(storage: GlossaryStorage) -> Iterator[Callable[[], Any]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.access.keys import Grant
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from gateway.database.connections import StorageError
 from tests.durability.running import Diary
 
 
-def open_storage(folder: Path) -> Storage:
-    return Storage(f"sqlite:///{folder / 'new/keys.db'}")
+def open_storage(folder: Path) -> KeyStorage:
+    return KeyStorage(f"sqlite:///{folder / 'new/keys.db'}")
 
 
 def prepare(folder: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_model_without_workers_is_revived(stack: Stack):
     assert not found.is_ready
     model = Model("vi", "translation", ("vi",), ("cpu",), TranslationSection())
     desired = registrar.Desired(model, "vi.mar", found.version)
-    revive = registrar.Action(registrar.Step.REVIVE, "vi", "test", desired)
+    revive = registrar.Action(registrar.RegistrationStep.REVIVE, "vi", "test", desired)
     registrar.apply([revive], management)
     wait_until(lambda: bool((now := management.describe("vi")) and now.is_ready))
 

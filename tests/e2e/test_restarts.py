@@ -19,7 +19,7 @@ from benchmarks.instruments.ports import claim_port_offset
 from deploy import stack as stacks
 from deploy.stack import Stack
 from gateway.access.keys import Grant
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from tests.e2e.real_stack import processes, run_deploy, wait_until
 
 ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
@@ -89,7 +89,7 @@ def operator(
 @pytest.fixture(scope="module")
 def headers(operator: Operator) -> dict[str, str]:
     assert operator.stack.settings
-    storage = Storage(operator.stack.settings["BABELGATE_DATABASE_URL"])
+    storage = KeyStorage(operator.stack.settings["BABELGATE_DATABASE_URL"])
     token = storage.add("cat-tool", Grant())
     storage.close()
     return {"X-API-Key": token}

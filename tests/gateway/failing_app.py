@@ -12,13 +12,15 @@ from flask import Flask
 
 from catalog import Model
 from gateway.app import create_app as create
-from gateway.backend import ModelState, Room, Row
+from gateway.backend import Capacity, ModelState, RowRequest
 
 
 class FailingBackend:
     """Quotes what it is asked, wherever it can."""
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         _spread(ValueError(row.body))
         try:
             raise KeyError(row.body)
@@ -28,8 +30,8 @@ class FailingBackend:
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return dict.fromkeys(models)
 
-    def find_room(self, model: Model) -> Room:
-        return Room(model.workers)
+    def find_room(self, model: Model) -> Capacity:
+        return Capacity(model.workers)
 
 
 class _Unraisable:

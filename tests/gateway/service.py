@@ -27,9 +27,9 @@ from contract import variables
 from documents import worker
 from documents.asking import Gateway
 from documents.jobs import Jobs
-from documents.places import read_secret
+from documents.paths import read_secret
 from documents.sandbox import Allowance, Sandbox
-from documents.storage import Storage
+from documents.storage import DocumentStorage
 from gateway.__main__ import app as commands
 from gateway.access.keys import make_token
 from gateway.app import GLOSSARIES, create_app
@@ -196,7 +196,7 @@ class Service:
         self._patch = pytest.MonkeyPatch()
         self.months = self.hours = 0
         self._set_up()
-        self.documents = Storage(folder / "documents")
+        self.documents = DocumentStorage(folder / "documents")
         self.client = self._open()
 
     def _set_up(self) -> None:

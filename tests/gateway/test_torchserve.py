@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backend import Row, write_row
+from gateway.backend import RowRequest, write_row
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from gateway.torchserve import TorchServeBackend
 from tests.gateway.fake_torchserve import FakeTorchServe
@@ -51,7 +51,7 @@ def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
 
 
 def test_bytes_go_as_they_are_with_their_parameters_in_a_header(backend, torchserve):
-    row = Row(b"\xff\xd8\xff\0", "application/octet-stream", {"top_k": "5"})
+    row = RowRequest(b"\xff\xd8\xff\0", "application/octet-stream", {"top_k": "5"})
     backend.predict("classification", row, deadline=time.monotonic() + 60)
     (call,) = torchserve.calls
     assert (call.model, call.body) == ("classification", b"\xff\xd8\xff\0")
@@ -130,7 +130,9 @@ def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypa
 def test_a_model_that_does_not_answer_is_waited_for_until_the_deadline(
     backend, torchserve, monkeypatch
 ):
-    monkeypatch.setattr("gateway.posting._CONNECT_S", 0.01)  # is no limit of an answer
+    monkeypatch.setattr(
+        "gateway.http_pool._CONNECT_S", 0.01
+    )  # is no limit of an answer
     torchserve.will("hang")
     began = time.monotonic()
     with pytest.raises(DeadlineExceeded):

@@ -21,7 +21,7 @@ from playwright.sync_api import (
 )
 
 from deploy.programs import CHROMIUM, find
-from documents.storage import Storage
+from documents.storage import DocumentStorage
 from tests.gateway.conftest import TASKS, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.gateway.test_gunicorn import Running, serve_before_fake
@@ -53,7 +53,7 @@ class Stage:
     torchserve: FakeTorchServe
     #: Gunicorn's master, and the documents that it was given.
     master: psutil.Popen
-    documents: Storage
+    documents: DocumentStorage
 
 
 @dataclass
@@ -129,7 +129,7 @@ def running(
     folder = tmp_path_factory.mktemp("page")
     served = serve_page(folder, idle)
     url, master, fake = pytestconfig.stash[SHARED].enter_context(served)
-    return Stage(url, fake, master, Storage(folder / "documents"))
+    return Stage(url, fake, master, DocumentStorage(folder / "documents"))
 
 
 @pytest.fixture

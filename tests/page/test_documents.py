@@ -10,7 +10,7 @@ import pytest
 import requests
 from playwright.sync_api import Locator, expect
 
-from documents.storage import NOBODY, Document, State
+from documents.storage import NOBODY, DocumentFolder, State
 from tests.page.conftest import LIMIT_MS, MakeTab, Stage, Tab
 
 RESULT = "Bonjour\n"
@@ -33,7 +33,7 @@ def find_job(tab: Tab, name: str) -> Locator:
     return tab.find("jobs").locator("li", has_text=name)
 
 
-def find_documents(tab: Tab, stage: Stage, count: int) -> list[Document]:
+def find_documents(tab: Tab, stage: Stage, count: int) -> list[DocumentFolder]:
     """The documents that the browser remembers, newest first."""
     tab.page.wait_for_function(
         """count => JSON.parse(localStorage["babelgate.documents"] ?? "[]").length === count""",
@@ -43,12 +43,12 @@ def find_documents(tab: Tab, stage: Stage, count: int) -> list[Document]:
     return [stage.documents.find(NOBODY, job["id"]) for job in kept]
 
 
-def translate(document: Document, **changes: Any) -> None:
+def translate(document: DocumentFolder, **changes: Any) -> None:
     """What the program does that translates documents."""
     document.write_state(replace(State("translating", texts=4), **changes))
 
 
-def finish(document: Document) -> None:
+def finish(document: DocumentFolder) -> None:
     document.result.write_text(RESULT)
     translate(document, status="done", texts_done=4, media_type="text/plain")
 

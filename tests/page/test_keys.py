@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from gateway.access.keys import Grant
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from tests.gateway.conftest import TASKS
 from tests.page.conftest import LANGUAGES, Tab, serve_page
 
@@ -22,7 +22,7 @@ def guarded(
     """The URL of a gateway that requires keys, and a key."""
     folder = tmp_path_factory.mktemp("guarded")
     database = f"sqlite:///{folder / 'keys.db'}"
-    storage = Storage(database)
+    storage = KeyStorage(database)
     key = storage.add("somebody", Grant())
     storage.close()
     given = {"BABELGATE_KEYS": "required", "BABELGATE_DATABASE_URL": database}

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from ray.serve import Application
 from ray.util import metrics
 
-from ray_backend.application import BatchCounters, Server, build
+from ray_backend.application import BatchCounters, ReplicaServer, build
 from ray_backend.arguments import write_arguments
 from tests.ray_backend.conftest import DIGEST, make_arguments
 
@@ -34,7 +34,7 @@ def test_ray_does_not_decide_how_many_threads_compute(
     monkeypatch.setenv("OMP_NUM_THREADS", given or "")
     if given is None:
         monkeypatch.delenv("OMP_NUM_THREADS")
-    Server(make_arguments().model_dump(mode="json"))
+    ReplicaServer(make_arguments().model_dump(mode="json"))
     assert os.environ.get("OMP_NUM_THREADS") == left
 
 

@@ -11,7 +11,7 @@ from catalog import Model, TranslationSection
 from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
 from torchserve_backend import registrar
 from torchserve_backend.management import Management, ManagementError, Registered
-from torchserve_backend.registrar import Action, Desired, Step, Watch
+from torchserve_backend.registrar import Action, Desired, RegistrationStep, WorkerWatch
 
 RUNS = Registered(
     name="ko",
@@ -67,7 +67,7 @@ def test_a_difference_is_planned(
     found: Registered | None, dead: bool, step: str, reason: str
 ):
     (action,) = registrar.plan([WANTED], {"ko": found}, dead={"ko"} if dead else ())
-    assert (action.step, action.desired) == (Step(step), WANTED)
+    assert (action.step, action.desired) == (RegistrationStep(step), WANTED)
     assert reason in action.reason
     assert str(action) == f"{step} ko: {action.reason}"
 
@@ -121,7 +121,7 @@ def test_a_change_removes_and_healing_does_not(
     torchserve.add("de", OURS)
     torchserve.add("mine", FOREIGN)
     for _ in range(2):
-        healing = registrar.plan_healing([WANTED], management, Watch(-1))
+        healing = registrar.plan_healing([WANTED], management, WorkerWatch(-1))
         registrar.apply(healing, management)
     assert torchserve.models.keys() == {"ko", "de", "mine"}
     change = registrar.plan_change([WANTED], management)
@@ -139,7 +139,11 @@ def test_workers_are_counted_on_all_devices():
     (action,) = registrar.plan([wanted], {"ko": runs(min_workers=5)})
     assert str(action) == "scale ko: 5 workers, the map says 4"
     management = FakeManagement()
-    for step in (Step.REGISTER, Step.SCALE, Step.REVIVE):
+    for step in (
+        RegistrationStep.REGISTER,
+        RegistrationStep.SCALE,
+        RegistrationStep.REVIVE,
+    ):
         registrar.apply([Action(step, "ko", "", wanted)], management)
     assert management.calls == [
         "register ko.mar ko 64 100 4",
@@ -152,13 +156,16 @@ def test_workers_are_counted_on_all_devices():
 @pytest.mark.parametrize(
     ("step", "calls"),
     [
-        (Step.REGISTER, ["register ko.mar ko 64 100 1"]),
-        (Step.REPLACE, ["unregister ko 1.0-ab", "register ko.mar ko 64 100 1"]),
-        (Step.SCALE, ["scale ko 1"]),
-        (Step.REVIVE, ["scale ko 0 wait", "scale ko 1"]),
+        (RegistrationStep.REGISTER, ["register ko.mar ko 64 100 1"]),
+        (
+            RegistrationStep.REPLACE,
+            ["unregister ko 1.0-ab", "register ko.mar ko 64 100 1"],
+        ),
+        (RegistrationStep.SCALE, ["scale ko 1"]),
+        (RegistrationStep.REVIVE, ["scale ko 0 wait", "scale ko 1"]),
     ],
 )
-def test_an_action_is_carried_out(step: Step, calls: list[str]):
+def test_an_action_is_carried_out(step: RegistrationStep, calls: list[str]):
     management = FakeManagement({"ko": RUNS})
     registrar.apply([Action(step, "ko", "", WANTED)], management)
     assert management.calls == calls
@@ -171,19 +178,19 @@ def test_an_action_is_carried_out(step: Step, calls: list[str]):
 )
 def test_a_removal_is_carried_out(found: dict[str, Registered], calls: list[str]):
     management = FakeManagement(found)
-    registrar.apply([Action(Step.REMOVE, "ko", "")], management)
+    registrar.apply([Action(RegistrationStep.REMOVE, "ko", "")], management)
     assert management.calls == calls
 
 
 def test_what_has_gone_meanwhile_is_only_registered():
     management = FakeManagement()
-    registrar.apply([Action(Step.REPLACE, "ko", "", WANTED)], management)
+    registrar.apply([Action(RegistrationStep.REPLACE, "ko", "", WANTED)], management)
     assert management.calls == ["register ko.mar ko 64 100 1"]
 
 
 def test_the_first_refusal_ends_it():
     management = FakeManagement(refuses=("register",))
-    steps = (Step.REGISTER, Step.SCALE)
+    steps = (RegistrationStep.REGISTER, RegistrationStep.SCALE)
     actions = [Action(step, "ko", "", WANTED) for step in steps]
     with pytest.raises(ManagementError, match="refused: register"):
         registrar.apply(actions, management)
@@ -193,14 +200,16 @@ def test_the_first_refusal_ends_it():
 def test_a_model_is_not_left_without_workers_where_stopping_them_takes_too_long():
     management = FakeManagement(refuses=("scale ko 0",))
     with pytest.raises(ManagementError, match="scale ko 0"):
-        registrar.apply([Action(Step.REVIVE, "ko", "", WANTED)], management)
+        registrar.apply([Action(RegistrationStep.REVIVE, "ko", "", WANTED)], management)
     assert management.calls == ["scale ko 0 wait", "scale ko 1"]
 
 
 def test_an_archive_that_is_older_than_the_map_is_named():
     management = FakeManagement({"ko": runs(version="1.0-old")})
     with pytest.raises(ManagementError, match=r"ko\.mar .* is 1\.0-old.* 1\.0-ab"):
-        registrar.apply([Action(Step.REGISTER, "ko", "", WANTED)], management)
+        registrar.apply(
+            [Action(RegistrationStep.REGISTER, "ko", "", WANTED)], management
+        )
 
 
 class Busy(FakeManagement):
@@ -256,12 +265,12 @@ GONE: Mapping[str, Registered | None] = {"ko": None}
 def test_a_model_is_dead_after_the_patience(
     seen: list[tuple[float, Mapping[str, Registered | None]]], dead_at: list[float]
 ):
-    watch = Watch(60)
+    watch = WorkerWatch(60)
     assert [now for now, actual in seen if watch.find_dead(actual, now)] == dead_at
 
 
 def test_each_model_is_watched_for_itself():
-    watch = Watch(60)
+    watch = WorkerWatch(60)
     empty = runs(ready_workers=0)
     assert watch.find_dead({"ko": empty, "fr": RUNS}, 0) == set()
     both = {"ko": empty, "fr": empty}

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from contract import variables
 from deploy.stack import ROOT, Stack
-from documents.storage import Storage as Documents
+from documents.storage import DocumentStorage as Documents
 from gateway.access.keys import Grant
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from gateway.database import find_database
 from gateway.settings import Settings
 from gateway.transport.worker import ACCESS
@@ -70,7 +70,7 @@ def _use_gateway(scratch: Path) -> dict[str, str]:
         FakeTorchServe(scratch / "key_file.json") as torchserve,
         make_clients(torchserve, map_path, scratch) as make,
     ):
-        storage = Storage(find_database(Settings()))
+        storage = KeyStorage(find_database(Settings()))
         tokens = {
             "cat-tool": storage.add("cat-tool", Grant(5000, 600)),
             "reader": storage.add("reader", Grant(routes=("/v2/usage",))),

@@ -24,7 +24,7 @@ from flask.testing import FlaskClient
 from contract import variables
 from deploy import stack
 from deploy.stack import ROOT, Stack
-from documents.storage import Limits, Order, State, Storage
+from documents.storage import DocumentLimits, DocumentStorage, Order, State
 from gateway.access.usage import find_month
 from gateway.transport.worker import ACCESS
 from tests.documents.fake_gateway import FakeGateway
@@ -144,7 +144,7 @@ def test_keys_usage_glossaries_and_documents_are_there(
 
 
 def test_a_document_under_way_goes_on_where_it_was(run: Path):
-    storage = Storage(run / "documents")
+    storage = DocumentStorage(run / "documents")
     (job,) = storage.list_unfinished()
     with FakeGateway() as gateway:
         program = subprocess.Popen(
@@ -171,8 +171,8 @@ def test_a_stack_that_was_started_by_it_is_known(run: Path):
 
 
 def test_the_earlier_version_reads_the_documents_of_this_one(tmp_path: Path):
-    storage = Storage(tmp_path)
-    place = storage.reserve("open", "somebody", Limits(waiting=1, of_one=1))
+    storage = DocumentStorage(tmp_path)
+    place = storage.reserve("open", "somebody", DocumentLimits(waiting=1, of_one=1))
     place.path.write_text("Hello\n")
     order = Order(place.job.id, "open", "somebody", "127.0.0.1", "a.txt", "ko")
     document = place.accept(order)

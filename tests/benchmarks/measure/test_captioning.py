@@ -13,7 +13,7 @@ from benchmarks.instruments.processes import deal_cores
 from benchmarks.measure import captioning
 from benchmarks.measure.videos import find_video, list_captions
 from clients.decoding import FrameReader
-from clients.frames import Reading, Size
+from clients.frames import FrameSize, VideoOptions
 from clients.sources import VIDEOS, find_sources
 
 TURNS = {
@@ -57,10 +57,10 @@ def test_the_video_is_drawn_once_and_has_its_frames(tmp_path: Path):
     assert video.stat().st_mtime_ns == made
     assert list(tmp_path.iterdir()) == [video]
     (found,) = find_sources([str(video)], VIDEOS)
-    frames = list(FrameReader(found, Reading(), threading.Event()).read())
+    frames = list(FrameReader(found, VideoOptions(), threading.Event()).read())
     assert [frame.pixels.shape for frame in frames] == [(64, 96, 3)] * 5
     assert len(list_captions(5)) == 5
-    assert captioning.read_size("96x64") == Size(height=64, width=96)
+    assert captioning.read_size("96x64") == FrameSize(height=64, width=96)
 
 
 def test_the_cores_are_dealt_out_and_given_back():

@@ -15,7 +15,7 @@ import pytest
 from clients.errors import InputError
 from clients.sources import TABLES, find_sources
 from clients.tables import columnar, open_table
-from clients.tables.table import Cell, Column, Result, Table, name_columns
+from clients.tables.table import Cell, CellResult, Column, Table, name_columns
 
 
 def open_file(path: Path, columns: list[Column] | None = None) -> Table:
@@ -31,7 +31,7 @@ def write(path: Path, columns: dict[str, Any], **options: Any) -> Table:
 def complete(table: Table) -> io.BytesIO:
     """The file with each text in brackets."""
     cells = list(table.read())
-    results = [Result(f"[{c.text}]" if c.text else c.text, c.error) for c in cells]
+    results = [CellResult(f"[{c.text}]" if c.text else c.text, c.error) for c in cells]
     file = io.BytesIO()
     table.write(file, iter(results), has_errors=any(cell.error for cell in cells))
     return file
@@ -151,9 +151,9 @@ def test_a_broken_file_is_written_up_to_there(tmp_path):
     content[start : start + 200] = b"\0" * 200
     path.write_bytes(content)
     table = open_file(path)
-    results: list[Result] = []
+    results: list[CellResult] = []
     with pytest.raises(InputError, match="a.parquet: "):
-        results.extend(Result(cell.text) for cell in table.read())
+        results.extend(CellResult(cell.text) for cell in table.read())
     assert len(results) == 1000
     file = io.BytesIO()
     with pytest.raises(InputError, match="a.parquet: "):

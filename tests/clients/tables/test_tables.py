@@ -14,8 +14,8 @@ from clients.sources import TABLES, find_sources
 from clients.tables import open_table, separated, table
 from clients.tables.table import (
     Cell,
+    CellResult,
     Column,
-    Result,
     Table,
     name_columns,
 )
@@ -34,7 +34,7 @@ def complete(table: Table) -> bytes:
     """The file with each text in brackets."""
     cells = list(table.read())
     results = [
-        Result(f"[{cell.text}]" if cell.is_wanted else cell.text, cell.error)
+        CellResult(f"[{cell.text}]" if cell.is_wanted else cell.text, cell.error)
         for cell in cells
     ]
     file = io.BytesIO()
@@ -212,7 +212,7 @@ def test_quotes_may_mean_nothing(tmp_path):
     table = open_file(path, has_quotes=False)
     assert complete(table) == b'text\tn\ttext_fr\n"a\t1\t["a]\nb "c" d\t2\t[b "c" d]\n'
     file = io.BytesIO()
-    table.write(file, iter([Result("x\ty\r\nz"), Result("")]), has_errors=False)
+    table.write(file, iter([CellResult("x\ty\r\nz"), CellResult("")]), has_errors=False)
     assert file.getvalue().splitlines()[1] == b'"a\t1\tx y z'
 
 
@@ -272,7 +272,7 @@ def test_a_broken_file_is_written_up_to_there(tmp_path):
     table = open_file(path)
     file = io.BytesIO()
     with pytest.raises(InputError, match="not closed"):
-        table.write(file, iter([Result("x")]), has_errors=False)
+        table.write(file, iter([CellResult("x")]), has_errors=False)
     assert file.getvalue() == b"text,text_fr\na,x\n"
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats import blocks
-from documents.formats.blocks import Block, Vocabulary, split
+from documents.formats.blocks import Block, ElementNames, split
 
 DC = "http://purl.org/dc/elements/1.1/"
-TITLES = Vocabulary(
+TITLES = ElementNames(
     frozenset({"dc:title"}), lambda _: [], lambda name, _: name == "skip"
 )
 

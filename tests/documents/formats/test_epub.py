@@ -9,7 +9,7 @@ import pytest
 from lxml import etree
 
 from documents.errors import DamagedDocument, EncryptedDocument
-from documents.formats.blocks import Block, Vocabulary
+from documents.formats.blocks import Block, ElementNames
 from documents.formats.epub import FORMAT
 from documents.formats.format import Languages
 from documents.formats.packages import Package
@@ -180,7 +180,7 @@ def test_each_part_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     names, split = [], Package.split
 
     def note(
-        self: Package, name: str, vocabulary: Vocabulary
+        self: Package, name: str, vocabulary: ElementNames
     ) -> Iterator[bytes | Block]:
         names.append(name)
         return split(self, name, vocabulary)

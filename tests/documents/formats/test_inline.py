@@ -5,12 +5,30 @@ from __future__ import annotations
 import pytest
 
 from documents.errors import LostMarkup
-from documents.formats.inline import Piece, Role, read_fragment, write_fragment
+from documents.formats.inline import (
+    InlinePiece,
+    PieceRole,
+    read_fragment,
+    write_fragment,
+)
 
-OPEN, CLOSE = Piece("**", Role.OPENING, "b"), Piece("**", Role.CLOSING, "b")
-LINK, LINK_END = Piece("[", Role.OPENING, "a"), Piece("](u)", Role.CLOSING, "a")
-IMAGE = Piece("![](i)", Role.ALONE)
-SENTENCE = [Piece("1 < "), OPEN, Piece("two"), CLOSE, IMAGE, Piece(" &c")]
+OPEN, CLOSE = (
+    InlinePiece("**", PieceRole.OPENING, "b"),
+    InlinePiece("**", PieceRole.CLOSING, "b"),
+)
+LINK, LINK_END = (
+    InlinePiece("[", PieceRole.OPENING, "a"),
+    InlinePiece("](u)", PieceRole.CLOSING, "a"),
+)
+IMAGE = InlinePiece("![](i)", PieceRole.ALONE)
+SENTENCE = [
+    InlinePiece("1 < "),
+    OPEN,
+    InlinePiece("two"),
+    CLOSE,
+    IMAGE,
+    InlinePiece(" &c"),
+]
 FRAGMENT = '1 &lt; <g id="1">two</g><x id="2"/> &amp;c'
 
 

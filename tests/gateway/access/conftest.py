@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from contract import variables
 from gateway.access import Access
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from gateway.database import find_database
 from gateway.settings import Settings
 from gateway.transport.worker import ACCESS
@@ -51,8 +51,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def storage(database: str) -> Iterator[Storage]:
-    found = Storage(database)
+def storage(database: str) -> Iterator[KeyStorage]:
+    found = KeyStorage(database)
     yield found
     found.close()
 
@@ -89,8 +89,8 @@ def make_guarded(run: Path, make_client: MakeClient) -> Iterator[MakeClient]:
 
 
 @pytest.fixture
-def keys(run: Path) -> Iterator[Storage]:
+def keys(run: Path) -> Iterator[KeyStorage]:
     """The database of such a gateway, as the command line sees it."""
-    found = Storage(find_database(Settings()))
+    found = KeyStorage(find_database(Settings()))
     yield found
     found.close()

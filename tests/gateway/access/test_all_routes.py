@@ -18,7 +18,7 @@ import pytest
 from flask.testing import FlaskClient
 from greenlet import greenlet  # type: ignore[import-untyped]
 
-from documents.storage import NOBODY, State, Storage
+from documents.storage import NOBODY, DocumentStorage, State
 from gateway.access.keys import Grant, read_id
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS", "BREW")
@@ -88,7 +88,7 @@ def make_document(client: FlaskClient, folder: Path, token: str) -> dict[str, st
     ).json
     document_id = answer["document_id"]
     owner = read_id(token) or NOBODY
-    document = Storage(folder).find(owner, document_id)
+    document = DocumentStorage(folder).find(owner, document_id)
     document.result.write_bytes(b"Bonjour\n")
     document.write_state(State(status="done", expires_at=2e9, media_type="text/plain"))
     secret = f"{owner}-{document_id}-{answer['document_key']}-a.ko.txt"

@@ -17,8 +17,8 @@ import requests
 
 from contract import variables
 from gateway.access.keys import Grant, make_token
-from gateway.access.storage import Storage
-from gateway.sharing import Lock, lock_file
+from gateway.access.storage import KeyStorage
+from gateway.shared_memory import Lock, lock_file
 from tests.e2e.real_stack import wait_until
 from tests.gateway.access.servers import make_postgresql
 from tests.gateway.fake_torchserve import LIMIT_S
@@ -40,7 +40,7 @@ class Site:
 
     folder: Path
     running: Running
-    storage: Storage
+    storage: KeyStorage
     send: Send
 
     def used(self, name: str) -> int:
@@ -66,7 +66,7 @@ def open_site(folder: Path, database: str, limits: str | None = None) -> Iterato
         given["BABELGATE_LIMITS_URL"] = limits
     with (
         serve_before_fake(folder, **given) as running,
-        closing(Storage(database)) as storage,
+        closing(KeyStorage(database)) as storage,
         sender(running) as send,
     ):
         wait_until(lambda: are_both_there(folder))
@@ -107,7 +107,7 @@ def sender(running: Running) -> Iterator[Send]:
         yield lambda token, times: Counter(pool.map(ask, [token] * times))
 
 
-def used(storage: Storage, name: str) -> int:
+def used(storage: KeyStorage, name: str) -> int:
     (listed,) = [each for each in storage.list_all() if each.key.name == name]
     return listed.characters
 
@@ -174,7 +174,7 @@ def test_neither_a_kill_of_all_nor_a_stop_forgets_anything(tmp_path: Path):
     with open_site(tmp_path, database) as site:
         wait_until(lambda: site.used("cat") == 64 * len(TEXT))
         assert site.send(token, 64) == {200: 64}
-    with closing(Storage(database)) as storage:
+    with closing(KeyStorage(database)) as storage:
         assert used(storage, "cat") == 128 * len(TEXT)
 
 
@@ -182,7 +182,7 @@ def test_neither_a_kill_of_all_nor_a_stop_forgets_anything(tmp_path: Path):
 def test_a_database_that_goes_and_comes_back_loses_no_count(tmp_path: Path):
     with make_postgresql() as server, ExitStack() as life:
         url = f"{server.url}/postgres"
-        storage = life.enter_context(closing(Storage(url)))
+        storage = life.enter_context(closing(KeyStorage(url)))
         with server.run():
             token = storage.add("cat", Grant())
             given = write_variables(tmp_path, url) | {"WEB_CONCURRENCY": "1"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.access.keys import (
+    ApiKey,
     Grant,
-    Key,
     hash_token,
     make_token,
     read_id,
@@ -41,7 +41,7 @@ def test_what_has_not_the_form_of_a_token_has_no_id(token):
 
 def test_a_key_matches_its_own_token_only():
     (token, key_id), (other, _) = make_token(), make_token()
-    key = Key(key_id, "cat", hash_token(token))
+    key = ApiKey(key_id, "cat", hash_token(token))
     assert key.matches(token)
     assert not key.matches(other)
     assert not key.matches("\udcff")

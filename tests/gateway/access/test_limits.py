@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.keys import Grant, Key
+from gateway.access.keys import ApiKey, Grant
 from gateway.access.limits import Limiter
 from gateway.errors import KeysUnavailable, RateLimited
-from gateway.sharing import Lock
+from gateway.shared_memory import Lock
 from tests.e2e.door import find_port
 from tests.gateway.access.conftest import LIMITS
 from tests.gateway.access.servers import run_redis
@@ -22,10 +22,10 @@ from tests.gateway.access.servers import run_redis
 _ids = (f"{number:012x}" for number in count(1))
 
 
-def make_key(limit: int | None = 1, burst: int | None = 5) -> Key:
+def make_key(limit: int | None = 1, burst: int | None = 5) -> ApiKey:
     """A key that no other test has; a token comes back within a minute."""
     key_id = f"{secrets.token_hex(3)}{next(_ids)[6:]}"
-    return Key(key_id, "cat", "", Grant(requests_per_minute=limit, burst=burst))
+    return ApiKey(key_id, "cat", "", Grant(requests_per_minute=limit, burst=burst))
 
 
 @pytest.fixture(params=LIMITS)
@@ -44,7 +44,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     )
 
 
-def send(limiter: Limiter, key: Key, times: int) -> int:
+def send(limiter: Limiter, key: ApiKey, times: int) -> int:
     """How many requests are let through."""
     through = 0
     for _ in range(times):
@@ -167,6 +167,6 @@ def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(
     tmp_path, monkeypatch
 ):
     limiter = Limiter(tmp_path)
-    monkeypatch.setattr("gateway.sharing._LOCK_S", 0)
+    monkeypatch.setattr("gateway.shared_memory._LOCK_S", 0)
     with Lock(tmp_path / "lock").hold(), pytest.raises(KeysUnavailable):
         limiter.check(make_key())

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from gateway.access.keys import Grant, make_token
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from tests.e2e.real_stack import wait_until
 from tests.gateway.access.proxy import Proxy
 from tests.gateway.access.servers import (
@@ -48,7 +48,7 @@ class Site:
     server: PostgreSQL
     process: psutil.Process
     proxy: Proxy
-    storage: Storage
+    storage: KeyStorage
     send: Send
 
     def status(self, token: str) -> int:
@@ -67,7 +67,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         url = server.url.replace(str(server.port), str(proxy.port))
         given = write_variables(folder, f"{url}/postgres") | {"WEB_CONCURRENCY": "1"}
         running = life.enter_context(serve_before_fake(folder, **given))
-        storage = life.enter_context(closing(Storage(f"{server.url}/postgres")))
+        storage = life.enter_context(closing(KeyStorage(f"{server.url}/postgres")))
         send = life.enter_context(sender(running))
         yield Site(server, process, proxy, storage, send)
 
@@ -145,7 +145,9 @@ def test_a_redis_that_does_not_answer_stops_nobody(tmp_path: Path, stall: str):
             "WEB_CONCURRENCY": "1",
             "BABELGATE_LIMITS_URL": f"redis://127.0.0.1:{proxy.port}",
         }
-        storage = life.enter_context(closing(Storage(f"sqlite:///{tmp_path}/keys.db")))
+        storage = life.enter_context(
+            closing(KeyStorage(f"sqlite:///{tmp_path}/keys.db"))
+        )
         # Redis keeps a request for the second in which its token comes back.
         token = storage.add("cat", Grant(requests_per_minute=60, burst=1000))
         running = life.enter_context(serve_before_fake(tmp_path, **given))

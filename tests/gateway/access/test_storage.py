@@ -17,12 +17,12 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 
 from gateway.access.keys import Grant, read_id
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from gateway.access.usage import Count, find_month
 from gateway.database import connections
 from gateway.database.connections import StorageError, read_url
 from gateway.database.tables import METADATA
-from gateway.sharing import Lock
+from gateway.shared_memory import Lock
 
 GRANT = Grant(1000, 60, ("/translate", "/v2/*"), 20)
 
@@ -74,7 +74,7 @@ def test_two_at_once_do_not_make_keys_of_one_name(database):
     together, made = threading.Barrier(4), []
 
     def add(_: int) -> None:
-        storage = Storage(database)
+        storage = KeyStorage(database)
         together.wait(60)
         with suppress(StorageError):
             made.append(storage.add("cat", GRANT))
@@ -111,13 +111,13 @@ def test_tables_are_made_once_however_many_processes_begin(database):
 
     def begin(number: int) -> None:
         together.wait(60)
-        storage = Storage(database)
+        storage = KeyStorage(database)
         storage.add(str(number), GRANT)
         storage.close()
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(begin, range(8)))
-    storage = Storage(database)
+    storage = KeyStorage(database)
     assert len(storage.list_all()) == 8
     storage.close()
 
@@ -126,7 +126,7 @@ def test_processes_that_begin_together_wait_for_nobody(tmp_path, monkeypatch):
     """Hundreds do so at a reload, and then look twice a second."""
     monkeypatch.setattr(connections, "_LIMIT_S", 0.01)
     url = f"sqlite:///{tmp_path}/keys.db"
-    first, second = Storage(url), Storage(url)
+    first, second = KeyStorage(url), KeyStorage(url)
     first.add("cat", GRANT)
     lock = Lock(tmp_path / "keys.db.lock")
     with lock.hold(), first.begin():
@@ -157,20 +157,20 @@ def test_keys_of_an_earlier_version_go_on(storage, database):
                 "('0123456789ab', 'cat', 'digest', NULL, 60, '[]', 1, NULL)"
             )
         )
-    with closing(Storage(database)) as later:
+    with closing(KeyStorage(database)) as later:
         (listed,) = later.list_all()
     assert listed.key.grant == Grant(None, 60, (), burst=None)
 
 
 def test_a_database_of_a_newer_version_is_refused(database):
-    storage = Storage(database)
+    storage = KeyStorage(database)
     storage.list_all()
     with connect(database) as connection:
         connection.execute(
             sqlalchemy.text("UPDATE alembic_version SET version_num='9'")
         )
     storage.close()
-    again = Storage(database)
+    again = KeyStorage(database)
     with pytest.raises(StorageError, match="newer version"):
         again.list_all()
     again.close()
@@ -212,7 +212,7 @@ def test_a_wrong_url_is_refused_without_its_password(given):
     ],
 )
 def test_a_database_that_is_not_there_is_named_without_its_password(url):
-    storage = Storage(url)
+    storage = KeyStorage(url)
     with pytest.raises(StorageError, match="cannot be used") as refused:
         storage.list_all()
     assert "secret" not in str(refused.value)
@@ -220,7 +220,7 @@ def test_a_database_that_is_not_there_is_named_without_its_password(url):
 
 def test_a_database_that_another_program_locks_is_told(tmp_path):
     path = tmp_path / "keys.db"
-    storage = Storage(f"sqlite:///{path}")
+    storage = KeyStorage(f"sqlite:///{path}")
     storage.list_all()
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from gateway.access import usage
-from gateway.access.keys import Grant, Key
-from gateway.access.usage import Count, Ledger, Usage, find_month
+from gateway.access.keys import ApiKey, Grant
+from gateway.access.usage import Count, Usage, UsageLedger, find_month
 from gateway.errors import KeysUnavailable, QuotaExceeded
-from gateway.sharing import Lock
+from gateway.shared_memory import Lock
 
-KEY = Key("0123456789ab", "cat", "", Grant(characters_per_month=100))
-FREE = Key("0123456789ac", "dog", "")
+KEY = ApiKey("0123456789ab", "cat", "", Grant(characters_per_month=100))
+FREE = ApiKey("0123456789ac", "dog", "")
 _context = multiprocessing.get_context("spawn")
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_succeeds_is_counted_and_what_fails_is_not(folder):
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     with ledger.charge(KEY, 30):
         assert ledger.read(KEY) == Usage(0, 100)
     with pytest.raises(ZeroDivisionError), ledger.charge(KEY, 30):
@@ -37,7 +37,7 @@ def test_what_succeeds_is_counted_and_what_fails_is_not(folder):
 
 
 def test_a_quota_counts_what_is_under_way(folder):
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     with (
         ledger.charge(KEY, 60),
         pytest.raises(QuotaExceeded) as refused,
@@ -51,14 +51,14 @@ def test_a_quota_counts_what_is_under_way(folder):
 
 
 def test_a_key_without_a_limit_is_counted_too(folder):
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     with ledger.charge(FREE, 10**12):
         pass
     assert ledger.read(FREE) == Usage(10**12, None)
 
 
 def test_what_other_machines_have_counted_counts(folder):
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     ledger.learn({(KEY.id, find_month(time.time())): 99})
     assert ledger.read(KEY) == Usage(99, 100)
     with pytest.raises(QuotaExceeded), ledger.charge(KEY, 2):
@@ -66,7 +66,7 @@ def test_what_other_machines_have_counted_counts(folder):
 
 
 def charge_often(folder: Path, times: int) -> None:
-    ledger, refused = Ledger(folder), 0
+    ledger, refused = UsageLedger(folder), 0
     for _ in range(times):
         try:
             with ledger.charge(KEY, 1), ledger.charge(FREE, 1):
@@ -85,12 +85,12 @@ def test_processes_share_a_quota_exactly(folder):
     for worker in workers:
         worker.join(60)
     assert sum(worker.exitcode or 0 for worker in workers) == 3 * 70 - 100
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     assert ledger.read(KEY).count == ledger.read(FREE).count == 100
 
 
 def charge_and_die(folder: Path) -> None:
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     with ledger.charge(KEY, 40):
         pass
     with ledger.charge(KEY, 50):
@@ -102,7 +102,7 @@ def test_of_a_killed_process_what_is_done_counts_and_what_is_not_does_not(folder
     worker.start()
     worker.join(60)
     assert worker.exitcode == -signal.SIGKILL
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     assert [count.characters for count in ledger.list_unsaved()] == [40]
     with ledger.charge(KEY, 60):
         pass
@@ -110,15 +110,15 @@ def test_of_a_killed_process_what_is_done_counts_and_what_is_not_does_not(folder
 
 
 def test_a_new_process_does_not_touch_what_others_have_under_way(folder):
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     with ledger.charge(KEY, 60):
-        other = Ledger(folder)
+        other = UsageLedger(folder)
         with pytest.raises(QuotaExceeded), other.charge(KEY, 41):
             pass
 
 
 def test_what_is_saved_is_not_saved_again(folder):
-    ledger, month = Ledger(folder), find_month(time.time())
+    ledger, month = UsageLedger(folder), find_month(time.time())
     with ledger.charge(KEY, 5):
         pass
     counts = ledger.list_unsaved()
@@ -128,7 +128,7 @@ def test_what_is_saved_is_not_saved_again(folder):
 
 
 def test_a_month_begins_at_zero_and_the_last_one_is_still_saved(folder, monkeypatch):
-    ledger, now = Ledger(folder), 1_767_225_599  # a second before 2026 (UTC)
+    ledger, now = UsageLedger(folder), 1_767_225_599  # a second before 2026 (UTC)
     monkeypatch.setattr("time.time", lambda: now)
     with ledger.charge(KEY, 100):
         now += 1  # it counts for the month in which it began
@@ -145,21 +145,21 @@ def test_a_month_begins_at_zero_and_the_last_one_is_still_saved(folder, monkeypa
 
 
 def test_a_machine_that_has_started_anew_has_another_ledger(folder, monkeypatch):
-    first = Ledger(folder)
+    first = UsageLedger(folder)
     with first.charge(KEY, 5):
         pass
-    assert Ledger(folder).id == first.id
+    assert UsageLedger(folder).id == first.id
     other = folder.with_name("boot_id")
     other.write_text("another")
     monkeypatch.setattr(usage, "_BOOT_ID", other)
-    second = Ledger(folder)
+    second = UsageLedger(folder)
     assert second.id != first.id
     assert second.read(KEY) == Usage(0, 100)
 
 
 def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(folder, monkeypatch):
-    ledger = Ledger(folder)
-    monkeypatch.setattr("gateway.sharing._LOCK_S", 0)
+    ledger = UsageLedger(folder)
+    monkeypatch.setattr("gateway.shared_memory._LOCK_S", 0)
     with (
         Lock(folder / "lock").hold(),
         pytest.raises(KeysUnavailable),
@@ -169,20 +169,20 @@ def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(folder, monke
 
 
 def test_all_accounts_share_one_file(folder):
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     with ledger.charge(KEY, 1):
         pass
     before = len(os.listdir("/proc/self/fd"))
     for number in range(3000):
-        with ledger.charge(Key(f"{number:012x}", "dog", ""), 2):
+        with ledger.charge(ApiKey(f"{number:012x}", "dog", ""), 2):
             pass
     assert len(os.listdir("/proc/self/fd")) == before
     assert len(ledger.list_unsaved()) == 3001
-    assert Ledger(folder).read(Key(f"{2999:012x}", "dog", "")).count == 2
+    assert UsageLedger(folder).read(ApiKey(f"{2999:012x}", "dog", "")).count == 2
 
 
 def test_any_number_of_processes_may_count(folder):
-    ledgers = [Ledger(folder) for _ in range(200)]
+    ledgers = [UsageLedger(folder) for _ in range(200)]
     for ledger in ledgers[:100]:
         with ledger.charge(KEY, 1):
             pass
@@ -191,12 +191,12 @@ def test_any_number_of_processes_may_count(folder):
 
 
 def test_of_several_processes_only_what_dead_ones_have_reserved_is_free(folder):
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     with ledger.charge(KEY, 60):
         worker = _context.Process(target=charge_and_die, args=(folder,))
         worker.start()
         worker.join(60)
-        other = Ledger(folder)
+        other = UsageLedger(folder)
         with other.charge(KEY, 0), pytest.raises(QuotaExceeded), other.charge(KEY, 1):
             pass
     assert other.read(KEY) == Usage(100, 100)
@@ -205,8 +205,8 @@ def test_of_several_processes_only_what_dead_ones_have_reserved_is_free(folder):
 def test_what_ends_while_another_process_has_the_lock_counts_afterwards(
     folder, monkeypatch
 ):
-    ledger, held = Ledger(folder), Lock(folder / "lock")
-    monkeypatch.setattr("gateway.sharing._LOCK_S", 0)
+    ledger, held = UsageLedger(folder), Lock(folder / "lock")
+    monkeypatch.setattr("gateway.shared_memory._LOCK_S", 0)
     with ExitStack() as other:
         with ledger.charge(KEY, 40):
             other.enter_context(held.hold())
@@ -215,7 +215,7 @@ def test_what_ends_while_another_process_has_the_lock_counts_afterwards(
 
 
 def test_a_full_disk_refuses_new_keys_only(folder, monkeypatch):
-    ledger = Ledger(folder)
+    ledger = UsageLedger(folder)
     with ledger.charge(KEY, 1):
         pass
 
@@ -230,9 +230,9 @@ def test_a_full_disk_refuses_new_keys_only(folder, monkeypatch):
         pass
 
 
-def fill(ledger: Ledger) -> None:
+def fill(ledger: UsageLedger) -> None:
     """Charges other keys until no more fit into the file."""
     with suppress(KeysUnavailable):
         for number in range(10**6):
-            with ledger.charge(Key(f"{number:012x}", "pig", ""), 1):
+            with ledger.charge(ApiKey(f"{number:012x}", "pig", ""), 1):
                 pass

@@ -16,10 +16,10 @@ from gevent.event import Event
 
 import catalog
 from contract.tasks import TRANSLATION
-from gateway.admission.board import Board
-from gateway.admission.lane import Lane, Turn
-from gateway.admission.queue import Flow
-from gateway.backend import Room
+from gateway.admission.dispatcher import ModelDispatcher, PendingRow
+from gateway.admission.queue import ClientQueue
+from gateway.admission.shared_counters import SharedCounters
+from gateway.backend import Capacity
 from gateway.errors import Overloaded
 from gateway.transport.caller import Caller
 
@@ -52,7 +52,7 @@ class Outcome:
 
 
 #: A row, its client, and when it was sent.
-Sent = tuple[Turn, str, float]
+Sent = tuple[PendingRow, str, float]
 
 
 @dataclass
@@ -94,13 +94,15 @@ class Simulation:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._random = random.Random(self.seed)
-        self._waiting: dict[Turn, tuple[str, Flow]] = {}
-        self._called: list[Turn] = []
+        self._waiting: dict[PendingRow, tuple[str, ClientQueue]] = {}
+        self._called: list[PendingRow] = []
         self._all = [Replica() for _ in range(self.replicas)]
         model = catalog.Model(
             "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
         )
-        self.lane = Lane(model, Board().open("ko"), lambda: Room(self.replicas))
+        self.lane = ModelDispatcher(
+            model, SharedCounters().open("ko"), lambda: Capacity(self.replicas)
+        )
 
     def offer(
         self, rate: float, seconds: float, limit_s: float, client: str = "a"
@@ -129,20 +131,20 @@ class Simulation:
 
     def _arrive(self, client: str, limit_s: float) -> None:
         cost = self._random.uniform(40, 60)
-        flow = Flow(client)
+        flow = ClientQueue(client)
         caller = Caller(client, limit_s, self.now + limit_s)
         try:
             self.lane.announce(flow, cost, 1, caller)
         except Overloaded:
             self.outcomes[client].refused += 1
             return
-        turn = Turn(cost, 100, caller.deadline)
+        turn = PendingRow(cost, 100, caller.deadline)
         turn.called = Call(partial(self._called.append, turn))
         self._waiting[turn] = (client, flow)
         self.lane.join(flow, turn)
         self._at(caller.deadline, lambda: self._expire(turn))
 
-    def _expire(self, turn: Turn) -> None:
+    def _expire(self, turn: PendingRow) -> None:
         if turn in self._waiting:
             turn.end(Overloaded("late"))
 

@@ -12,7 +12,7 @@ from gevent.event import Event
 import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
-from gateway.backend import ModelState, Room, Row, write_row
+from gateway.backend import Capacity, ModelState, RowRequest, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.callers import make_caller
 
@@ -27,7 +27,9 @@ class Slow:
         self.is_asked, self.may_answer = Event(), Event()
         self._late = iter(late)
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         is_late = next(self._late, False)
         self.is_asked.set()
         assert self.may_answer.wait(LIMIT_S)
@@ -38,8 +40,8 @@ class Slow:
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return {}
 
-    def find_room(self, model: catalog.Model) -> Room:
-        return Room(model.workers)
+    def find_room(self, model: catalog.Model) -> Capacity:
+        return Capacity(model.workers)
 
 
 def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admission.queue import FairQueue, Flow
+from gateway.admission.queue import ClientQueue, FairQueue
 
 
 @pytest.fixture
@@ -21,63 +21,63 @@ def drain(queue: FairQueue[str]) -> list[str]:
 
 def test_one_clients_items_come_in_their_order(queue):
     for item in "abcd":
-        queue.push(Flow("a"), 1, item)
+        queue.push(ClientQueue("a"), 1, item)
     assert drain(queue) == list("abcd")
 
 
 def test_a_client_that_comes_later_does_not_wait_for_the_whole_queue_of_another(queue):
     for _ in range(1000):
-        queue.push(Flow("greedy"), 1, "greedy")
+        queue.push(ClientQueue("greedy"), 1, "greedy")
     for _ in range(10):
         queue.pop()
-    queue.push(Flow("modest"), 1, "modest")
+    queue.push(ClientQueue("modest"), 1, "modest")
     assert "modest" in [queue.pop(), queue.pop()]
 
 
 def test_work_counts_and_not_items(queue):
     for _ in range(100):
-        queue.push(Flow("long"), 10, "long")
-        queue.push(Flow("short"), 1, "short")
+        queue.push(ClientQueue("long"), 10, "long")
+        queue.push(ClientQueue("short"), 1, "short")
     first = drain(queue)[:55]
     assert first.count("short") == pytest.approx(50, abs=2)
 
 
 def test_short_requests_have_four_times_the_share_of_bulk(queue):
     for _ in range(100):
-        queue.push(Flow("a", is_bulk=True), 1, "bulk")
-        queue.push(Flow("a"), 1, "short")
+        queue.push(ClientQueue("a", is_bulk=True), 1, "bulk")
+        queue.push(ClientQueue("a"), 1, "short")
     assert drain(queue)[:50].count("short") == pytest.approx(40, abs=2)
 
 
 def test_a_client_that_was_idle_has_saved_no_share(queue):
     for _ in range(100):
-        queue.push(Flow("busy"), 1, "busy")
+        queue.push(ClientQueue("busy"), 1, "busy")
         queue.pop()
     for _ in range(10):
-        queue.push(Flow("busy"), 1, "busy")
-        queue.push(Flow("idle"), 1, "idle")
+        queue.push(ClientQueue("busy"), 1, "busy")
+        queue.push(ClientQueue("idle"), 1, "idle")
     assert drain(queue)[:10].count("busy") == pytest.approx(5, abs=1)
 
 
 def test_clients_that_come_and_go_do_not_keep_a_second_item_waiting(queue):
     for item in ("first", "second"):
-        queue.push(Flow("a"), 1, item)
+        queue.push(ClientQueue("a"), 1, item)
     taken = []
     for number in range(10):
-        queue.push(Flow(str(number)), 1, "other")
+        queue.push(ClientQueue(str(number)), 1, "other")
         taken.append(queue.pop())
     assert "second" in taken
 
 
 def test_clients_with_one_item_each_are_served_in_their_order(queue):
     for number in range(100):
-        queue.push(Flow(str(number)), 1 + number % 7, f"{number}")
+        queue.push(ClientQueue(str(number)), 1 + number % 7, f"{number}")
     assert drain(queue) == [str(number) for number in range(100)]
 
 
 def test_clients_that_have_gone_are_forgotten(queue):
     for number in range(5000):
-        queue.push(Flow(str(number)), 1, "x")
+        queue.push(ClientQueue(str(number)), 1, "x")
     drain(queue)
     assert not queue._ends
 
@@ -85,9 +85,9 @@ def test_clients_that_have_gone_are_forgotten(queue):
 def test_clients_that_have_gone_are_forgotten_also_where_the_queue_is_never_empty(
     queue,
 ):
-    queue.push(Flow("first"), 1, "x")
+    queue.push(ClientQueue("first"), 1, "x")
     for number in range(5000):
-        queue.push(Flow(str(number)), 1, "x")
+        queue.push(ClientQueue(str(number)), 1, "x")
         queue.pop()
     assert queue
     assert len(queue._ends) < 2000

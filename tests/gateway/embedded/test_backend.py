@@ -25,7 +25,7 @@ from gateway.embedded.backend import EmbeddedBackend, share
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, Problem, RowProblem
 from handlers import base
 from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
-from tests.gateway.test_telemetry import read
+from tests.gateway.metrics.test_registry import read
 
 LIMIT_S = 60
 #: A batch that waits so long for others fails its test.

@@ -9,12 +9,12 @@ import pytest
 
 from gateway.errors import InternalError
 from gateway.glossaries.bodies import SCHEMAS
-from gateway.glossaries.glossary import Draft
+from gateway.glossaries.glossary import DictionaryDraft
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import (
-    Fault,
-    Reading,
-    Upload,
+    GlossaryContent,
+    GlossaryFault,
+    GlossaryUpload,
     answer,
     read,
     read_answer,
@@ -30,7 +30,7 @@ THEIRS = {
     "entries_format": "tsv",
 }
 FORM = "application/x-www-form-urlencoded"
-READ = Reading("a", (Draft("en", "de", b"a\tb", 1),))
+READ = GlossaryContent("a", (DictionaryDraft("en", "de", b"a\tb", 1),))
 
 
 def make(
@@ -38,9 +38,9 @@ def make(
     body: bytes | dict[str, Any],
     media: str = "application/json",
     query: str = "",
-) -> Upload:
+) -> GlossaryUpload:
     content = json.dumps(body).encode() if isinstance(body, dict) else body
-    return Upload(schema, media, query, content)
+    return GlossaryUpload(schema, media, query, content)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ FAULTS = [
 @pytest.mark.parametrize(("upload", "kind", "field", "message"), FAULTS)
 def test_what_is_wrong_is_said_with_its_field(upload, kind, field, message):
     for ask in (read, lambda given: read_answer(b"".join(answer(write_upload(given))))):
-        with pytest.raises(Fault) as refused:
+        with pytest.raises(GlossaryFault) as refused:
             ask(upload)
         assert (refused.value.kind, refused.value.field) == (kind, field)
         assert message in refused.value.message
@@ -129,11 +129,11 @@ def test_a_large_body_is_read_by_another_process(glossaries):
     entries = {str(number): "x" * 20 for number in range(3000)}
     upload = make("OurGlossary", OURS | {"entries": entries})
     assert glossaries.read(upload) == read(upload)
-    with pytest.raises(Fault, match="no entries"):
+    with pytest.raises(GlossaryFault, match="no entries"):
         glossaries.read(make("OurGlossary", OURS | {"entries": "\n" * 40_000}))
 
 
 def test_a_process_that_fails_is_a_fault_of_ours(glossaries):
     with pytest.raises(InternalError):
-        glossaries.read(Upload("none", "", "", b" " * 40_000))
+        glossaries.read(GlossaryUpload("none", "", "", b" " * 40_000))
     assert "none" not in SCHEMAS

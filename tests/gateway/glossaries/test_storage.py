@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gateway.access.keys import Grant
-from gateway.access.storage import Storage
+from gateway.access.storage import KeyStorage
 from gateway.database.connections import StorageError
 from gateway.errors import (
     BodyTooLarge,
@@ -18,12 +18,15 @@ from gateway.errors import (
     UnknownGlossary,
 )
 from gateway.glossaries import storage as glossary_storage
-from gateway.glossaries.glossary import Draft, Glossary, Limits
+from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryLimits
 from gateway.glossaries.storage import GlossaryStorage, open_storage
 
-LIMITS = Limits(glossaries=3, glossary_bytes=100)
-LARGE = Draft("en", "de", b"a\tbbbbbbbbbb", 1)
-GERMAN, FRENCH = Draft("en", "de", b"a\tb", 1), Draft("en", "fr", b"a\tc\nd\te", 2)
+LIMITS = GlossaryLimits(glossaries=3, glossary_bytes=100)
+LARGE = DictionaryDraft("en", "de", b"a\tbbbbbbbbbb", 1)
+GERMAN, FRENCH = (
+    DictionaryDraft("en", "de", b"a\tb", 1),
+    DictionaryDraft("en", "fr", b"a\tc\nd\te", 2),
+)
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ def test_nobody_sees_another_owners(storage):
 
 def test_a_changed_dictionary_has_another_id(storage):
     made = storage.create("", "Ours", [GERMAN, FRENCH], LIMITS)
-    more = Draft("en", "de", b"x\ty\na\tz", 2)
+    more = DictionaryDraft("en", "de", b"x\ty\na\tz", 2)
     merged = storage.change("", made.id, drafts=[more], is_merged=True, limits=LIMITS)
     old, new = made.find("en", "de"), merged.find("en", "de")
     assert storage.read_entries(old.id) is None
@@ -93,14 +96,14 @@ def test_number_and_size_have_limits(storage):
     with pytest.raises(TooManyGlossaries):
         storage.create("", "Ours", [GERMAN], LIMITS)
     storage.create("anna", "Ours", [GERMAN], LIMITS)
-    large = Draft("en", "fr", b"a\t" + b"b" * 96, 1)
+    large = DictionaryDraft("en", "fr", b"a\t" + b"b" * 96, 1)
     with pytest.raises(BodyTooLarge, match="may have 100 bytes"):
         storage.change("", made.id, name="Mine", drafts=[large], limits=LIMITS)
     assert storage.find("", made.id) == [made]
 
 
 def test_glossaries_come_to_a_database_of_keys(database):
-    keys = Storage(database)
+    keys = KeyStorage(database)
     keys.add("cat", Grant())
     storage = open_storage(database)
     storage.create("", "Ours", [GERMAN], LIMITS)
@@ -134,8 +137,8 @@ def test_a_database_that_is_not_there_is_told():
 @pytest.mark.parametrize(
     ("limits", "error"),
     [
-        (Limits(9, 100, owner_bytes=13), BodyTooLarge),
-        (Limits(9, 100, all_bytes=16), DiskFull),
+        (GlossaryLimits(9, 100, owner_bytes=13), BodyTooLarge),
+        (GlossaryLimits(9, 100, all_bytes=16), DiskFull),
     ],
     ids=["of an owner", "of all"],
 )
@@ -156,14 +159,16 @@ def test_what_is_kept_has_limits(storage, limits, error):
 def test_a_part_of_the_disk_stays_free(tmp_path):
     storage = GlossaryStorage(f"sqlite:///{tmp_path}/keys.db")
     with pytest.raises(DiskFull):
-        storage.create("", "Ours", [GERMAN], Limits(9, 100, reserve_bytes=1 << 60))
+        storage.create(
+            "", "Ours", [GERMAN], GlossaryLimits(9, 100, reserve_bytes=1 << 60)
+        )
     assert storage.list_all("") == []
     storage.close()
 
 
 def test_a_merge_keeps_what_another_client_has_added_meanwhile(storage, monkeypatch):
     made = storage.create("", "Ours", [GERMAN], LIMITS)
-    others = iter([Draft("en", "de", b"x\ty", 1)])
+    others = iter([DictionaryDraft("en", "de", b"x\ty", 1)])
     merge = glossary_storage._merge
 
     def merge_late(*given):
@@ -172,7 +177,10 @@ def test_a_merge_keeps_what_another_client_has_added_meanwhile(storage, monkeypa
         return merge(*given)
 
     monkeypatch.setattr(glossary_storage, "_merge", merge_late)
-    more = Draft("en", "de", b"c\td", 1), Draft("en", "de", b"e\tf", 1)
+    more = (
+        DictionaryDraft("en", "de", b"c\td", 1),
+        DictionaryDraft("en", "de", b"e\tf", 1),
+    )
     merged = storage.change("", made.id, drafts=more, is_merged=True, limits=LIMITS)
     entries = storage.read_entries(merged.find("en", "de").id)
     assert sorted(entries.split(b"\n")) == [b"a\tb", b"c\td", b"e\tf", b"x\ty"]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ray.addresses import Address, Addresses, Key
+from gateway.ray.addresses import Address, Addresses, GatewayKey
 
 
 @pytest.fixture
 def addresses(tmp_path: Path) -> Addresses:
     urls = [f"http://{name}:7810" for name in "abc"]
-    return Addresses(urls, Key(tmp_path / "none"), connections=1)
+    return Addresses(urls, GatewayKey(tmp_path / "none"), connections=1)
 
 
 def name(address: Address) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import catalog
-from gateway.backend import Room, Row, write_row
+from gateway.backend import Capacity, RowRequest, write_row
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -31,7 +31,9 @@ def predict(backend: RayBackend, *, timeout_s: float = 60):
 
 
 def test_a_replica_gets_the_row_the_key_and_the_time_of_the_attempt(backend, ingress):
-    row = Row(b'{"src_text": "a", "tgt_lang": "b"}', "application/json", {"top_k": "5"})
+    row = RowRequest(
+        b'{"src_text": "a", "tgt_lang": "b"}', "application/json", {"top_k": "5"}
+    )
     backend.predict("ko", row, deadline=time.monotonic() + 60)
     (call,) = ingress[0].calls
     assert (call.path, call.body) == ("/predictions/ko", row.body)
@@ -183,7 +185,7 @@ def test_with_no_address_there_is_nobody_to_ask(backend, ingress):
 def test_an_address_that_takes_no_connection_costs_less_than_the_deadline(
     backend, ingress, monkeypatch
 ):
-    monkeypatch.setattr("gateway.posting._CONNECT_S", 0.05)
+    monkeypatch.setattr("gateway.http_pool._CONNECT_S", 0.05)
     with ingress[0].cut():
         assert predict(backend) == TRANSLATED
     assert ingress[0].calls == []
@@ -238,7 +240,7 @@ def test_a_replica_that_hangs_does_not_use_up_the_deadline(backend, ingress):
 @pytest.fixture
 def quick_doubts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that waits asks at once whether its model is there."""
-    monkeypatch.setattr("gateway.ray.presence._QUIET_S", 0.05)
+    monkeypatch.setattr("gateway.ray.circuit_breaker._QUIET_S", 0.05)
 
 
 @pytest.fixture
@@ -254,7 +256,7 @@ def absent(ingress: list[FakeIngress], monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nobody_waits_for_a_model_without_replicas(
     quick_doubts, absent, backend, ingress, monkeypatch
 ):
-    monkeypatch.setattr("gateway.ray.presence._REST_S", 10_000.0)
+    monkeypatch.setattr("gateway.ray.circuit_breaker._REST_S", 10_000.0)
     for _ in range(3):
         with pytest.raises(NotReady, match="The replicas for ko do not answer"):
             predict(backend, timeout_s=10_000)
@@ -264,10 +266,10 @@ def test_nobody_waits_for_a_model_without_replicas(
 def test_a_model_that_comes_back_is_found(
     quick_doubts, absent, backend, ingress, monkeypatch
 ):
-    monkeypatch.setattr("gateway.ray.presence._REST_S", 0.0)
+    monkeypatch.setattr("gateway.ray.circuit_breaker._REST_S", 0.0)
     with pytest.raises(NotReady):
         predict(backend, timeout_s=10_000)
-    monkeypatch.setattr("gateway.ray.presence._QUIET_S", 60.0)
+    monkeypatch.setattr("gateway.ray.circuit_breaker._QUIET_S", 60.0)
     assert predict(backend) == TRANSLATED
 
 
@@ -330,23 +332,23 @@ def growing(ingress, key_file, map_path: Path) -> RayBackend:
 def test_a_model_has_room_for_the_replicas_that_are_sure_or_have_answered(
     growing, ingress, monkeypatch, models, names, count
 ):
-    monkeypatch.setattr("gateway.ray.crowd._COUNTED_S", 0.0)
+    monkeypatch.setattr("gateway.ray.replica_counter._COUNTED_S", 0.0)
     ko = models.route("translation", "ko")
-    assert growing.find_room(ko) == Room(2, 2 * Room.most_bytes)
+    assert growing.find_room(ko) == Capacity(2, 2 * Capacity.most_bytes)
     for name in names:
         ingress[0].replica = name
         predict(growing)
-    assert growing.find_room(ko) == Room(count, count * Room.most_bytes)
+    assert growing.find_room(ko) == Capacity(count, count * Capacity.most_bytes)
 
 
 def test_a_replica_that_has_not_answered_lately_is_gone(
     growing, ingress, monkeypatch, models
 ):
-    monkeypatch.setattr("gateway.ray.crowd._COUNTED_S", 0.0)
+    monkeypatch.setattr("gateway.ray.replica_counter._COUNTED_S", 0.0)
     for name in "abc":
         ingress[0].replica = name
         predict(growing)
-    monkeypatch.setattr("gateway.ray.crowd._REMEMBERED_S", 0.0)
+    monkeypatch.setattr("gateway.ray.replica_counter._REMEMBERED_S", 0.0)
     assert growing.find_room(models.route("translation", "ko")).workers == 2
 
 

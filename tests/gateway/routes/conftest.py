@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from documents.storage import NOBODY, Document, State, Storage
+from documents.storage import NOBODY, DocumentFolder, DocumentStorage, State
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def storage(folder) -> Storage:
-    return Storage(folder)
+def storage(folder) -> DocumentStorage:
+    return DocumentStorage(folder)
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def upload(client):
 def find(storage):
     """The document of an answer."""
 
-    def find(answer) -> Document:
+    def find(answer) -> DocumentFolder:
         assert answer.status_code in (200, 202), answer.text
         body = answer.json
         document_id = body.get("id") or body["document_id"]
-        document: Document = storage.find(NOBODY, document_id)
+        document: DocumentFolder = storage.find(NOBODY, document_id)
         return document
 
     return find
@@ -51,7 +51,7 @@ def find(storage):
 def end(storage):
     """Ends a document as the program that translates does."""
 
-    def end(document: Document, content: bytes = b"Bonjour\n", **changes) -> None:
+    def end(document: DocumentFolder, content: bytes = b"Bonjour\n", **changes) -> None:
         document.result.write_bytes(content)
         state = State(
             status="done",

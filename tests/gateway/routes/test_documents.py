@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from documents.storage import NOBODY, Document, Job, Limits, State
+from documents.storage import NOBODY, DocumentFolder, DocumentJob, DocumentLimits, State
 from gateway.transport.caller import Caller
 
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
@@ -336,7 +336,7 @@ def test_libretranslates_file_that_fails_is_told_and_deleted(
     upload, storage, folder, monkeypatch
 ):
     states = [State(), State(status="failed", error=PROBLEM)]
-    monkeypatch.setattr(Document, "read_state", lambda _: states.pop(0))
+    monkeypatch.setattr(DocumentFolder, "read_state", lambda _: states.pop(0))
     answer = upload("/translate_file", **LIBRE)
     assert (answer.status_code, answer.json) == (400, {"error": "Text 3: no."})
     assert list_files(folder) == []
@@ -357,9 +357,9 @@ def test_libretranslates_file_goes_with_its_client(upload, folder, monkeypatch):
 
 
 def test_what_killed_programs_leave_is_swept(storage, folder):
-    place = storage.reserve(NOBODY, "somebody", Limits(10, 10))
+    place = storage.reserve(NOBODY, "somebody", DocumentLimits(10, 10))
     place.path.write_bytes(b"half a docu")
     storage.sweep(os.stat(place.path).st_mtime + 60)
-    assert storage.list_unfinished() == [Job(NOBODY, "somebody", place.job.id)]
+    assert storage.list_unfinished() == [DocumentJob(NOBODY, "somebody", place.job.id)]
     storage.sweep(os.stat(place.path).st_mtime + 4000)
     assert list_files(folder) == []

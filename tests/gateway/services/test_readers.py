@@ -25,10 +25,10 @@ from gateway.errors import (
     Overloaded,
     TooManyRows,
 )
-from gateway.glossaries.glossary import Draft, Limits
+from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
 from gateway.glossaries.storage import open_storage
 from gateway.services.readers import Readers, _Reader
-from gateway.transport.connection import Patience
+from gateway.transport.connection import Deadline
 from text.options import HTML_TAGS, Tags
 from text.reading import ReadingJob, collect, scan
 from text.term_cache import Choice
@@ -45,8 +45,8 @@ def make_job(*texts: str, max_rows: int = 10_000, is_html: bool = False) -> Read
     return ReadingJob(tuple((text, "en") for text in texts), tags, True, max_rows)
 
 
-def wait(seconds: float = PATIENT) -> Patience:
-    return Patience(time.monotonic() + seconds)
+def wait(seconds: float = PATIENT) -> Deadline:
+    return Deadline(time.monotonic() + seconds)
 
 
 def find_processes() -> list[psutil.Process]:
@@ -128,7 +128,7 @@ def test_what_is_too_late_from_the_start_costs_no_reader(readers):
 
 def test_a_client_that_goes_ends_the_reading(readers):
     looks = iter([False, False])
-    patience = Patience(time.monotonic() + PATIENT, lambda: next(looks, True))
+    patience = Deadline(time.monotonic() + PATIENT, lambda: next(looks, True))
     with pytest.raises(ClientGone):
         readers.read(make_job(ENDLESS, max_rows=1 << 30), patience)
     assert readers.read(make_job(LONG), wait())
@@ -145,7 +145,7 @@ def test_a_reader_that_is_killed_is_replaced(readers):
     with pytest.raises(NotReady):
         readers.read(
             make_job(ENDLESS, max_rows=1 << 30),
-            Patience(time.monotonic() + PATIENT, kill),
+            Deadline(time.monotonic() + PATIENT, kill),
         )
     assert readers.read(make_job(LONG), wait())
     (idle,) = find_processes()
@@ -166,7 +166,7 @@ def test_a_request_that_goes_on_while_its_process_exits_is_not_ready(readers):
     with pytest.raises(NotReady):
         readers.read(
             make_job(ENDLESS, max_rows=1 << 30),
-            Patience(time.monotonic() + PATIENT, exit_soon),
+            Deadline(time.monotonic() + PATIENT, exit_soon),
         )
 
 
@@ -234,7 +234,10 @@ def test_terms_are_found_here_and_in_a_process(readers, tmp_path, text):
     url = f"sqlite:///{tmp_path}/db"
     storage = open_storage(url)
     made = storage.create(
-        "", "a", [Draft("en", "de", b"server\tRechner", 1)], Limits(1, 100)
+        "",
+        "a",
+        [DictionaryDraft("en", "de", b"server\tRechner", 1)],
+        GlossaryLimits(1, 100),
     )
     choice = Choice(url, {"en": (made.dictionaries[0].id,)})
     job = replace(make_job(text), target="de", dictionaries=choice)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.glossaries.glossary import Draft, Limits
+from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
 from gateway.glossaries.storage import open_storage
 from gateway.glossaries.terms import read_entries
 from text import term_cache
@@ -14,7 +14,7 @@ from text.errors import TermsUnavailable
 from text.term_cache import Choice, TermCache
 from text.terms import find_terms
 
-LIMITS = Limits(10, 1000)
+LIMITS = GlossaryLimits(10, 1000)
 
 
 @pytest.fixture
@@ -26,7 +26,9 @@ def choose(tmp_path):
     def choose(*entries: bytes) -> Choice:
         ids = []
         for given in entries:
-            made = storage.create("", "a", [Draft("en", "de", given, 1)], LIMITS)
+            made = storage.create(
+                "", "a", [DictionaryDraft("en", "de", given, 1)], LIMITS
+            )
             ids.append(made.dictionaries[0].id)
         return Choice(url, {"en": tuple(ids)})
 

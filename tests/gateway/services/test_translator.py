@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
-from gateway.backend import Room, Row
+from gateway.backend import Capacity, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
+from gateway.metrics.registry import Telemetry
 from gateway.services.readers import Readers
-from gateway.services.translator import Translator
+from gateway.services.translator import RequestTranslator
 from gateway.settings import Settings
-from gateway.telemetry import Telemetry
 from tests.gateway.callers import make_caller, make_gone
 from text.langid import Identifier
 from text.options import HTML_TAGS, TranslationRequest
@@ -48,10 +48,12 @@ class Model:
         self.rows: list[Mapping[str, Any]] = []
         self._answer, self._limit, self._others = answer, limit, others
 
-    def find_room(self, model: catalog.Model) -> Room:
-        return Room(model.workers)
+    def find_room(self, model: catalog.Model) -> Capacity:
+        return Capacity(model.workers)
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         item = json.loads(row.body)
         self.rows.append(item)
         text = item["src_text"]
@@ -82,7 +84,7 @@ def translate(
     asked: dict[str, Any] = {"source": "en", "target": "ko"} | options
     wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
     identifier = Identifier(LANGUAGES)
-    translator = Translator(
+    translator = RequestTranslator(
         MODELS,
         Admission(model, MODELS.models),  # type: ignore[arg-type]
         identifier,

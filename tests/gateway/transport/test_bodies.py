@@ -23,7 +23,7 @@ from gateway.errors import (
     Overloaded,
     UnsupportedEncoding,
 )
-from gateway.transport.bodies import Budget, Holding, read_whole
+from gateway.transport.bodies import BodyBudget, HeldBytes, read_whole
 from gateway.transport.connection import Incoming
 from gateway.transport.sending import LeastRate
 
@@ -110,8 +110,8 @@ def test_between_two_pieces_of_a_packed_body_others_have_a_turn():
 
 
 def test_all_bodies_together_have_a_budget():
-    budget = Budget(100)
-    known, unknown = Holding(budget), Holding(budget, kept=50)
+    budget = BodyBudget(100)
+    known, unknown = HeldBytes(budget), HeldBytes(budget, kept=50)
     known.resize(40)
     unknown.resize(10)
     with pytest.raises(Overloaded) as caught:

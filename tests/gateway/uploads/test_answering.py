@@ -14,7 +14,7 @@ from gevent.event import Event
 import catalog
 from catalog.sections.captioning import CaptioningSection
 from gateway.admission import Admission
-from gateway.backend import Room, Row
+from gateway.backend import Capacity, RowRequest
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
@@ -26,7 +26,7 @@ from gateway.errors import (
 )
 from gateway.settings import Settings
 from gateway.transport.connection import Incoming
-from gateway.uploads.answering import ROWS_AT_ONCE, Answer, Upload, Uploads
+from gateway.uploads.answering import ROWS_AT_ONCE, FrameAnswer, ImageUpload, Uploads
 from tests.gateway.callers import make_caller
 
 FRAMES = 32 * 10
@@ -38,12 +38,14 @@ REFUSAL = {"type": "urn:babelgate:x", "title": "t", "status": 422, "detail": "No
 class FakeBackend:
     """Answers each row when its turn comes, in the order of `turns` if there is one."""
 
-    def __init__(self, answer: Callable[[int, Row], dict[str, Any]]) -> None:
-        self.rows: list[Row] = []
+    def __init__(self, answer: Callable[[int, RowRequest], dict[str, Any]]) -> None:
+        self.rows: list[RowRequest] = []
         self.at_once = self.most_at_once = 0
         self._answer = answer
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         assert (model, row.parameters) == ("captioning", {"a": "b"})
         self.rows.append(row)
         self.at_once += 1
@@ -56,8 +58,8 @@ class FakeBackend:
     def states(self, models):
         raise AssertionError
 
-    def find_room(self, model: catalog.Model) -> Room:
-        return Room(model.workers)
+    def find_room(self, model: catalog.Model) -> Capacity:
+        return Capacity(model.workers)
 
 
 class Body:
@@ -85,7 +87,7 @@ def make_array(frames: int = FRAMES) -> bytes:
     return file.getvalue()
 
 
-def see(_: int, row: Row) -> dict[str, Any]:
+def see(_: int, row: RowRequest) -> dict[str, Any]:
     return {"seen": np.load(io.BytesIO(row.body))[:, 0, 0, 0].tolist()}
 
 
@@ -98,11 +100,11 @@ def make_uploads(backend: FakeBackend, **given: Any) -> Uploads:
 
 def ask(
     backend: FakeBackend, body: Body, *, limit_s: float = 60, **options: Any
-) -> list[Answer]:
+) -> list[FrameAnswer]:
     length = options.pop("length", None)
     uploads = options.pop("uploads", None) or make_uploads(backend)
     return uploads.answer(
-        Upload(Incoming(body, length), "", make_caller(limit_s)),
+        ImageUpload(Incoming(body, length), "", make_caller(limit_s)),
         "captioning",
         parameters={"a": "b"},
         **options,
@@ -112,7 +114,7 @@ def ask(
 def test_the_answers_come_in_the_order_of_the_frames():
     turns = [Event() for _ in range(10)]
 
-    def answer(number: int, row: Row) -> dict[str, Any]:
+    def answer(number: int, row: RowRequest) -> dict[str, Any]:
         # The last of each four is answered first.
         if number % 4 < 3 and number < 8:
             assert turns[number + 1].wait(60)
@@ -130,7 +132,7 @@ def test_the_answers_come_in_the_order_of_the_frames():
 def test_no_more_is_read_than_the_backend_takes():
     release = Event()
 
-    def answer(number: int, row: Row) -> dict[str, Any]:
+    def answer(number: int, row: RowRequest) -> dict[str, Any]:
         assert release.wait(60)
         return see(number, row)
 
@@ -148,7 +150,7 @@ def test_no_more_is_read_than_the_backend_takes():
 
 @pytest.mark.parametrize("failing", [0, 3])
 def test_a_row_that_fails_ends_the_upload_while_it_is_read_and_says_which(failing):
-    def answer(number: int, row: Row) -> dict[str, Any]:
+    def answer(number: int, row: RowRequest) -> dict[str, Any]:
         if number == failing:
             raise RowProblem(REFUSAL)
         return see(number, row)
@@ -162,7 +164,7 @@ def test_a_row_that_fails_ends_the_upload_while_it_is_read_and_says_which(failin
 
 
 def test_a_row_that_fails_does_not_wait_for_slower_ones():
-    def answer(number: int, _: Row) -> dict[str, Any]:
+    def answer(number: int, _: RowRequest) -> dict[str, Any]:
         if number == 0:
             assert Event().wait(60)
         raise Overloaded("Full.")
@@ -173,7 +175,7 @@ def test_a_row_that_fails_does_not_wait_for_slower_ones():
 
 
 def test_a_fault_in_a_row_is_raised_as_it_is():
-    def answer(number: int, row: Row) -> dict[str, Any]:
+    def answer(number: int, row: RowRequest) -> dict[str, Any]:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -182,7 +184,7 @@ def test_a_fault_in_a_row_is_raised_as_it_is():
 
 @pytest.mark.parametrize("pause", [gevent.sleep, lambda: None], ids=["slow", "fast"])
 def test_however_uploads_end_they_hold_nothing_afterwards(pause):
-    def answer(_: int, row: Row) -> dict[str, Any]:
+    def answer(_: int, row: RowRequest) -> dict[str, Any]:
         if row.body.startswith(b"\xff"):
             return {}
         gevent.sleep()
@@ -195,7 +197,9 @@ def test_however_uploads_end_they_hold_nothing_afterwards(pause):
         with pytest.raises((RowProblem, InvalidImage, UnsupportedImage)):
             ask(backend, Body(data, pause), uploads=uploads)
     image = b"\xff\xd8\xff".ljust(8 << 20)
-    assert ask(backend, Body(image, lambda: None), uploads=uploads) == [Answer(1, {})]
+    assert ask(backend, Body(image, lambda: None), uploads=uploads) == [
+        FrameAnswer(1, {})
+    ]
 
 
 def test_uploads_that_do_not_fit_together_come_one_after_another():
@@ -206,7 +210,7 @@ def test_uploads_that_do_not_fit_together_come_one_after_another():
         gevent.spawn(ask, backend, Body(image), uploads=uploads) for _ in range(5)
     ]
     for greenlet in asking:
-        assert greenlet.get(timeout=60) == [Answer(1, {"seen": 6 << 20})]
+        assert greenlet.get(timeout=60) == [FrameAnswer(1, {"seen": 6 << 20})]
 
 
 def test_a_body_that_does_not_come_in_time_is_a_504():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import DeadlineExceeded
-from gateway.uploads.buffering import Buffer, Share
+from gateway.uploads.buffering import Buffer, UploadShare
 
 LATER = time.monotonic() + 3600
 
@@ -166,7 +166,7 @@ def test_nobody_waits_for_ever_and_nobody_holds_too_much(size, uploads, order):
     """Uploads of rows of pieces; rows are answered in any order, some late."""
     buffer = Buffer(size, LARGEST + AHEAD)
     held = most = 0
-    answers: list[tuple[Share, int]] = []
+    answers: list[tuple[UploadShare, int]] = []
 
     def upload(rows: list[list[int]]) -> None:
         nonlocal held, most

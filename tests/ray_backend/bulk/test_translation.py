@@ -15,7 +15,7 @@ from catalog import ROOT, Catalog, checkpoint
 from clients.translator import Reply
 from contract.tasks import TRANSLATION
 from gateway.app import GLOSSARIES, create_app
-from gateway.backend import ModelState, Room, Row
+from gateway.backend import Capacity, ModelState, RowRequest
 from gateway.errors import RowProblem
 from gateway.services.readers import Readers
 from gateway.settings import Settings
@@ -59,7 +59,9 @@ class Backend:
     def __init__(self, handler: TranslationHandler) -> None:
         self._handler = handler
 
-    def predict(self, model: str, row: Row, *, deadline: float) -> dict[str, Any]:
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
         (result,) = self._handler.answer([base.Row(row.body)]).results
         if isinstance(result, TaskError):
             raise RowProblem(result.to_document())
@@ -68,8 +70,8 @@ class Backend:
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return {name: ModelState(True, 64, 0) for name in models}
 
-    def find_room(self, model: catalog.Model) -> Room:
-        return Room(model.workers)
+    def find_room(self, model: catalog.Model) -> Capacity:
+        return Capacity(model.workers)
 
 
 @pytest.fixture(scope="module")

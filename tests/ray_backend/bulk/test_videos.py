@@ -16,8 +16,8 @@ import pytest
 from catalog import VISION, Model
 from clients.captioner import Captioner, Sending
 from clients.errors import ClientError
-from clients.frames import Every, Reading
-from clients.subtitles import Format
+from clients.frames import Every, VideoOptions
+from clients.subtitles import SubtitleFormat
 from handlers.base import Outcome, Result, Row, TaskError
 from ray_backend.bulk.job import Answerer, RunTotals
 from ray_backend.bulk.storage import ResultFolder, Store
@@ -60,11 +60,13 @@ def videos(tmp_path: Path) -> Path:
 
 
 def make_job(
-    store: Store, format: Format = Format.JSONL, every: Every | None = None
+    store: Store,
+    format: SubtitleFormat = SubtitleFormat.JSONL,
+    every: Every | None = None,
 ) -> BulkCaptioning:
     return BulkCaptioning(
         store=store,
-        reading=Reading(every or Every()),
+        reading=VideoOptions(every or Every()),
         is_full_size=True,
         format=format,
         model=MODEL,
@@ -79,7 +81,7 @@ def make_answerer(reader: Reader, job: BulkCaptioning) -> VideoAnswerer:
 def run(
     videos: Path,
     reader: Reader,
-    format: Format = Format.JSONL,
+    format: SubtitleFormat = SubtitleFormat.JSONL,
     every: Every | None = None,
     answerer: Answerer | None = None,
 ) -> tuple[RunTotals, list[str], Path]:
@@ -106,7 +108,7 @@ def test_every_frame_of_every_video_has_its_caption(videos):
 
 
 def test_subtitles_of_some_frames(videos):
-    _, _, results = run(videos, Reader(), Format.SRT, Every(seconds=1.0))
+    _, _, results = run(videos, Reader(), SubtitleFormat.SRT, Every(seconds=1.0))
     assert (results / "a.srt").read_text() == (
         "1\n00:00:00,000 --> 00:00:01,000\n0\n\n2\n00:00:01,000 --> 00:00:02,000\n10\n\n"
     )

@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.sharing import PROCESSES, NoPlaceLeft, map_file, take_place
+from gateway.shared_memory import PROCESSES, NoPlaceLeft, map_file, take_place
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _SILENT_S = 10.0
 _DOUBLE = struct.Struct("d")
 
 
-class Load(NamedTuple):
+class ModelLoad(NamedTuple):
     """A model's work."""
 
     #: Rows sent to the model, their work, and their bytes.
@@ -39,12 +39,12 @@ class Load(NamedTuple):
 
 
 #: When a process told its load, and the load.
-_RECORD = struct.Struct(f"{1 + len(Load._fields)}d")
-_WAITING_ROWS = Load._fields.index("waiting_rows")
+_RECORD = struct.Struct(f"{1 + len(ModelLoad._fields)}d")
+_WAITING_ROWS = ModelLoad._fields.index("waiting_rows")
 _HEARD_AT = _RECORD.size - _DOUBLE.size
 
 
-class Board:
+class SharedCounters:
     """One process's place. Without a folder, or where all places are taken, there is only
     this process.
 
@@ -98,15 +98,15 @@ class ModelBoard:
         self._memory = memory
         self._place = place
         self._own = _find(place)
-        self._write(0.0, Load())
+        self._write(0.0, ModelLoad())
 
-    def tell(self, load: Load) -> None:
+    def tell(self, load: ModelLoad) -> None:
         """Publishes this process's work."""
         # A reader between these two writes must not find a row without its time.
         _DOUBLE.pack_into(self._memory, self._own + _HEARD_AT, load.heard_at)
         self._write(time.monotonic(), load)
 
-    def read(self) -> tuple[Load, int]:
+    def read(self) -> tuple[ModelLoad, int]:
         """The work of all processes together, and the number of processes with waiting rows."""
         now = time.monotonic()
         # The reader itself is alive, even if its rows take so long that it was silent.
@@ -120,10 +120,10 @@ class ModelBoard:
             if abs(now - when) < _SILENT_S
         ]
         *counts, heard_at = zip(*loads, strict=True)
-        total = Load._make([*map(sum, counts), max(heard_at)])
+        total = ModelLoad._make([*map(sum, counts), max(heard_at)])
         return total, sum(rows > 0 for rows in counts[_WAITING_ROWS])
 
-    def _write(self, when: float, load: Load) -> None:
+    def _write(self, when: float, load: ModelLoad) -> None:
         _RECORD.pack_into(self._memory, self._own, when, *load)
         # Another process, at a lower place, may have overwritten the number.
         if self._count_places() <= self._place:

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gateway import sharing
-from gateway.admission.board import ROWS, Board, Load
-from gateway.sharing import PROCESSES
+from gateway import shared_memory
+from gateway.admission.shared_counters import ROWS, ModelLoad, SharedCounters
+from gateway.shared_memory import PROCESSES
 from handlers.wanted import FILE, Wanted
 
-LOAD = Load(3, 30.0, 300, 4, 40.0, 5.0)
+LOAD = ModelLoad(3, 30.0, 300, 4, 40.0, 5.0)
 
 
 @pytest.fixture
@@ -22,42 +22,42 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_process_alone_reads_what_it_says():
-    model = Board().open("ko")
-    assert model.read() == (Load(), 0)
+    model = SharedCounters().open("ko")
+    assert model.read() == (ModelLoad(), 0)
     model.tell(LOAD)
     assert model.read() == (LOAD, 1)
 
 
 def test_processes_add_up(folder: Path):
-    first, second = (Board(folder).open("ko") for _ in range(2))
+    first, second = (SharedCounters(folder).open("ko") for _ in range(2))
     first.tell(LOAD)
-    second.tell(Load(1, 10.0, 100, 0, 0.0, 7.0))
-    assert first.read() == second.read() == (Load(4, 40.0, 400, 4, 40.0, 7.0), 1)
+    second.tell(ModelLoad(1, 10.0, 100, 0, 0.0, 7.0))
+    assert first.read() == second.read() == (ModelLoad(4, 40.0, 400, 4, 40.0, 7.0), 1)
 
 
 def test_models_are_apart(folder: Path):
-    board = Board(folder)
+    board = SharedCounters(folder)
     ko, fr = board.open("ko"), board.open("fr")
     ko.tell(LOAD)
-    assert fr.read() == (Load(), 0)
+    assert fr.read() == (ModelLoad(), 0)
 
 
 @pytest.mark.parametrize("age_s", [60, -60], ids=["silent", "of another boot"])
 def test_a_process_that_says_nothing_does_not_count(
     folder: Path, age_s: float, monkeypatch: pytest.MonkeyPatch
 ):
-    first, second = (Board(folder).open("ko") for _ in range(2))
+    first, second = (SharedCounters(folder).open("ko") for _ in range(2))
     now = time.monotonic()
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic", lambda: now - age_s)
         first.tell(LOAD)
-    assert second.read() == (Load(), 0)
+    assert second.read() == (ModelLoad(), 0)
 
 
 def test_what_is_told_while_somebody_reads_counts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    first, second = (Board(folder).open("ko") for _ in range(2))
+    first, second = (SharedCounters(folder).open("ko") for _ in range(2))
     first.tell(LOAD)
     before = time.monotonic() - 0.01
     monkeypatch.setattr(time, "monotonic", lambda: before)
@@ -67,7 +67,7 @@ def test_what_is_told_while_somebody_reads_counts(
 def test_a_process_that_waits_for_a_slow_batch_counts_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    model = Board().open("ko")
+    model = SharedCounters().open("ko")
     model.tell(LOAD)
     later = time.monotonic() + 60
     monkeypatch.setattr(time, "monotonic", lambda: later)
@@ -78,9 +78,9 @@ def test_a_place_that_is_free_again_begins_empty(folder: Path):
     stale = np.full(1 + PROCESSES * 7, time.monotonic())
     folder.mkdir()
     (folder / "ko.model").write_bytes(stale.tobytes())
-    board = Board(folder)
+    board = SharedCounters(folder)
     before, _ = board.open("ko").read()
-    after, _ = Board(folder).open("ko").read()
+    after, _ = SharedCounters(folder).open("ko").read()
     assert after.sent_rows < before.sent_rows
 
 
@@ -88,7 +88,7 @@ def test_a_torn_file_is_made_whole(folder: Path):
     folder.mkdir()
     (folder / "rows").write_bytes(b"\1")
     (folder / "ko.model").write_bytes(b"")
-    board = Board(folder)
+    board = SharedCounters(folder)
     board.open("ko").tell(LOAD)
     assert (folder / "rows").stat().st_size == PROCESSES * ROWS
 
@@ -96,13 +96,13 @@ def test_a_torn_file_is_made_whole(folder: Path):
 def test_a_process_without_a_place_sees_itself(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(sharing, "PROCESSES", 2)
-    first, second, third = (Board(folder) for _ in range(3))
+    monkeypatch.setattr(shared_memory, "PROCESSES", 2)
+    first, second, third = (SharedCounters(folder) for _ in range(3))
     assert {first.place, second.place} == {0, 1}
     assert "2 processes use" in caplog.text
     first.open("ko").tell(LOAD)
     alone = third.open("ko")
-    assert alone.read() == (Load(), 0)
+    assert alone.read() == (ModelLoad(), 0)
     alone.tell(LOAD)
     assert alone.read() == second.open("ko").read() == (LOAD, 1)
     assert third.take_number() is None
@@ -112,7 +112,7 @@ def test_workers_see_which_rows_are_wanted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(folder.parent))
-    wanted, board = Wanted(), Board(folder)
+    wanted, board = Wanted(), SharedCounters(folder)
     first, second = board.take_number(), board.take_number()
     assert first is not None
     assert second is not None
@@ -123,6 +123,6 @@ def test_workers_see_which_rows_are_wanted(
 
 
 def test_where_numbers_run_out_rows_have_none(folder: Path):
-    board = Board(folder)
+    board = SharedCounters(folder)
     assert None not in [board.take_number() for _ in range(ROWS)]
     assert board.take_number() is None

@@ -15,10 +15,10 @@ import pytest
 
 import catalog
 from contract.tasks import TRANSLATION
-from gateway.admission.board import Board, Load
-from gateway.admission.lane import Lane, Turn
-from gateway.admission.queue import Flow
-from gateway.backend import Room
+from gateway.admission.dispatcher import ModelDispatcher, PendingRow
+from gateway.admission.queue import ClientQueue
+from gateway.admission.shared_counters import ModelLoad, SharedCounters
+from gateway.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.admission.simulation import Simulation, Speed
 from tests.gateway.callers import make_caller
@@ -159,21 +159,25 @@ def make_model(**settings: int) -> catalog.Model:
     return catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), section)
 
 
-def make_lane(**settings: int) -> Lane:
+def make_lane(**settings: int) -> ModelDispatcher:
     model = make_model(**settings)
-    return Lane(model, Board().open("ko"), lambda: Room(model.workers))
+    return ModelDispatcher(
+        model, SharedCounters().open("ko"), lambda: Capacity(model.workers)
+    )
 
 
-def join(lane: Lane, count: int, *, size: int = 1, client: str = "a") -> list[Turn]:
+def join(
+    lane: ModelDispatcher, count: int, *, size: int = 1, client: str = "a"
+) -> list[PendingRow]:
     caller = make_caller(address=client)
-    lane.announce(Flow(client), float(count), count, caller)
-    turns = [Turn(1.0, size, caller.deadline) for _ in range(count)]
+    lane.announce(ClientQueue(client), float(count), count, caller)
+    turns = [PendingRow(1.0, size, caller.deadline) for _ in range(count)]
     for turn in turns:
-        lane.join(Flow(client), turn)
+        lane.join(ClientQueue(client), turn)
     return turns
 
 
-def sent(turns: list[Turn]) -> int:
+def sent(turns: list[PendingRow]) -> int:
     return sum(turn.is_sent for turn in turns)
 
 
@@ -191,20 +195,20 @@ def test_the_model_has_a_bounded_number_of_bytes():
 
 
 def test_a_model_with_more_room_has_more_rows_and_bytes():
-    room = Room(1)
+    room = Capacity(1)
     model = make_model(batch_size=8)
-    lane = Lane(model, Board().open("ko"), lambda: room)
+    lane = ModelDispatcher(model, SharedCounters().open("ko"), lambda: room)
     turns = join(lane, 100, size=8 << 20)
     assert sent(turns) == 8
-    room = Room(4, 4 * Room.most_bytes)
+    room = Capacity(4, 4 * Capacity.most_bytes)
     lane.finish(turns[0], 0.1, is_answered=True)
     assert sent(turns) == 1 + 32
-    room = Room(4, 400 * Room.most_bytes)
+    room = Capacity(4, 400 * Capacity.most_bytes)
     lane.finish(turns[1], 0.1, is_answered=True)
     assert sent(turns) == 2 + 64
 
 
-def make_slow_lane() -> Lane:
+def make_slow_lane() -> ModelDispatcher:
     """The lane of a model that takes 4.2 s for a batch and 0.3 s for a row."""
     lane = make_lane(batch_size=64)
     lane.pace.learn(120.0, 0.3)
@@ -213,7 +217,7 @@ def make_slow_lane() -> Lane:
     return lane
 
 
-def count_at_once(lane: Lane) -> float:
+def count_at_once(lane: ModelDispatcher) -> float:
     """The rows of 120 characters that the model gets at once."""
     return min(lane._most_rows, lane._most_cost() / 120.0)
 
@@ -223,20 +227,20 @@ def test_a_callers_time_limit_takes_nothing_from_others():
     assert count_at_once(lane) == 128
     for limit_s in (0.001, 2, 0.5, 30):
         with suppress(Overloaded):
-            lane.announce(Flow("hasty"), 120.0, 1, make_caller(limit_s))
-        lane.announce(Flow("usual"), 600.0, 5, make_caller(30))
+            lane.announce(ClientQueue("hasty"), 120.0, 1, make_caller(limit_s))
+        lane.announce(ClientQueue("usual"), 600.0, 5, make_caller(30))
         assert count_at_once(lane) == 128
     for _ in range(100):
         with pytest.raises(Overloaded):
-            lane.announce(Flow("hasty"), 120.0, 1, make_caller(0.001))
+            lane.announce(ClientQueue("hasty"), 120.0, 1, make_caller(0.001))
     assert count_at_once(lane) == 128
 
 
 def test_where_all_have_short_limits_the_work_in_hand_is_short():
     lane = make_slow_lane()
     for _ in range(30):
-        lane.announce(Flow("hasty"), 120.0, 1, make_caller(2))
-        lane.withdraw(Flow("hasty"), 120.0, 1)
+        lane.announce(ClientQueue("hasty"), 120.0, 1, make_caller(2))
+        lane.withdraw(ClientQueue("hasty"), 120.0, 1)
     assert count_at_once(lane) < 16
 
 
@@ -262,7 +266,7 @@ def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
         lane.finish(turn, 2.0, is_answered=True)
     caller = make_caller(3)
     with pytest.raises(Overloaded, match="take about [0-9.]+ s, it has [23]") as caught:
-        lane.announce(Flow("b"), 5.0, 5, caller)
+        lane.announce(ClientQueue("b"), 5.0, 5, caller)
     assert int(caught.value.headers["Retry-After"]) > 1
 
 
@@ -334,17 +338,17 @@ def test_rows_that_are_given_up_leave_the_queue():
             turn.end(Overloaded("gone"))
             with pytest.raises(Overloaded, match="gone"):
                 lane.wait(turn)
-        lane.withdraw(Flow("a"), 8.0, 8)
+        lane.withdraw(ClientQueue("a"), 8.0, 8)
     assert len(lane._queue) <= 2 * 8
 
 
 def test_what_was_announced_and_withdrawn_leaves_nothing():
     lane = make_lane()
     for client in ("a", "b") * 50:
-        lane.announce(Flow(client), 0.1, 3, make_caller(address=client))
+        lane.announce(ClientQueue(client), 0.1, 3, make_caller(address=client))
     for client in ("b", "a") * 50:
-        lane.withdraw(Flow(client), 0.1, 3)
-        lane.withdraw(Flow(client), 0.0, 0)
+        lane.withdraw(ClientQueue(client), 0.1, 3)
+        lane.withdraw(ClientQueue(client), 0.0, 0)
     load, processes = lane._board.read()
     assert (load.waiting_rows, load.waiting, processes, lane._weights) == (0, 0, 0, 0)
     assert not lane._shares
@@ -356,20 +360,22 @@ def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(
     model = catalog.Model(
         "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
     )
-    other = Board(tmp_path / "board").open("ko")
-    lane = Lane(
-        model, Board(tmp_path / "board").open("ko"), lambda: Room(model.workers)
+    other = SharedCounters(tmp_path / "board").open("ko")
+    lane = ModelDispatcher(
+        model,
+        SharedCounters(tmp_path / "board").open("ko"),
+        lambda: Capacity(model.workers),
     )
-    other.tell(Load(sent_rows=1, sent=1.0, heard_at=time.monotonic()))
+    other.tell(ModelLoad(sent_rows=1, sent=1.0, heard_at=time.monotonic()))
     join(lane, 1)
-    other.tell(Load())
-    lane.check(Flow("b"), 1.0, 1, make_caller(30))
+    other.tell(ModelLoad())
+    lane.check(ClientQueue("b"), 1.0, 1, make_caller(30))
 
 
 def test_what_comes_too_late_to_be_answered_is_not_even_tried():
     lane = make_lane()
     (turn,) = join(lane, 1)
     lane.finish(turn, 1.0, is_answered=True)
-    lane.withdraw(Flow("a"), 1.0, 1)
+    lane.withdraw(ClientQueue("a"), 1.0, 1)
     with pytest.raises(Overloaded, match=r"it has 0\.0 s"):
-        lane.announce(Flow("a"), 1.0, 1, make_caller(-1))
+        lane.announce(ClientQueue("a"), 1.0, 1, make_caller(-1))

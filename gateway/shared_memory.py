@@ -69,7 +69,7 @@ def lock_file(path: Path) -> int | None:
     return None
 
 
-class Table:
+class SharedTable:
     """Rows of 64-bit numbers that are found by an id: one file that grows, and one mapping of
     it in each process. Only who holds a lock of its own may add rows."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.backend import ModelState
 from gateway.errors import NotReady
-from gateway.ray.presence import Presence
+from gateway.ray.circuit_breaker import CircuitBreaker
 
 
 @dataclass
@@ -19,10 +19,10 @@ class Model:
     now_s: float = 1000.0
     look_s: float = 2.0
     looks: int = 0
-    presence: Presence = field(init=False)
+    presence: CircuitBreaker = field(init=False)
 
     def __post_init__(self) -> None:
-        self.presence = Presence("ko", self.look)
+        self.presence = CircuitBreaker("ko", self.look)
 
     def look(self) -> ModelState:
         """It takes time where nobody answers."""

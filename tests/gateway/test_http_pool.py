@@ -11,7 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from urllib3.connection import HTTPConnection
 
-from gateway.posting import Broken, Channel, Doubt, Silent, Unreachable
+from gateway.http_pool import (
+    Channel,
+    ConnectError,
+    ConnectionClosed,
+    HealthProbe,
+    ReadTimeout,
+)
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def call(
     *,
     limit_s: float = 60,
     body: bytes = b"",
-    doubt: Doubt | None = None,
+    doubt: HealthProbe | None = None,
 ) -> None:
     until = time.monotonic() + limit_s
     channel.call("POST", "/", {}, body=body, until=until, doubt=doubt)
@@ -40,11 +46,11 @@ def call(
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (OSError(errno.ETIMEDOUT, "the other end acknowledges nothing"), Unreachable),
-        (OSError(errno.EHOSTUNREACH, "no such machine"), Unreachable),
-        (OSError(errno.ENETUNREACH, "no way there"), Unreachable),
-        (OSError(errno.ECONNRESET, "closed"), Broken),
-        (TimeoutError("our own limit"), Silent),
+        (OSError(errno.ETIMEDOUT, "the other end acknowledges nothing"), ConnectError),
+        (OSError(errno.EHOSTUNREACH, "no such machine"), ConnectError),
+        (OSError(errno.ENETUNREACH, "no way there"), ConnectError),
+        (OSError(errno.ECONNRESET, "closed"), ConnectionClosed),
+        (TimeoutError("our own limit"), ReadTimeout),
     ],
     ids=lambda value: str(value),
 )
@@ -65,22 +71,22 @@ def test_the_system_says_why_a_connection_has_ended(
 
     monkeypatch.setattr(kind, when, fail)
     with pytest.raises(expected):
-        call(channel, limit_s=0.05, doubt=Doubt(0.01, lambda: None))
+        call(channel, limit_s=0.05, doubt=HealthProbe(0.01, lambda: None))
 
 
 def test_who_refuses_connections_is_not_there(channel, listener):
     listener.close()
-    with pytest.raises(Unreachable, match="does not accept connections"):
+    with pytest.raises(ConnectError, match="does not accept connections"):
         call(channel)
 
 
 def test_who_says_nothing_is_silent(channel):
-    with pytest.raises(Silent):
+    with pytest.raises(ReadTimeout):
         call(channel, limit_s=0.05)
 
 
 def test_who_reads_nothing_of_a_large_body_is_silent(channel):
-    with pytest.raises(Silent):
+    with pytest.raises(ReadTimeout):
         call(channel, limit_s=0.2, body=bytes(64 << 20))
 
 
@@ -93,14 +99,14 @@ def test_a_call_may_be_ended_while_it_waits(channel):
         raise Impatient
 
     with pytest.raises(Impatient):
-        call(channel, doubt=Doubt(0.01, ask))
+        call(channel, doubt=HealthProbe(0.01, ask))
 
 
 def test_a_call_that_waits_is_asked_about_once_and_has_its_whole_limit(channel):
     asked: list[None] = []
     began = time.monotonic()
-    with pytest.raises(Silent):
-        call(channel, limit_s=0.3, doubt=Doubt(0.01, lambda: asked.append(None)))
+    with pytest.raises(ReadTimeout):
+        call(channel, limit_s=0.3, doubt=HealthProbe(0.01, lambda: asked.append(None)))
     assert len(asked) == 1
     assert time.monotonic() - began >= 0.3
 
@@ -109,7 +115,7 @@ def test_an_answer_that_comes_soon_is_not_doubted(channel, listener):
     asked: list[None] = []
     with ThreadPoolExecutor(1) as pool:
         answered = pool.submit(answer, listener)
-        call(channel, doubt=Doubt(30.0, lambda: asked.append(None)))
+        call(channel, doubt=HealthProbe(30.0, lambda: asked.append(None)))
         answered.result()
     assert asked == []
 
@@ -123,6 +129,6 @@ def answer(listener: socket.socket) -> None:
 
 
 def test_the_limit_for_connecting_is_none_for_sending(channel, listener, monkeypatch):
-    monkeypatch.setattr("gateway.posting._CONNECT_S", 0.01)
-    with pytest.raises(Silent):
+    monkeypatch.setattr("gateway.http_pool._CONNECT_S", 0.01)
+    with pytest.raises(ReadTimeout):
         call(channel, limit_s=0.2, body=bytes(64 << 20))

@@ -11,7 +11,7 @@ _REMEMBERED_S = 10.0
 _COUNTED_S = 0.2
 
 
-class Crowd:
+class ReplicaCounter:
     """The replicas of one model that this process has heard of."""
 
     def __init__(self, fewest: int, most: int) -> None:

@@ -16,7 +16,7 @@ _epoll = get_original("select", "epoll")
 _READABLE = 1
 
 
-class Departures:
+class DisconnectWatcher:
     """Watches connections without polling each. It reads nothing from them."""
 
     def __init__(self) -> None:

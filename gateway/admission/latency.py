@@ -23,7 +23,7 @@ _HALF_LIFE_S = 30.0
 
 
 @dataclass
-class Pace:
+class LatencyEstimator:
     """The line `seconds = idle + slope * cost` through the times of the rows before.
 
     `cost` is the model's work in hand when a row is sent, including the row. `seconds` count

@@ -1,7 +1,7 @@
 """What `GET /metrics` looks up when it is asked: languages, tasks, queues."""
 
 from tests.gateway.conftest import TASKS
-from tests.gateway.test_telemetry import select
+from tests.gateway.metrics.test_registry import select
 
 
 def test_every_language_says_whether_it_is_ready(client, torchserve):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ray.patience import Patience
+from gateway.ray.attempt_timeout import AttemptTimeout
 
 
-def teach(*answers: tuple[float, int]) -> Patience:
+def teach(*answers: tuple[float, int]) -> AttemptTimeout:
     """After these answers: seconds, and how often."""
-    patience = Patience()
+    patience = AttemptTimeout()
     for seconds, count in answers:
         for _ in range(count):
             patience.learn(seconds)

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from catalog import Catalog, Model
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
-from gateway.telemetry import BUCKETS, Telemetry
+from gateway.metrics.registry import BUCKETS, Telemetry
 
 _TIMEOUT_S = 2.0
 #: How long figures are good for: several people may look at them.

@@ -25,9 +25,9 @@ from contract.languages import normalize_language
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
+from gateway.metrics.registry import Telemetry
 from gateway.services.translator import weigh
 from gateway.settings import Settings
-from gateway.telemetry import Telemetry
 from gateway.transport.caller import read_caller, read_request_id
 
 _ROUTES = {
@@ -106,7 +106,7 @@ def read_message(data: bytes) -> Message:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class LoadShedder:
     """Decides which requests are refused, and counts them."""
 
     admission: Admission

@@ -21,7 +21,7 @@ from urllib3.response import HTTPResponse
 from urllib3.util import SKIP_HEADER
 
 from contract import rows
-from gateway.backend import Call, Row
+from gateway.backend import Call, RowRequest
 from gateway.errors import DeadlineExceeded
 from gateway.transport.sending import is_readable
 
@@ -35,7 +35,7 @@ _NO_HEADERS = {"User-Agent": SKIP_HEADER, "Accept-Encoding": SKIP_HEADER}
 
 
 @dataclass(frozen=True)
-class Doubt:
+class HealthProbe:
     """What is asked once while a call waits. It may raise what ends the call."""
 
     after_s: float
@@ -44,21 +44,21 @@ class Doubt:
 
 #: The call that the connection in use works for, and the doubt about its answer.
 _calls: ContextVar[Call | None] = ContextVar("_calls", default=None)
-_doubts: ContextVar[Doubt | None] = ContextVar("_doubts", default=None)
+_doubts: ContextVar[HealthProbe | None] = ContextVar("_doubts", default=None)
 
 #: A socket's level, option and value.
 Option = tuple[int, int, int]
 
 
-class Unreachable(Exception):
+class ConnectError(Exception):
     """There is no connection, or none any more: nobody at the other end takes bytes."""
 
 
-class Broken(Exception):
+class ConnectionClosed(Exception):
     """The connection was closed before the answer was complete."""
 
 
-class Silent(Exception):
+class ReadTimeout(Exception):
     """The answer did not come within the call's limit."""
 
 
@@ -97,10 +97,10 @@ class Channel:
         body: bytes | None = None,
         until: float,
         call: Call | None = None,
-        doubt: Doubt | None = None,
+        doubt: HealthProbe | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """An answer of any status, before `until` by the monotonic clock. The connection is
-        closed if the `call` is given up. Raises Unreachable, Broken, Silent, and what the
+        closed if the `call` is given up. Raises ConnectError, Broken, Silent, and what the
         `doubt` raises."""
         limit_s = max(_LEAST_S, until - time.monotonic())
         call_token, doubt_token = _calls.set(call), _doubts.set(doubt)
@@ -114,7 +114,7 @@ class Channel:
                 timeout=urllib3.Timeout(connect=limit_s, read=limit_s),
             )
         except urllib3.exceptions.ConnectTimeoutError as error:  # or a refusal
-            raise Unreachable("It does not accept connections.") from error
+            raise ConnectError("It does not accept connections.") from error
         except urllib3.exceptions.HTTPError as error:
             raise _explain(error) from error
         finally:
@@ -151,7 +151,7 @@ def count_remaining(deadline: float) -> float:
     return remaining
 
 
-def describe(row: Row) -> dict[str, str]:
+def describe(row: RowRequest) -> dict[str, str]:
     """The headers by which every handler knows a row."""
     headers = {"Content-Type": row.content_type}
     if row.parameters:
@@ -164,10 +164,10 @@ def _explain(error: Exception) -> Exception:
     acknowledges nothing, and both from a connection that was closed."""
     origin = error.__cause__ or error.__context__
     if isinstance(origin, OSError) and origin.errno in _CUT:
-        return Unreachable("It does not acknowledge what is sent.")
+        return ConnectError("It does not acknowledge what is sent.")
     if isinstance(origin, TimeoutError):
-        return Silent("It does not answer.")
-    return Broken("It closed the connection.")
+        return ReadTimeout("It does not answer.")
+    return ConnectionClosed("It closed the connection.")
 
 
 class _Connection(HTTPConnection):
@@ -207,7 +207,7 @@ class _Connection(HTTPConnection):
             self.timeout = max(_LEAST_S, limit_s - (time.monotonic() - began))
         return super().getresponse()
 
-    def _wait(self, doubt: Doubt) -> None:
+    def _wait(self, doubt: HealthProbe) -> None:
         self.sock.settimeout(doubt.after_s)
         try:
             self.sock.recv(1, socket.MSG_PEEK)

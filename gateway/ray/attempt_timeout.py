@@ -15,7 +15,7 @@ _DEVIATIONS = 4.0
 
 
 @dataclass
-class Patience:
+class AttemptTimeout:
     """What has been learned of one model's answers.
 
     With 30 s left an attempt gets 15 s. A model that usually takes 12 ± 2 s gets all 30 s,

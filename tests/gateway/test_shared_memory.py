@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.sharing import Lock, Table, lock_file, map_file, take_place
+from gateway.shared_memory import Lock, SharedTable, lock_file, map_file, take_place
 
 
 def test_a_place_is_free_again_when_its_process_has_ended(tmp_path: Path):
@@ -40,7 +40,7 @@ def test_where_the_disk_is_full_memory_is_not_shared(
 
 
 def test_processes_find_the_same_rows(tmp_path: Path):
-    first, second = (Table(tmp_path / "table", 2) for _ in range(2))
+    first, second = (SharedTable(tmp_path / "table", 2) for _ in range(2))
     first.find(7)[1] = 70
     assert second.get(8) is None
     second.find(8)[0] = 80
@@ -49,7 +49,7 @@ def test_processes_find_the_same_rows(tmp_path: Path):
 
 
 def test_a_table_grows_and_what_was_cut_before_stays_valid(tmp_path: Path):
-    first, second = (Table(tmp_path / "table", 1) for _ in range(2))
+    first, second = (SharedTable(tmp_path / "table", 1) for _ in range(2))
     row = first.find(10**12)
     for number in range(5000):
         second.find(number)[0] = number
@@ -57,4 +57,4 @@ def test_a_table_grows_and_what_was_cut_before_stays_valid(tmp_path: Path):
     assert second.find(10**12)[0] == 5
     assert first.find(4999)[0] == 4999
     assert sum(first.read_column(0)) == sum(range(5000)) + 5
-    assert Table(tmp_path / "table", 1).read_ids() == [10**12, *range(5000)]
+    assert SharedTable(tmp_path / "table", 1).read_ids() == [10**12, *range(5000)]

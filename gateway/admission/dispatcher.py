@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from gevent.event import Event
 
 from catalog import Model
-from gateway.admission.board import Load, ModelBoard
-from gateway.admission.pace import Pace
-from gateway.admission.queue import FairQueue, Flow
-from gateway.backend import Room
+from gateway.admission.latency import LatencyEstimator
+from gateway.admission.queue import ClientQueue, FairQueue
+from gateway.admission.shared_counters import ModelBoard, ModelLoad
+from gateway.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.transport.caller import Caller
 
@@ -39,7 +39,7 @@ _TRY_S = 1.0
 
 
 @dataclass(eq=False)
-class Turn:
+class PendingRow:
     """A row that waits."""
 
     cost: float
@@ -70,19 +70,19 @@ class _Share:
     rows: int = 0
 
 
-class Lane:
+class ModelDispatcher:
     """The way to one model. It sends no more rows and bytes at once than the model can use."""
 
     def __init__(
-        self, model: Model, board: ModelBoard, find_room: Callable[[], Room]
+        self, model: Model, board: ModelBoard, find_room: Callable[[], Capacity]
     ) -> None:
         settings = model.settings
-        self.pace = Pace()
+        self.pace = LatencyEstimator()
         self._board = board
-        self._queue: FairQueue[Turn] = FairQueue()
+        self._queue: FairQueue[PendingRow] = FairQueue()
         #: Queued rows that nobody waits for any more.
         self._ended = 0
-        self._shares: dict[Flow, _Share] = {}
+        self._shares: dict[ClientQueue, _Share] = {}
         #: The sums over all shares, of which there may be thousands.
         self._waiting_rows, self._waiting, self._weights = 0, 0.0, 0
         self._batch_size = settings.batch_size
@@ -105,7 +105,9 @@ class Lane:
         """Rows that wait for this model in all processes."""
         return self._board.read()[0].waiting_rows
 
-    def announce(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
+    def announce(
+        self, flow: ClientQueue, cost: float, rows: int, caller: Caller
+    ) -> None:
         """Announces rows that will come. Raises what `check` raises."""
         self.check(flow, cost, rows, caller)
         gain = 1 - (1 - _GAIN) ** rows
@@ -115,7 +117,7 @@ class Lane:
             self._weights += flow.weight
         self._count(self._shares[flow], cost, rows)
 
-    def check(self, flow: Flow, cost: float, rows: int, caller: Caller) -> None:
+    def check(self, flow: ClientQueue, cost: float, rows: int, caller: Caller) -> None:
         """Raises Overloaded if such rows cannot be done in time."""
         load, processes = self._board.read()
         if load.waiting_rows >= self._most_waiting:
@@ -133,7 +135,7 @@ class Lane:
                 retry_after_s=min(LONGEST_RETRY_S, needed_s - left_s * MARGIN),
             )
 
-    def withdraw(self, flow: Flow, cost: float, rows: int) -> None:
+    def withdraw(self, flow: ClientQueue, cost: float, rows: int) -> None:
         """Takes back rows that were announced: they were sent, or will not come."""
         share = self._shares.get(flow)
         if share is None:
@@ -144,13 +146,13 @@ class Lane:
             self._weights -= flow.weight
             self._waiting = self._waiting - share.cost if self._shares else 0.0
 
-    def join(self, flow: Flow, turn: Turn) -> None:
+    def join(self, flow: ClientQueue, turn: PendingRow) -> None:
         """Queues a row behind those of its client."""
         turn.joined_at = time.monotonic()
         self._queue.push(flow, turn.cost, turn)
         self._call()
 
-    def wait(self, turn: Turn) -> None:
+    def wait(self, turn: PendingRow) -> None:
         """Returns at this row's turn; `finish` must follow. Raises the problem that ended the
         turn."""
         try:
@@ -163,7 +165,7 @@ class Lane:
             self._abandon(turn)
             raise
 
-    def finish(self, turn: Turn, seconds: float, *, is_answered: bool) -> None:
+    def finish(self, turn: PendingRow, seconds: float, *, is_answered: bool) -> None:
         """Notes that a row came back or was given up `seconds` after it was sent.
 
         A time-out means that the model is slower than expected if it answers other rows. A
@@ -184,7 +186,7 @@ class Lane:
         not because of its work for others."""
         return self._board.read()[0].heard_at <= then
 
-    def _abandon(self, turn: Turn) -> None:
+    def _abandon(self, turn: PendingRow) -> None:
         """Forgets a row that nobody waits for any more."""
         if turn.is_sent:
             self._release(turn)
@@ -195,7 +197,7 @@ class Lane:
             self._queue.retain(lambda waiting: waiting.problem is None)
             self._ended = 0
 
-    def _release(self, turn: Turn) -> None:
+    def _release(self, turn: PendingRow) -> None:
         self._sent_rows -= 1
         self._sent -= turn.cost
         self._sent_bytes -= turn.size
@@ -227,7 +229,7 @@ class Lane:
             self._heard_at = time.monotonic() if turn.was_idle else load.heard_at
             self._send(turn)
 
-    def _send(self, turn: Turn) -> None:
+    def _send(self, turn: PendingRow) -> None:
         self._sent_rows += 1
         self._sent += turn.cost
         self._sent_bytes += turn.size
@@ -235,7 +237,7 @@ class Lane:
         turn.is_sent = True
         turn.called.set()
 
-    def _has_room(self, turn: Turn, load: Load, processes: int) -> bool:
+    def _has_room(self, turn: PendingRow, load: ModelLoad, processes: int) -> bool:
         """Whether the model can use one more row. Each process with waiting rows has its
         part; its own rows call the next ones as they come back."""
         if not self._sent_rows:
@@ -255,13 +257,13 @@ class Lane:
         window_s = max(_LEAST_WINDOW_S, min(self._timeout_s, self._limit_s / 2))
         return max(self._queue.mean_cost, self.pace.fit(window_s))
 
-    def _forecast(self, load: Load, cost: float) -> float:
+    def _forecast(self, load: ModelLoad, cost: float) -> float:
         """Seconds until the work in hand, and `cost` after it, are done."""
         window = min(self._most_cost(), self._most_rows * self._queue.mean_cost)
         begun_s = self._count_begun(load)
         return self.pace.forecast(load.sent + cost, window) - begun_s
 
-    def _count_begun(self, load: Load) -> float:
+    def _count_begun(self, load: ModelLoad) -> float:
         """Seconds since the model began with its work in hand. If it is overdue, it may need
         as long again, and the result is negative."""
         if not load.sent_rows:
@@ -270,7 +272,7 @@ class Lane:
         usual_s = self.pace.expect(load.sent)
         return silent_s if silent_s < usual_s else usual_s - silent_s
 
-    def _count_turns(self, flow: Flow, cost: float, rows: int) -> float:
+    def _count_turns(self, flow: ClientQueue, cost: float, rows: int) -> float:
         """The waiting work that will be done by the end of this client's: until then every
         other client gets its share. The last row counts as in `FairQueue`."""
         own = self._shares.get(flow)
@@ -279,7 +281,7 @@ class Lane:
         before = (own.cost if own else 0.0) + cost - row
         return (before + max(row, self._queue.mean_cost)) * weights / flow.weight
 
-    def _may_try(self, load: Load, rows: int, left_s: float) -> bool:
+    def _may_try(self, load: ModelLoad, rows: int, left_s: float) -> bool:
         """Lets a request test how fast the model is now: any that finds it idle, but only now
         and then if the model was too slow even for one row."""
         now = time.monotonic()
@@ -299,7 +301,7 @@ class Lane:
 
     def _tell(self) -> None:
         self._board.tell(
-            Load(
+            ModelLoad(
                 sent_rows=self._sent_rows,
                 sent=self._sent,
                 sent_bytes=self._sent_bytes,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.backend import KeptStates, ModelState
 from gateway.errors import NotReady
-from gateway.posting import Doubt
+from gateway.http_pool import HealthProbe
 from gateway.ray.looking import WHOLE_S
 
 #: How long a model may be silent before a row that waits asks how it is.
@@ -19,7 +19,7 @@ _LOOK_S = 0.1
 _REST_S = 2.0
 
 
-class Presence:
+class CircuitBreaker:
     """What is known of one model's replicas. Safe to share among greenlets."""
 
     def __init__(self, model: str, look: Callable[[], ModelState]) -> None:
@@ -48,10 +48,10 @@ class Presence:
         if self._absent_until:
             self._absent_until = now + _REST_S
 
-    def doubt(self, remaining_s: float) -> Doubt | None:
+    def doubt(self, remaining_s: float) -> HealthProbe | None:
         """What a row asks that waits for long; none if it has too little time left for that."""
         if remaining_s > _QUIET_S + WHOLE_S:
-            return Doubt(_QUIET_S, self._check_silence)
+            return HealthProbe(_QUIET_S, self._check_silence)
         return None
 
     def _check_silence(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.telemetry import BUCKETS
+from gateway.metrics.registry import BUCKETS
 from tests.gateway.conftest import LANGUAGES
 from tests.programs import run
 

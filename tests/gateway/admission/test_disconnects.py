@@ -9,7 +9,7 @@ import gevent
 import pytest
 from gevent.event import Event
 
-from gateway.admission.departures import Departures
+from gateway.admission.disconnects import DisconnectWatcher
 
 
 def close(client: socket.socket) -> None:
@@ -24,7 +24,7 @@ def end_writing(client: socket.socket) -> None:
 def test_whoever_goes_is_noticed_once(leave: Callable[[socket.socket], None]):
     server, client = socket.socketpair()
     gone = Event()
-    with server, client, Departures().watch(server, gone.set):
+    with server, client, DisconnectWatcher().watch(server, gone.set):
         gevent.idle()
         assert not gone.is_set()
         leave(client)
@@ -34,7 +34,7 @@ def test_whoever_goes_is_noticed_once(leave: Callable[[socket.socket], None]):
 def test_what_a_client_still_sends_is_no_departure_and_is_not_read():
     server, client = socket.socketpair()
     gone = Event()
-    with server, client, Departures().watch(server, gone.set):
+    with server, client, DisconnectWatcher().watch(server, gone.set):
         client.sendall(b"more")
         gevent.idle()
         assert not gone.is_set()
@@ -44,7 +44,7 @@ def test_what_a_client_still_sends_is_no_departure_and_is_not_read():
 def test_after_the_request_nobody_is_told():
     server, client = socket.socketpair()
     told: list[None] = []
-    departures = Departures()
+    departures = DisconnectWatcher()
     with server:
         with departures.watch(server, lambda: told.append(None)):
             pass
@@ -57,5 +57,5 @@ def test_after_the_request_nobody_is_told():
 
 
 def test_a_connection_that_is_not_there_is_not_watched():
-    with Departures().watch(None, lambda: None):
+    with DisconnectWatcher().watch(None, lambda: None):
         pass

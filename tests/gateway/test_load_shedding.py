@@ -12,9 +12,9 @@ import pytest
 from flask.testing import FlaskClient
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
-from gateway.admission.lane import Lane
+from gateway.admission.dispatcher import ModelDispatcher
 from gateway.errors import Overloaded
-from gateway.refusal import Refusal
+from gateway.load_shedding import LoadShedder
 from gateway.transport.sending import Connection
 from gateway.transport.worker import EXTENSION, ProblemWorker
 
@@ -26,17 +26,19 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     """Every lane refuses; each refusal's work and rows."""
     found: list[tuple[float, int]] = []
 
-    def refuse(self: Lane, flow: Any, cost: float, rows: int, caller: Any) -> None:
+    def refuse(
+        self: ModelDispatcher, flow: Any, cost: float, rows: int, caller: Any
+    ) -> None:
         found.append((cost, rows))
         raise Overloaded("Too much.", retry_after_s=2.5)
 
-    monkeypatch.setattr(Lane, "check", refuse)
+    monkeypatch.setattr(ModelDispatcher, "check", refuse)
     return found
 
 
 @pytest.fixture
-def refusal(client: FlaskClient) -> Refusal:
-    found: Refusal = client.application.extensions[EXTENSION]
+def refusal(client: FlaskClient) -> LoadShedder:
+    found: LoadShedder = client.application.extensions[EXTENSION]
     return found
 
 
