@@ -41,13 +41,19 @@ async function load() {
   if (settings.keys && !readKey()) return;
   try {
     ({ glossaries } = await askJson("glossaries"));
-    show();
+    // New rows of entries would take the focus from whoever types one.
+    showList();
   } catch (error) {
     report(explain(error), "wrong");
   }
 }
 
 function show() {
+  showList();
+  showEntries();
+}
+
+function showList() {
   const items = glossaries.map((glossary) => {
     const [pair] = glossary.dictionaries;
     const languages = pair ? `${nameLanguage(pair.src_lang)} → ${nameLanguage(pair.tgt_lang)}` : "";
@@ -61,7 +67,6 @@ function show() {
   });
   const none = make("li", { class: "note" }, say("no_glossaries"));
   list.replaceChildren(...(items.length ? items : [none]));
-  showEntries();
   offer();
 }
 

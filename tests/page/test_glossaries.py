@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.page.conftest import MakeTab, Stage, Tab
 
@@ -52,6 +52,22 @@ def test_a_glossary_is_made_changed_and_used(tab, stage):
     tab.find("glossary").select_option("Travel")
     tab.type("I take the tram.")
     tab.wait_for_output("fr:I take the passe.")
+
+
+def test_a_list_that_comes_late_does_not_disturb_who_types(tab):
+    fill(tab, "Late", {"tram": ""})
+    held: list[Route] = []
+    cell = tab.find("entries").locator("input").nth(1)
+    tab.page.get_by_role("link", name="Text").click()
+    tab.page.route("**/glossaries", lambda route: held.append(route), times=1)
+    with tab.page.expect_request("**/glossaries"):
+        tab.page.get_by_role("link", name="Glossaries").click()
+    cell.focus()
+    with tab.page.expect_response("**/glossaries"):
+        held.pop().continue_()
+    tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+    tab.page.keyboard.type("tramway")
+    expect(cell).to_have_value("tramway")
 
 
 def test_a_table_is_imported_and_exported(tab, tmp_path):

@@ -129,7 +129,8 @@ def test_processes_that_begin_together_wait_for_nobody(tmp_path, monkeypatch):
     first, second = KeyStorage(url), KeyStorage(url)
     first.add("cat", GRANT)
     lock = Lock(tmp_path / "keys.db.lock")
-    with lock.hold(), first.begin():
+    with lock.hold(), first.begin() as connection:
+        connection.execute(sqlalchemy.select(1))
         assert len(second.sync([], "a", None).keys or ()) == 1
         with pytest.raises(StorageError, match="locked"):
             second.sync([Count("b", this_month(), 5)], "a", None)
