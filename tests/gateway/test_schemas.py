@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from text.options import HTML_TAGS, TranslationRequest
 
 from contract.languages import normalize_language
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
@@ -19,6 +18,7 @@ from gateway.schemas import (
     parse_translation,
     read_object,
 )
+from text.options import HTML_TAGS, TranslationRequest
 
 SERVED = ("ko", "en", "zh", "pt")
 GOOD = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}

@@ -7,11 +7,11 @@ import html
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text.options import Tags
 
 from contract.markup import scan
 from text import html_runs
 from text.html_runs import escape, parse, show
+from text.options import Tags
 from text.placeholders import fill
 
 PIECES = st.sampled_from(

@@ -7,10 +7,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text.options import HTML_TAGS, XML_TAGS, Tags
 
 from tests.gateway.services.test_translator import Model, translate
 from text.document import parse
+from text.options import HTML_TAGS, XML_TAGS, Tags
 
 #: What looks like markup and is text, what is markup, and what is kept. `W` is a word.
 TEXTS = [
