@@ -125,7 +125,7 @@ class ApiClient:
             ) from error
 
     def caption(self, body: Body, frames: int) -> list[str]:
-        """One caption for each frame of a `.npy`; raises ServerError, or Stopped."""
+        """One caption for each frame of a `.npy`; raises ServerError, or RunStopped."""
         answer = self.ask(ApiRequest("POST", PATHS[CAPTIONING], body))
         captions = answer.get("captions") if isinstance(answer, dict) else None
         if not isinstance(captions, list) or len(captions) != frames:
@@ -136,7 +136,7 @@ class ApiClient:
 
     def ask(self, request: ApiRequest) -> Any:
         """The JSON of the first attempt that succeeds; None where that has no content.
-        Raises ServerError, or Stopped."""
+        Raises ServerError, or RunStopped."""
         content = self._try(request, self._read)
         try:
             return json.loads(content) if content else None

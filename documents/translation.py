@@ -115,7 +115,7 @@ class DocumentTranslation:
 
     def run(self, kept_s: float) -> None:
         """Ends with a document that is done or has failed, and is kept for `kept_s`. Raises
-        Stopped, Gone, and OSError where not even that can be written."""
+        WorkerStopped, Gone, and OSError where not even that can be written."""
         if not self._state.is_over:
             ended = self._try()
             self._report(**ended, expires_at=time.time() + kept_s)
@@ -168,7 +168,8 @@ class DocumentTranslation:
 
     def _run(self, step: Literal["read", "write"], **more: Any) -> Mapping[str, Any]:
         """The answer of a worker. One that has ended without an answer is replaced, and so is
-        one that stood still. Raises TranslationFailed, DocumentError, Stopped and Gone."""
+        one that stood still. Raises TranslationFailed, DocumentError, WorkerStopped and
+        Gone."""
         allowance = _allow(self._document)
         request = {"step": step, "folder": str(self._document.folder), **more}
         for attempt in range(1, _MOST_WORKERS + 1):

@@ -100,8 +100,8 @@ class Channel:
         doubt: HealthProbe | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """An answer of any status, before `until` by the monotonic clock. The connection is
-        closed if the `call` is given up. Raises ConnectError, Broken, Silent, and what the
-        `doubt` raises."""
+        closed if the `call` is given up. Raises ConnectError, ConnectionClosed, ReadTimeout,
+        and what the `doubt` raises."""
         limit_s = max(_LEAST_S, until - time.monotonic())
         call_token, doubt_token = _calls.set(call), _doubts.set(doubt)
         try:
