@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -126,6 +127,8 @@ def pytest_runtest_teardown(
     room = name_room(item)
     if traces and (nextitem is None or name_room(nextitem) != room):
         item.config.stash[SHARED].close()
+        # An app that nobody has any more ends its processes when it is collected.
+        gc.collect()
         give_up_at = time.monotonic() + PATIENCE_S
         while (left := traces.find()) and time.monotonic() < give_up_at:
             time.sleep(0.1)
