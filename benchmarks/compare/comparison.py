@@ -20,7 +20,7 @@ from benchmarks.instruments.workload import REQUESTS
 from benchmarks.report import FigureTable
 
 RATE, P99, ERRORS = "requests/s", "p99 ms", "errors"
-#: What is compared, in the order of the columns.
+#: The figures to compare, in the order of the columns.
 FIGURES: Mapping[str, Callable[[LoadFigures, ContenderTurn], float | None]] = {
     RATE: lambda load, _: load.requests_per_s,
     "p50 ms": lambda load, _: load.latencies.p50_ms,
@@ -80,7 +80,7 @@ def answer(
     tokens: Annotated[
         str,
         typer.Option(
-            help="LEAST-MOST: texts of about so many tokens, phrases with commas between; "
+            help="LEAST-MOST: texts of about this many tokens, phrases with commas between; "
             "empty: the phrasebook's own. Against packing 3-200."
         ),
     ] = "",

@@ -213,7 +213,7 @@ OTHERS: Mapping[str, Contender] = {
     "sentence": Contender("engine-sentence", partial(_run_engine, threads=1, size=1)),
     "torchserve": _make_stack("torchserve", running.start_torchserve),
 }
-#: What is compared by itself: our stack with two settings.
+#: Our stack with two settings, to compare with each other.
 PAIRS: Mapping[str, tuple[Contender, Contender]] = {
     "packing": (
         _make_stack("packed", running.start),

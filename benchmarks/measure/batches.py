@@ -46,7 +46,7 @@ _COLUMNS: Columns[passes.Measurement] = {
 Batches = Annotated[str, typer.Option(help="Numbers of items in a batch.")]
 Repetitions = Annotated[int, typer.Option(help="Passes that count.", min=1)]
 Limit = Annotated[
-    float, typer.Option(help="No pass of a batch size begins after so many seconds.")
+    float, typer.Option(help="No pass of a batch size begins after this many seconds.")
 ]
 
 

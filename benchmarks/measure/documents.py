@@ -23,7 +23,7 @@ from benchmarks.instruments.sentences import draw, write_document, write_request
 from benchmarks.report import Columns, nest, tabulate
 from deploy.stack import StackError
 
-#: What is promised: the least ratio of a document to lists, and the highest of one client's
+#: The targets: the least ratio of a document to lists, and the highest of one client's
 #: 95th percentile beside documents to that alone.
 LEAST_RATIO, MOST_P95 = 0.9, 3.0
 LISTS, DOCUMENT = "lists", "a document"

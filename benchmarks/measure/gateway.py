@@ -28,7 +28,7 @@ from benchmarks.report import Columns, tabulate
 from deploy.stack import ROOT
 from handlers.engine.translation.m2m100 import Sentence
 
-#: What is promised: milliseconds of CPU that are added to a request.
+#: The targets: milliseconds of CPU that another API, and a key, add to a request.
 DIALECT_MS, KEY_MS = 0.1, 0.2
 OURS, OFF, REQUIRED = "ours", "off", "required"
 _LANGUAGE, _SENTENCES = "fr", 500

@@ -31,7 +31,7 @@ from benchmarks.measure.hostile_texts import SHAPES, Shape
 from benchmarks.report import tabulate
 from handlers.engine.translation.m2m100 import Sentence
 
-#: What is promised: the CPU of a whole text, against that of half of it, and in seconds;
+#: The targets: the CPU of a whole text, against that of half of it, and in seconds;
 #: the longest that others wait beside texts, and beside forms 99 % of the looks at the health
 #: and the slowest sentence.
 RATIO, CPU_S, WAIT_MS, SENTENCE_MS = 2.2, 3.0, 250.0, 1000.0

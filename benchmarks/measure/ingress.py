@@ -302,7 +302,7 @@ def list_faults(absent_s: float) -> list[ClusterFault]:
         ClusterFault("Ray is killed on a machine", faults.kill_raylet),
         ClusterFault("a machine is gone", faults.kill_node),
         ClusterFault("a link is cut for 30 s", partial(faults.cut_link, seconds=30)),
-        ClusterFault("the model is deployed anew", faults.redeploy),
+        ClusterFault("the model is deployed again", faults.redeploy),
     ]
 
 

@@ -1,5 +1,5 @@
-"""`python -m benchmarks overload`: more requests with time limits than a server can answer:
-what it answers in time, refuses, and computes in vain.
+"""`python -m benchmarks overload`: more requests with time limits than a server can answer.
+It counts answers in time, refusals, and rows that are computed for nobody.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from catalog import checkpoint
 
 OURS, TARGET = "babelgate", "fr"
 ANSWERED, REFUSED = "200", "429"
-#: What is promised of refusals and of rows computed in vain.
+#: The targets for refusals and for rows computed for nobody.
 REFUSAL_MS, LATE_ROWS = 100.0, 0.05
 #: The promised share of the peak, by the highest multiple of the capacity: where a refusal
 #: costs nothing beside an answer, and with the phrasebook, where it does.
@@ -126,7 +126,7 @@ def answer(
     ] = "",
     folder: driver.Folder = driver.DEFAULT_RUN / "overload",
 ) -> driver.Findings:
-    """Goodput, refusals and rows computed in vain, at multiples of the capacity.
+    """Goodput, refusals and rows computed for nobody, at multiples of the capacity.
 
     Each limit has its own stack. Its peak is found with clients that wait; then requests
     arrive at random, whatever happens to the others. The capacity is our peak within the
@@ -335,7 +335,7 @@ def _find_misses(step: LoadStep, goals: Mapping[float, float]) -> Iterator[str]:
     if step.others:
         yield f"neither 200 nor 429: {list_counts(step.others)}"
     if (step.late_rows_share or 0.0) > LATE_ROWS:
-        yield f"{step.late_rows_share:.0%} of the rows in vain, not {LATE_ROWS:.0%}"
+        yield f"{step.late_rows_share:.0%} of the rows for nobody, not {LATE_ROWS:.0%}"
 
 
 _COLUMNS: Columns[LoadStep] = {

@@ -18,7 +18,7 @@ from benchmarks.instruments.sentences import write_document
 from benchmarks.report import FigureTable
 from deploy.programs import CHROMIUM, find, install
 
-#: What is promised: milliseconds on top of the API's.
+#: The target: milliseconds on top of the API's.
 LIMIT_MS = 150
 SOURCE, TARGET = "en", "fr"
 _BYTES_PER_SENTENCE = 200

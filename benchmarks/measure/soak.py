@@ -29,7 +29,7 @@ from benchmarks.measure.medley import SENTENCE, MedleyPiece, ask_badly, draw_med
 from benchmarks.report import Chart, tabulate
 from deploy import stack as stacks
 
-#: What is promised: nothing grows by more, from the first quarter to the last.
+#: The target: nothing grows by more, from the first quarter to the last.
 GROWTH = 0.02
 #: Samples before this share of the time do not count: caches fill, code is compiled.
 WARM_UP = 0.2
