@@ -13,7 +13,7 @@ from errno import EINVAL
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-#: A log's lines survive a kill at once, and a power cut after so many seconds at most.
+#: A kill loses no line of a log; a power cut loses at most the lines of this many seconds.
 _SYNC_EVERY_S = 1.0
 
 
