@@ -21,9 +21,9 @@ LEFT_OUT = {"benchmarks", "clients", "models", "tests"}
 
 LISTED = """\
 :env:.cert='/etc/ssl/certs/ca.crt'
-:env:.index-url='one'
-global.index-url='two'
-global.extra-index-url='three four'
+:env:.retries='one'
+global.retries='two'
+global.exists-action='three four'
 freeze.timeout='10'
 """
 
@@ -61,8 +61,8 @@ def test_the_containerfile_names_no_registry_and_no_root():
 def test_options_of_pip_are_read_once_and_the_last_counts():
     assert parse_pip_options(LISTED) == [
         ("cert", "/etc/ssl/certs/ca.crt"),
-        ("index-url", "two"),
-        ("extra-index-url", "three four"),
+        ("retries", "two"),
+        ("exists-action", "three four"),
     ]
 
 

@@ -11,7 +11,14 @@ import pytest
 
 from clients.errors import ClientError
 from ray_backend.bulk.storage import ResultFolder
-from tests.ray_backend.bulk.conftest import REQUEST, Bench, Stop, check, fill
+from tests.ray_backend.bulk.conftest import (
+    REQUEST,
+    Bench,
+    Stop,
+    check,
+    check_repeated_run,
+    fill,
+)
 
 FUTURE_S = 2**33
 
@@ -39,13 +46,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(bench, stop_after):
 
 
 def test_a_repeated_run_does_nothing(bench):
-    texts = fill(bench)
-    bench.run()
-    bench.handler.batches.clear()
-    totals, _ = bench.run()
-    check(bench, texts)
-    assert (totals.skipped, totals.count, totals.failed) == (4, 0, 0)
-    assert bench.handler.batches == []
+    check_repeated_run(bench)
 
 
 def test_errors_of_an_unfinished_run_still_count(bench):

@@ -19,7 +19,7 @@ from ray_backend.bulk import storage
 from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find, open_store
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
-from tests.ray_backend.bulk.conftest import Bench, Stop, check, fill
+from tests.ray_backend.bulk.conftest import Bench, Stop, check, check_repeated_run, fill
 from tests.ray_backend.bulk.test_videos import Reader, make_answerer, make_job
 
 BUCKET = "bulk-tests"
@@ -92,13 +92,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(bench, stop_after):
 
 
 def test_a_repeated_run_does_nothing(bench):
-    texts = fill(bench)
-    bench.run()
-    bench.handler.batches.clear()
-    totals, _ = bench.run()
-    check(bench, texts)
-    assert (totals.skipped, totals.count, totals.failed) == (4, 0, 0)
-    assert bench.handler.batches == []
+    check_repeated_run(bench)
 
 
 def test_overwriting_begins_anew(bench):
