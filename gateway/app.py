@@ -15,16 +15,7 @@ from contract import variables
 from contract.tasks import UPLOADS
 from gateway.access import OPEN_ROUTES, Access, register_access
 from gateway.admission import Admission
-from gateway.backend import Backend
-from gateway.glossaries.library import Glossaries
-from gateway.load_shedding import LoadShedder
-from gateway.metrics.collectors import States
-from gateway.metrics.registry import Telemetry, register_telemetry
-from gateway.metrics.status import Figures
-from gateway.openapi.security import Keys
-from gateway.problems import register_error_handlers
-from gateway.ray.backend import RayBackend
-from gateway.routes import (
+from gateway.api import (
     deepl,
     deepl_documents,
     deepl_glossaries,
@@ -42,19 +33,28 @@ from gateway.routes import (
     tasks,
     translation,
 )
-from gateway.routes.interpretation import TranslationService
-from gateway.routes.reception import ImageService
+from gateway.api.interpretation import TranslationService
+from gateway.api.reception import ImageService
+from gateway.backends.backend import Backend
+from gateway.backends.ray.backend import RayBackend
+from gateway.backends.torchserve import TorchServeBackend
+from gateway.glossaries.library import Glossaries
+from gateway.http.bodies import Bodies, register_bodies
+from gateway.http.caller import read_request_id
+from gateway.http.connection import register_reading
+from gateway.http.fields import find_spoken, register_fields
+from gateway.http.origins import register_origins
+from gateway.http.paths import register_paths
+from gateway.http.worker import ACCESS, EXTENSION
+from gateway.load_shedding import LoadShedder
+from gateway.metrics.collectors import States
+from gateway.metrics.registry import Telemetry, register_telemetry
+from gateway.metrics.status import Figures
+from gateway.openapi.security import Keys
+from gateway.problems import register_error_handlers
 from gateway.services.readers import Readers
 from gateway.services.translator import RequestTranslator
 from gateway.settings import Settings, read_settings
-from gateway.torchserve import TorchServeBackend
-from gateway.transport.bodies import Bodies, register_bodies
-from gateway.transport.caller import read_request_id
-from gateway.transport.connection import register_reading
-from gateway.transport.fields import find_spoken, register_fields
-from gateway.transport.origins import register_origins
-from gateway.transport.paths import register_paths
-from gateway.transport.worker import ACCESS, EXTENSION
 from gateway.uploads.answering import Uploads
 from gateway.uploads.documents import Documents
 from text.langid import Identifier
@@ -101,7 +101,7 @@ def create_app(
     app.register_blueprint(identification.make_blueprint(interpreter))
     reception = ImageService(models, Uploads(admission, settings), telemetry, settings)
     for task in UPLOADS:
-        route = import_module(f"gateway.routes.{task}")
+        route = import_module(f"gateway.api.{task}")
         app.register_blueprint(route.make_blueprint(reception))
     for route in (tasks, languages, health):
         app.register_blueprint(route.make_blueprint(models, backend))
@@ -205,7 +205,7 @@ def _make_flask(settings: Settings) -> Flask:
 
 def _embed(models: Catalog, telemetry: Telemetry) -> tuple[Catalog, Backend]:
     """The models in this process. Nothing else needs the handlers' libraries."""
-    from gateway.embedded.backend import EmbeddedBackend, share
+    from gateway.backends.embedded.backend import EmbeddedBackend, share
 
     shared = share(models)
     return shared, EmbeddedBackend(shared.models, telemetry.registry)

@@ -9,7 +9,7 @@ from prometheus_client import multiprocess
 
 from contract import variables
 from contract.cpus import count_cpus
-from gateway.transport.worker import ACCESS
+from gateway.http.worker import ACCESS
 from text.langid import load_model
 
 # Loopback only: nginx is the door.
@@ -24,7 +24,7 @@ workers = int(os.environ.get("WEB_CONCURRENCY", 1 if _IS_EMBEDDED else count_cpu
 # It is Gunicorn's gevent worker; only its own error pages are problem documents. With
 # models in it, threads are not patched.
 _WORKER = "EmbeddedWorker" if _IS_EMBEDDED else "ProblemWorker"
-worker_class = f"gateway.transport.worker.{_WORKER}"
+worker_class = f"gateway.http.worker.{_WORKER}"
 
 # Greenlets are cheap and mostly wait for models. All 4096 requests that nginx lets in
 # may come to one process, and each of nginx's workers keeps 1024 idle connections besides;

@@ -25,10 +25,10 @@ from contract.languages import normalize_language
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
+from gateway.http.caller import read_caller, read_request_id
 from gateway.metrics.registry import Telemetry
 from gateway.services.translator import weigh
 from gateway.settings import Settings
-from gateway.transport.caller import read_caller, read_request_id
 
 _ROUTES = {
     path.encode(): path

@@ -18,12 +18,13 @@ ALLOWED = {
     "text": set(),
     "catalog": {"handlers.engine"},
     "gateway": {
-        *("catalog", "gateway.embedded", "text", "torchserve_backend.management"),
+        *("catalog", "text", "torchserve_backend.management"),
+        "gateway.backends.embedded",
         *("documents.budget", "documents.errors", "documents.formats"),
         *("documents.pages", "documents.paths", "documents.postgresql"),
         "documents.storage",
     },
-    "gateway.embedded": {
+    "gateway.backends.embedded": {
         *("catalog", "gateway"),
         *("handlers.base", "handlers.engine", "handlers.microbatcher"),
     },
@@ -54,7 +55,7 @@ MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "sentencepiece"}
 FORBIDDEN = {
     "text": {*MODEL_LIBRARIES, "flask", "gevent", "requests", "sqlalchemy", "urllib3"},
     "gateway": {*MODEL_LIBRARIES, "ray", "ts"},
-    "gateway.embedded": {*MODEL_LIBRARIES, "ray", "ts"},
+    "gateway.backends.embedded": {*MODEL_LIBRARIES, "ray", "ts"},
     "handlers": {"flask", "gunicorn", "gevent", "ray", "requests"},
     "handlers.engine": {"flask", "gunicorn", "gevent", "ray", "requests", "ts"},
     "ray_backend": {"flask", "gunicorn", "gevent", "ts"},
@@ -64,25 +65,30 @@ FORBIDDEN = {
 }
 #: The gateway's rooms, from the ground up: each may import those before it.
 GATEWAY = (
-    *(
-        "gateway.redaction",
-        "gateway.errors",
-        "gateway.problems",
-        "gateway.openapi",
-        "gateway.schemas",
-    ),
-    *(
-        "gateway.settings",
-        "gateway.metrics.registry",
-        "gateway.transport",
-        "gateway.shared_memory",
-    ),
-    *("gateway.database", "gateway.access", "gateway.glossaries"),
-    *("gateway.backend", "gateway.http_pool", "gateway.torchserve", "gateway.ray"),
-    *("gateway.admission", "gateway.metrics.collectors", "gateway.services"),
-    *("gateway.metrics.status", "gateway.assets"),
-    *("gateway.uploads", "gateway.embedded", "gateway.load_shedding", "gateway.routes"),
-    *("gateway.app", "gateway.gunicorn"),
+    "gateway.redaction",
+    "gateway.errors",
+    "gateway.problems",
+    "gateway.openapi",
+    "gateway.schemas",
+    "gateway.settings",
+    "gateway.metrics.registry",
+    "gateway.http",
+    "gateway.shared_memory",
+    "gateway.database",
+    "gateway.access",
+    "gateway.glossaries",
+    "gateway.backends",
+    "gateway.admission",
+    "gateway.metrics.collectors",
+    "gateway.services",
+    "gateway.metrics.status",
+    "gateway.assets",
+    "gateway.uploads",
+    "gateway.backends.embedded",
+    "gateway.load_shedding",
+    "gateway.api",
+    "gateway.app",
+    "gateway.gunicorn",
 )
 #: The only file that makes things durable, and what no other one calls.
 DURABLE = "contract/durable.py"

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import catalog
-from gateway.transport.worker import _REFUSED_AT_ONCE
+from gateway.http.worker import _REFUSED_AT_ONCE
 from tests.test_docs import (
     NGINX,
     ROOT,

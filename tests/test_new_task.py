@@ -44,7 +44,7 @@ class BrightnessHandler(TaskHandler[float]):
 """
 ROUTE = """
 from contract.tasks import PATHS
-from gateway.transport.bodies import UploadBlueprint
+from gateway.http.bodies import UploadBlueprint
 
 
 def make_blueprint(reception):
@@ -82,7 +82,7 @@ def add_brightness(tree: Path, model: Path) -> None:
     section = tree / "catalog/sections/brightness.py"
     section.write_text(SECTION.replace("MODEL", str(model)))
     (tree / "handlers/brightness.py").write_text(HANDLER)
-    (tree / "gateway/routes/brightness.py").write_text(ROUTE)
+    (tree / "gateway/api/brightness.py").write_text(ROUTE)
 
 
 def write_model(model: Path) -> None:

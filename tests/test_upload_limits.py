@@ -7,8 +7,8 @@ import pytest
 import catalog
 from contract.tasks import PATHS
 from gateway.app import create_app
+from gateway.http.bodies import DocumentBlueprint
 from gateway.settings import ROW_BYTES, Settings
-from gateway.transport.bodies import DocumentBlueprint
 from tests.test_docs import (
     NGINX,
     default_of,

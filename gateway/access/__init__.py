@@ -11,8 +11,8 @@ from flask import Flask, g
 
 from documents.storage import NOBODY
 from gateway.access.usage import Usage
+from gateway.http.bodies import Bodies
 from gateway.settings import Settings
-from gateway.transport.bodies import Bodies
 
 __all__ = ["OPEN_ROUTES", "Access", "Usage", "find_owner", "register_access"]
 

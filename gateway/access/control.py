@@ -28,10 +28,10 @@ from gateway.access.storage import KeyStorage
 from gateway.access.usage import Usage, UsageLedger
 from gateway.database import find_database, find_folder
 from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
+from gateway.http.bodies import Bodies, is_upload, takes_document
+from gateway.http.caller import CHARGE
 from gateway.openapi.security import is_open
 from gateway.settings import Settings
-from gateway.transport.bodies import Bodies, is_upload, takes_document
-from gateway.transport.caller import CHARGE
 
 
 class Guard(Access):

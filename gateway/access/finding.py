@@ -11,7 +11,7 @@ from typing import Any
 from flask import Request
 
 from gateway.errors import BodyTooLarge, MalformedRequest
-from gateway.transport.fields import AUTHORIZATION, KEY_HEADERS, read_fields
+from gateway.http.fields import AUTHORIZATION, KEY_HEADERS, read_fields
 
 #: The schemes of `Authorization`: ours, and that of DeepL's clients.
 _SCHEMES = ("bearer", "deepl-auth-key")

@@ -18,9 +18,9 @@ from gateway.admission.disconnects import DisconnectWatcher
 from gateway.admission.dispatcher import ModelDispatcher, PendingRow, late
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
-from gateway.backend import Backend, Call, RowRequest
+from gateway.backends.backend import Backend, Call, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
-from gateway.transport.caller import Caller
+from gateway.http.caller import Caller
 
 #: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0

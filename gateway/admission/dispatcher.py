@@ -15,9 +15,9 @@ from catalog import Model
 from gateway.admission.latency import LatencyEstimator
 from gateway.admission.queue import ClientQueue, FairQueue
 from gateway.admission.shared_counters import ModelBoard, ModelLoad
-from gateway.backend import Capacity
+from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
-from gateway.transport.caller import Caller
+from gateway.http.caller import Caller
 
 #: The batch that each worker computes and the next one. More would wait behind the gateway,
 #: where all clients are alike.

@@ -15,8 +15,8 @@ from gevent.event import Event
 from gateway.admission.dispatcher import LONGEST_RETRY_S, MARGIN
 from gateway.admission.queue import ClientQueue, FairQueue
 from gateway.errors import Overloaded
-from gateway.transport.caller import Caller
-from gateway.transport.connection import let_others_run
+from gateway.http.caller import Caller
+from gateway.http.connection import let_others_run
 
 #: The work after which every other request has a turn: about a millisecond's.
 _SLICE = 2000

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from catalog import Catalog
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
-from gateway.backend import Backend
+from gateway.backends.backend import Backend
 
 
 def find_ready(catalog: Catalog, backend: Backend) -> dict[str, bool]:

@@ -316,5 +316,5 @@ def _refer_to_headers(status: int) -> Json:
 def _shorten_names(document: Json) -> Json:
     """Models of one name in two files have the files' names before their own."""
     text = json.dumps(document)
-    text = re.sub(r"gateway__routes__([a-z]+)__", r"\1.", text)
+    text = re.sub(r"gateway__api__([a-z]+)__", r"\1.", text)
     return dict(json.loads(text.replace("gateway__schemas__", "")))

@@ -30,9 +30,9 @@ from gateway.errors import (
     TooManyRows,
 )
 from gateway.glossaries.terms import read_entries
+from gateway.http.connection import Deadline, let_others_run
 from gateway.services.reader import read_pieces, write_job
 from gateway.threads import call_in_thread
-from gateway.transport.connection import Deadline, let_others_run
 from text.document import Document, Piece
 from text.errors import TermsUnavailable, TooManySentences
 from text.reading import ReadingJob, collect, scan

@@ -16,12 +16,12 @@ from catalog import Catalog
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission, LoopQueue
-from gateway.backend import write_row
+from gateway.backends.backend import write_row
 from gateway.errors import Problem, RowProblem, TooManyRows
+from gateway.http.caller import Caller
 from gateway.metrics.registry import Telemetry
 from gateway.services.readers import Readers
 from gateway.settings import Settings
-from gateway.transport.caller import Caller
 from text import composition
 from text.composition import Result, TranslatedText
 from text.document import Document, Segment, TextFormat

@@ -13,12 +13,12 @@ from gevent import Greenlet
 from gevent.pool import Pool
 
 from gateway.admission import Admission, Ticket
-from gateway.backend import RowRequest
+from gateway.backends.backend import RowRequest
 from gateway.errors import BodyTooLarge, ClientGone, Problem
+from gateway.http.caller import Caller
+from gateway.http.connection import Incoming
+from gateway.http.sending import LeastRate
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
-from gateway.transport.caller import Caller
-from gateway.transport.connection import Incoming
-from gateway.transport.sending import LeastRate
 from gateway.uploads.buffering import Buffer, UploadShare
 from gateway.uploads.rows import Cut, UploadLimits, cut
 

@@ -46,13 +46,13 @@ from gateway.errors import (
     UnsupportedDocument,
     UnsupportedEncoding,
 )
+from gateway.http.caller import Caller, read_caller
+from gateway.http.connection import Incoming
+from gateway.http.fields import Fields
+from gateway.http.sending import LeastRate
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
 from gateway.threads import call_in_thread
-from gateway.transport.caller import Caller, read_caller
-from gateway.transport.connection import Incoming
-from gateway.transport.fields import Fields
-from gateway.transport.sending import LeastRate
 from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
 
 #: The bytes that a form may have beside its file.

@@ -49,10 +49,10 @@ from gateway.errors import (
     ForeignProblem,
     Problem,
 )
+from gateway.http.worker import ACCESS
 from gateway.openapi.document import build
 from gateway.openapi.security import Keys
 from gateway.settings import Settings
-from gateway.transport.worker import ACCESS
 from tests.description import Description
 from tests.gateway.conftest import (
     LANGUAGES,

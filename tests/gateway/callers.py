@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 
-from gateway.transport.caller import Caller
+from gateway.http.caller import Caller
 
 
 def make_caller(

@@ -12,7 +12,7 @@ from flask import Flask
 
 from catalog import Model
 from gateway.app import create_app as create
-from gateway.backend import Capacity, ModelState, RowRequest
+from gateway.backends.backend import Capacity, ModelState, RowRequest
 
 
 class FailingBackend:

@@ -33,8 +33,8 @@ from documents.storage import DocumentStorage
 from gateway.__main__ import app as commands
 from gateway.access.keys import make_token
 from gateway.app import GLOSSARIES, create_app
+from gateway.http.worker import ACCESS
 from gateway.settings import Settings
-from gateway.transport.worker import ACCESS
 
 #: Hours for which documents are kept, texts of a request for one, and programs that may end
 #: with it.

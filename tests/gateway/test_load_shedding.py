@@ -14,9 +14,9 @@ from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped
 
 from gateway.admission.dispatcher import ModelDispatcher
 from gateway.errors import Overloaded
+from gateway.http.sending import Connection
+from gateway.http.worker import EXTENSION, ProblemWorker
 from gateway.load_shedding import LoadShedder
-from gateway.transport.sending import Connection
-from gateway.transport.worker import EXTENSION, ProblemWorker
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 

@@ -24,8 +24,8 @@ from documents.storage import DocumentStorage as Documents
 from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
 from gateway.database import find_database
+from gateway.http.worker import ACCESS
 from gateway.settings import Settings
-from gateway.transport.worker import ACCESS
 from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map

@@ -26,7 +26,7 @@ from deploy import stack
 from deploy.stack import ROOT, Stack
 from documents.storage import DocumentLimits, DocumentStorage, Order, State
 from gateway.access.usage import find_month
-from gateway.transport.worker import ACCESS
+from gateway.http.worker import ACCESS
 from tests.documents.fake_gateway import FakeGateway
 from tests.e2e.real_stack import wait_until
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map

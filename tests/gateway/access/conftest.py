@@ -13,8 +13,8 @@ from contract import variables
 from gateway.access import Access
 from gateway.access.storage import KeyStorage
 from gateway.database import find_database
+from gateway.http.worker import ACCESS
 from gateway.settings import Settings
-from gateway.transport.worker import ACCESS
 from tests.gateway.access.servers import make_postgresql, run_redis
 from tests.gateway.conftest import MakeClient
 from tests.leaks import SHARED

@@ -18,7 +18,7 @@ from flask.testing import FlaskClient
 from gateway.access import OPEN_ROUTES, Usage
 from gateway.access.keys import Grant, make_token, read_id
 from gateway.database import connections
-from gateway.transport.worker import ACCESS
+from gateway.http.worker import ACCESS
 from tests.e2e.real_stack import wait_until
 from tests.programs import run
 

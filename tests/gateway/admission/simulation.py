@@ -19,9 +19,9 @@ from contract.tasks import TRANSLATION
 from gateway.admission.dispatcher import ModelDispatcher, PendingRow
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
-from gateway.backend import Capacity
+from gateway.backends.backend import Capacity
 from gateway.errors import Overloaded
-from gateway.transport.caller import Caller
+from gateway.http.caller import Caller
 
 
 @dataclass(frozen=True)

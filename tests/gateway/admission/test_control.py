@@ -12,7 +12,7 @@ from gevent.event import Event
 import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
-from gateway.backend import Capacity, ModelState, RowRequest, write_row
+from gateway.backends.backend import Capacity, ModelState, RowRequest, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.callers import make_caller
 

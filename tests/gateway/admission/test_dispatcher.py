@@ -18,7 +18,7 @@ from contract.tasks import TRANSLATION
 from gateway.admission.dispatcher import ModelDispatcher, PendingRow
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import ModelLoad, SharedCounters
-from gateway.backend import Capacity
+from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.admission.simulation import Simulation, Speed
 from tests.gateway.callers import make_caller

@@ -11,7 +11,7 @@ from gevent.socket import wait_read
 
 from gateway.admission.loop_queue import LoopQueue
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
-from gateway.transport.caller import Caller
+from gateway.http.caller import Caller
 from tests.gateway.callers import make_caller, make_gone
 from text.langid import Guess, Identifier
 

@@ -27,8 +27,8 @@ from gateway.errors import (
 )
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
 from gateway.glossaries.storage import open_storage
+from gateway.http.connection import Deadline
 from gateway.services.readers import Readers, _Reader
-from gateway.transport.connection import Deadline
 from text.options import HTML_TAGS, Tags
 from text.reading import ReadingJob, collect, scan
 from text.term_cache import Choice

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
-from gateway.backend import Capacity, RowRequest
+from gateway.backends.backend import Capacity, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
 from gateway.metrics.registry import Telemetry
 from gateway.services.readers import Readers

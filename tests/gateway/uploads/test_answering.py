@@ -14,7 +14,7 @@ from gevent.event import Event
 import catalog
 from catalog.sections.captioning import CaptioningSection
 from gateway.admission import Admission
-from gateway.backend import Capacity, RowRequest
+from gateway.backends.backend import Capacity, RowRequest
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
@@ -24,8 +24,8 @@ from gateway.errors import (
     RowProblem,
     UnsupportedImage,
 )
+from gateway.http.connection import Incoming
 from gateway.settings import Settings
-from gateway.transport.connection import Incoming
 from gateway.uploads.answering import ROWS_AT_ONCE, FrameAnswer, ImageUpload, Uploads
 from tests.gateway.callers import make_caller
 

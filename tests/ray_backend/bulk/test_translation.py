@@ -15,7 +15,7 @@ from catalog import ROOT, Catalog, checkpoint
 from clients.translator import Reply
 from contract.tasks import TRANSLATION
 from gateway.app import GLOSSARIES, create_app
-from gateway.backend import Capacity, ModelState, RowRequest
+from gateway.backends.backend import Capacity, ModelState, RowRequest
 from gateway.errors import RowProblem
 from gateway.services.readers import Readers
 from gateway.settings import Settings

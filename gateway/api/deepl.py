@@ -1,0 +1,379 @@
+"""DeepL's API, version 2: `/v2/translate`, `/v2/languages`, `/v2/usage` and
+`/v2/glossary-language-pairs`.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Annotated, Any, Literal, NotRequired
+
+from flask import Blueprint, request
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from contract.options import BEAM_SIZE
+from contract.tasks import TRANSLATION
+from gateway.access import Access
+from gateway.api.interpretation import (
+    ForeignSchema,
+    TranslationService,
+    Wording,
+    list_texts,
+    name_source,
+    parse_fields,
+    refuse,
+)
+from gateway.api.languages import name_language
+from gateway.errors import NotFound
+from gateway.http.fields import Fields, read_fields
+from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
+from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
+from gateway.schemas import Text, Texts
+from text import xml_runs
+from text.composition import TranslatedText
+from text.errors import NotWellFormed
+from text.options import Splitting, Tags, TranslationRequest
+
+#: How DeepL refuses a field.
+WORDING = Wording(
+    "Parameter '{field}' not specified.", "Value for '{field}' not supported."
+)
+#: What DeepL says where nothing bounds the characters of a month.
+_UNLIMITED = 10**12
+#: Hypotheses for `quality_optimized`.
+_WIDE_BEAM = 5
+_CODES = {"no": "NB"}
+#: The target languages that DeepL has in several variants. The model knows one of each.
+_VARIANTS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+    "zh": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
+}
+_SPLITTINGS: dict[str, Splitting] = {
+    "0": "none",
+    "1": "lines",
+    "nonewlines": "sentences",
+}
+#: Fields that name something stored on DeepL's server.
+_STORED = ("style_id", "translation_memory_id")
+#: Glossaries of one request.
+_MOST_GLOSSARIES = 5
+
+
+def _read_switch(given: Any) -> Any:
+    return str(int(given)) if isinstance(given, bool | int) else given
+
+
+def _read_names(given: Any) -> Any:
+    """Names of elements: a list, or one text with commas; also both."""
+    if isinstance(given, str):
+        given = [given]
+    if not isinstance(given, list) or not all(isinstance(n, str) for n in given):
+        return given
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+_Names = Annotated[list[str], BeforeValidator(_read_names)]
+_Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
+
+
+class TranslateFields(ForeignSchema):
+    """The fields of `/v2/translate`."""
+
+    text: Texts = Field(description="The texts to translate.", examples=[["Hello"]])
+    target_lang: Text = Field(
+        description="The language to translate into.", examples=["FR"]
+    )
+    source_lang: Text = Field("", description="The language of the texts.")
+    split_sentences: Annotated[
+        Literal["0", "1", "nonewlines"] | None, BeforeValidator(_read_switch)
+    ] = Field(None, description="Where texts are divided.")
+    preserve_formatting: bool = Field(False, description="Always so here.")
+    formality: Annotated[
+        Literal["default", "more", "less", "prefer_more", "prefer_less"], _Lower
+    ] = Field("default", description="The model knows no formality.")
+    tag_handling: Annotated[Literal["xml", "html"] | None, _Lower] = Field(
+        None, description="How tags are read."
+    )
+    tag_handling_version: Literal["v1", "v2"] = Field(
+        "v2", description="With `v1`, XML need not be well-formed."
+    )
+    outline_detection: bool = Field(True, description="Whether to find XML's outline.")
+    ignore_tags: _Names = Field([], description="Elements that stay as they are.")
+    splitting_tags: _Names = Field([], description="Elements that end a sentence.")
+    non_splitting_tags: _Names = Field([], description="Elements inside a sentence.")
+    glossary_id: Text = Field("", description="The glossary whose terms are used.")
+    glossary_ids: _Names = Field(
+        [], description="Up to 5 glossaries; an entry of an earlier one wins."
+    )
+    model_type: Annotated[
+        Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"]
+        | None,
+        _Lower,
+    ] = Field(None, description="For quality, the search is wider and slower.")
+
+
+class LanguagesFields(ForeignSchema):
+    """The fields of `/v2/languages`."""
+
+    type: Annotated[Literal["source", "target"], _Lower] = Field(
+        "source", description="Which languages."
+    )
+
+
+class Translation(TypedDict):
+    """The answer to one text."""
+
+    detected_source_language: str
+    text: str
+    billed_characters: int
+    model_type_used: NotRequired[str]
+
+
+class Translations(TypedDict):
+    """What `/v2/translate` answers."""
+
+    translations: list[Translation]
+
+
+class Language(TypedDict):
+    """An entry of `/v2/languages`; only targets say something about formality."""
+
+    language: str
+    name: str
+    supports_formality: NotRequired[bool]
+
+
+class Used(TypedDict):
+    """What `/v2/usage` answers."""
+
+    character_count: int
+    character_limit: int
+
+
+class Pair(TypedDict):
+    """Two languages."""
+
+    source_lang: str
+    target_lang: str
+
+
+class Pairs(TypedDict):
+    """What `/v2/glossary-language-pairs` answers."""
+
+    supported_languages: list[Pair]
+
+
+_LISTING = Operation(
+    "The languages of texts, or those of translations",
+    bodies=(
+        BodySchema(LanguagesFields, FIELDS, examples={"targets": {"type": "target"}}),
+    ),
+    task=TRANSLATION,
+)
+
+
+def make_blueprint(interpreter: TranslationService, access: Access) -> Blueprint:
+    """The routes of DeepL's API."""
+    blueprint = Blueprint("deepl", __name__, url_prefix="/v2")
+
+    @blueprint.route("/translate", methods=["GET", "POST"])
+    @describe(_describe_translation(interpreter))
+    def translate() -> Translations:
+        return {"translations": _translate(read_fields(request), interpreter)}
+
+    @blueprint.route("/languages", methods=["GET", "POST"])
+    @describe(_LISTING)
+    def languages() -> list[Language]:
+        given = parse_fields(LanguagesFields, read_fields(request), WORDING)
+        if given.type == "source":
+            return _list_sources(interpreter)
+        return list_targets(interpreter)
+
+    @blueprint.route("/usage", methods=["GET", "POST"])
+    @describe(Operation("The characters of this month"))
+    def usage() -> Used:
+        found = access.read_usage()
+        limit = _UNLIMITED if found.limit is None else found.limit
+        return {"character_count": found.count, "character_limit": limit}
+
+    @blueprint.get("/glossary-language-pairs")
+    @describe(Operation("The pairs of languages", task=TRANSLATION))
+    def glossary_language_pairs() -> Pairs:
+        codes = [write_code(code).lower() for code in interpreter.limits.targets]
+        return {
+            "supported_languages": [
+                {"source_lang": source, "target_lang": target}
+                for source, target in permutations(codes, 2)
+            ]
+        }
+
+    interpreter.count_requests(blueprint, "/v2/translate")
+    return blueprint
+
+
+def _describe_translation(interpreter: TranslationService) -> Operation:
+    served = [
+        code
+        for language in interpreter.translator.catalog.languages
+        for code in _name_variants(language)
+    ]
+    texts = {"minItems": 1, "maxItems": interpreter.settings.max_texts}
+    asked = {
+        "text": ["See you tomorrow"],
+        "source_lang": "EN",
+        "target_lang": choose(served, "DE"),
+    }
+    body = BodySchema(
+        TranslateFields,
+        FIELDS,
+        bounds={"text": texts, "target_lang": {"enum": served}},
+        examples={"a text": asked},
+    )
+    return Operation(
+        "Translates texts",
+        bodies=(body,),
+        refusals=(*TRANSLATING, *USING_GLOSSARIES, NotFound),
+        task=TRANSLATION,
+        has_limit=True,
+    )
+
+
+def _translate(fields: Fields, interpreter: TranslationService) -> list[Translation]:
+    limits = interpreter.limits
+    given = parse_fields(TranslateFields, fields, WORDING)
+    _refuse_what_is_missing(given, fields)
+    texts = list_texts(given.text)
+    if not texts:
+        raise WORDING.miss("text")
+    if len(texts) > limits.max_texts:
+        raise refuse(
+            "Too many texts.",
+            f"found {len(texts)}, expected at most {limits.max_texts}",
+        )
+    wanted = TranslationRequest(
+        source=interpreter.read_source(given.source_lang, "source_lang", WORDING),
+        target=interpreter.read_target(
+            given.target_lang,
+            "target_lang",
+            WORDING,
+            list_served=lambda: [row["language"] for row in list_targets(interpreter)],
+        ),
+        texts=texts,
+        is_list=isinstance(given.text, list),
+        tags=_read_tags(given),
+        splitting=_read_splitting(given),
+        beam_size=_choose_beam(given, limits.max_beam_size),
+        glossaries=_read_glossaries(given),
+    )
+    if given.tag_handling == "xml" and given.tag_handling_version == "v2":
+        _check_xml(texts)
+    translations = [
+        _write(text, answer, wanted)
+        for text, answer in zip(texts, interpreter.translate(wanted), strict=True)
+    ]
+    if given.model_type:
+        for translation in translations:
+            translation["model_type_used"] = given.model_type.removeprefix("prefer_")
+    return translations
+
+
+def _refuse_what_is_missing(given: TranslateFields, fields: Fields) -> None:
+    """What would change a translation and cannot be done is said."""
+    if given.formality in ("more", "less"):
+        raise refuse("'formality' is not supported for given 'target_lang'.")
+    if fields.get("custom_instructions"):
+        raise refuse("'custom_instructions' is not supported for given 'target_lang'.")
+    for name in _STORED:
+        if fields.get(name):
+            raise NotFound(f"{name}: nothing is stored here yet.")
+
+
+def _read_glossaries(given: TranslateFields) -> tuple[str, ...]:
+    wanted = (given.glossary_id,) if given.glossary_id else tuple(given.glossary_ids)
+    if given.glossary_id and given.glossary_ids:
+        raise refuse("Use either glossary_id or glossary_ids.")
+    if len(wanted) > _MOST_GLOSSARIES:
+        raise refuse(
+            "Too many glossaries.",
+            f"found {len(wanted)}, expected at most {_MOST_GLOSSARIES}",
+        )
+    if wanted and not given.source_lang:
+        raise refuse(
+            "Use of a glossary requires the source_lang parameter to be specified."
+        )
+    return wanted
+
+
+def _read_tags(given: TranslateFields) -> Tags | None:
+    if given.tag_handling is None:
+        return None
+    return Tags(
+        is_xml=given.tag_handling == "xml",
+        ignored=tuple(given.ignore_tags),
+        splitting=tuple(given.splitting_tags),
+        inline=tuple(given.non_splitting_tags),
+        finds_outline=given.outline_detection,
+    )
+
+
+def _read_splitting(given: TranslateFields) -> Splitting:
+    default = "nonewlines" if given.tag_handling == "html" else "1"
+    return _SPLITTINGS[given.split_sentences or default]
+
+
+def _choose_beam(given: TranslateFields, most: int) -> int:
+    is_wide = given.model_type in ("quality_optimized", "prefer_quality_optimized")
+    return min(_WIDE_BEAM if is_wide else BEAM_SIZE.default, most)
+
+
+def _check_xml(texts: tuple[str, ...]) -> None:
+    for number, text in enumerate(texts):
+        try:
+            xml_runs.check(text)
+        except NotWellFormed as error:
+            raise refuse(
+                "Tag handling parsing failed, please check input.",
+                f"text[{number}]: {error}",
+            ) from error
+
+
+def _write(
+    text: str, answer: TranslatedText, wanted: TranslationRequest
+) -> Translation:
+    source = wanted.source
+    if source is None:
+        source = name_source(answer.guess, other=wanted.target).language
+    return {
+        "detected_source_language": write_code(source),
+        "text": answer.renderings[0].text,
+        "billed_characters": answer.characters,
+    }
+
+
+def write_code(language: str) -> str:
+    """A language in DeepL's code."""
+    return _CODES.get(language, language.upper())
+
+
+def _list_sources(interpreter: TranslationService) -> list[Language]:
+    return [
+        {"language": write_code(code), "name": name_language(code, "en")}
+        for code in sorted(interpreter.sources)
+    ]
+
+
+def list_targets(interpreter: TranslationService) -> list[Language]:
+    """The languages of translations."""
+    return [
+        {"language": code, "name": name, "supports_formality": False}
+        for language in sorted(interpreter.limits.targets)
+        for code, name in _name_variants(language).items()
+    ]
+
+
+def _name_variants(language: str) -> dict[str, str]:
+    """The target codes of a language, and their names."""
+    return _VARIANTS.get(language) or {
+        write_code(language): name_language(language, "en")
+    }

@@ -1,0 +1,247 @@
+"""`POST /documents`, and what becomes of it: whole files, translated while nobody waits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from flask import Blueprint, Response, jsonify, request, url_for
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from contract.tasks import TRANSLATION
+from documents.storage import DocumentFolder, State
+from gateway.access import Access
+from gateway.api.interpretation import TranslationService
+from gateway.errors import (
+    DiskFull,
+    Forbidden,
+    InvalidRequest,
+    NoDocument,
+    NotDone,
+    NotFound,
+    TooManyDocuments,
+    UnknownLanguage,
+    UnsupportedDocument,
+)
+from gateway.http.bodies import DocumentBlueprint
+from gateway.openapi.operations import (
+    BINARY,
+    MULTIPART,
+    BodySchema,
+    Operation,
+    describe,
+)
+from gateway.openapi.refusals import USING_GLOSSARIES
+from gateway.schemas import (
+    DocumentBody,
+    Schema,
+    Text,
+    parse_document,
+    parse_parameters,
+    read_digits,
+)
+from gateway.uploads.documents import Documents, read_file
+
+#: How an upload may fail, whichever API it is for.
+RECEIVING = (UnsupportedDocument, InvalidRequest, TooManyDocuments, DiskFull, Forbidden)
+
+
+class DocumentForm(DocumentBody):
+    """The form of `POST /documents`."""
+
+    file: Text = Field(description="The document.", json_schema_extra=BINARY)
+
+
+class DocumentStatus(TypedDict):
+    """How far a document is. `error` is a problem document, or null."""
+
+    id: str
+    name: str
+    status: Literal["queued", "translating", "done", "failed"]
+    src_lang: str | None
+    tgt_lang: str
+    texts: int
+    texts_done: int
+    characters: int
+    created_at: str
+    expires_at: str | None
+    error: dict[str, Any] | None
+
+
+class PageParameters(Schema):
+    """Which of a key's documents, in the URL."""
+
+    limit: Annotated[int, Field(strict=False), BeforeValidator(read_digits)] = Field(
+        100, ge=1, le=1000, description="The most documents in the answer."
+    )
+    after: str = Field(
+        "",
+        pattern=r"^([0-9a-f]{16}-[0-9a-f]{32})?$",
+        description="What the answer before has named as `next`.",
+    )
+
+
+class DocumentList(TypedDict):
+    """A key's documents, from the oldest on. `next` is for `after`; null where no more
+    follow."""
+
+    documents: list[DocumentStatus]
+    next: str | None
+
+
+_NAMED = {"document_id": ()}
+#: How a document may be out of reach.
+FINDING = (NoDocument, Forbidden)
+_LISTING = Operation(
+    "The key's documents, page by page",
+    query=PageParameters,
+    refusals=(*FINDING, InvalidRequest),
+    task=TRANSLATION,
+)
+
+
+def make_upload_blueprint(
+    documents: Documents, interpreter: TranslationService, access: Access
+) -> Blueprint:
+    """The route that takes documents."""
+    blueprint = DocumentBlueprint("uploaded_documents", __name__)
+
+    @blueprint.post("/documents")
+    @describe(_describe_upload(interpreter))
+    def take() -> DocumentStatus:
+        targets = interpreter.limits.targets
+        document = documents.receive(
+            access.find_owner,
+            lambda fields, owner: interpreter.check_glossary(
+                parse_document(fields, targets), owner
+            ),
+        )
+        response = jsonify(_describe(document, State()))
+        response.status_code = 202
+        response.headers["Location"] = url_for(
+            "documents.status", document_id=document.order.id
+        )
+        return response  # type: ignore[return-value]
+
+    return blueprint
+
+
+def make_blueprint(
+    documents: Documents, interpreter: TranslationService, access: Access
+) -> Blueprint:
+    """The routes of documents that are there."""
+    blueprint = Blueprint("documents", __name__)
+
+    def find(document_id: str) -> DocumentFolder:
+        return documents.find(access.find_owner({}), document_id)
+
+    @blueprint.get("/documents")
+    @describe(_LISTING)
+    def list_all() -> DocumentList:
+        if not access.is_required:
+            raise NotFound("Without keys, documents are found by their ids only.")
+        given = parse_parameters(PageParameters, request.args)
+        page = given["after"], int(given["limit"])
+        found, rest = documents.list_page(access.find_owner({}), *page)
+        return {"documents": [_describe(*each) for each in found], "next": rest}
+
+    @blueprint.get("/documents/<document_id>")
+    @describe(_describe_operation("How far a document is"))
+    def status(document_id: str) -> DocumentStatus:
+        document = find(document_id)
+        return _describe(document, documents.read_state(document))
+
+    @blueprint.get("/documents/<document_id>/result")
+    @describe(_describe_operation("The translated document", is_file=True))
+    def result(document_id: str) -> Response:
+        return send(find(document_id), documents)
+
+    @blueprint.delete("/documents/<document_id>")
+    @describe(_describe_operation("Deletes a document", status=204))
+    def delete(document_id: str) -> Response:
+        documents.delete(find(document_id))
+        return Response(status=204)
+
+    return blueprint
+
+
+def send(document: DocumentFolder, documents: Documents) -> Response:
+    """The translated file. Raises NotDone, and NoDocument."""
+    state = documents.read_state(document)
+    if state.error:
+        raise NotDone("The document could not be translated.", error=dict(state.error))
+    if state.status != "done":
+        raise NotDone("The document is still being translated.")
+    name = name_result(document)
+    size = document.result.stat().st_size
+    return Response(
+        read_file(document.result),
+        content_type=state.media_type,
+        headers={
+            "Content-Length": str(size),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}",
+            "X-Content-Type-Options": "nosniff",
+        },
+    )
+
+
+def name_result(document: DocumentFolder) -> str:
+    """The name of the translated file: `report.docx` becomes `report.de.docx`."""
+    stem, _, ending = document.order.name.rpartition(".")
+    return f"{stem}.{document.order.tgt_lang}.{ending}"
+
+
+def _describe(document: DocumentFolder, state: State) -> DocumentStatus:
+    order = document.order
+    return {
+        "id": order.id,
+        "name": order.name,
+        "status": state.status,
+        "src_lang": order.src_lang or state.src_lang,
+        "tgt_lang": order.tgt_lang,
+        "texts": state.texts,
+        "texts_done": state.texts_done,
+        "characters": state.characters,
+        "created_at": _write_time(order.created_at) or "",
+        "expires_at": _write_time(state.expires_at),
+        "error": dict(state.error) if state.error else None,
+    }
+
+
+def _write_time(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    moment = datetime.fromtimestamp(round(seconds), UTC)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _describe_upload(interpreter: TranslationService) -> Operation:
+    languages = interpreter.translator.catalog.languages
+    return Operation(
+        "Takes a document to translate",
+        bodies=(
+            BodySchema(
+                DocumentForm,
+                (MULTIPART,),
+                bounds={"tgt_lang": {"enum": list(languages)}},
+            ),
+        ),
+        refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
+        task=TRANSLATION,
+        status=202,
+    )
+
+
+def _describe_operation(
+    summary: str, *, is_file: bool = False, status: int = 200
+) -> Operation:
+    return Operation(
+        summary,
+        refusals=(*FINDING, NotDone) if is_file else FINDING,
+        task=TRANSLATION,
+        path=_NAMED,
+        is_file=is_file,
+        status=status,
+    )

@@ -1,0 +1,219 @@
+"""`/glossaries`: clients' own terms. What reads them is shared with DeepL's routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Blueprint, Response, after_this_request, request
+from pydantic import Field, RootModel
+from typing_extensions import TypedDict
+
+from contract.languages import normalize_language
+from contract.tasks import TRANSLATION
+from gateway.access import find_owner
+from gateway.api.interpretation import TranslationService
+from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
+from gateway.glossaries.bodies import OurGlossary
+from gateway.glossaries.glossary import DictionaryDraft, Glossary
+from gateway.glossaries.library import Glossaries
+from gateway.glossaries.reading import GlossaryContent, GlossaryFault, GlossaryUpload
+from gateway.http.bodies import LargeBlueprint
+from gateway.openapi.operations import JSON, BodySchema, Operation, choose, describe
+from gateway.openapi.refusals import STORING_GLOSSARIES
+from gateway.schemas import Schema, parse_parameters
+
+TSV, _CSV = "text/tab-separated-values", "text/csv"
+_ANY: Mapping[str, tuple[str, ...]] = {"glossary_id": ()}
+
+
+class Table(RootModel[str]):
+    """All entries as TSV or CSV. The other fields are in the URL."""
+
+
+class PairParameters(Schema):
+    """A dictionary's languages, in the URL. A glossary with one dictionary needs none."""
+
+    src_lang: str = Field("", description="The language of the terms.")
+    tgt_lang: str = Field("", description="The language of their translations.")
+
+
+class DictionaryInfo(TypedDict):
+    """A dictionary without its entries."""
+
+    src_lang: str
+    tgt_lang: str
+    entry_count: int
+
+
+class GlossaryInfo(TypedDict):
+    """A glossary without its entries."""
+
+    id: str
+    name: str
+    created_at: str
+    dictionaries: list[DictionaryInfo]
+
+
+class GlossaryList(TypedDict):
+    """All glossaries of a key, from the oldest on."""
+
+    glossaries: list[GlossaryInfo]
+
+
+def make_blueprint(interpreter: TranslationService) -> Blueprint:
+    """The routes of glossaries."""
+    blueprint = make_large_blueprint("glossaries", interpreter)
+    glossaries = interpreter.glossaries
+
+    @blueprint.post("/glossaries")
+    @describe(_describe_creation(interpreter))
+    def create() -> GlossaryInfo:
+        reading = read_upload(glossaries, OurGlossary.__name__, _translate)
+        for draft in reading.drafts:
+            _check_languages(draft, interpreter)
+        made = glossaries.create(find_owner(), reading.name or "", reading.drafts)
+        mark_created(f"/glossaries/{made.id}")
+        return _show(made)
+
+    @blueprint.get("/glossaries")
+    @describe(_describe("All glossaries"))
+    def list_all() -> GlossaryList:
+        return {"glossaries": list(map(_show, glossaries.list_all(find_owner())))}
+
+    @blueprint.get("/glossaries/<glossary_id>")
+    @describe(_describe("A glossary", path=_ANY))
+    def find(glossary_id: str) -> GlossaryInfo:
+        return _show(glossaries.find(find_owner(), glossary_id))
+
+    @blueprint.get("/glossaries/<glossary_id>/entries")
+    @describe(_describe("Its entries", path=_ANY, query=PairParameters, media=(TSV,)))
+    def read_entries(glossary_id: str) -> Response:
+        found = glossaries.find(find_owner(), glossary_id)
+        given = parse_parameters(PairParameters, request.args)
+        return write_table(glossaries.read_entries(found, _choose_pair(found, given)))
+
+    @blueprint.delete("/glossaries/<glossary_id>")
+    @describe(_describe("Deletes it", path=_ANY, status=204))
+    def delete(glossary_id: str) -> Response:
+        found = glossaries.find(find_owner(), glossary_id)
+        glossaries.delete(find_owner(), found.id)
+        return write_nothing()
+
+    return blueprint
+
+
+def make_large_blueprint(name: str, interpreter: TranslationService) -> LargeBlueprint:
+    """Routes whose bodies may have a whole glossary."""
+    most_bytes = interpreter.settings.most_glossary_body_bytes
+    return LargeBlueprint(name, __name__, most_bytes=most_bytes)
+
+
+def read_upload(
+    glossaries: Glossaries, schema: str, translate: Callable[[GlossaryFault], Problem]
+) -> GlossaryContent:
+    """What the current request says. Raises what `translate` makes of a fault."""
+    upload = GlossaryUpload(
+        schema, request.mimetype, request.query_string.decode(), request.get_data()
+    )
+    try:
+        return glossaries.read(upload)
+    except GlossaryFault as fault:
+        raise translate(fault) from fault
+
+
+def mark_created(location: str) -> None:
+    """Answers the current request with 201 and the path of what was made."""
+
+    @after_this_request
+    def mark(response: Response) -> Response:
+        response.status_code = 201
+        response.headers["Location"] = location
+        return response
+
+
+def write_table(entries: bytes) -> Response:
+    """Entries as TSV."""
+    return Response(entries, content_type=f"{TSV}; charset=utf-8")
+
+
+def write_nothing() -> Response:
+    """An answer without a body."""
+    response = Response(status=204)
+    del response.content_type
+    return response
+
+
+def write_time(milliseconds: int) -> str:
+    """A time as clients read it: `2026-11-22T12:00:00.000Z`."""
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _describe(summary: str, **given: Any) -> Operation:
+    return Operation(
+        summary,
+        refusals=STORING_GLOSSARIES,
+        task=TRANSLATION,
+        **given,
+    )
+
+
+def _describe_creation(interpreter: TranslationService) -> Operation:
+    target = choose(interpreter.translator.catalog.languages, "de")
+    terms = {"name": "Our products", "src_lang": "en", "tgt_lang": target}
+    body = BodySchema(
+        OurGlossary,
+        (JSON,),
+        examples={"a glossary": terms | {"entries": {"work station": "Workstation"}}},
+    )
+    return _describe(
+        "Makes a glossary", bodies=(body, BodySchema(Table, (TSV, _CSV))), status=201
+    )
+
+
+def _translate(fault: GlossaryFault) -> Problem:
+    if fault.kind == "body":
+        return MalformedRequest(fault.message)
+    return InvalidRequest([{"field": fault.field, "expected": fault.message}])
+
+
+def _check_languages(draft: DictionaryDraft, interpreter: TranslationService) -> None:
+    if draft.source not in interpreter.sources:
+        raise UnknownLanguage("src_lang", draft.source[:40], interpreter.sources)
+    served = interpreter.limits.targets
+    if draft.target not in served:
+        raise UnknownLanguage("tgt_lang", draft.target[:40], served)
+    if draft.source == draft.target:
+        expected = f"found {draft.target!r}, expected another language than src_lang"
+        raise InvalidRequest([{"field": "tgt_lang", "expected": expected}])
+
+
+def _choose_pair(glossary: Glossary, given: Mapping[str, str]) -> tuple[str, str]:
+    """The pair of languages that a request names, or the only one."""
+    source, target = given["src_lang"], given["tgt_lang"]
+    if not (source or target) and len(glossary.dictionaries) == 1:
+        only = glossary.dictionaries[0]
+        return only.source, only.target
+    for field, tag in given.items():
+        if not tag:
+            expected = "missing: the glossary has several dictionaries"
+            raise InvalidRequest([{"field": field, "expected": expected}])
+    return normalize_language(source), normalize_language(target)
+
+
+def _show(glossary: Glossary) -> GlossaryInfo:
+    return {
+        "id": glossary.id,
+        "name": glossary.name,
+        "created_at": write_time(glossary.created_at_ms),
+        "dictionaries": [
+            {
+                "src_lang": dictionary.source,
+                "tgt_lang": dictionary.target,
+                "entry_count": dictionary.entry_count,
+            }
+            for dictionary in glossary.dictionaries
+        ],
+    }

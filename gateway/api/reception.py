@@ -1,0 +1,57 @@
+"""Shared by the routes for images: reads the upload of the current request and streams
+the backend's answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import request
+
+from catalog import Catalog
+from gateway.errors import TaskNotServed, UnsupportedEncoding
+from gateway.http.caller import read_caller
+from gateway.http.connection import Incoming
+from gateway.metrics.registry import Telemetry
+from gateway.schemas import Schema, parse_parameters
+from gateway.settings import Settings
+from gateway.uploads.answering import FrameAnswer, ImageUpload, Uploads
+
+
+@dataclass(frozen=True)
+class ImageService:
+    """Takes the uploads of all tasks."""
+
+    catalog: Catalog
+    uploads: Uploads
+    telemetry: Telemetry
+    settings: Settings
+
+    def answer(
+        self,
+        task: str,
+        parameters: type[Schema] = Schema,
+        *,
+        is_single: bool = False,
+    ) -> list[FrameAnswer]:
+        """One answer per row of the upload; the handler gets the URL's `parameters`. Raises a
+        Problem, also where an upload that `is_single` has two images."""
+        if request.headers.get("Content-Encoding", "") not in ("", "identity"):
+            raise UnsupportedEncoding("Expected images as they are.", "identity")
+        if task not in self.catalog.tasks:
+            raise TaskNotServed(task)
+        caller = read_caller(request.environ, self.settings.upload_timeout_s)
+        upload = ImageUpload(
+            Incoming(request.stream, request.content_length, caller.client),
+            request.content_type or "",
+            caller,
+        )
+        answers = self.uploads.answer(
+            upload,
+            self.catalog.tasks[task].name,
+            parameters=parse_parameters(parameters, request.args),
+            is_single=is_single,
+        )
+        frames = sum(answer.frames for answer in answers)
+        self.telemetry.frames.labels(task).inc(frames)
+        return answers

@@ -1,0 +1,1 @@
+"""Where the models run: TorchServe, a Ray cluster, or this process."""

@@ -1,0 +1,205 @@
+"""Runs the models in the gateway's own process, without TorchServe. Threads load each
+model in the background and run its rows in batches.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from gevent import get_hub
+from gevent.event import Event
+from prometheus_client import CollectorRegistry
+
+from catalog import CPU, Catalog, Model, checkpoint, describe_handler
+from gateway.backends.backend import Capacity, ModelState, RowRequest
+from gateway.backends.embedded.counting import BatchCounters
+from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from handlers import base
+from handlers.base import ModelConfig, Result, TaskError, TaskHandler, find_handler
+from handlers.microbatcher import MicroBatcher, QueueFull, Refused
+
+log = logging.getLogger(__name__)
+
+#: How long the end of the process waits for what runs.
+_CLOSE_S = 10.0
+
+
+class ModelLoadError(RuntimeError):
+    """A model could not be loaded; the log says why."""
+
+
+def share(models: Catalog) -> Catalog:
+    """The same catalog with one model for all languages of a device, whatever the map's
+    placement is: a copy of the weights per language would be in this one process."""
+    alike: dict[tuple[str, str], list[Model]] = {}
+    for model in models.models:
+        alike.setdefault((model.task, model.device), []).append(model)
+    shared = {one.name: _join(group) for group in alike.values() for one in group}
+    routes = {route: shared[model.name] for route, model in models.routes.items()}
+    return replace(models, routes=MappingProxyType(routes))
+
+
+class EmbeddedBackend:
+    """A `Backend` with the handlers of `models` in this process.
+
+    Safe to share among greenlets, of any thread: only the one that asks waits.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        registry: CollectorRegistry,
+        cache: Path | None = None,
+    ) -> None:
+        self._counters = BatchCounters(registry)
+        self._served = {model.name: _Served(model, self._counters) for model in models}
+        self._loader = threading.Thread(
+            target=self._load, args=(cache or checkpoint.default_cache(),), daemon=True
+        )
+        self._loader.start()
+        # Native code must not run any more when the interpreter is taken down.
+        atexit.register(self.close)
+
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
+        """As `Backend.predict`."""
+        try:
+            answer = self._ask(model, row, deadline)
+        except QueueFull as error:
+            raise Overloaded(f"The queue for {model} is full.") from error
+        except ModelLoadError as error:
+            raise NotReady(f"The model for {model} could not be loaded.") from error
+        except (Refused, CancelledError) as error:
+            raise NotReady("The gateway is being stopped.") from error
+        if isinstance(answer, TaskError):
+            raise RowProblem(answer.to_document())
+        return answer
+
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        """As `Backend.states`."""
+        return {name: self._served[name].describe() for name in models}
+
+    def find_room(self, model: Model) -> Capacity:
+        """As the map has it."""
+        return Capacity(model.workers)
+
+    def close(self, limit_s: float = _CLOSE_S) -> None:
+        """Takes no further row and waits for those that it has taken."""
+        atexit.unregister(self.close)
+        give_up_at = time.monotonic() + limit_s
+        for served in self._served.values():
+            served.handlers.cancel()
+        for served in self._served.values():
+            served.batcher.close(max(0.0, give_up_at - time.monotonic()))
+        self._loader.join(max(0.0, give_up_at - time.monotonic()))
+
+    def _load(self, cache: Path) -> None:
+        """One after another: each takes all cores, and memory that it then gives back."""
+        for served in self._served.values():
+            served.load(cache)
+
+    def _ask(self, model: str, row: RowRequest, deadline: float) -> Result:
+        sent_at = time.monotonic()
+        future = self._served[model].batcher.submit(
+            base.Row(row.body, row.parameters, deadline, sent_at)
+        )
+        try:
+            if _wait(future, max(0.0, deadline - sent_at)):
+                return future.result()
+        finally:
+            if future.cancel():
+                self._counters.add(model, {"BabelgateDroppedRows": 1})
+        raise DeadlineExceeded("The deadline passed before the model answered.")
+
+
+class _Served:
+    """A model of the map: a handler for each of its workers, and the queue they share."""
+
+    def __init__(self, model: Model, counters: BatchCounters) -> None:
+        self.handlers: Future[list[TaskHandler[Any]]] = Future()
+        self.batcher: MicroBatcher[base.Row, Result] = MicroBatcher(
+            *(partial(self._answer, number) for number in range(model.workers)),
+            batch_size=model.settings.batch_size,
+            wait_s=model.settings.max_batch_delay / 1000,
+            queue_size=model.settings.queue_size,
+        )
+        self._model = model
+        self._counters = counters
+
+    def load(self, cache: Path) -> None:
+        """Loads the handlers, unless that has been cancelled."""
+        if not self.handlers.set_running_or_notify_cancel():
+            return
+        try:
+            directory = checkpoint.prepare(self._model, cache)
+            self.handlers.set_result(
+                [
+                    _load_handler(self._model, directory, number)
+                    for number in range(self._model.workers)
+                ]
+            )
+        except Exception as error:
+            log.critical(
+                "the model %s cannot be loaded", self._model.name, exc_info=error
+            )
+            self.handlers.set_exception(ModelLoadError(self._model.name))
+
+    def describe(self) -> ModelState:
+        """Its state."""
+        is_ready = self.handlers.done() and self.handlers.exception() is None
+        batch_size = self._model.settings.batch_size
+        return ModelState(is_ready, batch_size, self.batcher.waiting)
+
+    def _answer(self, number: int, rows: Sequence[base.Row]) -> list[Result]:
+        """Waits while the handlers are loaded."""
+        outcome = self.handlers.result()[number].answer(rows)
+        self._counters.add(self._model.name, outcome.counts)
+        return outcome.results
+
+
+def _join(models: Sequence[Model]) -> Model:
+    first, *others = models
+    if not others:
+        return first
+    name = "-".join((first.task, *first.devices))
+    languages = tuple(language for model in models for language in model.languages)
+    return replace(first, name=name, languages=languages)
+
+
+def _load_handler(model: Model, directory: Path, number: int) -> TaskHandler[Any]:
+    """The workers are dealt out to the devices in turn."""
+    device = model.devices[number % len(model.devices)]
+    handler = find_handler(model.task)()
+    handler.start(
+        ModelConfig(
+            directory,
+            device="cuda" if model.is_on_gpu else CPU,
+            device_index=int(device) if model.is_on_gpu else 0,
+            options=describe_handler(model, directory),
+        )
+    )
+    return handler
+
+
+def _wait(future: Future[Result], limit_s: float) -> bool:
+    """Whether `future` is done in time. Other greenlets go on meanwhile: a thread must not
+    touch a hub that is not its own, save for a watcher of this kind."""
+    done = Event()
+    watcher = get_hub().loop.async_()
+    watcher.start(done.set)
+    try:
+        future.add_done_callback(lambda _: watcher.send())
+        return bool(done.wait(limit_s))
+    finally:
+        watcher.close()

@@ -1,0 +1,145 @@
+"""The client of TorchServe's inference API. Every way in which a prediction can fail
+becomes a problem that a client understands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from catalog import Model
+from contract import rows
+from contract.problems import CONTENT_TYPE
+from gateway.backends.backend import Capacity, KeptStates, ModelState, RowRequest
+from gateway.backends.http_pool import (
+    Channel,
+    ConnectError,
+    ConnectionClosed,
+    ReadTimeout,
+    Slots,
+    count_remaining,
+    describe,
+)
+from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from torchserve_backend.management import (
+    Management,
+    ManagementError,
+    read_key,
+)
+
+_ATTEMPTS = 2
+
+
+class WorkerDied(Exception):
+    """A worker ended while it had our request; another may answer."""
+
+
+class KeyRejected(WorkerDied):
+    """TorchServe has new keys: it was restarted, and its workers with it."""
+
+
+class TorchServeBackend:
+    """A `Backend` with one TorchServe."""
+
+    def __init__(
+        self,
+        inference_url: str,
+        management: Management,
+        key_file: Path,
+        *,
+        connections: int,
+    ) -> None:
+        self._channel = Channel(inference_url, connections=connections)
+        self._slots = Slots(connections)
+        self._management = management
+        self._key_file = key_file
+        self._key = ""
+        self._states = KeptStates(self._describe)
+
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
+        """As `Backend.predict`. Two attempts: asking twice does no harm. A connection on
+        which a worker died is not used again."""
+        with self._slots.take(deadline):
+            for _ in range(_ATTEMPTS):
+                with suppress(WorkerDied):
+                    return self._post_with_key(model, row, deadline)
+        raise NotReady(f"The worker for {model} died or is being restarted.")
+
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        """What TorchServe says of each model, at most a second old; None for one that is
+        not registered or when TorchServe does not answer."""
+        return self._states.find(models)
+
+    def find_room(self, model: Model) -> Capacity:
+        """As the map has it."""
+        return Capacity(model.workers)
+
+    def _describe(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        """Asks no further once TorchServe has not answered: each time-out is seconds."""
+        states: dict[str, ModelState | None] = dict.fromkeys(models)
+        with suppress(ManagementError):
+            for name in models:
+                found = self._management.describe(name)
+                if found:
+                    states[name] = ModelState(
+                        found.is_ready, found.batch_size, found.pending_requests
+                    )
+        return states
+
+    def _post_with_key(
+        self, model: str, row: RowRequest, deadline: float
+    ) -> dict[str, Any]:
+        """One attempt; a rejected key is read again first."""
+        try:
+            return self._post(model, row, deadline)
+        except KeyRejected:
+            self._key = read_key(self._key_file, "inference")
+            return self._post(model, row, deadline)
+
+    def _post(self, model: str, row: RowRequest, deadline: float) -> dict[str, Any]:
+        count_remaining(deadline)
+        headers = {"Authorization": f"Bearer {self._key}", **describe(row)}
+        headers[rows.DEADLINE] = str(int(deadline * 1000))
+        headers[rows.SENT] = str(int(time.monotonic() * 1000))
+        if row.number is not None:
+            headers[rows.NUMBER] = str(row.number)
+        path = rows.prediction_path(model)
+        try:
+            response = self._channel.call(
+                "POST", path, headers, body=row.body, until=deadline
+            )
+        except ConnectError as error:
+            raise NotReady("TorchServe does not accept connections.") from error
+        except ReadTimeout as error:
+            raise DeadlineExceeded(
+                "The deadline passed before the model answered."
+            ) from error
+        except ConnectionClosed as error:
+            raise WorkerDied from error
+        return self._read(model, response)
+
+    def _read(self, model: str, response: urllib3.BaseHTTPResponse) -> dict[str, Any]:
+        if response.status == HTTPStatus.OK:
+            return response.json()  # type: ignore[no-any-return]
+        if response.headers.get("Content-Type") == CONTENT_TYPE:
+            raise RowProblem(response.json())
+        is_bad = response.status == HTTPStatus.BAD_REQUEST
+        if is_bad and b"InvalidKeyException" in response.data:
+            raise KeyRejected
+        if b"ServiceUnavailableException" in response.data:
+            # TorchServe says the same of a full queue and of a model without workers.
+            state = self.states([model])[model]
+            if state and state.is_ready:
+                raise Overloaded(f"The queue for {model} is full.")
+            raise NotReady(f"The model for {model} has no worker yet.")
+        if response.status == HTTPStatus.NOT_FOUND:
+            raise NotReady(f"The model for {model} is not registered yet.")
+        raise WorkerDied

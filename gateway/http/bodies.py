@@ -1,0 +1,233 @@
+"""Reads a request's whole body: in time, within its size limit and the process's budget, and
+decompressed. Uploads are read piece by piece elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from flask import Blueprint, Flask, g, request
+from gevent import get_hub
+from gevent.lock import BoundedSemaphore
+
+from gateway.errors import (
+    TOO_LARGE,
+    BodyTooLarge,
+    MalformedRequest,
+    Overloaded,
+    UnsupportedEncoding,
+)
+from gateway.http.connection import Incoming, WholeBody, let_others_run
+from gateway.http.fields import PARSE
+from gateway.http.sending import LeastRate
+from gateway.settings import Settings
+from gateway.threads import call_in_thread
+
+#: `x-gzip` is the old name.
+_GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
+#: zlib's number for gzip's header and checksum around it.
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_BROKEN = "The body is not what its Content-Encoding says: "
+#: Others have a turn after this many unpacked bytes.
+_UNPACKED_BYTES = 64 << 10
+#: Parsing a body of this size may take milliseconds.
+_LARGE_BYTES = 32 << 10
+
+Out = TypeVar("Out")
+
+
+class UploadBlueprint(Blueprint):
+    """Its routes read their bodies themselves, piece by piece."""
+
+
+class DocumentBlueprint(UploadBlueprint):
+    """Its routes take forms with a document, and look for the key among the fields."""
+
+
+class LargeBlueprint(Blueprint):
+    """Its routes take bodies of up to `most_bytes`, whatever the settings say of others."""
+
+    def __init__(self, name: str, import_name: str, *, most_bytes: int) -> None:
+        super().__init__(name, import_name)
+        self.most_bytes = most_bytes
+
+
+class BodyBudget:
+    """The bytes of bodies that a process may hold. Nobody waits for some: who waits would
+    hold what has come already."""
+
+    def __init__(self, size: int) -> None:
+        self.size = self.free = size
+
+
+class HeldBytes:
+    """The bytes that one body holds, and leaves `kept` bytes of the budget to others."""
+
+    def __init__(self, budget: BodyBudget, *, kept: int = 0) -> None:
+        self._budget, self._kept = budget, kept
+        self._count = 0
+
+    def resize(self, count: int) -> None:
+        """Holds `count` bytes from now on. Raises Overloaded where there is no room."""
+        more = count - self._count
+        if more > 0 and more > self._budget.free - self._kept:
+            raise Overloaded("The gateway holds as many bytes of bodies as it may.")
+        self._budget.free -= more
+        self._count = count
+
+
+class Bodies:
+    """Reads the bodies of a gateway process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        largest = max(settings.max_body_bytes, settings.most_glossary_body_bytes)
+        self._budget = BodyBudget(max(settings.upload_buffer_bytes, largest))
+        self._turn = BoundedSemaphore(1)
+
+    def read_for_key(self, most_bytes: int) -> None:
+        """Reads the body of a client that has shown no key yet: all such clients may hold half
+        of the budget. Raises what `read` raises."""
+        most_bytes = min(most_bytes, self._settings.max_body_bytes)
+        self.read(most_bytes, kept=self._budget.size // 2)
+
+    def read(self, most_bytes: int, *, kept: int = 0) -> None:
+        """Puts the current request's whole body, unpacked, where the one still to come was.
+        Raises what `read_whole` raises, and Overloaded."""
+        environ = request.environ
+        if isinstance(environ["wsgi.input"], WholeBody):
+            return
+        body = b""
+        if _has_body(environ):
+            g.holding = HeldBytes(self._budget, kept=kept)
+            body = self._receive(environ, most_bytes, g.holding.resize)
+        if len(body) > _LARGE_BYTES:
+            environ[PARSE] = self._parse_beside
+        environ["wsgi.input"] = WholeBody(body)
+        environ["CONTENT_LENGTH"] = str(len(body))
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+
+    def _receive(
+        self, environ: dict[str, Any], most_bytes: int, hold: Callable[[int], None]
+    ) -> bytes:
+        settings, length = self._settings, environ.get("CONTENT_LENGTH") or ""
+        return read_whole(
+            Incoming(
+                environ["wsgi.input"],
+                int(length) if length.isdecimal() else None,
+                environ.get("gunicorn.socket"),
+            ),
+            environ.get("HTTP_CONTENT_ENCODING", ""),
+            most_bytes,
+            deadline=time.monotonic() + settings.timeout_s,
+            rate=LeastRate(settings.body_bytes_per_s, settings.body_grace_s),
+            hold=hold,
+        )
+
+    def _parse_beside(self, function: Callable[..., Out], *given: Any) -> Out:
+        """Parses a large body in a thread, one at a time: the loop has to share the processor
+        with a single one. Raises Overloaded."""
+        if not self._turn.acquire(timeout=self._settings.timeout_s):
+            raise Overloaded("Too many large bodies wait to be parsed.")
+        try:
+            return call_in_thread(get_hub().threadpool, function, *given)
+        finally:
+            self._turn.release()
+
+
+def register_bodies(app: Flask, bodies: Bodies, most_bytes: int) -> None:
+    """Every other body is read before its route is asked, which finds it unpacked. Where no
+    route is, nothing is read."""
+
+    @app.before_request
+    def read_body() -> None:
+        if request.routing_exception:
+            return
+        blueprint = app.blueprints.get(request.blueprint or "")
+        if isinstance(blueprint, LargeBlueprint):
+            bodies.read(blueprint.most_bytes)
+        elif not isinstance(blueprint, UploadBlueprint):
+            bodies.read(most_bytes)
+
+    @app.teardown_request
+    def make_room(_: BaseException | None) -> None:
+        if holding := g.pop("holding", None):
+            holding.resize(0)
+
+
+def is_upload(app: Flask) -> bool:
+    """Whether the route of the current request reads its body itself."""
+    return isinstance(app.blueprints.get(request.blueprint or ""), UploadBlueprint)
+
+
+def takes_document(app: Flask) -> bool:
+    """Whether the route of the current request looks for a key in its form."""
+    return isinstance(app.blueprints.get(request.blueprint or ""), DocumentBlueprint)
+
+
+def _has_body(environ: dict[str, Any]) -> bool:
+    is_chunked = "HTTP_TRANSFER_ENCODING" in environ
+    return is_chunked or environ.get("CONTENT_LENGTH", "") not in ("", "0")
+
+
+def read_whole(
+    incoming: Incoming,
+    encoding: str,
+    most_bytes: int,
+    *,
+    deadline: float,
+    rate: LeastRate,
+    hold: Callable[[int], None] = lambda _: None,
+) -> bytes:
+    """The unpacked body, of at most `most_bytes` both packed and unpacked. `hold` is told
+    how many bytes are in memory, before there are more. Raises BodyTooLarge,
+    UnsupportedEncoding, MalformedRequest, and what `Incoming.read` and `hold` raise.
+    """
+    name = encoding.strip().lower()
+    if name not in _GZIP_NAMES | _PLAIN_NAMES:
+        raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
+    if (incoming.length or 0) > most_bytes:
+        raise BodyTooLarge(TOO_LARGE)
+    pieces = deque(_limit(incoming.read(deadline, rate, hold), most_bytes))
+    if name in _GZIP_NAMES:
+        pieces = deque(_limit(_unpack(pieces, hold), most_bytes))
+    body = b"".join(pieces)
+    hold(len(body))
+    return body
+
+
+def _limit(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
+    found = 0
+    for piece in pieces:
+        found += len(piece)
+        if found > most:
+            raise BodyTooLarge(TOO_LARGE)
+        yield piece
+
+
+def _unpack(packed: deque[bytes], hold: Callable[[int], None]) -> Iterator[bytes]:
+    """Unpacks a whole body a little at a time, and forgets what it has unpacked. An empty
+    body stays empty."""
+    unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), not packed
+    left, found = sum(map(len, packed)), 0
+    try:
+        while packed:
+            rest, size = packed.popleft(), 0
+            left -= len(rest)
+            while rest or size == _UNPACKED_BYTES:
+                hold(left + len(rest) + found + _UNPACKED_BYTES)
+                piece = unpacker.decompress(rest, _UNPACKED_BYTES)
+                rest, size = unpacker.unconsumed_tail, len(piece)
+                found += size
+                yield piece
+                let_others_run()
+            if unpacker.unused_data:
+                raise MalformedRequest(_BROKEN + "it goes on after the end of gzip.")
+    except zlib.error as error:
+        raise MalformedRequest(_BROKEN + "this is no gzip.") from error
+    if not (unpacker.eof or is_empty):
+        raise MalformedRequest(_BROKEN + "gzip ends too early.")

@@ -1,0 +1,231 @@
+"""Gunicorn's gevent worker with six changes: requests that Gunicorn cannot read or has
+no room for get a problem document, refusals skip Gunicorn's parser, slow bodies are
+noticed, answers in the middle of a body arrive, a worker that starts can be ended, and
+logs never quote an error's message.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import uuid
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+from gevent import GreenletExit, Timeout, socket
+from gunicorn import util  # type: ignore[import-untyped]
+from gunicorn.http.errors import (  # type: ignore[import-untyped]
+    InvalidResponseHeader,
+    InvalidResponseHeaderName,
+    LimitRequestHeaders,
+    LimitRequestLine,
+    ParseException,
+)
+from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
+
+from contract.dialects import find_dialect
+from contract.problems import write_problem
+from gateway.http.sending import Connection, has_gone
+from gateway.redaction import describe, reduce_logs
+
+# Nothing that opens sockets is imported here: gevent has not patched them yet.
+
+#: Surplus connections that get a refusal at the same time, and the seconds that each may take.
+#: Further ones wait to be accepted.
+_REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
+#: Seconds in which a client may go on with a body that is not read any more.
+_REST_S = 10
+#: The application's extension that decides which requests are refused.
+EXTENSION = "babelgate.refusal"
+#: The one that counts what keys have used.
+ACCESS = "babelgate.access"
+#: Bytes that are read of a request that may be refused, and seconds by which its body may
+#: follow its head.
+_READ_BYTES, _BODY_S = 8192, 0.05
+
+
+class ProblemWorker(GeventWorker):  # type: ignore[misc]
+    """Named in gunicorn.conf.py."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._most: int = self.cfg.worker_connections
+        self._open = 0
+        # Gunicorn accepts no more connections than these, and gives others no answer.
+        self.worker_connections = self._most + _REFUSED_AT_ONCE
+
+    def init_process(self) -> None:
+        """Runs the worker until it ends."""
+        # Until Gunicorn sets a worker's handlers it has the master's, which only make a note: a
+        # worker that was told to end while it started went on, and the master waited for it.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        reduce_logs()
+        super().init_process()
+
+    def handle(self, listener: Any, client: Any, addr: Any) -> None:
+        """Serves all requests of a connection."""
+        if self._open >= self._most:
+            with suppress(OSError):
+                refuse(client)
+            return
+        self._open += 1
+        connection = Connection(fileno=client.detach())
+        try:
+            with suppress(StopIteration, OSError):
+                self._refuse_next(connection)
+                super().handle(listener, connection, addr)
+        finally:
+            connection.close()
+            self._open -= 1
+
+    def handle_request(
+        self, listener_name: Any, req: Any, sock: Connection, addr: Any
+    ) -> None:
+        """Serves a request, then refuses those behind it that need not be parsed."""
+        should_close = req.should_close
+        # Gunicorn closes after a body that failed, but does not say so: nginx would send the
+        # next request on that connection.
+        req.should_close = lambda: should_close() or req.body.failed
+        try:
+            super().handle_request(listener_name, req, sock, addr)
+        except StopIteration:
+            if req.body.failed:
+                with Timeout(_REST_S, False):
+                    linger(sock)
+            raise
+        if getattr(req.body.reader, "length", None) == 0:  # all of its body has come
+            sock.put_back(req.unreader.take_buffered())
+            self._refuse_next(sock)
+
+    def _refuse_next(self, sock: Connection) -> None:
+        """Refuses requests until one is for Gunicorn. Raises StopIteration if none comes."""
+        refusal = self.wsgi.extensions[EXTENSION]
+        while self.alive:
+            data = b""
+            with self.timeout_ctx():
+                data = sock.recv(_READ_BYTES)
+            if not data or (refusal.is_likely and has_gone(sock)):
+                raise StopIteration
+            answer = None
+            if refusal.is_likely:
+                data += _read_body(sock, data)
+                answer = refusal.answer(data)
+            if answer is None:
+                sock.put_back(data)
+                return
+            sock.sendall(answer)
+
+    def handle_error(
+        self, req: Any, client: Any, addr: Any, exc: BaseException
+    ) -> None:
+        """Answers a request that did not reach the application, or that failed in it."""
+        if isinstance(exc, GreenletExit):
+            return  # an idle connection, and this worker ends
+        status, slug, detail = explain(exc)
+        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.log.error("a request failed in Gunicorn: %s", describe(exc))
+        else:
+            self.log.warning("a request cannot be read: %s", type(exc).__name__)
+        try:
+            path = getattr(req, "path", "")
+            answer = render(status, slug, detail, path=path)
+            util.write_nonblock(client, answer)
+        except OSError:
+            self.log.debug("the client has gone before its error was sent")
+
+
+class EmbeddedWorker(ProblemWorker):
+    """For models in this process. gevent patches nothing, so threads are real and the model
+    runs beside the greenlets.
+
+    Gunicorn uses gevent's sockets by name. Only the client of TorchServe would need patched
+    ones.
+    """
+
+    def patch(self) -> None:
+        """Turns only the listening sockets into gevent's."""
+        self.sockets = [
+            socket.socket(s.FAMILY, socket.SOCK_STREAM, fileno=s.sock.detach())
+            for s in self.sockets  # type: ignore[has-type]
+        ]
+
+
+def _read_body(sock: Connection, head: bytes) -> bytes:
+    """nginx sends a small body with its head, or right behind it."""
+    body = b""
+    if head.startswith(b"POST ") and head.endswith(b"\r\n\r\n"):
+        with Timeout(_BODY_S, False):
+            body = sock.recv(_READ_BYTES)
+    return body
+
+
+def linger(client: Any) -> None:
+    """Ends an answer and waits until the client has read it: closing a connection with
+    unread bytes would reset it, and nginx takes a gateway for dead that it cannot write to."""
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(1 << 16):
+            pass
+
+
+def refuse(client: Any) -> None:
+    """Reads a request's beginning and refuses it."""
+    with Timeout(_REFUSAL_S, False):
+        answer = render(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "too-many-connections",
+            "The gateway has as many connections as it takes.",
+            path=_read_path(client.recv(1 << 16)),
+            retry_after_s=1,
+        )
+        client.sendall(answer)
+        linger(client)
+
+
+def _read_path(head: bytes) -> str:
+    """The path that a request's first line asks for, or nothing where it has none."""
+    _, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+    return re.split(r"[? ]", rest.decode("latin-1"), maxsplit=1)[0]
+
+
+def explain(error: BaseException) -> tuple[HTTPStatus, str, str]:
+    """Status, slug and detail of what Gunicorn raises."""
+    match error:
+        case LimitRequestLine() | LimitRequestHeaders():
+            return (
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "header-too-large",
+                "The URL or the headers are too long.",
+            )
+        case InvalidResponseHeader() | InvalidResponseHeaderName():
+            pass  # our header, not the client's
+        case ParseException():
+            return (
+                HTTPStatus.BAD_REQUEST,
+                "malformed-request",
+                "The request is not HTTP that this server reads.",
+            )
+    return (
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal",
+        "The gateway failed on this request.",
+    )
+
+
+def render(
+    status: HTTPStatus,
+    slug: str,
+    detail: str,
+    *,
+    path: str = "",
+    retry_after_s: int | None = None,
+) -> bytes:
+    """A whole HTTP answer that says what is wrong, to a request for `path`. It ends the
+    connection."""
+    request_id = uuid.uuid4().hex
+    headers = {"Connection": "close", "X-Request-ID": request_id}
+    if retry_after_s:
+        headers["Retry-After"] = str(retry_after_s)
+    problem = write_problem(slug, status, detail, request_id=request_id)
+    return find_dialect(path).answer(problem).write(headers)

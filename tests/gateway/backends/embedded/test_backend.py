@@ -1,0 +1,346 @@
+"""The backend without TorchServe: what rows get, who waits for what, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import gevent
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+import catalog
+from catalog import Model, TranslationSection, checkpoint
+from contract.tasks import TRANSLATION
+from gateway.backends.backend import write_row
+from gateway.backends.embedded import backend as embedded
+from gateway.backends.embedded.backend import EmbeddedBackend, share
+from gateway.errors import DeadlineExceeded, NotReady, Overloaded, Problem, RowProblem
+from handlers import base
+from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
+from tests.gateway.metrics.test_registry import read
+
+LIMIT_S = 60
+#: A batch that waits so long for others fails its test.
+FOR_EVER_MS = 10 * LIMIT_S * 1000
+
+Ask = Callable[..., dict[str, Any]]
+
+
+class Slow(TaskHandler[str]):
+    """A task that a test lets go on: answers who was asked, where and with whom."""
+
+    loaded: list[ModelConfig]
+    batches: list[list[str]]
+    may_load: threading.Event
+    may_run: threading.Event
+    begun: threading.Semaphore
+
+    def load_model(self, config: ModelConfig) -> None:
+        assert self.may_load.wait(LIMIT_S)
+        if "broken" in config.directory.name:
+            raise RuntimeError("no such weights")
+        self.index = config.device_index
+        self.loaded.append(config)
+
+    def preprocess(self, row: base.Row) -> str:
+        text = str(row.read_json())
+        if text == "bad":
+            raise TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad", "No.", limit=3)
+        return text + "".join(row.parameters.values())
+
+    def infer(self, items: Sequence[str], deadline: float) -> Outcome:
+        self.batches.append(list(items))
+        self.begun.release()
+        assert self.may_run.wait(LIMIT_S)
+        said: list[Result] = [{"said": item, "index": self.index} for item in items]
+        return Outcome(said, {"BabelgateFrames": len(items), "BabelgateUndeclared": 1})
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
+    """The handler of all tasks; loads and runs unless a test holds it up."""
+
+    class Made(Slow):
+        loaded = []
+        batches = []
+        may_load, may_run = threading.Event(), threading.Event()
+        begun = threading.Semaphore(0)
+
+    Made.may_load.set()
+    Made.may_run.set()
+    monkeypatch.setattr(embedded, "find_handler", lambda task: Made)
+    monkeypatch.setattr(
+        checkpoint, "prepare", lambda model, cache: cache / model.settings.model
+    )
+    return Made
+
+
+def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) -> Model:
+    settings = TranslationSection(**({"max_batch_delay": 1} | given))
+    return Model(name, TRANSLATION, ("ko",), tuple(devices), settings)
+
+
+@contextmanager
+def serve(
+    slow: type[Slow], *models: Model, registry: CollectorRegistry | None = None
+) -> Iterator[tuple[EmbeddedBackend, Ask]]:
+    registry = registry or CollectorRegistry()
+    backend = EmbeddedBackend(models or [make_model()], registry, Path("/cache"))
+
+    def ask(
+        text: str = "a", *, model: str = "all", limit_s: float = LIMIT_S, **parameters
+    ) -> dict[str, Any]:
+        row = replace(write_row({}), body=json.dumps(text).encode())
+        row = replace(row, parameters=parameters)
+        return backend.predict(model, row, deadline=time.monotonic() + limit_s)
+
+    try:
+        yield backend, ask
+    finally:
+        slow.may_load.set()
+        slow.may_run.set()
+        backend.close(LIMIT_S)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Lets other greenlets go on until a condition comes."""
+    give_up_at = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < give_up_at
+        gevent.sleep(0.001)
+
+
+def is_ready(backend: EmbeddedBackend, model: str = "all") -> bool:
+    state = backend.states([model])[model]
+    return bool(state and state.is_ready)
+
+
+def count_waiting(backend: EmbeddedBackend) -> int:
+    state = backend.states(["all"])["all"]
+    assert state
+    return state.queued_rows
+
+
+def test_a_row_is_answered_with_its_parameters(slow):
+    with serve(slow) as (_, ask):
+        assert ask("a", top_k="5") == {"said": "a5", "index": 0}
+
+
+def test_rows_of_greenlets_are_one_batch_and_each_gets_its_own_answer(slow):
+    full = make_model(batch_size=64, max_batch_delay=FOR_EVER_MS)
+    with serve(slow, full) as (_, ask):
+        asking = [gevent.spawn(ask, str(n)) for n in range(64)]
+        gevent.joinall(asking, timeout=LIMIT_S)
+        assert [g.value["said"] for g in asking] == [str(n) for n in range(64)]
+    assert [len(batch) for batch in slow.batches] == [64]
+
+
+def test_while_a_batch_runs_other_greenlets_go_on(slow):
+    slow.may_run.clear()
+    with serve(slow) as (_, ask):
+        asking = gevent.spawn(ask)
+        wait_until(lambda: slow.begun.acquire(blocking=False))
+        assert not asking.ready()
+        slow.may_run.set()
+        assert asking.get(timeout=LIMIT_S)["said"] == "a"
+
+
+def test_a_bad_row_gets_the_handlers_words_and_others_their_answers(slow):
+    with serve(slow) as (_, ask):
+        with pytest.raises(RowProblem) as caught:
+            ask("bad")
+        assert ask("good")["said"] == "good"
+    problem = caught.value
+    assert (problem.status, problem.slug, problem.detail) == (422, "bad", "No.")
+    assert problem.extra == {"limit": 3}
+
+
+def test_a_full_queue_refuses_at_once(slow):
+    slow.may_run.clear()
+    with serve(slow, make_model(batch_size=1, queue_size=2)) as (backend, ask):
+        asking = [gevent.spawn(ask, "running")]
+        wait_until(lambda: slow.begun.acquire(blocking=False))
+        asking += [gevent.spawn(ask, str(n)) for n in range(2)]
+        wait_until(lambda: count_waiting(backend) == 2)
+        with pytest.raises(Overloaded, match="all is full"):
+            ask("refused")
+        slow.may_run.set()
+        gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
+    assert slow.batches == [["running"], ["0"], ["1"]]
+
+
+def test_when_the_deadline_passes_nobody_waits_and_nobody_works(slow):
+    slow.may_run.clear()
+    with serve(slow, make_model(batch_size=1)) as (_, ask):
+        running = gevent.spawn(ask, "running")
+        wait_until(lambda: slow.begun.acquire(blocking=False))
+        for limit_s in (0.01, 0, -5):
+            with pytest.raises(DeadlineExceeded):
+                ask("late", limit_s=limit_s)
+        slow.may_run.set()
+        assert running.get(timeout=LIMIT_S)["said"] == "running"
+        assert ask("next")["said"] == "next"
+    assert slow.batches == [["running"], ["next"]]
+
+
+def test_of_a_greenlet_that_is_killed_nothing_is_run(slow):
+    slow.may_run.clear()
+    with serve(slow, make_model(batch_size=1)) as (backend, ask):
+        running, gone = gevent.spawn(ask, "running"), gevent.spawn(ask, "gone")
+        wait_until(lambda: count_waiting(backend) == 1)
+        gone.kill(timeout=LIMIT_S)
+        slow.may_run.set()
+        assert running.get(timeout=LIMIT_S)["said"] == "running"
+        assert ask("next")["said"] == "next"
+    assert slow.batches == [["running"], ["next"]]
+
+
+def test_batches_are_counted_as_on_torchserves_metrics_page(slow):
+    registry = CollectorRegistry()
+    slow.may_run.clear()
+    with serve(slow, make_model(batch_size=2), registry=registry) as (backend, ask):
+        asking = [gevent.spawn(ask, "first")]
+        wait_until(lambda: slow.begun.acquire(blocking=False))
+        asking += [gevent.spawn(ask, text) for text in ("a", "b")]
+        wait_until(lambda: count_waiting(backend) == 2)
+        with pytest.raises(DeadlineExceeded):
+            ask("late", limit_s=0.01)
+        slow.may_run.set()
+        gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
+    counted = read(generate_latest(registry).decode())
+    assert counted.pop(("BabelgateQueueMs", "all")) >= 10
+    assert counted.pop(("BabelgateComputeMs", "all")) >= 10
+    assert counted == {
+        ("BabelgateBatches", "all"): 2,
+        ("BabelgateRows", "all"): 3,
+        ("BabelgateFrames", "all"): 3,
+        ("BabelgateDroppedRows", "all"): 1,
+    }
+
+
+def test_a_row_that_cannot_be_done_in_time_does_not_reach_the_model(slow):
+    slow.may_load.clear()
+    pair = make_model(batch_size=2, max_batch_delay=FOR_EVER_MS)
+    with serve(slow, pair) as (backend, ask):
+        late, patient = gevent.spawn(ask, "late", limit_s=0.3), gevent.spawn(ask)
+        wait_until(lambda: count_waiting(backend) == 0)  # they wait for the model
+        with pytest.raises(DeadlineExceeded):
+            late.get(timeout=LIMIT_S)
+        slow.may_load.set()
+        assert patient.get(timeout=LIMIT_S)["said"] == "a"
+    assert slow.batches == [["a"]]
+
+
+def test_rows_wait_while_the_model_is_loaded(slow):
+    slow.may_load.clear()
+    with serve(slow) as (backend, ask):
+        asking = [gevent.spawn(ask, str(n)) for n in range(3)]
+        with pytest.raises(DeadlineExceeded):
+            ask("late", limit_s=0.01)
+        assert not is_ready(backend)
+        slow.may_load.set()
+        gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
+        assert is_ready(backend)
+
+
+def test_a_model_that_cannot_be_loaded_is_not_ready_and_others_are(slow, caplog):
+    broken = make_model("broken", model="broken")
+    with serve(slow, broken, make_model()) as (backend, ask):
+        assert ask("a")["said"] == "a"
+        problems: list[Problem] = []
+        for _ in range(2):
+            with pytest.raises(NotReady, match="could not be loaded") as caught:
+                ask("a", model="broken")
+            problems.append(caught.value)
+        assert problems[0] is not problems[1], "the gateway writes into them"
+        assert (is_ready(backend, "broken"), is_ready(backend)) == (False, True)
+    assert "the model broken cannot be loaded" in caplog.text
+    assert "no such weights" in caplog.text
+
+
+def test_every_gpu_of_a_model_gets_its_workers_and_one_queue(slow):
+    slow.may_run.clear()
+    with serve(slow, make_model(devices=("0", "2"), workers=2, batch_size=1)) as (
+        backend,
+        ask,
+    ):
+        asking = [gevent.spawn(ask, str(n)) for n in range(4)]
+        wait_until(lambda: len(slow.batches) == 4)
+        slow.may_run.set()
+        gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
+        assert is_ready(backend)
+    assert sorted(greenlet.value["index"] for greenlet in asking) == [0, 0, 2, 2]
+    assert {(config.device, config.device_index) for config in slow.loaded} == {
+        ("cuda", 0),
+        ("cuda", 2),
+    }
+    assert len(slow.loaded) == 4
+
+
+def test_close_answers_what_it_has_taken_and_refuses_the_rest(slow):
+    slow.may_run.clear()
+    with serve(slow, make_model(batch_size=1)) as (backend, ask):
+        asking = [gevent.spawn(ask, str(n)) for n in range(3)]
+        wait_until(lambda: count_waiting(backend) == 2)
+        closing = threading.Thread(target=backend.close, args=(LIMIT_S,))
+        closing.start()
+
+        def is_refused() -> bool:
+            try:
+                ask("late", limit_s=0)
+            except NotReady:
+                return True
+            except DeadlineExceeded:
+                return False
+            raise AssertionError
+
+        wait_until(is_refused)
+        slow.may_run.set()
+        gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
+        closing.join(LIMIT_S)
+
+
+def test_models_whose_turn_to_be_loaded_has_not_come_are_not_loaded_any_more(slow):
+    slow.may_load.clear()
+    with serve(slow, make_model("first"), make_model()) as (backend, ask):
+        asking = gevent.spawn(ask)
+        wait_until(lambda: count_waiting(backend) == 0)
+        closing = threading.Thread(target=backend.close, args=(LIMIT_S,))
+        closing.start()
+        with pytest.raises(NotReady, match="stopped"):
+            asking.get(timeout=LIMIT_S)
+        slow.may_load.set()
+        closing.join(LIMIT_S)
+    assert len(slow.loaded) == 1
+
+
+def read_map(tmp_path: Path, content: dict[str, Any], gpus: int) -> catalog.Catalog:
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps(content))
+    return catalog.load(path, gpus=gpus)
+
+
+@pytest.mark.parametrize("placement", ["language", "device"])
+def test_languages_of_a_device_share_one_model_whatever_the_placement(
+    tmp_path, placement
+):
+    devices = {"ko": "0", "en": "1", "fr": "0", "pt": ["0", "1"], "de": "cpu"}
+    content = {"cuda_id": devices, "translation": {"placement": placement}}
+    content["classification"] = {"devices": "0"}
+    shared = share(read_map(tmp_path, content, gpus=2))
+    assert shared.languages == tuple(devices)
+    assert {shared.route("translation", code).device for code in ("ko", "fr")} == {"0"}
+    served = {frozenset(model.serves) for model in shared.models}
+    assert served == {
+        *(frozenset(codes.split()) for codes in ("ko fr", "en", "pt", "de")),
+        frozenset({"classification"}),
+    }
+    assert len({model.name for model in shared.models}) == 5

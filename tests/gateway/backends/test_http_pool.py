@@ -1,0 +1,134 @@
+"""What a call to another program's address says about how it has failed."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from urllib3.connection import HTTPConnection
+
+from gateway.backends.http_pool import (
+    Channel,
+    ConnectError,
+    ConnectionClosed,
+    HealthProbe,
+    ReadTimeout,
+)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """Takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+def channel(listener: socket.socket) -> Channel:
+    return Channel(f"http://127.0.0.1:{listener.getsockname()[1]}", connections=1)
+
+
+def call(
+    channel: Channel,
+    *,
+    limit_s: float = 60,
+    body: bytes = b"",
+    doubt: HealthProbe | None = None,
+) -> None:
+    until = time.monotonic() + limit_s
+    channel.call("POST", "/", {}, body=body, until=until, doubt=doubt)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.ETIMEDOUT, "the other end acknowledges nothing"), ConnectError),
+        (OSError(errno.EHOSTUNREACH, "no such machine"), ConnectError),
+        (OSError(errno.ENETUNREACH, "no way there"), ConnectError),
+        (OSError(errno.ECONNRESET, "closed"), ConnectionClosed),
+        (TimeoutError("our own limit"), ReadTimeout),
+    ],
+    ids=lambda value: str(value),
+)
+@pytest.mark.parametrize(
+    ("kind", "when"),
+    [
+        (HTTPConnection, "request"),
+        (HTTPConnection, "getresponse"),
+        (socket.socket, "recv"),
+    ],
+    ids=["sending", "waiting", "waiting with a doubt"],
+)
+def test_the_system_says_why_a_connection_has_ended(
+    channel, monkeypatch, kind, when, error, expected
+):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(kind, when, fail)
+    with pytest.raises(expected):
+        call(channel, limit_s=0.05, doubt=HealthProbe(0.01, lambda: None))
+
+
+def test_who_refuses_connections_is_not_there(channel, listener):
+    listener.close()
+    with pytest.raises(ConnectError, match="does not accept connections"):
+        call(channel)
+
+
+def test_who_says_nothing_is_silent(channel):
+    with pytest.raises(ReadTimeout):
+        call(channel, limit_s=0.05)
+
+
+def test_who_reads_nothing_of_a_large_body_is_silent(channel):
+    with pytest.raises(ReadTimeout):
+        call(channel, limit_s=0.2, body=bytes(64 << 20))
+
+
+class Impatient(Exception):
+    """Somebody has waited long enough."""
+
+
+def test_a_call_may_be_ended_while_it_waits(channel):
+    def ask() -> None:
+        raise Impatient
+
+    with pytest.raises(Impatient):
+        call(channel, doubt=HealthProbe(0.01, ask))
+
+
+def test_a_call_that_waits_is_asked_about_once_and_has_its_whole_limit(channel):
+    asked: list[None] = []
+    began = time.monotonic()
+    with pytest.raises(ReadTimeout):
+        call(channel, limit_s=0.3, doubt=HealthProbe(0.01, lambda: asked.append(None)))
+    assert len(asked) == 1
+    assert time.monotonic() - began >= 0.3
+
+
+def test_an_answer_that_comes_soon_is_not_doubted(channel, listener):
+    asked: list[None] = []
+    with ThreadPoolExecutor(1) as pool:
+        answered = pool.submit(answer, listener)
+        call(channel, doubt=HealthProbe(30.0, lambda: asked.append(None)))
+        answered.result()
+    assert asked == []
+
+
+def answer(listener: socket.socket) -> None:
+    """An empty answer to the next request."""
+    client, _ = listener.accept()
+    with client:
+        client.recv(1000)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+
+def test_the_limit_for_connecting_is_none_for_sending(channel, listener, monkeypatch):
+    monkeypatch.setattr("gateway.backends.http_pool._CONNECT_S", 0.01)
+    with pytest.raises(ReadTimeout):
+        call(channel, limit_s=0.2, body=bytes(64 << 20))

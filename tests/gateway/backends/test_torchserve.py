@@ -1,0 +1,198 @@
+"""What the gateway makes of everything that TorchServe can do to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gateway.backends.backend import RowRequest, write_row
+from gateway.backends.torchserve import TorchServeBackend
+from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from tests.gateway.fake_torchserve import FakeTorchServe
+from torchserve_backend.management import Management
+
+ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+
+
+def make_backend(
+    url: str, key_file: Path, *, connections: int = 4
+) -> TorchServeBackend:
+    management = Management(url, key_file)
+    return TorchServeBackend(url, management, key_file, connections=connections)
+
+
+@pytest.fixture
+def backend(torchserve: FakeTorchServe) -> TorchServeBackend:
+    """A backend that has found its key already."""
+    backend = make_backend(torchserve.url, torchserve.key_file)
+    backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + 60)
+    torchserve.calls.clear()
+    return backend
+
+
+def predict(backend: TorchServeBackend, *, timeout_s: float = 60):
+    return backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + timeout_s)
+
+
+def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
+    backend, torchserve
+):
+    deadline = time.monotonic() + 60
+    backend.predict("ko", write_row(ITEM), deadline=deadline)
+    (call,) = torchserve.calls
+    assert (call.model, call.row) == ("ko", ITEM)
+    assert call.headers["Authorization"] == "Bearer first-inference"
+    assert call.headers["Content-Type"] == "application/json"
+    assert call.headers["X-Deadline-Ms"] == str(int(deadline * 1000))
+
+
+def test_bytes_go_as_they_are_with_their_parameters_in_a_header(backend, torchserve):
+    row = RowRequest(b"\xff\xd8\xff\0", "application/octet-stream", {"top_k": "5"})
+    backend.predict("classification", row, deadline=time.monotonic() + 60)
+    (call,) = torchserve.calls
+    assert (call.model, call.body) == ("classification", b"\xff\xd8\xff\0")
+    assert call.parameters == {"top_k": "5"}
+    assert call.headers["Content-Type"] == "application/octet-stream"
+
+
+def test_new_keys_are_read_again(backend, torchserve):
+    torchserve.rotate_keys("second")
+    assert predict(backend)["translated"] == "ko:Hello"
+    (call,) = torchserve.calls
+    assert call.headers["Authorization"] == "Bearer second-inference"
+
+
+def test_new_keys_and_a_died_worker_in_one_request_cost_no_translation(
+    backend, torchserve
+):
+    torchserve.rotate_keys("second")
+    torchserve.will("worker-died")
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+def test_a_restart_that_closes_all_connections_costs_no_translation(
+    backend, torchserve
+):
+    torchserve.close_connections()
+    torchserve.rotate_keys("second")
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"inference": 1}', None])
+def test_a_key_file_that_is_not_written_yet_is_not_ready(backend, torchserve, content):
+    torchserve.keys["inference"] = "new"
+    torchserve.key_file.unlink()
+    if content is not None:
+        torchserve.key_file.write_text(content)
+    with pytest.raises(NotReady):
+        predict(backend)
+    torchserve.rotate_keys("third")
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+DEATHS = ["worker-died", "worker-killed", "batch-failed", "close", "cut"]
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_died_worker_is_tried_again_on_a_new_connection(backend, torchserve, death):
+    torchserve.will(death)
+    assert predict(backend)["translated"] == "ko:Hello"
+    first, second = torchserve.calls
+    assert first.port != second.port
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_worker_that_dies_twice_is_not_asked_a_third_time(backend, torchserve, death):
+    torchserve.will(death, death)
+    with pytest.raises(NotReady, match="died or is being restarted"):
+        predict(backend)
+    assert len(torchserve.calls) == 2
+
+
+def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypatch):
+    monkeypatch.setattr("gateway.backends.backend._STATES_S", 60.0)
+    backend = make_backend(torchserve.url, torchserve.key_file, connections=16)
+    torchserve.will(*["unavailable"] * 16)
+
+    def refuse(_: int) -> None:
+        with pytest.raises(Overloaded):
+            predict(backend)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(refuse, range(16)))
+    assert torchserve.looks == 1
+
+
+def test_a_model_that_does_not_answer_is_waited_for_until_the_deadline(
+    backend, torchserve, monkeypatch
+):
+    monkeypatch.setattr(
+        "gateway.backends.http_pool._CONNECT_S", 0.01
+    )  # is no limit of an answer
+    torchserve.will("hang")
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        predict(backend, timeout_s=0.1)
+    assert time.monotonic() - began >= 0.1
+    assert len(torchserve.calls) <= 1
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+def test_a_request_whose_time_is_up_is_not_sent(backend, torchserve):
+    with pytest.raises(DeadlineExceeded):
+        predict(backend, timeout_s=-1)
+    assert torchserve.calls == []
+
+
+def test_a_request_that_finds_no_free_connection_waits_until_its_deadline(torchserve):
+    backend = make_backend(torchserve.url, torchserve.key_file, connections=1)
+    torchserve.together = threading.Barrier(2)
+    torchserve.will("together")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(predict, backend)
+        torchserve.wait_for_calls(1)
+        with pytest.raises(DeadlineExceeded, match="waiting for a connection"):
+            predict(backend, timeout_s=0.1)
+        torchserve.together.wait(10)
+        assert first.result()["translated"] == "ko:Hello"
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+@pytest.mark.parametrize(
+    "behaviour", ["row-too-long", "worker-died", "hang", "not-json"]
+)
+def test_every_failure_gives_its_connection_back(torchserve, behaviour):
+    backend = make_backend(torchserve.url, torchserve.key_file, connections=1)
+    torchserve.will(behaviour, behaviour)
+    with pytest.raises((RowProblem, NotReady, DeadlineExceeded, ValueError)):
+        predict(backend, timeout_s=0.3)
+    torchserve.will()
+    assert predict(backend)["translated"] == "ko:Hello"
+
+
+def test_states_are_looked_up_once_and_kept_for_a_moment(
+    backend, torchserve, monkeypatch
+):
+    monkeypatch.setattr("gateway.backends.backend._STATES_S", 60.0)
+    seen = backend.states(["ko", "en"])
+    torchserve.loading.update(["ko", "en"])
+    assert backend.states(["en", "ko"]) == seen
+    assert torchserve.looks == 2
+
+
+def test_states_change_when_torchserve_does(backend, torchserve, monkeypatch):
+    monkeypatch.setattr("gateway.backends.backend._STATES_S", 0.0)
+    torchserve.loading.add("ko")
+    assert not backend.states(["ko"])["ko"].is_ready
+    torchserve.loading.clear()
+    assert backend.states(["ko"])["ko"].is_ready
+
+
+def test_one_that_does_not_answer_is_asked_for_one_model_only(backend, torchserve):
+    torchserve.keys["management"] = "not the one in the file"
+    assert backend.states(["ko", "en", "zh"]) == {"ko": None, "en": None, "zh": None}
+    assert torchserve.looks == 1

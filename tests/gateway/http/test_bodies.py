@@ -1,0 +1,184 @@
+"""A whole body: how it is unpacked, and what is no body at all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import time
+import zlib
+from collections.abc import Callable
+from functools import partial
+
+import gevent
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import (
+    BodyTooLarge,
+    ClientGone,
+    MalformedRequest,
+    Overloaded,
+    UnsupportedEncoding,
+)
+from gateway.http.bodies import BodyBudget, HeldBytes, read_whole
+from gateway.http.connection import Incoming
+from gateway.http.sending import LeastRate
+
+MOST = 1 << 20
+LATER = time.monotonic() + 3600
+
+
+def read(body: bytes, encoding: str = "", *, length: int | None = None) -> bytes:
+    incoming = Incoming(io.BytesIO(body), length)
+    return read_whole(incoming, encoding, MOST, deadline=LATER, rate=LeastRate(1, 60))
+
+
+@given(st.binary(max_size=20_000), st.sampled_from(["gzip", "x-gzip", " GZip "]))
+def test_what_is_packed_comes_out_as_it_went_in(body, encoding):
+    assert read(gzip.compress(body), encoding) == body
+
+
+@pytest.mark.parametrize("encoding", ["", "identity", "gzip"])
+def test_nothing_is_nothing_in_every_encoding(encoding):
+    assert read(b"", encoding) == b""
+
+
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+def test_the_limit_is_exact(encoding):
+    for size in (MOST - 1, MOST, MOST + 1):
+        body = bytes(size)
+        given = gzip.compress(body) if encoding else body
+        if size <= MOST:
+            assert read(given, encoding) == body
+        else:
+            with pytest.raises(BodyTooLarge):
+                read(given, encoding)
+
+
+def watch(
+    body: bytes, *, length: int | None = None
+) -> tuple[list[int], Callable[[], bytes]]:
+    """What is held while a packed body is read, and the function that reads it."""
+    held: list[int] = []
+    incoming, options = Incoming(io.BytesIO(body), length), {"rate": LeastRate(1, 60)}
+    return held, lambda: read_whole(
+        incoming, "gzip", MOST, deadline=LATER, hold=held.append, **options
+    )
+
+
+def test_a_bomb_is_not_unpacked_to_its_end():
+    held, unpack = watch(gzip.compress(bytes(64 << 20)))
+    with pytest.raises(BodyTooLarge):
+        unpack()
+    assert max(held) < 2 * MOST
+
+
+def test_while_a_body_is_awaited_nothing_of_it_is_unpacked():
+    packed = gzip.compress(bytes(MOST))
+    held, unpack = watch(packed[:-9], length=len(packed))
+    with pytest.raises(ClientGone):
+        unpack()
+    assert 0 < max(held) <= 8192
+
+
+@pytest.mark.parametrize(
+    "body", [bytes(MOST), random.Random(0).randbytes(MOST - 4096)], ids=["0", "random"]
+)
+def test_what_is_held_is_what_is_in_memory(body):
+    held, unpack = watch(gzip.compress(body))
+    assert unpack() == body
+    assert max(held) < 1.5 * MOST
+    assert held[-1] == len(body)
+
+
+def test_between_two_pieces_of_a_packed_body_others_have_a_turn():
+    turns: list[int] = []
+
+    def count() -> None:
+        while True:
+            turns.append(1)
+            gevent.sleep(0)
+
+    other = gevent.spawn(count)
+    _, unpack = watch(gzip.compress(bytes(MOST)))
+    unpack()
+    other.kill()
+    assert len(turns) >= 8
+
+
+def test_all_bodies_together_have_a_budget():
+    budget = BodyBudget(100)
+    known, unknown = HeldBytes(budget), HeldBytes(budget, kept=50)
+    known.resize(40)
+    unknown.resize(10)
+    with pytest.raises(Overloaded) as caught:
+        unknown.resize(11)
+    assert caught.value.headers == {"Retry-After": "1"}
+    known.resize(90)
+    with pytest.raises(Overloaded):
+        known.resize(91)
+    known.resize(0)
+    unknown.resize(50)
+    unknown.resize(0)
+    assert budget.free == 100
+
+
+SMALL = {"max_image_bytes": 1, "max_glossary_bytes": 1, "max_body_bytes": 8 << 20}
+WANTED = {"src_text": "Hello", "src_lang": "en", "tgt_lang": "ko"}
+
+
+def test_a_body_without_room_is_told_to_come_again(make_client):
+    client = make_client(upload_buffer_bytes=10 << 20, **SMALL)
+    other = client.application.test_client()
+    body = json.dumps(WANTED).encode().ljust(6 << 20)
+    statuses: list[tuple[int, str | None]] = []
+
+    class Slow(io.BytesIO):
+        """Another body comes while the end of this one is awaited."""
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() > 5 << 20 and not statuses:
+                for given in (body, b"{}"):
+                    send = partial(other.post, "/", data=given)
+                    answer = gevent.get_hub().threadpool.apply(send)
+                    after = answer.headers.get("Retry-After")
+                    statuses.append((answer.status_code, after))
+            return super().read(size)
+
+    first = client.post("/", input_stream=Slow(body), content_length=len(body))
+    assert (first.status_code, statuses) == (200, [(429, "1"), (422, None)])
+    assert client.post("/", data=body).status_code == 200
+
+
+PACKED = gzip.compress(b"Hello")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(b"Hello", "this is no gzip", id="plain"),
+        pytest.param(zlib.compress(b"Hello"), "this is no gzip", id="deflate"),
+        pytest.param(PACKED[:-1], "ends too early", id="cut off"),
+        pytest.param(PACKED[:-8] + bytes(8), "this is no gzip", id="checksum"),
+        pytest.param(PACKED + b"x", "goes on", id="more"),
+        pytest.param(PACKED * 2, "goes on", id="twice"),
+    ],
+)
+def test_what_is_no_gzip_is_malformed(body, said):
+    with pytest.raises(MalformedRequest, match=said):
+        read(body, "gzip")
+
+
+@pytest.mark.parametrize("encoding", ["deflate", "br", "zstd", "gzip, gzip", "x"])
+def test_another_encoding_is_refused_before_anything_is_read(encoding):
+    with pytest.raises(UnsupportedEncoding) as caught:
+        read(b"", encoding)
+    assert caught.value.headers == {"Accept-Encoding": "gzip"}
+
+
+def test_a_body_that_ends_too_early_is_that_of_a_client_that_has_gone():
+    with pytest.raises(ClientGone):
+        read(b"Hello", length=6)

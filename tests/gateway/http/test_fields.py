@@ -1,0 +1,213 @@
+"""Fields from bodies and URLs of every form, and whose request they make it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from flask import Flask, request
+
+from contract.dialects import DEEPL, EITHER, LIBRETRANSLATE, OURS
+from gateway.errors import BodyTooLarge, MalformedRequest
+from gateway.http import fields
+from gateway.http.connection import WholeBody
+from gateway.http.fields import find_spoken, read_fields, speaks_libretranslate
+
+LISTS = {"q": ["a"], "s": ["b", "c"]}
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+PARTS = (
+    b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nn\xc3\xa9\r\n'
+    b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nb\r\n'
+    b'--x\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nc\r\n--x--'
+)
+#: A backslash takes the quotation mark's meaning away.
+NAMELESS = b'--x\r\nContent-Disposition: form-data; name="q\\"\r\n\r\na\r\n--x--'
+
+
+def read(body: bytes = b"", kind: str | None = None, query: str = "", **given: str):
+    context = Flask(__name__).test_request_context(
+        f"/translate{query}", data=body, content_type=kind, **{"method": "POST"} | given
+    )
+    with context:
+        return read_fields(request)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "query", "fields"),
+    [
+        pytest.param(b"", None, "", {}, id="nothing"),
+        pytest.param(b"", "application/json", "", {}, id="no JSON at all"),
+        pytest.param(b"", None, "?q=a&q=b&s=", {"q": ["a", "b"], "s": ""}, id="URL"),
+        pytest.param(b"", None, "?q=n%C3%A9+b", {"q": "né b"}, id="escapes"),
+        pytest.param(b'{"q": "a"}', "application/json", "", {"q": "a"}, id="JSON"),
+        pytest.param(b' {"q": "a"}', FORM, "", {"q": "a"}, id="JSON as a form"),
+        pytest.param(b'{"q": "a"}', None, "", {"q": "a"}, id="JSON as nothing"),
+        pytest.param(b'{"q": "a"}', "text/plain", "", {"q": "a"}, id="JSON as text"),
+        pytest.param(b'\xef\xbb\xbf{"q": 1}', FORM, "", {"q": 1}, id="byte-order mark"),
+        pytest.param(b'{"q": "a", "k": null}', FORM, "?k=b&q=c", {"q": "a"}, id="null"),
+        pytest.param(b"q=a&q=b&q=c", FORM, "", {"q": ["a", "b", "c"]}, id="form"),
+        pytest.param(b"q[]=a&s[0]=b&s[1]=c", FORM, "", LISTS, id="brackets"),
+        pytest.param(b"q=a%26b+c", FORM, "?q=d&s=e", {"q": "a&b c", "s": "e"}, id="+"),
+        pytest.param("q=né".encode(), FORM, "", {"q": "né"}, id="not escaped"),
+        pytest.param(b"q=a", "text/plain", "", {"q": "a"}, id="form as text"),
+        pytest.param(b"hello", FORM, "", {"hello": ""}, id="no form"),
+        pytest.param(
+            PARTS, "multipart/form-data; boundary=x", "", {"q": ["né", "b"]}, id="parts"
+        ),
+    ],
+)
+def test_fields_are_found_wherever_they_are(body, kind, query, fields):
+    assert read(body, kind, query) == fields
+    assert read(body, kind, query, method="GET") == fields
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "query"),
+    [
+        pytest.param(b"{", FORM, "", id="half an object"),
+        pytest.param(b"[1]", FORM, "", id="a list"),
+        pytest.param(b"7", "application/json", "", id="a number"),
+        pytest.param(b"q=a", "application/json", "", id="a form as JSON"),
+        pytest.param(b"q=\xff", FORM, "", id="not UTF-8"),
+        pytest.param(b"q=%ff", FORM, "", id="not UTF-8 in an escape"),
+        pytest.param(b"", None, "?q=%ff", id="not UTF-8 in the URL"),
+        pytest.param(NAMELESS, "multipart/form-data; boundary=x", "", id="no name"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(body, kind, query):
+    with pytest.raises(MalformedRequest):
+        read(body, kind, query)
+
+
+#: What a Flask application allows that has no setting of its own.
+MOST = 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "query"),
+    [
+        pytest.param(b"&".join([b"q=a"] * (MOST + 1)), FORM, "", id="form"),
+        pytest.param(b"&" * MOST, FORM, "", id="form of nothing"),
+        pytest.param(b"", None, "?" + "&".join(["q=a"] * (MOST + 1)), id="URL"),
+        pytest.param(
+            b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na\r\n' * (MOST + 1)
+            + b"--x--",
+            "multipart/form-data; boundary=x",
+            "",
+            id="parts",
+        ),
+        pytest.param(
+            json.dumps({"q": ["a"] * (MOST + 1)}).encode(), FORM, "", id="list"
+        ),
+        pytest.param(
+            json.dumps(dict.fromkeys(map(str, range(MOST + 1)))), FORM, "", id="object"
+        ),
+    ],
+)
+def test_more_fields_than_there_may_be_are_refused_with_the_bound(body, kind, query):
+    with pytest.raises(BodyTooLarge, match=f"may have {MOST} fields"):
+        read(body, kind, query)
+
+
+def test_as_many_fields_as_there_may_be_are_read():
+    expected = {"q": ["a"] * MOST}
+    assert read(b"&".join([b"q=a"] * MOST), FORM) == expected
+    assert read(json.dumps(expected).encode(), FORM) == expected
+
+
+@pytest.mark.parametrize("body", [b"q=\xff", b"{", b"q=a&q=b", b'{"q": 1}'])
+def test_a_body_is_parsed_once_whatever_is_in_it(body, monkeypatch):
+    parsed = []
+    for name in ("parse_qsl", "read_object"):
+        parse = getattr(fields, name)
+
+        def note(text: Any, parse: Any = parse, **options: Any) -> Any:
+            parsed.append(text)
+            return parse(text, **options)
+
+        monkeypatch.setattr(fields, name, note)
+    with Flask(__name__).test_request_context(method="POST", data=body):
+        results = []
+        for _ in range(3):
+            try:
+                results.append(repr(read_fields(request)))
+            except MalformedRequest as problem:
+                results.append(problem.detail)
+    assert len(set(results)) == 1
+    assert len([text for text in parsed if text]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind"),
+    [
+        ("/translate", b"q=a&target=ko&source=en&x=%s" % (b"%41" * 20_000), FORM),
+        ("/", b'{"src_text": "a", "src_lang": "en", "tgt_lang": "ko"}', JSON),
+        ("/v2/translate", b'{"text": ["a"], "target_lang": "KO"}', JSON),
+    ],
+)
+def test_only_a_large_body_is_parsed_beside_the_loop(
+    client, monkeypatch, path, body, kind
+):
+    threads = []
+    for name in ("_read_pairs", "read_object"):
+        parse = getattr(fields, name)
+
+        def note(text: bytes, *given: Any, parse: Any = parse) -> Any:
+            if text:
+                threads.append(threading.get_ident())
+            return parse(text, *given)
+
+        monkeypatch.setattr(fields, name, note)
+    for padding in (0, 60_000):
+        padded = (
+            body.ljust(len(body) + padding) if kind == JSON else body[: padding + 40]
+        )
+        answer = client.post(path, data=padded, content_type=kind)
+        assert answer.status_code == 200
+    loop = threading.get_ident()
+    assert [thread == loop for thread in threads] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("names", "is_theirs"),
+    [
+        ("q source target", True),
+        ("q", True),
+        ("source target", True),
+        ("target", True),
+        ("q src_lang tgt_lang", True),
+        ("src_text tgt_lang", False),
+        ("src_text q", False),
+        ("tgt_lang source", False),
+        ("format", False),
+        ("", False),
+    ],
+)
+def test_the_fields_say_whose_request_it_is(names, is_theirs):
+    assert speaks_libretranslate(dict.fromkeys(names.split(), "a")) is is_theirs
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "dialect"),
+    [
+        ("/translate", b'{"q": "a"}', LIBRETRANSLATE),
+        ("/translate?q=a", b"", LIBRETRANSLATE),
+        ("/translate", b'{"src_text": "a"}', OURS),
+        ("/translate", b"{", EITHER),
+        ("/", b'{"q": "a"}', OURS),
+        ("/detect", b"", LIBRETRANSLATE),
+        ("/v2/translate", b"{", DEEPL),
+    ],
+)
+def test_an_error_is_told_in_the_clients_api(path, body, dialect):
+    with Flask(__name__).test_request_context(path, method="POST", data=body):
+        assert find_spoken(request) is find_spoken(request)
+        request.environ["wsgi.input"] = WholeBody(body)
+        assert find_spoken(request) is dialect
+
+
+def test_a_body_that_has_not_come_is_not_waited_for():
+    with Flask(__name__).test_request_context("/translate", data=b'{"q": "a"}'):
+        assert find_spoken(request) is EITHER

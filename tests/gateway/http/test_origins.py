@@ -1,0 +1,148 @@
+"""What a browser is told that asks for a page of another origin."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+
+import pytest
+from flask.testing import FlaskClient
+
+from contract import variables
+from gateway.http.worker import ACCESS
+
+PAGE = "https://example.org"
+ASKED = {
+    "Origin": PAGE,
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization, content-type",
+}
+TEXTS = [
+    *("/", "/translate", "/identify", "/languages", "/detect", "/frontend/settings"),
+    *("/v2/translate", "/language/translate/v2/detect"),
+]
+KEPT = [
+    *("/documents", "/documents/any/result", "/glossaries", "/glossaries/a/entries"),
+    *("/v2/glossaries", "/v2/glossaries/a", "/v3/glossaries", "/v3/glossaries/a"),
+    *("/v2/document", "/v2/document/a/result", "/translate_file"),
+]
+OTHERS = ["/metrics", "/healthz", "/caption", "/nowhere"]
+ALLOWED = "Access-Control-Allow-Origin"
+
+
+@pytest.fixture
+def keyed(make_client, tmp_path, monkeypatch):
+    """A gateway that requires keys."""
+    monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
+    client = make_client(keys="required")
+    yield client
+    client.application.extensions[ACCESS].close()
+
+
+def test_a_page_may_ask_for_translations(shared_client):
+    for path in TEXTS:
+        assert_open(shared_client, path)
+
+
+def test_where_keys_are_required_a_page_may_ask_for_all(keyed):
+    for path in TEXTS + KEPT:
+        assert_open(keyed, path)
+
+
+def assert_open(client: FlaskClient, path: str) -> None:
+    response = client.options(path, headers=ASKED)
+    assert (response.status_code, response.data) == (204, b""), path
+    assert "Content-Type" not in response.headers
+    assert response.headers[ALLOWED] == "*"
+    assert "POST" in response.headers["Access-Control-Allow-Methods"]
+    allowed = response.headers["Access-Control-Allow-Headers"]
+    assert allowed == ASKED["Access-Control-Request-Headers"]
+    assert "Access-Control-Allow-Credentials" not in response.headers
+
+
+def test_a_page_may_change_only_what_is_kept(keyed):
+    for path, can_change in {
+        "/glossaries/a": True,
+        "/v3/glossaries/a": True,
+        "/documents/a": True,
+        "/v2/translate": False,
+        "/v2/document/a": False,
+    }.items():
+        methods = keyed.options(path, headers=ASKED).headers
+        for name in ("Access-Control-Allow-Methods", "Allow"):
+            assert ("PUT, PATCH, DELETE" in methods[name]) == can_change, path
+
+
+@pytest.mark.parametrize("path", OTHERS)
+def test_a_page_may_ask_for_nothing_else(shared_client, path):
+    response = shared_client.options(path, headers=ASKED)
+    assert response.status_code in (404, 405)
+    assert ALLOWED not in shared_client.get(path, headers={"Origin": PAGE}).headers
+
+
+def test_a_page_may_read_answers_and_errors(shared_client, keyed):
+    for one in (shared_client, keyed):
+        headers = one.get("/languages", headers={"Origin": PAGE}).headers
+        assert headers[ALLOWED] == "*"
+        assert "Retry-After" in headers["Access-Control-Expose-Headers"]
+
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+@pytest.mark.parametrize("origins", ["*", "", "https://named.org"])
+def test_without_keys_pages_of_elsewhere_see_and_change_nothing(make_client, origins):
+    client = make_client(cors_origins=origins)
+    others = (PAGE, "null", "http://localhost:80")
+    for path, method in product([*KEPT, "/download_file/a"], METHODS):
+        for origin in others if method == "GET" else others[:1]:
+            answer = client.open(path, method=method, headers={"Origin": origin})
+            assert answer.status_code == 403, (path, method, origin)
+            assert ALLOWED not in answer.headers
+            assert "other origins" in answer.text or method == "HEAD"
+
+
+def test_a_post_that_no_browser_asks_for_makes_nothing(client):
+    made = {"name": "a", "src_lang": "en", "tgt_lang": "ko", "entries": {"a": "b"}}
+    headers = {"Origin": PAGE, "Content-Type": "text/plain"}
+    answer = client.post("/glossaries", data=json.dumps(made), headers=headers)
+    assert answer.status_code == 403
+    assert client.get("/glossaries").json["glossaries"] == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [("http://localhost", None), ("https://localhost", None), *[(PAGE,) * 2]],
+)
+def test_our_own_page_and_those_that_are_named_use_what_is_kept(
+    make_client, origin, allowed
+):
+    client = make_client(cors_origins=PAGE)
+    answer = client.get("/glossaries", headers={"Origin": origin})
+    assert (answer.status_code, answer.headers.get(ALLOWED)) == (200, allowed)
+
+
+@pytest.mark.parametrize(("site", "status"), [("same-origin", 200), ("same-site", 403)])
+def test_behind_a_proxy_a_browser_says_whose_page_it_is(shared_client, site, status):
+    headers = {"Origin": PAGE, "Sec-Fetch-Site": site}
+    assert shared_client.get("/glossaries", headers=headers).status_code == status
+
+
+def test_programs_are_told_nothing_of_origins(client):
+    assert ALLOWED not in client.get("/languages").headers
+    assert client.options("/v2/translate").status_code == 204
+    assert client.options("/languages").status_code == 405
+
+
+def test_only_pages_that_are_named_may_ask(make_client):
+    client = make_client(cors_origins="https://a.org, http://b:81")
+    for origin, is_named in {"https://a.org": 1, "http://b:81": 1, PAGE: 0}.items():
+        response = client.get("/languages", headers={"Origin": origin})
+        assert response.headers.get(ALLOWED) == (origin if is_named else None)
+        assert response.headers["Vary"] == "Origin"
+
+
+def test_no_page_may_ask_where_none_is_named(make_client):
+    client = make_client(cors_origins="")
+    assert client.options("/v2/translate", headers=ASKED).status_code == 405
+    assert ALLOWED not in client.get("/languages", headers={"Origin": PAGE}).headers

@@ -1,0 +1,102 @@
+"""What a client gets whose request does not come as far as the application."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from gunicorn.http import errors  # type: ignore[import-untyped]
+from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
+
+from gateway.http import worker
+from gateway.http.worker import ProblemWorker, explain, refuse, render
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "slug"),
+    [
+        (errors.LimitRequestLine(1, 2), 431, "header-too-large"),
+        (errors.LimitRequestHeaders("x"), 431, "header-too-large"),
+        (errors.InvalidRequestLine("x"), 400, "malformed-request"),
+        (errors.InvalidHeader("x"), 400, "malformed-request"),
+        (errors.InvalidChunkSize(b"x"), 400, "malformed-request"),
+        (errors.InvalidSchemeHeaders(), 400, "malformed-request"),
+        (errors.InvalidResponseHeader("x"), 500, "internal"),
+        (ZeroDivisionError("secret"), 500, "internal"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_an_error_of_gunicorn_is_told_as_ours_or_the_clients(error, status, slug):
+    answer = explain(error)
+    assert answer[:2] == (status, slug)
+    assert "secret" not in answer[2]
+
+
+def test_every_error_of_gunicorns_parser_is_the_clients():
+    for error in errors.ParseException.__subclasses__():
+        status, _, _ = explain(error.__new__(error))
+        assert status in (400, 431), error
+
+
+def test_the_answer_is_a_whole_http_message():
+    head, _, body = render(*explain(errors.InvalidHeader("x"))).partition(b"\r\n\r\n")
+    lines = head.decode("ascii").split("\r\n")
+    headers = dict(line.split(": ") for line in lines[1:])
+    document = json.loads(body)
+    assert lines[0] == "HTTP/1.1 400 Bad Request"
+    assert headers["Content-Type"] == "application/problem+json"
+    assert headers["Content-Length"] == str(len(body))
+    assert headers["X-Request-ID"] == document["request_id"]
+    assert headers["Connection"] == "close"
+
+
+def test_a_worker_can_be_ended_while_it_starts(monkeypatch):
+    found: list[Any] = []
+
+    def init_process(worker: Any) -> None:
+        found.append(signal.getsignal(signal.SIGTERM))
+
+    monkeypatch.setattr(GeventWorker, "init_process", init_process)
+    monkeypatch.setattr(worker, "reduce_logs", lambda: None)
+    masters = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        ProblemWorker.init_process(ProblemWorker.__new__(ProblemWorker))
+    finally:
+        signal.signal(signal.SIGTERM, masters)
+    assert found == [signal.SIG_DFL]
+
+
+def test_a_client_that_has_gone_is_no_fault(caplog):
+    client, peer = socket.socketpair()
+    client.close()
+    peer.close()
+    said: list[str] = []
+    log = SimpleNamespace(warning=lambda *a: said.append(a[0]), debug=lambda *a: None)
+    stub: Any = SimpleNamespace(log=log)
+    ProblemWorker.handle_error(stub, None, client, None, errors.InvalidHeader("x"))
+    assert said == ["a request cannot be read: %s"]
+
+
+@pytest.mark.parametrize(
+    ("head", "members"),
+    [
+        (b"POST /v2/translate?text=a HTTP/1.1\r\nHost: a\r\n", {"message", "detail"}),
+        (b"POST /detect HTTP/1.1\r\n", {"error"}),
+        (b"nonsense", {"type", "title", "status", "detail", "request_id"}),
+        (b"", {"type", "title", "status", "detail", "request_id"}),
+    ],
+)
+def test_who_is_too_many_is_told_so_in_the_api_of_the_path(head, members):
+    client, peer = socket.socketpair()
+    with client, peer:
+        peer.sendall(head or b"\r\n")
+        peer.shutdown(socket.SHUT_WR)
+        refuse(client)
+        answer = peer.recv(1 << 16)
+    first, _, rest = answer.partition(b"\r\n")
+    assert first == b"HTTP/1.1 429 Too Many Requests"
+    assert set(json.loads(rest.partition(b"\r\n\r\n")[2])) == members
