@@ -6,6 +6,7 @@ import ast
 import re
 import runpy
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -20,15 +21,9 @@ from contract import variables
 from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import PREFIX, Settings, name_variable
+from tests.test_architecture import PAGES, SOURCES
 
 ROOT = Path(__file__).parents[1]
-ROOMS = "benchmarks clients deploy docs gateway handlers models nginx tests".split()
-PAGES = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *(page for room in ROOMS for page in ROOT.glob(f"{room}/**/*.md")),
-    ]
-)
 
 API = (ROOT / "docs/api.md").read_text("utf-8")
 COMPATIBILITY = (ROOT / "docs/compatibility.md").read_text("utf-8")
@@ -244,7 +239,9 @@ def test_what_adds_packages_names_an_extra():
 def test_our_metrics_are_documented():
     pattern = r'"(babelgate_[a-z_]+)"'
     metrics = [
-        n for room in ("gateway", "deploy") for n in list_names(pattern, f"{room}/*.py")
+        n
+        for folder in ("gateway", "deploy")
+        for n in list_names(pattern, f"{folder}/*.py")
     ]
     undocumented = [
         metric
@@ -378,3 +375,37 @@ def test_the_plan_of_the_page_is_a_plan(tmp_path):
 @pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/plans/*.yaml")))
 def test_a_plan_that_ships_is_a_plan(path):
     assert read_plan(path).combine()
+
+
+def test_a_paragraph_stands_once():
+    # A row of a table and an item of a list are paragraphs of their own.
+    uses = Counter(
+        " ".join(paragraph.split())
+        for page in PAGES
+        for paragraph in re.split(r"\n\s*\n|\n(?=[|-])", page.read_text("utf-8"))
+        if len(paragraph.split()) >= 30
+    )
+    assert [paragraph for paragraph, count in uses.items() if count > 1] == []
+
+
+def test_a_function_on_the_page_of_the_architecture_has_these_parameters():
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    signatures = re.findall(r"(?<![\w\]])(?:\w+\.)*(\w+)\(([^()`]*)\)", page)
+    known = [
+        (
+            function.name,
+            {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)},
+        )
+        for file in SOURCES
+        for function in file.functions
+    ]
+    wrong = [
+        f"{name}({given})"
+        for name, given in signatures
+        if not any(
+            name == n and set(re.findall(r"(\w+)(?:,|$)", given)) <= have
+            for n, have in known
+        )
+    ]
+    assert signatures
+    assert wrong == []

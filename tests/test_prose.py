@@ -6,9 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.test_architecture import ALL, ROOMS, ROOT
-
-PAGES = [page for folder in ("", "docs/**/") for page in ROOT.glob(f"{folder}*.md")]
+from tests.test_architecture import ALL, PACKAGES, PAGES, ROOT
 
 #: Words that a sentence does not begin with, and phrases that have a shorter form.
 AWKWARD = re.compile(
@@ -16,9 +14,8 @@ AWKWARD = re.compile(
 )
 CODE = re.compile(r"```.*?```", re.DOTALL)
 #: `text/html` and `text/plain` are types of media.
-FILE = re.compile(
-    rf"`((?!text/(?:html|plain)`)(?:{'|'.join((*ROOMS, 'docs', 'nginx', 'tests'))})/[\w./-]+)`"
-)
+FOLDERS = "|".join((*PACKAGES, "docs", "nginx", "tests"))
+FILE = re.compile(rf"`((?!text/(?:html|plain)`)(?:{FOLDERS})/[\w./-]+)`")
 
 
 def list_texts() -> Iterator[tuple[str, str]]:
