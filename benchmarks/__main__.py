@@ -56,7 +56,7 @@ for benchmark in BENCHMARKS:
 @app.callback()
 def main() -> None:
     """Measure on this machine what docs/performance.md reports."""
-    # Whoever ends a benchmark so wants its stacks stopped as well.
+    # SIGTERM ends a benchmark as Ctrl-C does: its stacks are stopped as well.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

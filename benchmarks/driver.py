@@ -151,8 +151,8 @@ def explain_errors() -> Iterator[None]:
 def take_turns(
     ways: Mapping[str, Callable[[int], Turn]], rounds: int
 ) -> dict[str, list[Turn]]:
-    """What each way did with the number of each round. In turns, what slows the machine for
-    a while slows all ways."""
+    """The results of each way, round by round. Ways take turns, so that a slow moment of
+    the machine slows all of them."""
     done: dict[str, list[Turn]] = {name: [] for name in ways}
     for number in range(rounds):
         for name, take_turn in ways.items():

@@ -49,7 +49,7 @@ def load_catalog(map_path: Path, model: str | None, console: Console) -> Catalog
 
 
 def show_models(models: Catalog, console: Console) -> None:
-    """What the map says of each model."""
+    """Show each model of the map."""
     table = Table(
         *("serves", "device", "engine", "precision"),
         *("workers", "batch", "delay ms", "queue"),

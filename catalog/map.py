@@ -25,7 +25,7 @@ from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION, UPLOADS, find_class
 from contract.validation import expect
 
-#: What was expected, by type of fault. For others the key's schema says it.
+#: The expected value, by type of fault. For others the key's schema says it.
 _OBJECTS = {
     "model_type": "an object",
     **dict.fromkeys(("dict_type", "too_short"), 'an object such as {"ko": "0"}'),

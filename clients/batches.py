@@ -9,7 +9,7 @@ from clients.errors import ClientError
 from clients.frames import Frame
 from contract.npy import write_header
 
-#: What a request is cut into by the server: more at once would not make it faster.
+#: The frames that the server takes at once: more would not make a request faster.
 AUTO_FRAMES = 32
 AUTO_BYTES = 8 << 20
 #: Below the 500 MB that a server takes.

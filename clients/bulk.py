@@ -19,7 +19,7 @@ from clients.sources import Source
 
 @dataclass(frozen=True)
 class Remarks:
-    """What is to be said of a file."""
+    """Remarks on a file."""
 
     errors: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -27,7 +27,7 @@ class Remarks:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkJob(ABC):
-    """What to do with which files, and where the results go."""
+    """A bulk job: the work, its files, and where the results go."""
 
     sources: Sequence[Source]
     plan: OutputPlan
@@ -43,7 +43,7 @@ class BulkJob(ABC):
 
     @abstractmethod
     def describe(self) -> Origin:
-        """What the answers depend on beside the files."""
+        """Describe what the answers depend on beside the files."""
 
     @abstractmethod
     def run(self, report: Report, journal: Journal) -> Counts:

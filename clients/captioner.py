@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CaptionModel(Protocol):
-    """Whoever captions frames."""
+    """A model that captions frames."""
 
     @property
     def url(self) -> str:
@@ -76,7 +76,7 @@ class VideoEnd(End):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did, without earlier ones."""
+    """The counts of a run, without earlier ones."""
 
     videos: int
     frames: int
@@ -154,7 +154,7 @@ class Captioner:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a video becomes: batches, and its end."""
+    """The parts of a video's work: batches, and its end."""
 
     done: Done
     reading: VideoOptions

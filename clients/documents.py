@@ -32,7 +32,7 @@ _PATH = "/documents"
 #: Each part is sent within the time in which a connection must be there.
 _PART_BYTES = 1 << 18
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.2, 5.0
-#: What the stack says of a document that it does not take.
+#: The statuses with which the stack refuses a document.
 _REFUSED = frozenset({400, 413, 415, 422})
 
 
@@ -58,7 +58,7 @@ class _Error(BaseModel):
 
 
 class _Status(BaseModel):
-    """What the stack says of a document."""
+    """The stack's status of a document."""
 
     id: str
     status: Literal["queued", "translating", "done", "failed"]
@@ -94,7 +94,7 @@ class DocumentJob(BulkJob):
     server: ApiClient
     wanted: TranslationOptions
     documents_at_once: int = 4
-    #: What the stack calls them, as the journal or an upload says.
+    #: The stack's ids of them, from the journal or an upload.
     ids: dict[int, str] = field(default_factory=dict)
 
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(DocumentUpload | DocumentEnd)
@@ -196,7 +196,7 @@ class DocumentJob(BulkJob):
         told.put((DocumentEnd(number, failure and f"{name}: {failure}"), 1.0))
 
     def _find(self, number: int) -> _Status | None:
-        """What the stack says of an earlier run's upload; None if it has none."""
+        """Ask the stack about an earlier run's upload; None if it has none."""
         if number not in self.ids:
             return None
         try:
@@ -257,7 +257,7 @@ def _take(waiting: deque[int]) -> int | None:
 
 
 def _keep_uploads(told: _Told, journal: Journal) -> None:
-    """What was uploaded when a run was stopped is not uploaded again."""
+    """Keep the uploads of a stopped run, which then need no second one."""
     while not told.empty():
         item = told.get()
         if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):

@@ -24,7 +24,7 @@ class ServerError(ClientError):
 
     def __init__(self, message: str, reason: str = "", status: int = 0) -> None:
         super().__init__(message)
-        #: What the server said, without the URL.
+        #: The server's words, without the URL.
         self.reason = reason
         #: The last answer's; 0 if there was none.
         self.status = status

@@ -1,4 +1,4 @@
-"""What a run reports of its files: what each request was answered, and where a file ends."""
+"""The events of a run: the answer to each request, and the end of a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tick(Event):
 
 @dataclass(frozen=True)
 class AnswerEvent(Event):
-    """What one request was answered."""
+    """The answer to one request."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class End(Event):
 
 @dataclass(frozen=True)
 class Done:
-    """What an earlier run did."""
+    """The work of an earlier run."""
 
     #: Frames or texts by file.
     answered: Mapping[int, int] = field(default_factory=dict)

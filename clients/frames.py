@@ -53,7 +53,7 @@ class VideoOptions:
     """How videos are read."""
 
     every: Every = Every()
-    #: What frames are scaled to; None leaves them as they are.
+    #: The size that frames are scaled to; None leaves them as they are.
     size: FrameSize | None = None
     decode_threads: int = 2
 

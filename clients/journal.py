@@ -58,12 +58,12 @@ class Journal:
 
     @property
     def done(self) -> Done:
-        """What an earlier run has answered."""
+        """The items that an earlier run has answered."""
         return Done(dict(self._counts), frozenset(self._ended))
 
     @property
     def errors(self) -> Mapping[int, str]:
-        """What is wrong with the files that are broken."""
+        """The faults of broken files."""
         return self._errors
 
     def append(self, event: Event) -> None:

@@ -21,7 +21,7 @@ Answered = TypeVar("Answered", bound=AnswerEvent)
 
 @dataclass(frozen=True)
 class Counts:
-    """What a pipeline did."""
+    """The counts of a pipeline."""
 
     #: Frames or texts.
     answered: int
@@ -34,8 +34,8 @@ def walk(
     done: Done,
     read: Callable[[int, Source], Iterator[tuple[Item, float]]],
 ) -> Iterator[tuple[Item, float]]:
-    """What `read` finds in each file that is not done, with the share of all files' bytes
-    before it instead of the share of its own file."""
+    """Yield the items that `read` finds in each file that is not done, with the share of
+    all files' bytes before it instead of the share of its own file."""
     total = sum(source.size_bytes for source in sources) or 1
     behind = 0
     for number, source in enumerate(sources):
@@ -59,7 +59,8 @@ class Pipeline(Generic[Question, Answered]):
         self.busy_s = 0.0
         self._events = events
         self._ask = ask
-        # As many are under way as wait for a slow one before them or for a sender.
+        # Half of the slots are for those that wait for a slow one before them or for a
+        # sender.
         self._slots = threading.Semaphore(2 * in_flight)
         self._stopping = stopping
         self._ordered: SimpleQueue[

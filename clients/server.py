@@ -44,7 +44,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """What is asked; its body is sent part by part."""
+    """A request to the API; its body is sent part by part."""
 
     method: str
     path: str
@@ -164,7 +164,7 @@ class ApiClient:
             raise RunStopped
 
     def _try(self, request: ApiRequest, read: Callable[[Answer, float], Read]) -> Read:
-        """What `read` finds in the first answer that is 2xx."""
+        """Return the result of `read` for the first answer that is 2xx."""
         attempt = faults = 0
         while True:
             # Others would take the place for which the refused one waits.
@@ -255,7 +255,7 @@ def _read_retry_after(answer: Answer) -> float:
 
 
 def _read_problem(answer: Answer, content: bytes) -> _Problem:
-    """What the server says about its refusal, or just the status."""
+    """Return the server's reason for its refusal, or just the status."""
     try:
         problem = json.loads(content)
         detail = problem.get("detail") or problem.get("title")
@@ -266,7 +266,7 @@ def _read_problem(answer: Answer, content: bytes) -> _Problem:
 
 
 def _explain(error: HTTPError) -> str:
-    """What happened on the wire, without urllib3's objects."""
+    """Explain a failure on the wire without urllib3's objects."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, ReadTimeoutError) or isinstance(cause, TimeoutError):
         return "no answer in time"

@@ -12,10 +12,11 @@ from clients.errors import InputError
 
 @dataclass(frozen=True)
 class SourceKind:
-    """What files a command is for."""
+    """The kind of files that a command is for."""
 
     name: str
-    #: What counts in a folder. A file that is named itself may be called anything.
+    #: The endings that count in a folder. A file that is named itself may be called
+    #: anything.
     suffixes: frozenset[str]
 
     def includes(self, file: PurePath) -> bool:

@@ -13,7 +13,7 @@ from clients.events import End
 
 
 class SubtitleFormat(StrEnum):
-    """What is written."""
+    """The format that is written."""
 
     JSONL = "jsonl"
     SRT = "srt"

@@ -30,7 +30,7 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class Note:
-    """What is to be said of a text."""
+    """A note on a text."""
 
     #: Its place in the answer.
     place: int
@@ -65,7 +65,7 @@ class _Question:
 
 @dataclass
 class Review:
-    """What the answers of a file hold; the first notes of each kind, and how many."""
+    """A review of a file's answers: the first notes of each kind, and their number."""
 
     has_results: bool = False
     text_count: int = 0

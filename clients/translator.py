@@ -21,9 +21,9 @@ from contract.tasks import PATHS, TRANSLATION
 MAX_TEXTS, MAX_CHARACTERS = 32, 8000
 #: A longer text is cut at the ends of lines, else at those of sentences.
 LONGEST_PIECE = 32_000
-#: What the server says of a text that it does not take.
+#: The statuses with which the server refuses a text.
 _REFUSED = frozenset({400, 413, 422})
-#: What a text may cause, and a fault of the server as well.
+#: The statuses that a text may cause, and a fault of the server as well.
 _DOUBTFUL = frozenset({500, 503, 504})
 #: A request with several texts is divided at once after these.
 _DIVIDED = frozenset({500, 504})
@@ -41,7 +41,7 @@ _ENDS = [
 
 @dataclass(frozen=True)
 class TranslationOptions:
-    """What to translate into, and how."""
+    """The target language, and how to translate."""
 
     target: str
     #: None: the server identifies the language of each text.

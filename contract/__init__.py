@@ -1,3 +1,3 @@
-"""What the stack's processes and their clients agree on. It imports nothing of ours and only
-the standard library.
+"""The agreements of the stack's processes and their clients. Imports nothing of ours and
+only the standard library.
 """

@@ -12,7 +12,7 @@ from contract.problems import CONTENT_TYPE, ErrorAnswer
 
 Document = Mapping[str, Any]
 
-#: What their servers answer where we answer otherwise, for all three.
+#: The statuses of all three, where ours differ.
 _STATUSES = {401: 403, 422: 400}
 #: Problems that end when a client waits.
 _BUSY = frozenset(
@@ -27,7 +27,7 @@ class Dialect:
 
     name: str
     paths: tuple[str, ...]
-    #: What it calls `src_text`.
+    #: Its name for `src_text`.
     text_field: str
     #: Writes a problem document that already has this API's status.
     write: Callable[[Document], dict[str, Any]]

@@ -64,7 +64,7 @@ def create(
 def write(
     path: Path, content: str | bytes, *, mode: int = 0o600, is_synced: bool = True
 ) -> None:
-    """As `create`, for all of a content."""
+    """Create a file with all of its content; see `create`."""
     with create(path, mode=mode, is_synced=is_synced) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 

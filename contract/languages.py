@@ -63,7 +63,7 @@ _OTHER_CODES = {
     "pb": "pt",
     "zt": "zh",
 }
-#: What a tag of Chinese in traditional characters contains.
+#: Subtags that mark Chinese in traditional characters.
 _TRADITIONAL = frozenset({"hant", "tw", "hk", "mo", "zt"})
 
 

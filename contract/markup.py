@@ -39,7 +39,7 @@ _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style")
 }
-#: What ends tags, comments, sections and instructions.
+#: The ends of tags, comments, sections and instructions.
 _ENDS = (">", "-->", "]]>", "?>")
 #: A character number that is too long to be valid.
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 MAGIC = b"\x93NUMPY"
-#: What `measure` needs to see.
+#: The bytes that `measure` needs to see.
 START_BYTES = 12
 #: NumPy writes 128 bytes.
 MOST_BYTES = 4096
@@ -30,7 +30,8 @@ _FIELDS = re.compile(
 
 
 class HeaderError(ValueError):
-    """What was found, and what was expected: a sentence without its capital and full stop."""
+    """A fault of a header: a sentence with what was found and expected, without its capital
+    and full stop."""
 
 
 def measure(start: bytes) -> int:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 CONTENT_TYPE = "application/problem+json"
-#: What Python 3.11 calls otherwise, or not at all.
+#: Titles that Python 3.11 writes otherwise, or lacks.
 _TITLES = {
     413: "Content Too Large",
     422: "Unprocessable Content",

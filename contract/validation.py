@@ -14,12 +14,13 @@ _MOST_CHARACTERS = 20
 
 
 def kind(value: Any) -> str:
-    """What JSON calls a value: `a list`, `a number`."""
+    """Return JSON's word for a value: `a list`, `a number`."""
     return "null" if value is None else _KINDS.get(type(value), "a number")
 
 
 def expect(schema: Mapping[str, Any]) -> str:
-    """What a JSON Schema takes: `a whole number from 1 to 8`, `"text" or "html"`."""
+    """Return the values that a JSON Schema takes: `a whole number from 1 to 8`, `"text" or
+    "html"`."""
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
         return " or ".join(map(expect, choices))

@@ -22,11 +22,11 @@ class Variable:
 
     @property
     def given(self) -> str:
-        """What it is set to; empty if it is not."""
+        """The value that it is set to; empty if it is not."""
         return os.environ.get(self.name, "")
 
     def read(self) -> str:
-        """What it is set to, else its default."""
+        """Return the value that it is set to, else its default."""
         return self.given or self.default
 
 
@@ -179,9 +179,9 @@ INTERNAL = (
     *(ROOT, PYTHON, BIN, PROGRAMS, PROGRAM, NGINX, GATEWAY_BIND),
     *(RAY_ADDRESS, HAPROXY),
 )
-#: What most programs must not know.
+#: The variables that most programs must not know.
 SECRETS = tuple(variable for variable in SETTINGS if variable.readers is not None)
-#: What a stack of an earlier version has given its programs; the gateway warns of it.
+#: The name of `RUN_DIR` in stacks of an earlier version; the gateway warns of it.
 OLD_RUN = "BABELGATE_RUN"
 #: The names of the run directory, the one that counts first.
 RUN_NAMES = (RUN_DIR.name, OLD_RUN)

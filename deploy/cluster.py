@@ -64,7 +64,7 @@ class Cluster:
 
     def show(self) -> bool:
         stack = self._stack
-        # What has joined without a gateway knows no map.
+        # A machine that has joined without a gateway knows no map.
         models = self._load(stack.frozen_map) if stack.is_door else None
         return display.show_states(models, self._dashboard, self._console)
 

@@ -27,8 +27,8 @@ from deploy.stack import ROOT, Stack, StackError
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()
 
-#: What supervisord starts a program through: it ends the program's earlier life and opens its
-#: log file. A container has neither.
+#: The module through which supervisord starts a program: it ends the program's earlier
+#: life and opens its log file. A container has neither.
 _LAUNCHER = "deploy.launch"
 _OUTPUT = "/dev/stdout"
 

@@ -20,7 +20,8 @@ _OTHERS = {
 
 
 def find_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a stack keeps of an environment. The gateway reads small letters as well."""
+    """Find the settings in an environment that a stack keeps. The gateway reads small
+    letters as well."""
     given = {name.upper(): value for name, value in environment.items()}
     return {
         name: given[name]

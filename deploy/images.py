@@ -120,7 +120,7 @@ def _make_base(buildah: Path, mmdebstrap: Path) -> None:
 
 
 def _run(command: Sequence[str | Path]) -> str:
-    """What a program prints. Raises StackError with its last words."""
+    """Run a program and return its output. Raises StackError with its last words."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         said = "\n".join(done.stderr.splitlines()[-20:])

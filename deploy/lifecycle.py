@@ -194,7 +194,7 @@ def describe_start(last: Stack | None, said: Stack, wanted: Stack) -> list[str]:
 
 
 def list_options(stack: Stack | None) -> dict[str, str]:
-    """What an operator can say of a stack, by the names that `make up` has for it."""
+    """List the options of a stack by their names for `make up`."""
     if stack is None:
         return {}
     options = {
@@ -286,7 +286,7 @@ def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
 
 
 def _list_answers(wanted: Stack, body: bytes) -> Iterator[urllib3.BaseHTTPResponse]:
-    """What the door answers, each time that it does."""
+    """Yield nginx's answers."""
     for _ in attempts():
         with suppress(urllib3.exceptions.HTTPError):
             yield tls.post(wanted, body)

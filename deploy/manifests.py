@@ -19,7 +19,7 @@ OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
 MAP, SERVE = "map.json", "serve.yaml"
 #: Where requests come in on each of Ray's pods. A pod has its own address for it.
 _INGRESS = {"host": "0.0.0.0", "port": PORTS.ingress}
-#: What no key has, for the overlays of the repository, which holds no secret.
+#: A digest of no key, for the overlays of the repository, which holds no secret.
 NO_DIGEST = "0" * 64
 _HEAD = """\
 # Written by `python -m deploy manifests`, {key}.

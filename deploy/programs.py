@@ -52,7 +52,7 @@ FOR_TESTS = (
     *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE, NODE, NPM),
     *(Program(name, name) for name in ("curl", "openssl")),
 )
-#: What only some tests need: without it they are skipped.
+#: Programs that only some tests need: without them these are skipped.
 FOR_SOME_TESTS = (
     *(POSTGRESQL, REDIS, *OFFICE, CHROMIUM),
     *(IPROUTE2, BUILDAH, MMDEBSTRAP),

@@ -40,11 +40,11 @@ _PACKAGES = (
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
-#: What models run on.
+#: The backend that models run on.
 Backend = Literal["torchserve", "ray"]
 #: The map of a stack that was given none.
 UNSAID = Path()
-#: What serves clients, by the files in `deploy/supervisor`.
+#: The programs that serve clients.
 _DOOR = ("nginx", "gateway", "documents")
 
 
@@ -62,7 +62,7 @@ class Stack:
     port_offset: int = 0
     #: The files of a certificate and its key, separated by a comma.
     tls: str | None = None
-    #: What the models run on, if that was said.
+    #: The backend of the models, if one was chosen.
     backend: Backend | None = None
     #: This machine's address in a cluster, if that was said.
     address: str | None = None
@@ -77,7 +77,7 @@ class Stack:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What supervisor runs."""
+        """The programs that supervisor runs."""
         return (*(_DOOR if self.is_door else ()), "registrar", self.server)
 
     @property
@@ -93,7 +93,7 @@ class Stack:
 
     @property
     def deployed(self) -> Path:
-        """What the registrar keeps deployed on the cluster."""
+        """The configuration that the registrar keeps deployed on the cluster."""
         return self.node.folder / "deployed.json"
 
     @property
@@ -292,8 +292,9 @@ class Stack:
 
 
 def find_version() -> str:
-    """What changes with the code and the packages. Programs that start at different times
-    must not mix two versions; the configuration that `reload` reads does not count."""
+    """Compute a version that changes with the code and the packages. Programs that start at
+    different times must not mix two versions; the configuration that `reload` reads does
+    not count."""
     files = [ROOT / "constraints.txt", *(ROOT / "deploy").rglob("*.conf")]
     for package in _PACKAGES:
         files += (ROOT / package).rglob("*.py")

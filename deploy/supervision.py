@@ -89,7 +89,7 @@ class Supervision:
             )
 
     def read_environment(self) -> dict[str, str]:
-        """What supervisord was started with, and gives to its programs."""
+        """Read the environment that supervisord was started with and gives to its programs."""
         return psutil.Process(int(self._call("getPID"))).environ()
 
     def states(self) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""What nobody can read is moved out of the way of everything else, and told once."""
+"""Unreadable documents: each is moved aside, out of the way of everything else, and
+reported once."""
 
 from __future__ import annotations
 

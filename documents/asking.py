@@ -70,7 +70,7 @@ class TranslationRefused(TranslationFailed):
 
 @dataclass(frozen=True)
 class _Reply:
-    """What the gateway has said."""
+    """A reply of the gateway."""
 
     status: int
     content: Mapping[str, Any]
@@ -101,7 +101,7 @@ _GONE = _Reply(503, write_problem("not-ready", 503, "The gateway does not answer
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """What all requests of a document have in common."""
+    """The options that all requests of a document have in common."""
 
     order: Order
     src_lang: str | None

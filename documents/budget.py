@@ -40,7 +40,7 @@ class DiskLimits:
 
 
 class DocumentBudget:
-    """What all documents take. A `mark` is a document's owner, caller and id."""
+    """The disk space of all documents. A `mark` is a document's owner, caller and id."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` is that of all documents."""

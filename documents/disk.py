@@ -1,4 +1,4 @@
-"""What all folders of documents need."""
+"""Functions for all folders of documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def list_names(folder: Path) -> list[str]:
-    """What a folder has; nothing where there is none. Raises OSError."""
+    """List the names in a folder; nothing where there is none. Raises OSError."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):

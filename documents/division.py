@@ -22,7 +22,8 @@ class TextPiece(NamedTuple):
     """A text or a part of one, or its translation."""
 
     text: str
-    #: What stands between it and the next piece of the same text; None behind the last one.
+    #: The text between it and the next piece of the same text; None behind the last
+    #: one.
     gap: str | None = None
 
 

@@ -44,7 +44,7 @@ def _find_run() -> Path:
 
 
 def _read_or_make(path: Path) -> str:
-    """Whoever comes first makes it; the others find it whole."""
+    """Read a secret, or make it. The first process makes it; the others find it whole."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     durable.write_once(path, secrets.token_hex(_BYTES))
     return path.read_text()

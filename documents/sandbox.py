@@ -36,7 +36,7 @@ _LOOK_S = 0.2
 #: Seconds for the server to start and for the keeper to tell, beside the worker's own.
 _SPARE_S = 60.0
 _PR_SET_PDEATHSIG = 1
-#: What a server needs of the environment; passwords are not among it.
+#: The variables of the environment that a server needs; no passwords.
 _ENVIRONMENT = (
     *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR"),
     *(*variables.RUN_NAMES, variables.PROGRAM.name),
@@ -60,7 +60,7 @@ class WorkerEnded(Exception):
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a worker may have: of the processor, in all, beside what the module's import has
+    """The limits of a worker: of the processor, in all, beside what the module's import has
     taken, and of what it writes into all files together."""
 
     cpu_s: int
@@ -198,7 +198,7 @@ def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
 def _wait(
     reader: int, connection: socket.socket, worker: int, allowance: Allowance
 ) -> bytes:
-    """What a worker tells until it ends, or nobody waits."""
+    """Yield a worker's messages until it ends, or nobody waits."""
     give_up_at = time.monotonic() + allowance.time_s
     told = b""
     while (left_s := give_up_at - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""What the program that translates documents is told by its environment."""
+"""The settings of the program that translates documents, from its environment."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ from documents.expiry import Expiry
 NOBODY = "open"
 #: An upload that has not ended after so long has been given up, in seconds.
 _UPLOAD_S = 3600.0
-#: What else is deleted after so long: what nobody can read, and what is being deleted.
+#: Lifetimes of other folders: of uploads, of documents that nobody can read, and of
+#: those being deleted.
 _KEPT_S = {"incoming": _UPLOAD_S, "aside": 7 * 86_400, "trash": 0.0}
 #: The most documents that one sweep deletes.
 _MOST_SWEPT = 1_000
@@ -74,7 +75,7 @@ class DocumentLimits:
 
 @dataclass(frozen=True)
 class Order:
-    """What a client wants. The key's id is the owner; `password` is DeepL's `document_key`."""
+    """A client's order. The key's id is the owner; `password` is DeepL's `document_key`."""
 
     id: str
     owner: str
@@ -132,7 +133,7 @@ class DocumentJob(NamedTuple):
 
 
 def disguise(address: str) -> str:
-    """What stands for an address in names of files."""
+    """Return the substitute of an address in names of files."""
     return sha256(address.encode()).hexdigest()[:12]
 
 
@@ -158,7 +159,7 @@ class DocumentFolder:
 
     @property
     def texts(self) -> Path:
-        """What is to be translated, until a worker reads it again."""
+        """The texts to translate, until a worker reads them again."""
         return self.folder / "texts"
 
     @property
@@ -293,7 +294,8 @@ class DocumentStorage:
         return read_document(self._find(owner, document_id))
 
     def list_unfinished(self) -> list[DocumentJob]:
-        """All that wait or are being translated, and those that are being uploaded."""
+        """List documents that wait or are being translated, and those that are being
+        uploaded."""
         names = disk.list_names(self.folder / "unfinished")
         return [DocumentJob(*name.split("~")) for name in names if name.count("~") == 2]
 

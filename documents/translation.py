@@ -55,7 +55,8 @@ _MOST_WORKERS, _PAUSE_S = 3, 5.0
 _CPU_S, _CPU_S_PER_MB, _MOST_CPU_S, _TIMES_CPU = 30, 60, 3_600, 4
 #: Twice what the largest Markdown takes, which needs more than all other formats.
 MEMORY_BYTES = 512 << 20
-#: What a worker may write: office documents are packed, and translations may be longer.
+#: Limits of a worker's output: office documents are packed, and translations may be
+#: longer.
 _WRITTEN_BYTES, _TIMES_BYTES = 32 << 20, 8
 
 
@@ -200,7 +201,8 @@ class DocumentTranslation:
     def _read(
         self, texts: Iterable[bytes], wanted: DocumentOptions
     ) -> Iterator[TextPiece]:
-        """What is to be translated; long texts are divided, as requests have a time limit."""
+        """Read the texts to translate; long texts are divided, as requests have a time
+        limit."""
         for text in map(json.loads, texts):
             self._look()
             yield from divide(text, wanted.src_lang, wanted.markup, _CHUNK_CHARACTERS)
@@ -311,7 +313,7 @@ def _place(
 
 
 def _allow(document: DocumentFolder) -> Allowance:
-    """What a worker may have, by the size of the document and its translations."""
+    """Return a worker's limits, by the size of the document and its translations."""
     files = (document.source, document.journal)
     size = sum(path.stat().st_size for path in files if path.exists())
     cpu_s = min(_MOST_CPU_S, _CPU_S + (size * _CPU_S_PER_MB >> 20))
@@ -320,7 +322,7 @@ def _allow(document: DocumentFolder) -> Allowance:
 
 
 def _describe(error: LimitExceeded, step: str, allowance: Allowance) -> DocumentError:
-    """What the owner is told of a limit."""
+    """Describe a limit to the owner."""
     told = {
         "memory": f"{allowance.memory_bytes >> 20:,} MB of memory",
         "bytes": f"{allowance.written_bytes >> 20:,} MB in its files",

@@ -1,4 +1,4 @@
-"""What a sandbox's workers do with a document: its texts are read into a file, and its
+"""The work of a sandbox's workers on a document: its texts are read into a file, and its
 translations are written into a copy of it. Nothing else of the program opens unknown files.
 """
 

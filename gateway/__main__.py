@@ -25,7 +25,7 @@ keys = typer.Typer(
     help="Keys of clients. A running stack knows of a change within a second.",
 )
 app.add_typer(keys, name="keys")
-#: What a script reads goes to standard output, what is said goes past it.
+#: Messages go to standard error: a script reads standard output.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 #: A table is shown whole: a terminal that is too narrow breaks its lines.

@@ -115,7 +115,7 @@ def create_app(
 
 
 def _register_checks(app: Flask, settings: Settings) -> Access:
-    """What a request passes before its route, in this order."""
+    """Register the checks before a route, in this order."""
     is_key_required = settings.keys == "required"
     register_origins(app, settings.cors_origins, is_key_required=is_key_required)
     register_fields(app)

@@ -45,7 +45,7 @@ class Assets:
 
 @cache
 def read_assets() -> Assets:
-    """What is in the folder now; a process reads it once."""
+    """Read the files in the folder; a process does so once."""
     files = dict(_list_files())
     digest = hashlib.sha256()
     for name, asset in files.items():

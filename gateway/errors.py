@@ -63,7 +63,7 @@ class Problem(Exception):
         self.extra = extra
 
     def to_document(self, request_id: str) -> dict[str, Any]:
-        """What the client gets."""
+        """Return the document that the client gets."""
         return write_problem(
             self.slug, self.status, self.detail, **self.extra, request_id=request_id
         )
@@ -306,8 +306,8 @@ class ClientGone(Problem):
 
 
 class TooManyDocuments(Problem):
-    """As many documents wait as may, of this client or of all. The first ones must be done
-    before there is room."""
+    """Too many documents wait, of this client or of all. The first ones must be done before
+    more are taken."""
 
     status, slug = 429, "too-many-documents"
     headers = {"Retry-After": "30"}
@@ -355,7 +355,7 @@ class InternalError(Problem):
 
 
 class ForeignProblem(Problem):
-    """What another program says: its status, slug, detail and further members."""
+    """A problem of another program: its status, slug, detail and further members."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         known = ("type", "title", "status", "detail")
@@ -368,7 +368,7 @@ class ForeignProblem(Problem):
 
 
 class RowProblem(ForeignProblem):
-    """What the handler says about a row."""
+    """The handler's problem with a row."""
 
 
 class DocumentFailed(ForeignProblem):

@@ -86,7 +86,7 @@ def post_worker_init(worker: Any) -> None:
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """What keys have used is written before the process ends."""
+    """Write the usage of keys before the process ends."""
     app = getattr(worker, "wsgi", None)  # none where it could not be made
     if app and ACCESS in app.extensions:
         app.extensions[ACCESS].close()

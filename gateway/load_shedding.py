@@ -50,7 +50,7 @@ _HEADERS = {
 }
 #: Only Gunicorn and the routes can handle these.
 _OTHER_HEADERS = {b"connection", b"content-encoding", b"expect", b"origin"}
-#: What other bodies raise here. The route then says what is wrong.
+#: The errors of other bodies. The route then says what is wrong.
 _NO_REQUEST = (
     *(AttributeError, LookupError, RecursionError, TypeError, ValueError),
     Problem,
@@ -59,7 +59,7 @@ _NO_REQUEST = (
 
 @dataclass
 class Message:
-    """What httptools finds in a connection's bytes."""
+    """The message that httptools finds in a connection's bytes."""
 
     environ: dict[str, str] = field(default_factory=dict)
     body: bytes = b""

@@ -12,7 +12,8 @@ from typing import Any
 
 from gevent.hub import Hub
 
-#: What is left out of a file's name: where this clone is, and where its libraries are.
+#: The folders that are left out of a file's name: those of this clone and of its
+#: libraries.
 _ROOT, _LIBRARIES = __file__.rpartition("/gateway/")[0] + "/", "/site-packages/"
 
 

@@ -28,7 +28,7 @@ from contract.validation import kind, list_faults
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from text.options import HTML_TAGS, XML_TAGS, TranslationRequest
 
-#: As `src_lang`: each text's language is identified.
+#: The `src_lang` with which each text's language is identified.
 AUTO = "auto"
 
 
@@ -132,7 +132,7 @@ class DetectionParameters(Schema):
 
 @dataclass(frozen=True)
 class TranslationLimits:
-    """What a request may ask for: languages to translate into, and how much at once."""
+    """The limits of a request: languages to translate into, and how much at once."""
 
     targets: Sequence[str]
     max_texts: int
@@ -145,7 +145,7 @@ _TAGS = {"text": None, "html": HTML_TAGS, "xml": XML_TAGS}
 
 @dataclass(frozen=True)
 class DocumentRequest:
-    """What to do with a document. Without a `source` its language is identified."""
+    """A request to translate a document. Without a `source` its language is identified."""
 
     source: str | None
     target: str
@@ -186,7 +186,7 @@ def parse_translation(
 def parse_document(
     fields: Mapping[str, Any], targets: Sequence[str]
 ) -> DocumentRequest:
-    """What the fields of a form ask for. Raises InvalidRequest or UnknownLanguage."""
+    """Parse the fields of a form. Raises InvalidRequest or UnknownLanguage."""
     given = _validate(DocumentBody, dict(fields))
     return DocumentRequest(
         source=_read_source(given.src_lang, targets),

@@ -59,7 +59,7 @@ def _url(variable: Variable) -> Any:
 
 
 class Settings(BaseSettings):
-    """What can be set; `read_settings` is what also refuses unknown variables."""
+    """The settings; `read_settings` also refuses unknown variables."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, populate_by_name=True, loc_by_alias=False

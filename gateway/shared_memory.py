@@ -1,5 +1,5 @@
-"""What the gateway's processes on one machine share: files in memory, tables of numbers in
-them, a numbered place for each process, and a lock.
+"""The shared memory of the gateway's processes on one machine: files in memory, tables of
+numbers in them, a numbered place for each process, and a lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
         return mmap.mmap(-1, size)
     try:
         with (folder / name).open("a+b") as file:
-            # Whoever writes into a hole of a file is killed where the disk is full.
+            # A process that writes into a hole of a file is killed where the disk is
+            # full.
             os.posix_fallocate(file.fileno(), 0, size)
             return mmap.mmap(file.fileno(), size)
     except OSError as error:
@@ -123,7 +124,8 @@ class SharedTable:
         """The file with room for at least these rows. What was cut before stays valid."""
         with self._path.open("a+b") as file:
             size = rows * self._width * _NUMBER_BYTES
-            # Whoever writes into a hole of a file is killed where the disk is full.
+            # A process that writes into a hole of a file is killed where the disk is
+            # full.
             os.posix_fallocate(file.fileno(), 0, size)
             return memoryview(mmap.mmap(file.fileno(), size)).cast("q")
 

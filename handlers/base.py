@@ -63,7 +63,7 @@ class TaskError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """What one request has sent: its body, and what it asks for beside that."""
+    """A row: the body of a request, and its parameters."""
 
     #: Bytes, unless TorchServe has decoded it.
     body: Any
@@ -103,7 +103,7 @@ Result = dict[str, Any] | TaskError
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a batch has come to: a result or error per row, in order, and its counts by the
+    """The outcome of a batch: a result or error per row, in order, and its counts by the
     names that `torchserve_backend/metrics.yaml` declares."""
 
     results: list[Result]
@@ -112,7 +112,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What the archive's `model-config.yaml` says under `handler`, and the device."""
+    """The settings under `handler` in the archive's `model-config.yaml`, and the device."""
 
     directory: Path
     device: str

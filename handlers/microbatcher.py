@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 class QueueFull(Refused):
-    """As many items wait as may."""
+    """The queue is full: its bound of waiting items is reached."""
 
 
 class Closed(Refused):
@@ -155,8 +155,8 @@ def _answer(
     work: Callable[[Sequence[Item]], Sequence[Result]],
     batch: Sequence[_Entry[Item, Result]],
 ) -> None:
-    """Whatever goes wrong reaches those who wait for this batch, and leaves the thread
-    alive."""
+    """Answer a batch. An error reaches only the callers of this batch, and leaves the
+    thread alive."""
     if not batch:
         return
     try:

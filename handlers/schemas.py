@@ -1,4 +1,4 @@
-"""What a row may ask for, by task."""
+"""The parameters of a row, by task."""
 
 from __future__ import annotations
 

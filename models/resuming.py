@@ -22,7 +22,7 @@ class Training:
             model.parameters(), betas=(0.9, 0.98), **options
         )
         self.step, self.spent_s = 0, 0.0
-        #: What a checkpoint calls the time.
+        #: The time in a checkpoint.
         self._clock = clock
         if self.checkpoint.exists():
             device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-"""What Ray Serve runs of an application of `config.py`: replicas of one model."""
+"""The application that Ray Serve runs by `config.py`: replicas of one model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica is told of its model: the `args` of a Serve application, as JSON."""
+"""The arguments of a replica: the `args` of a Serve application, as JSON."""
 
 from __future__ import annotations
 

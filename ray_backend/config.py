@@ -19,7 +19,7 @@ DEPLOYMENT = "model"
 _IMPORT_PATH = "ray_backend.application:build"
 #: 14 languages fit two cores, as they do with TorchServe.
 _REPLICA_CPUS = 0.1
-#: What Ray takes at least to end a replica behind HAProxy.
+#: The least time in which Ray ends a replica behind HAProxy.
 _DRAIN_S = 35
 #: Ray knows no finer parts of a GPU.
 _SHARES = 10_000

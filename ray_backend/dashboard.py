@@ -25,7 +25,7 @@ class DashboardError(Exception):
 
 
 class _Found(BaseModel):
-    """What Ray says, without what is of no use here."""
+    """The parts of Ray's answer that are of use here."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -45,7 +45,7 @@ class ReplicaStatus(_Found):
 
 
 class DeploymentOptions(_Found):
-    """What a deployment was told."""
+    """The options of a deployment."""
 
     max_replicas_per_node: int | None = None
 
@@ -57,7 +57,7 @@ class Deployment(_Found):
     message: str = ""
     deployment_config: DeploymentOptions = DeploymentOptions()
     target_num_replicas: int
-    #: What each replica needs, such as `{"CPU": 0.1, "GPU": 0.5}`.
+    #: The resources of each replica, such as `{"CPU": 0.1, "GPU": 0.5}`.
     required_resources: dict[str, float] = Field({})
     replicas: tuple[ReplicaStatus, ...] = ()
 
@@ -67,7 +67,7 @@ class Application(_Found):
 
     status: str
     message: str = ""
-    #: What was deployed, key by key.
+    #: The deployed configuration, key by key.
     deployed_app_config: dict[str, Any] | None = None
     deployments: dict[str, Deployment] = Field({})
 
@@ -88,7 +88,7 @@ class Application(_Found):
 
     @property
     def replicas(self) -> tuple[ReplicaStatus, ...]:
-        """Those of all deployments."""
+        """The replicas of all deployments."""
         return tuple(r for each in self.deployments.values() for r in each.replicas)
 
     @property
@@ -142,7 +142,7 @@ class Dashboard:
         self._session.trust_env = False
 
     def list_applications(self) -> Mapping[str, Application]:
-        """What Serve runs, by name; nothing before the first deployment."""
+        """List Serve's applications by name; none before the first deployment."""
         return self._read("/api/serve/applications/", _Applications).applications
 
     def list_machines(self) -> tuple[Machine, ...]:

@@ -33,7 +33,7 @@ class DeploymentError(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What a deployment does to one application."""
+    """The change of one application by a deployment."""
 
     name: str
     kind: str
@@ -75,7 +75,7 @@ def read_key(path: Path) -> str:
 def compare(
     config: Mapping[str, Any], found: Mapping[str, Application]
 ) -> list[Change]:
-    """What a deployment would change, in the map's order; models that go come last."""
+    """List the changes of a deployment in the map's order; models that go come last."""
     # Serve gives each application the settings for logs that all share.
     shared = {key: config[key] for key in ("logging_config",) if key in config}
     wanted = {entry["name"]: shared | entry for entry in config["applications"]}
@@ -187,7 +187,8 @@ def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
 
 
 def _find_given_up(dashboard: Dashboard) -> set[str]:
-    """Those that have failed, save where the last version of a model still answers."""
+    """Find the applications that have failed, unless the last version of a model still
+    answers."""
     return {
         name
         for name, each in dashboard.list_applications().items()
@@ -210,7 +211,7 @@ def poll(
     timeout_s: float,
     place_s: float = PLACE_S,
 ) -> Iterator[Mapping[str, Application]]:
-    """What Serve runs, every second until it runs what the configuration says.
+    """Yield Serve's applications every second until they are those of the configuration.
 
     Raises DeploymentError if a model has failed, cannot be placed or is late.
     """

@@ -16,7 +16,7 @@ from ray_backend.dashboard import Application, Dashboard
 
 
 def show_models(config: Mapping[str, Any], models: Catalog, console: Console) -> None:
-    """What the map says of each model, as Ray is told."""
+    """Show each model of the map as Ray gets it."""
     table = Table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
     serves = {model.name: " ".join(model.serves) for model in models.models}
     for entry in config["applications"]:

@@ -31,7 +31,7 @@ _LOG_BYTES, _LOGS_KEPT = 20 << 20, 3
 
 @dataclass(frozen=True)
 class Ports:
-    """What listens on each machine; the first two on the head only."""
+    """The ports on each machine; the first two on the head only."""
 
     gcs: int = 7800
     dashboard: int = 7801
@@ -57,7 +57,7 @@ class Ports:
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """Those of one program each. From the others Ray takes what is free."""
+        """The ports of one program each. From the others Ray takes free ones."""
         found = (getattr(self, field.name) for field in fields(self))
         return tuple(port for port in found if port < 17000)
 
@@ -89,7 +89,7 @@ class Node:
 
     @property
     def state(self) -> Path:
-        """What the head knows, so that it is there again when the head is."""
+        """The folder of the head's knowledge, which outlives the head."""
         return self.folder / "gcs"
 
     @property

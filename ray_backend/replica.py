@@ -46,7 +46,7 @@ _PATHS = ("", "/")
 _STOPPING = "This replica is being stopped."
 #: How long `close` waits at most.
 _DRAIN_S = 30.0
-#: What goes with a refusal.
+#: The headers of a refusal.
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED: (b"www-authenticate", b"Bearer"),
     HTTPStatus.METHOD_NOT_ALLOWED: (b"allow", b"GET, POST"),
@@ -73,7 +73,7 @@ def load_handler(model: Model, cache: Path) -> TaskHandler[Any]:
         handler.start(
             ModelConfig(
                 directory,
-                # Whoever started this process shows it the one GPU that is its own.
+                # Ray shows this process only the one GPU that is its own.
                 device="cuda" if model.is_on_gpu else CPU,
                 device_index=0,
                 options=describe_handler(model, directory),
@@ -145,7 +145,7 @@ class Replica:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Mapping[str, Any], receive: Receive) -> Result:
-        """Whatever goes wrong is the row's result; no text of its user is logged."""
+        """Answer a row. An error is the row's result; no text of its user is logged."""
         try:
             headers = _read_headers(scope)
             self._check_key(headers)
@@ -206,8 +206,8 @@ class Replica:
                 # may have the row already.
                 if row.deadline <= time.monotonic():
                     raise TimeoutError
-                # Whoever cancels this call, as Ray does when the client has gone, cancels
-                # the row.
+                # Cancelling this call cancels the row; Ray does so when the client has
+                # gone.
                 return await asyncio.wrap_future(self._batcher.submit(row))
         except TimeoutError as error:
             raise TaskError(

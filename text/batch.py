@@ -33,7 +33,7 @@ def translate_batch(
         [Sequence[dict[str, Any]]], Sequence[dict[str, Any] | SentenceRefused]
     ],
 ) -> list[TranslatedText | TextError]:
-    """What `POST /translate` would answer to each text. `ask` gets the rows of all sentences,
+    """Answer each text as `POST /translate` does. `ask` gets the rows of all sentences,
     then those of all parts that the model could not take as a whole, and so on."""
     found: dict[int, TranslatedText | TextError] = {}
     running = {

@@ -1,5 +1,5 @@
-"""What needs no server of a translation: which texts are read and how, what becomes of a
-model's answers, and the texts that they make up. The gateway and bulk work share it.
+"""The part of a translation that needs no server: how texts are read, and how a model's
+answers make up new texts. The gateway and bulk work share it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TranslatedText:
     renderings: tuple[Rendering, ...]
     warnings: tuple[str, ...] = ()
     guess: Guess | None = None
-    #: What a key pays for.
+    #: The characters that a key pays for.
     characters: int = 0
 
 
@@ -131,8 +131,8 @@ def compose(
     pair: tuple[str, str],
     answer: Mapping[str, Any],
 ) -> Result | Document:
-    """What a model's answer to a sentence becomes in a pair of languages. If it has lost a
-    placeholder, the parts that are translated instead."""
+    """Compose the translation from a model's answer to a sentence in a pair of languages.
+    Returns the parts to translate instead if the answer has lost a placeholder."""
     renderings = list(_read_renderings(answer, segment, format, pair))
     if not renderings:
         return take_apart(segment, format)

@@ -85,7 +85,7 @@ class Document:
 
     pieces: tuple[Piece, ...]
     format: TextFormat
-    #: Those of the text that was read, without its markup.
+    #: The characters of the text that was read, without its markup.
     characters: int = 0
 
     @property

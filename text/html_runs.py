@@ -55,7 +55,7 @@ def parse(source: str, tags: Tags = HTML_TAGS) -> list[Run]:
 
 
 def strip(source: str) -> str:
-    """What a person reads of a text, roughly, for the start of a long one."""
+    """The text of some HTML without its tags, roughly, for the start of a long one."""
     return unescape(_PLAIN_TAG.sub(" ", source))
 
 
@@ -65,7 +65,7 @@ def escape(text: str) -> str:
 
 
 def show(source: str) -> str:
-    """What a reader sees of a piece of HTML, with `<br>` as a line break."""
+    """Return the visible text of a piece of HTML, with `<br>` as a line break."""
     shown = (
         "\n" if t.name == "br" else t.raw if t.is_text else "" for t in scan(source)
     )

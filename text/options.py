@@ -1,4 +1,4 @@
-"""What a client may ask of a translation beside its texts."""
+"""The options of a translation."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ XML_TAGS = Tags(is_xml=True, inline=("g", "x"))
 
 @dataclass(frozen=True)
 class TranslationRequest:
-    """What to translate, and how. Without a `source` each text's own is identified, and
-    without `tags` they are plain; `is_list` says in which shape the client wants the answer.
+    """A request to translate. Without a `source` each text's own is identified, and without
+    `tags` they are plain; `is_list` says in which shape the client wants the answer.
     """
 
     source: str | None

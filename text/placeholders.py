@@ -15,7 +15,7 @@ import regex
 
 
 class Role(Enum):
-    """What a placeholder is to its sentence."""
+    """The role of a placeholder in its sentence."""
 
     #: Part of the sentence: a variable, or a number with its unit.
     WORD = auto()
@@ -54,7 +54,7 @@ _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 _URL_CHARACTER = (
     rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}])"
 )
-#: What a version may end in: `2.0.0-rc.1`.
+#: The ending of a version: `2.0.0-rc.1`.
 _PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
 #: Dates and large numbers, which languages write differently: `22.11.2026`, `1.234.567`.
 _NUMBER = re.compile(

@@ -14,7 +14,7 @@ from text.segmentation import WITH_ORDINALS, is_abbreviated
 
 
 class Mark(Enum):
-    """What the marks at the end of a sentence say."""
+    """The meaning of the marks at the end of a sentence."""
 
     NONE = auto()
     STOP = auto()

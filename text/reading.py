@@ -24,7 +24,7 @@ from text.spacing import compare
 from text.term_cache import Choice, TermCache
 from text.terms import Terms
 
-#: As many as a stack may be asked for in turn.
+#: More formats than a stack is asked for in turn.
 _FORMATS = 1024
 
 

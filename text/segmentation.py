@@ -16,7 +16,7 @@ import sentencex  # type: ignore[import-untyped]
 #: from about 200 tokens on.
 MAX_CHARACTERS = 1000
 
-#: What ends a sentence in the languages that sentencex knows less well.
+#: Abbreviations of the languages that sentencex knows less well.
 _ABBREVIATIONS = {
     "ar": "د م أ أ.د ا ت ص ج ق هـ م.م ش",
     "de": "bzw ca evtl ggf inkl max min sog usw vgl",

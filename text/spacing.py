@@ -14,8 +14,8 @@ from contract.languages import SCRIPTS
 
 #: Scripts without a space between sentences.
 _UNSPACED = frozenset(("Han", "Hiragana", "Katakana"))
-#: What may stand between two sentences of a line as their separator. Anything else, such as a
-#: run of spaces, is layout.
+#: The strings that may separate two sentences of a line. Anything else, such as a run
+#: of spaces, is layout.
 _SEPARATORS = frozenset(("", " ", "\u00a0", "\u3000"))
 #: Signs that follow a word, or that a word follows, without a space.
 _AFTER_WORD = frozenset(",.;:!?…%、。，．；：！？")
@@ -25,7 +25,7 @@ _WIDE = frozenset("…—”’")
 
 
 class Spacing(Enum):
-    """What becomes of the separators of a text's sentences."""
+    """The handling of the separators of a text's sentences."""
 
     KEEP = auto()
     ADD = auto()
@@ -41,8 +41,8 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Separator:
-    """What stands between two sentences of a line, where the translation may need something
-    else. `before` and `after` are what a reader sees beside it, if that is no sentence."""
+    """The separator of two sentences of a line, where the translation may need another.
+    `before` and `after` are what a reader sees beside it, if that is no sentence."""
 
     text: str
     before: str = ""
@@ -57,7 +57,7 @@ Sentence = TypeVar("Sentence")
 
 
 def compare(source: str, target: str) -> Spacing:
-    """What the separators need in a translation from `source` into `target`."""
+    """Return the change that separators need in a translation from `source` into `target`."""
     has_spaces = [
         _UNSPACED.isdisjoint(SCRIPTS.get(language, ())) for language in (source, target)
     ]
@@ -67,7 +67,7 @@ def compare(source: str, target: str) -> Spacing:
 
 
 def find_separator(gap: str, spacing: Spacing) -> str | Separator:
-    """What stands between two sentences, as a separator if it may become another."""
+    """Return the text between two sentences, as a separator if it may become another."""
     if spacing is Spacing.KEEP or gap not in _SEPARATORS:
         return gap
     return Separator(gap)
@@ -86,7 +86,7 @@ def place(
     """The pieces with one separator at most between two things that a reader sees, and what
     it stands between. `show` says what a reader sees of a string."""
     before: str | None = None
-    #: What a reader does not see since then, with the place of a separator.
+    #: Invisible parts since then, with the place of a separator.
     waiting: list[str | Separator] = []
     at: int | None = None
     for piece in pieces:
@@ -114,7 +114,7 @@ def _look(piece: str | Separator, after: str) -> str | Separator:
 
 
 def separate(before: str, separator: str, after: str, spacing: Spacing) -> str:
-    """What stands between `before` and `after` in place of the separator."""
+    """Return the text between `before` and `after` in place of the separator."""
     if not before or not after:
         return separator
     if spacing is Spacing.ADD and separator in ("", "\u3000"):

@@ -48,7 +48,7 @@ _TURKISH = str.maketrans({"I": "ı", "İ": "i"})
 #: Longer text is not composed: that takes the square of a letter's accents.
 _LONGEST = 4096
 _SYLLABLE = regex.compile(r"\X")
-#: What Korean writes behind a noun.
+#: Particles that Korean writes behind a noun.
 _PARTICLES = frozenset(
     """은 는 이 가 을 를 에 에서 에게 에게서 에는 에도 에서는 의 와 과 도 로 으로
     로서 으로서 로써 으로써 로는 으로는 만 까지 부터 보다 처럼 한테 께 께서 이나 나
@@ -75,7 +75,7 @@ class _Token(NamedTuple):
 
 
 class _Chosen(NamedTuple):
-    """What is shown in a term's place, and whether the term has its capitals."""
+    """The text that is shown in a term's place, and whether the term has its capitals."""
 
     is_same: bool
     shown: str
@@ -104,8 +104,8 @@ class Terms:
             self._content += write_tsv([entry])
             self._ends.append(len(self._content))
         self.automaton = Automaton(symbols, lengths, pause)
-        #: What stands for the first entry of several that differ in capitals, and the others
-        #: by how they do.
+        #: The entries that stand for the first of several that differ in capitals, and
+        #: the others by how they do.
         self._instead: dict[int, int] = {}
         self._others: dict[tuple[int, str], int] = {}
         for number, first in _take_breaks(self.automaton.repeated, pause):
@@ -218,7 +218,7 @@ def _raise(text: str, language: str) -> str:
 def find_kept(
     text: str, is_protected: bool, terms: Sequence[Terms]
 ) -> list[Placeholder]:
-    """What of a text the model must not translate."""
+    """Find the parts of a text that the model must not translate."""
     protected = find_protected(text) if is_protected else []
     return combine(protected, find_terms(text, terms)) if terms else protected
 

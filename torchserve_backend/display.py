@@ -15,7 +15,8 @@ from torchserve_backend.registrar import Desired
 
 
 def show_states(models: Catalog, management: Management, console: Console) -> bool:
-    """What TorchServe says of each model; whether all are ready. Raises ManagementError."""
+    """Show TorchServe's state of each model, and return whether all are ready. Raises
+    ManagementError."""
     table = Table("serves", "model", "device", "READY", "queue", "batch", "delay ms")
     states = {model: management.describe(model.name) for model in models.models}
     for model, found in states.items():

@@ -40,7 +40,7 @@ def write_archives(desired: Iterable[Desired], store: Path) -> None:
 
 
 def _name_weights(model: Model) -> tuple[str, ...]:
-    """What decides which directory a model's engine loads: languages share one."""
+    """Name the directory that a model's engine loads: languages share one."""
     settings = model.settings
     return (
         *(model.task, settings.model, settings.engine, model.compute_type),

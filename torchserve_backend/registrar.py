@@ -24,7 +24,7 @@ Say = Callable[[str], object]
 
 
 class RegistrationStep(StrEnum):
-    """What an action does with its model."""
+    """The step that an action takes with its model."""
 
     REGISTER = "register"
     REPLACE = "replace"
@@ -120,7 +120,7 @@ def _compare(
 def observe(
     desired: Iterable[Desired], management: Management
 ) -> dict[str, Registered | None]:
-    """What TorchServe says about each desired model."""
+    """Return TorchServe's state of each desired model."""
     return {model.name: management.describe(model.name) for model in desired}
 
 

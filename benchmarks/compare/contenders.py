@@ -28,7 +28,7 @@ from handlers.engine.translation.m2m100 import Engine, Sentence
 
 @dataclass(frozen=True)
 class Workload:
-    """What every contender is given."""
+    """The load, map and model that every contender gets."""
 
     #: For run directories and maps.
     folder: Path
@@ -46,7 +46,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class ContenderTurn:
-    """What a contender did in one turn."""
+    """The results of a contender in one turn."""
 
     #: One per number of clients.
     loads: Sequence[LoadFigures]
@@ -199,7 +199,7 @@ _INTERACTIVE = _make_stack(
 )
 _EMBEDDED = _make_stack("embedded", running.start_embedded)
 OWN = (OURS.name, _INTERACTIVE.name, _EMBEDDED.name)
-#: What ours is compared with, by what `--against` takes.
+#: The contenders that ours is compared with, by their names for `--against`.
 OTHERS: Mapping[str, Contender] = {
     "baseline": _make_stack("baseline", launch.start),
     "interactive": _INTERACTIVE,

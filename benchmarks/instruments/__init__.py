@@ -1,1 +1,1 @@
-"""What the benchmarks measure with: load, counters, stacks and inputs."""
+"""The instruments of the benchmarks: load, counters, stacks and inputs."""

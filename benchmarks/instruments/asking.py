@@ -19,7 +19,7 @@ _JOIN_S = 60.0
 
 @dataclass(frozen=True)
 class Asked:
-    """What the clients got, complete once they have stopped."""
+    """The answers that the clients got, complete once they have stopped."""
 
     replies: list[Reply] = field(default_factory=list)
 

@@ -51,7 +51,7 @@ class Cluster:
     options: Sequence[str] = ()
     #: More variables of Ray's processes.
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: What was deployed last.
+    #: The configuration that was deployed last.
     config: dict[str, Any] = field(default_factory=dict)
     _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -71,12 +71,12 @@ class Cluster:
 
     @property
     def key_file(self) -> Path:
-        """What the gateway sends to replicas."""
+        """The file with the key that the gateway sends to replicas."""
         return self.find_node(self.head).key_file
 
     @property
     def headers(self) -> dict[str, str]:
-        """What opens a replica."""
+        """The headers that a replica asks for."""
         return {"Authorization": f"Bearer {read_key(self.key_file)}"}
 
     @property
@@ -88,7 +88,7 @@ class Cluster:
         return Dashboard(self.dashboard_url, self.find_node(self.head).token_file)
 
     def find_node(self, host: Host) -> Node:
-        """What `ray_backend` knows of a host."""
+        """Return the node of `ray_backend` on a host."""
         head = "" if host == self.head else f"{self.head.address}:{PORTS.gcs}"
         return Node(host.address, self.folder / host.name / "ray", head)
 
@@ -152,8 +152,8 @@ class Cluster:
         self.config = config
 
     def list_replicas(self, model: str) -> list[ReplicaStatus]:
-        """Those that run: the head may take a dead one for alive for a while. Raises
-        DashboardError."""
+        """List the replicas that run: the head may take a dead one for alive for a while.
+        Raises DashboardError."""
         found = self.dashboard.list_applications()[model].replicas
         return [each for each in found if each.is_running and _find(each)]
 
@@ -193,11 +193,11 @@ class Cluster:
         )
 
     def ask_state(self, url: str, path: str) -> requests.Response:
-        """What a model's replica says of itself through an ingress."""
+        """Return the state that a model's replica gives through an ingress."""
         return requests.get(f"{url}{path}", headers=self.headers, timeout=_ANSWER_S)
 
     def ask(self, url: str, model: str, row: Mapping[str, Any]) -> requests.Response:
-        """What a model answers to a row through an ingress."""
+        """Return a model's answer to a row through an ingress."""
         path = self.models[model]
         return requests.post(
             f"{url}{path}", json=row, headers=self.headers, timeout=_ANSWER_S

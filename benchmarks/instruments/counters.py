@@ -19,7 +19,8 @@ _TIMEOUT_S = 10
 
 
 def _list_names() -> dict[str, str]:
-    """What is declared, without the prefix, by its name in small letters, as Ray writes it."""
+    """The declared counters without their prefix, by their names in small letters, which
+    Ray writes."""
     text = (ROOT / "torchserve_backend" / "metrics.yaml").read_text("utf-8")
     counters = yaml.safe_load(text)["model_metrics"]["counter"]
     return {
@@ -39,7 +40,7 @@ class WorkerFigures:
     batch_fill: float | None = None
     #: From the gateway's sending of a row to its batch's start.
     queue_ms: float | None = None
-    #: What a batch took.
+    #: The duration of a batch in the handler.
     handler_ms: float | None = None
     padding_share: float | None = None
     tokens: int = 0
@@ -59,7 +60,7 @@ def read_counters(url: str) -> Counter[str]:
 
 
 def describe(before: Mapping[str, int], after: Mapping[str, int]) -> WorkerFigures:
-    """What was counted in between."""
+    """Describe the counts between two readings."""
     counted = Counter(after)
     counted.subtract(before)
     read = counted["Tokens"] + counted["PaddingTokens"]

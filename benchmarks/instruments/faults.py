@@ -1,4 +1,4 @@
-"""What can happen to a cluster while clients ask it, and what they notice."""
+"""Faults of a cluster under load, and what clients notice of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.instruments.cluster import Cluster, wait_until
 from benchmarks.instruments.generator import Target, ask_within
 from benchmarks.instruments.namespaces import Host, end
 
-#: What each request allows itself.
+#: The time limit of each request.
 LIMIT_MS = 10_000
 #: The load before a fault, and after its end.
 _BEFORE_S, _AFTER_S = 1.0, 2.0
@@ -33,7 +33,7 @@ class ClusterFault:
 
 @dataclass(frozen=True)
 class FaultOutcome:
-    """What clients got before, during and after a fault."""
+    """The answers that clients got before, during and after a fault."""
 
     fault: str
     answers: int
@@ -133,7 +133,7 @@ def _find_victim(cluster: Cluster) -> Host:
 
 
 def _revive(cluster: Cluster, host: Host) -> None:
-    """What is left on the host would be in the way."""
+    """Start a host again, after ending what is left on it."""
     host.kill()
     cluster.start(host)
     cluster.wait_until_whole()

@@ -24,8 +24,8 @@ from benchmarks.instruments.timed_socket import TimedSocket
 
 #: How much longer than its limit a client waits.
 GRACE_S = 1.0
-#: What the client says of a request that got no answer; the last is its own fault: it has no
-#: file or port left.
+#: The client's words for a request without an answer; the last is its own fault: it has
+#: no file or port left.
 REFUSED, RESET, TIMEOUT, UNSENT = "refused", "reset", "timeout", "unsent"
 #: Servers close connections that are idle for longer; asking on one would be a gamble.
 _IDLE_S = 10.0
@@ -39,7 +39,7 @@ _LAST_CHUNK = b"0\r\n\r\n"
 
 @dataclass(frozen=True)
 class Request:
-    """What one request sends, and where to."""
+    """The content of one request, and where it goes."""
 
     body: bytes
     path: str = "/"
@@ -58,7 +58,7 @@ class Target:
 
 
 class Reply(NamedTuple):
-    """What one request got. Times are in seconds."""
+    """The answer to one request. Times are in seconds."""
 
     #: The request's place in their order.
     number: int
@@ -80,7 +80,7 @@ class Reply(NamedTuple):
 class Manner:
     """How to ask the requests of a load."""
 
-    #: What the request allows itself, as `X-Timeout-Ms`; none where it is None.
+    #: The request's time limit, sent as `X-Timeout-Ms`; None sends none.
     limit_ms: int | None = None
     #: How many addresses of this machine the clients have.
     addresses: int = 1

@@ -15,7 +15,7 @@ OPEN, CLOSED = "open", "closed"
 
 @dataclass(frozen=True)
 class LoadFigures:
-    """What a load made of a stack."""
+    """The throughput and latencies of a stack under a load."""
 
     #: `closed`, or `open`.
     loop: str
@@ -27,8 +27,8 @@ class LoadFigures:
     requests_per_s: float
     #: Answered with anything else, or not at all.
     errors: int
-    #: Those of requests that were answered with 200: from the sending, and in an open loop
-    #: from the planned arrival.
+    #: The latencies of requests that were answered with 200: from the sending, and in
+    #: an open loop from the planned arrival.
     latencies: Latencies
     statuses: Mapping[str, int]
     #: How late 1 % of the requests were sent at least: much means that the client, not the

@@ -39,11 +39,12 @@ class Host:
         return ["ip", "netns", "exec", self.name, *map(str, command)]
 
     def run(self, *command: object) -> str:
-        """What a command says on the host. Raises NoNamespaces with its complaint."""
+        """Run a command on the host and return its output. Raises NoNamespaces with its
+        complaint."""
         return _run(*self.enter(*command))
 
     def processes(self) -> list[psutil.Process]:
-        """All that run on the host, orphans too."""
+        """The processes on the host, orphans included."""
         numbers = map(int, _run("ip", "netns", "pids", self.name).split())
         return [psutil.Process(pid) for pid in numbers if psutil.pid_exists(pid)]
 
@@ -177,7 +178,7 @@ def _name_bridge(host: str) -> str:
 
 
 def _run(*command: str) -> str:
-    """What a command says. Raises NoNamespaces with its complaint."""
+    """Run a command and return its output. Raises NoNamespaces with its complaint."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
     if done.returncode != 0:
         raise NoNamespaces(f"`{' '.join(command)}` failed: {done.stderr.strip()}")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from benchmarks.figures import Spread, spread
 
-#: What the process that measures has loaded.
+#: The runners that the measuring process has loaded.
 _runners: list[Runner] = []
 
 
@@ -44,11 +44,11 @@ class Runner(Protocol):
 
 
 class Subject(Protocol):
-    """What is measured. It is sent to the process that measures it."""
+    """The subject of a measurement. It is sent to the process that measures it."""
 
     @property
     def label(self) -> tuple[str, ...]:
-        """What tells it from others: the first cells of its rows."""
+        """The first cells of its rows, which tell it from others."""
 
     @property
     def device(self) -> str:

@@ -22,8 +22,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """What a program's processes have together. Memory is in megabytes. Resident memory
-    counts shared memory for each process, the proportional set size counts it once."""
+    """The CPU and memory of a program's processes together. Memory is in megabytes.
+    Resident memory counts shared memory for each process, the proportional set size counts
+    it once."""
 
     pss_mb: float
     rss_mb: float
@@ -44,7 +45,8 @@ def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
 def measure_cpu(
     leaders: Leaders, work: Callable[[], Result]
 ) -> tuple[Result, dict[str, float]]:
-    """What `work` returns, and the CPU seconds that each program and the client spent."""
+    """Return the result of `work`, and the CPU seconds that each program and the client
+    spent."""
     before = _read_clock(leaders)
     result = work()
     return result, subtract(_read_clock(leaders), before)
@@ -82,7 +84,7 @@ def measure_memory(leaders: Leaders) -> dict[str, float]:
 
 
 def measure_holdings(leaders: Leaders) -> dict[str, ProcessUsage]:
-    """What each program has, and supervisord, which started them."""
+    """Measure the memory of each program, and of supervisord, which started them."""
     families = _find_families(leaders)
     supervisors = {leader.parent() for leader in leaders.values()} - {None}
     families["supervisord"] = [process for process in supervisors if process]
@@ -90,7 +92,7 @@ def measure_holdings(leaders: Leaders) -> dict[str, ProcessUsage]:
 
 
 def _measure_holding(family: Iterable[psutil.Process]) -> ProcessUsage:
-    """What a process has; nothing if it ends meanwhile."""
+    """Measure a process; nothing if it ends meanwhile."""
     pss = rss = files = threads = 0
     for process in family:
         with suppress(psutil.Error):

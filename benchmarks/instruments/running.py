@@ -45,7 +45,7 @@ class Running:
     metrics_url: str = ""
 
     def aim(self, requests: Sequence[Request]) -> Target:
-        """What is asked of it, at the cost of its processes."""
+        """Return a load generator for it that also measures its processes."""
         return Target(self.url, requests, self.headers, self.leaders)
 
 

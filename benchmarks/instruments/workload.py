@@ -39,7 +39,7 @@ def draw_requests(
 
 
 def _draw_bodies(task: str, count: int) -> Iterator[bytes]:
-    """What clients send: frames as arrays, images as JPEG."""
+    """Draw the bodies of requests: frames as arrays, images as JPEG."""
     for sample in samples.held_out(samples.Task(task), count):
         stream = io.BytesIO()
         if task == CAPTIONING:

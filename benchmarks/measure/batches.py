@@ -1,5 +1,5 @@
-"""What a batch costs, batch size by batch size: `python -m benchmarks engine` measures engines
-alone, `study` a task's handler as TorchServe loads it, without HTTP and queues.
+"""The cost of a batch, batch size by batch size: `python -m benchmarks engine` measures
+engines alone, `study` a task's handler as TorchServe loads it, without HTTP and queues.
 """
 
 from __future__ import annotations

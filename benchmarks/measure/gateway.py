@@ -1,5 +1,6 @@
-"""What one gateway process spends on a request, before a TorchServe that answers at once:
-`python -m benchmarks dialects` with the fields of other APIs, `keys` where keys are required.
+"""The CPU that one gateway process spends on a request, before a TorchServe that answers at
+once: `python -m benchmarks dialects` with the fields of other APIs, `keys` where keys are
+required.
 """
 
 from __future__ import annotations

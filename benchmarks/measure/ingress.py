@@ -47,8 +47,8 @@ from ray_backend.replica import load_handler
 
 _LANGUAGE, _MACHINES = "fr", 3
 _TEXTS = 500
-#: What a batch takes of a quick model, of a slow one, and where machines are compared: then
-#: two cores are idle enough for three of them.
+#: The duration of a batch for a quick model, a slow one, and where machines are
+#: compared: then two cores are idle enough for three of them.
 _BATCH_MS, _SLOW_MS, _SLEEP_MS = 20, 200, 400
 _FEW_ROWS, _CLIENTS_EACH = 16, 40
 _WARM_S, _COUNTED_S = 2.0, 60.0
@@ -65,7 +65,7 @@ class Way:
     load: LoadFigures
     #: Rows of a batch.
     batch_fill: float | None
-    #: What the handler takes for a row of such a batch, without a server.
+    #: The handler's time for a row of such a batch, without a server.
     handler_ms: float | None = None
 
 

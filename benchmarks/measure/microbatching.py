@@ -27,7 +27,7 @@ _IMAGES, _WARM_S = 200, 2.0
 
 @dataclass(frozen=True)
 class Gain:
-    """What batches are worth for a number of clients, round by round."""
+    """The gain by batches for a number of clients, round by round."""
 
     clients: float
     throughput: Spread | None

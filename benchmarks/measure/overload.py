@@ -49,7 +49,7 @@ _FEWEST_REFUSALS = 200
 
 @dataclass(frozen=True)
 class LoadStep:
-    """What a load made of a server. Rates are per second of the load's length."""
+    """The answers of a server under a load. Rates are per second of the load's length."""
 
     limit_ms: int
     #: Times the capacity; 0 of a closed loop, which looks for the peak.
@@ -97,7 +97,7 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Pressed:
-    """What the loads made of a server."""
+    """The answers of a server under all loads."""
 
     name: str
     steps: Sequence[LoadStep]
@@ -179,7 +179,7 @@ class Bench:
     running: Running
     target: generator.Target
     ladder: Ladder
-    #: What a request takes that is alone.
+    #: The time of a request that is alone.
     _idle_s: float = math.inf
 
     def press(self, limit_ms: int, capacity: float | None) -> list[LoadStep]:

@@ -48,7 +48,7 @@ def answer(
     sentences: Annotated[int, typer.Option(help="To type.", min=2)] = 30,
     run_dir: RunDir = DEFAULT_RUN,
 ) -> Findings:
-    """What the page adds to the time of the API, with the running stack."""
+    """Measure the time that the page adds to that of the API, with the running stack."""
     lines = write_document(SOURCE, sentences * _BYTES_PER_SENTENCE).splitlines()
     typed = list(dict.fromkeys(filter(None, lines)))[:sentences]
     with open_page(find_running(run_dir).url) as page:

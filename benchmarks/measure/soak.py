@@ -81,7 +81,7 @@ class SoakSample:
 
 @dataclass
 class Diary:
-    """What happens during the load."""
+    """A diary of the events during the load."""
 
     pieces: Sequence[MedleyPiece]
     samples: list[SoakSample] = field(default_factory=list)

@@ -27,7 +27,7 @@ _EPSILON_S = 1e-6
 
 @dataclass(frozen=True)
 class LanguagePart:
-    """What is simulated of a language."""
+    """The part of a simulation for one language."""
 
     language: str
     #: Requests/s at a time, and the most that they ever are; 0 if clients ask.
@@ -42,7 +42,7 @@ class LanguagePart:
 
 @dataclass
 class Tally:
-    """What became of a language's requests within the time that counts."""
+    """The fates of a language's requests within the time that counts."""
 
     language: str
     #: Seconds that counted.

@@ -22,7 +22,7 @@ _LOOK_REQUESTS, _LOOK_S = 5000, 5.0
 
 @dataclass(frozen=True)
 class Moment:
-    """What is simulated for a moment of the day."""
+    """The simulation of a moment of the day."""
 
     at_s: float
     parts: tuple[LanguagePart, ...]
@@ -80,7 +80,7 @@ class Planner:
         return max(map(self._scenario.traffic.find_rate, times))
 
     def _count_wanted(self, share: float, requests_per_s: float) -> int:
-        """What Serve wants where such traffic lasts."""
+        """Count the replicas that Serve wants where such traffic lasts."""
         least, most = self._scenario.replicas
         rate = requests_per_s * share
         count = least

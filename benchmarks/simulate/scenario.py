@@ -195,7 +195,7 @@ class AutoscalingEntry(PlanEntry):
 class StretchEntry(PlanEntry):
     """A stretch of time that is simulated as it is, with every replica."""
 
-    #: What counts, after `settle_s` that do not.
+    #: The seconds that count, after `settle_s` that do not.
     seconds: Positive = 600.0
     settle_s: Natural = 60.0
     from_hour: Annotated[float, pydantic.Field(ge=0, lt=24, strict=False)] = 0.0
@@ -206,7 +206,7 @@ class DayEntry(PlanEntry):
 
     #: Moments, evenly spread, that stand for the day.
     moments: Count = 24
-    #: What counts of each, after `settle_s` that do not.
+    #: The seconds of each that count, after `settle_s` that do not.
     seconds: Positive = 30.0
     settle_s: Natural = 10.0
     #: A language's replicas are represented by this many, with their part of the traffic.
@@ -214,7 +214,7 @@ class DayEntry(PlanEntry):
 
 
 class PriceEntry(PlanEntry):
-    """What an hour costs, in any currency."""
+    """The price of an hour, in any currency."""
 
     gpu_hour: Natural = 0.0
     #: A replica's part of its machine, beside its GPUs.
@@ -223,7 +223,7 @@ class PriceEntry(PlanEntry):
 
 
 class Scenario(PlanEntry):
-    """What is simulated."""
+    """The subject of a simulation."""
 
     traffic: TrafficEntry
     replica: ReplicaEntry

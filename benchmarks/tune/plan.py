@@ -33,14 +33,14 @@ class Combination:
     model: str
     #: All of the map where none is named.
     languages: tuple[str, ...]
-    #: What the map's `cuda_id` takes; its own where it is None.
+    #: A value for the map's `cuda_id`; the map's own where it is None.
     device: str | tuple[str, ...] | None
     #: Keys and values of the task's section of the map.
     settings: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
-        """What distinguishes it from the map as it ships, and so from the others."""
+        """The difference to the map as it ships, which names it."""
         usual = {"task": TRANSLATION, "model": find_model(self.task), "device": None}
         pairs = [*((key, getattr(self, key)) for key in usual), *self.settings]
         told = [f"{k}={value}" for k, value in pairs if usual.get(k, self) != value]
@@ -118,7 +118,7 @@ class ModelEntry(PlanEntry):
 
 
 class LoadEntry(PlanEntry):
-    """What each combination is asked: clients that wait for their answers, or arrivals."""
+    """The load for each combination: clients that wait for their answers, or arrivals."""
 
     rates: Annotated[tuple[Positive, ...], pydantic.BeforeValidator(_make_list)] = ()
     clients: Numbers = ()
@@ -150,7 +150,7 @@ class LoadEntry(PlanEntry):
 
 
 class SlaEntry(PlanEntry):
-    """What an operator promises."""
+    """The promises of an operator."""
 
     p99_ms: Positive
     error_share: Annotated[float, pydantic.Field(ge=0, lt=1, strict=False)] = 0.0

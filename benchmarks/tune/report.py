@@ -35,7 +35,7 @@ _FIGURES: report.Columns[Point] = {
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """What a search has found so far."""
+    """The findings of a search so far."""
 
     #: None if nothing keeps the SLA.
     winner: Trial | None

@@ -45,7 +45,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a combination did in one rung of the search."""
+    """The result of a combination in one rung of the search."""
 
     name: str
     rung: int

@@ -113,5 +113,5 @@ class VisionSection(Section):
 
     @property
     def engine(self) -> str:
-        """What runs the model."""
+        """The engine that runs the model."""
         return "transformers"

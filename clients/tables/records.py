@@ -71,7 +71,8 @@ class RecordFile(LineTable):
 
 
 def _read(raw: str) -> Any:
-    """What numbers say is not needed, and some are too long for Python."""
+    """Read a record without the values of its numbers, of which some are too long for
+    Python."""
     try:
         return json.loads(raw, parse_int=len, parse_float=len)
     except (ValueError, RecursionError):

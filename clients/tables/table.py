@@ -1,4 +1,4 @@
-"""What all files of texts have in common, and those that consist of lines."""
+"""The base of all files of texts, and of those that consist of lines."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What has become of a cell."""
+    """The result for a cell."""
 
     text: str | None
     error: str | None = None
@@ -85,7 +85,7 @@ class CellResult:
 class Table(ABC):
     """A file that can be read again and again."""
 
-    #: What a row is called.
+    #: The word for a row.
     word = "row"
 
     def __init__(self, source: Source, columns: Sequence[Column]) -> None:
@@ -95,7 +95,7 @@ class Table(ABC):
         self.share = 0.0
 
     def describe(self) -> dict[str, Any]:
-        """What decides which texts are read, for a journal."""
+        """Describe the choice of texts, for a journal."""
         return {"columns": [[column.name, column.into] for column in self.columns]}
 
     @abstractmethod
@@ -147,7 +147,7 @@ class LineTable(Table):
     """A file of lines in UTF-8. Bytes that are none stay, and their row is an error."""
 
     word = "line"
-    #: As `open` takes it: which characters end a line.
+    #: The characters that end a line, as for `open`.
     newline = ""
 
     @abstractmethod

@@ -31,7 +31,7 @@ MAX_ELEMENTS, _MAX_ATTRIBUTES, _MAX_URI = 250_000, 4_000, 1_000
 _CHUNK_BYTES = 1 << 16
 _TAG = re.compile(r"""<(?:[^"'>]|"[^"]*+"|'[^']*+')*+>""")
 _ENTITY = re.compile(r"&(\w+);")
-#: What may be the prefix of an element or attribute.
+#: The prefix of an element or attribute.
 _PREFIX = re.compile(r"""[\s</]([^\s<>/:="'&]++):""")
 _XML_ENTITIES = ("amp", "lt", "gt", "quot", "apos")
 #: Encodings of XML that expat reads, as Python calls them.
@@ -124,7 +124,8 @@ def split(
 class _Splitter:
     vocabulary: ElementNames
     where: str
-    #: What is not handed out yet. Its first byte has the number `start` in the part.
+    #: The bytes that are not handed out yet. The first one has the number `start` in
+    #: the part.
     buffer: bytearray = field(default_factory=bytearray)
     start: int = 0
     #: The number of the first byte of the open block, or None.
@@ -173,7 +174,7 @@ class _Splitter:
             )
 
     def take(self) -> Iterator[bytes | Block]:
-        """What is complete."""
+        """Take the elements that are complete."""
         if self.block_start is None:
             self._flush(self.safe)
         ready, self.ready = self.ready, []

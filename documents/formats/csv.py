@@ -29,7 +29,7 @@ _NO_DELIMITER = "\0"
 _SAMPLE_ROWS, _SAMPLE_CHARACTERS = 50, 1 << 20
 #: Excel's rows have 16,384.
 _MAX_CELLS = 1 << 16
-#: What Excel reads as the delimiter.
+#: Excel's declaration of the delimiter.
 _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(.*)', re.DOTALL)
 #: Spreadsheets calculate what begins so.

@@ -25,7 +25,7 @@ class Edit:
     start: int
     end: int
     texts: tuple[str, ...]
-    #: What is written in their place, from the texts' translations.
+    #: Returns the replacement, from the texts' translations.
     write: Callable[[Sequence[str], Languages], str]
     #: Whether the characters stay where all translations are like the texts. It is not so
     #: where the texts are read from another place.

@@ -30,7 +30,7 @@ _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
 class ElementRole(Enum):
-    """What an element is in a text."""
+    """The role of an element in a text."""
 
     #: Its content is part of the sentence: bold text, a link.
     SPAN = auto()

@@ -1,4 +1,4 @@
-"""What each format offers: a document as texts in order, and the same document with other
+"""The interface of a format: a document as texts in order, and the same document with other
 texts. Everything else in the file stays.
 """
 

@@ -26,8 +26,8 @@ _MOST_SHOWN = 50
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """What has no text: an image, a line break, a field. Each element has the style of the run
-    that it is taken from, or None."""
+    """A part without text: an image, a line break, a field. Each element has the style of
+    the run that it is taken from, or None."""
 
     elements: tuple[tuple[Element, object], ...]
 
@@ -155,7 +155,8 @@ def make_parser() -> etree.XMLParser[Element]:
 def trim(
     parts: Sequence[Part],
 ) -> tuple[Sequence[Part], Sequence[Part], Sequence[Part]]:
-    """What comes before the first text, what has text, and what comes after the last."""
+    """Divide into the parts before the first text, those with text, and those after the
+    last."""
     filled = [n for n, part in enumerate(parts) if has_text([part])]
     if not filled:
         return parts, (), ()

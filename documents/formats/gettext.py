@@ -66,7 +66,7 @@ class _Field:
     keyword: str
     start: int
     end: int
-    #: What each line has between its quotes.
+    #: The content between the quotes of each line.
     parts: list[str]
     text: str = ""
 
@@ -107,7 +107,7 @@ class _Plural:
 
 @dataclass(frozen=True)
 class _Header:
-    """What a catalog says of its language. It is read once: each entry asks for it."""
+    """A catalog's header on its language. It is read once: each entry asks for it."""
 
     text: str = ""
 

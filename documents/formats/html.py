@@ -31,7 +31,7 @@ _READ = frozenset(
     "abbr alt aria-description aria-label aria-placeholder label placeholder title".split()
 )
 _BUTTONS = frozenset("button reset submit".split())
-#: What a page says of itself to search engines and where it is shared.
+#: The names of a page's summaries for search engines and social networks.
 _SUMMARIES = frozenset(
     """description og:description og:image:alt og:title twitter:description
     twitter:image:alt twitter:title""".split()

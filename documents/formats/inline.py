@@ -19,7 +19,7 @@ _ELEMENT = re.compile(r'<g id="(\d+)">|<x id="(\d+)" ?/>|(</g>)|<')
 
 
 class PieceRole(Enum):
-    """What a piece is to its sentence."""
+    """The role of a piece in its sentence."""
 
     TEXT = auto()
     OPENING = auto()

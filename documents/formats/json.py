@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 )
 #: Half of a character, which only an escape can write.
 _HALF = re.compile("[\ud800-\udfff]")
-#: What may come next, by what has been read.
+#: The tokens that may come next, by the one that has been read.
 _AFTER_VALUE = {"[": "a comma or ]", "{": "a comma or }", "": "the end of the file"}
 
 

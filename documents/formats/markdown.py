@@ -35,7 +35,7 @@ from documents.formats.text import join
 #: A megabyte becomes a hundred of tokens.
 _MAX_BYTES = 4 << 20
 _TASK = re.compile(r"\[[ xX]\]\s+")
-#: What would begin a list, a heading or a quotation at the start of a line.
+#: Characters that would begin a list, a heading or a quotation at the start of a line.
 _START = re.compile(
     r"\d{1,9}(?=[.)](?:\s|\Z))"
     r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
@@ -51,7 +51,7 @@ _PAIRS = {
     for end, role in (("open", PieceRole.OPENING), ("close", PieceRole.CLOSING))
 }
 
-#: As long as CommonMark allows.
+#: CommonMark allows a label this length.
 _LABEL = re.compile(r"\[\^[^\]\s]{1,999}\]")
 _MAX_TITLE_LINES = 100
 #: Tokens of any document; a cell has three.

@@ -29,7 +29,7 @@ class _Texts:
     """The texts of one part. Its automatic styles come before its paragraphs."""
 
     def __init__(self) -> None:
-        #: What automatic styles of text look like, by name: styles that look the same have
+        #: The look of automatic styles of text, by name: styles that look the same have
         #: the same number, and those that look like nothing have 0.
         self._looks: dict[str, int] = {}
         self._numbers: dict[tuple[object, ...], int] = {(): 0}
@@ -101,7 +101,7 @@ def _make_value_follow(
 
 
 def _find_look(properties: Element) -> tuple[object, ...]:
-    """What a style's properties are, but for the number of a revision; empty for none."""
+    """Return a style's properties, but for the number of a revision; empty for none."""
     attributes = sorted(
         (str(name), str(value))
         for name, value in properties.attrib.items()

@@ -1,5 +1,5 @@
-"""What all documents of Office Open XML have in common: a list of their parts by type, and
-what is refused.
+"""The common base of Office Open XML's documents: a list of their parts by type, and
+refusals.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _COPY_BYTES = 1 << 20
 _IS_ENCRYPTED = 0x1
-#: What zipfile raises for a file that is not as its headers say.
+#: The errors of zipfile for a file that contradicts its headers.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, EOFError),
     *(NotImplementedError, UnicodeDecodeError, struct.error),

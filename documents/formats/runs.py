@@ -120,7 +120,7 @@ class Runs:
         return make_slot(parts, build)
 
     def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
-        """What a paragraph consists of, in order."""
+        """Yield the parts of a paragraph in order."""
         for child in paragraph:
             name = name_of(child)
             if name == self.run:
@@ -129,7 +129,7 @@ class Runs:
                 yield Atom(((child, None),))
 
     def read_run(self, run: Element) -> Iterator[Text | Atom]:
-        """What a run consists of, in order."""
+        """Yield the parts of a run in order."""
         style = self.make_style(run)
         for child in run:
             name = name_of(child)

@@ -48,7 +48,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Dialect:
-    """What the two formats do not share."""
+    """The differences between the two formats."""
 
     is_webvtt: bool
 
@@ -68,8 +68,8 @@ class _Dialect:
                 yield self._make_edit(content, lines, pieces)
 
     def _find_lines(self, content: str) -> Iterator[_Line]:
-        """What is said. SubRip's cues may have empty lines; in WebVTT an empty line ends a
-        cue, and what has no times is no cue."""
+        """Find the lines of the cues. SubRip's cues may have empty lines; in WebVTT an
+        empty line ends a cue, and what has no times is no cue."""
         if self.is_webvtt and not content.startswith("WEBVTT"):
             raise DamagedDocument("The file's first line is not WEBVTT")
         cue, is_inside = 0, False

@@ -31,10 +31,10 @@ _LONGEST_WORD = 20
 _CONTAINERS = frozenset(
     "w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:dir w:bdo".split()
 )
-#: What spelling and layout programs left: it is about the text as it was.
+#: Marks of spelling and layout programs, which are about the text as it was.
 _STALE = frozenset({"w:proofErr", "w:lastRenderedPageBreak"})
 _LETTERS = {"w:noBreakHyphen": "\u2011", "w:softHyphen": "\u00ad"}
-#: What the schema wants behind these properties.
+#: The elements that the schema wants behind these properties.
 _AFTER_LANG = frozenset("w:eastAsianLayout w:specVanish w:oMath w:rPrChange".split())
 _AFTER_RTL = _AFTER_LANG | {"w:cs", "w:em", "w:lang"}
 _AFTER_BIDI = frozenset(

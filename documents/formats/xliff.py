@@ -25,7 +25,7 @@ from documents.formats.inline import (
 
 _DECLARATION = re.compile(rb"""^<\?xml[^>]+encoding=["']([\w.:-]+)""")
 _MAX_DEPTH = 200
-#: What XML takes for white space.
+#: The white space of XML.
 _SPACE = " \t\r\n"
 _UNITS = frozenset(("trans-unit", "segment"))
 #: Elements that can say that their units are not to be translated.
@@ -57,7 +57,7 @@ class _Content:
 
 @dataclass
 class _Unit:
-    """What is translated at once, as far as it is read."""
+    """A unit of translation, as far as it is read."""
 
     is_open: bool
     #: The white space before the source.

@@ -36,13 +36,14 @@ def find_owner() -> str:
 
 
 class Access:
-    """What routes may ask for; here while keys are off. `control.py` has the other."""
+    """The interface of access for routes; here while keys are off. `control.py` has the
+    other."""
 
     #: Whether requests without a key are refused.
     is_required = False
 
     def read_usage(self) -> Usage:
-        """What the key of the current request has used this month, and its limit."""
+        """Return the current key's usage of this month, and its limit."""
         return Usage(0, None)
 
     def find_owner(self, fields: Mapping[str, Any]) -> str:

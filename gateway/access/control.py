@@ -101,7 +101,7 @@ class Guard(Access):
         return key
 
     def read_usage(self) -> Usage:
-        """What the key of the current request has used this month, and its limit."""
+        """Return the current key's usage of this month, and its limit."""
         key = g.get("key")
         return self.ledger.read(key) if key else super().read_usage()
 

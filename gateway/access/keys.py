@@ -17,7 +17,7 @@ _TOKEN = re.compile(rf"bg_([0-9a-f]{{{2 * _ID_BYTES}}})_[\w-]{{43}}", re.ASCII)
 
 @dataclass(frozen=True)
 class Grant:
-    """What a key allows. None is no limit, and no routes are all routes."""
+    """The rights of a key. None is no limit, and no routes are all routes."""
 
     characters_per_month: int | None = None
     requests_per_minute: int | None = None
@@ -60,7 +60,7 @@ def read_id(token: str) -> str | None:
 
 
 def hash_token(token: str) -> str:
-    """What is stored of a token."""
+    """Return the hash of a token, which is all that is stored of it."""
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -29,12 +29,12 @@ class ListedKey:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the database says. Another `version` means that keys have changed."""
+    """A reading of the database. Another `version` means that keys have changed."""
 
     version: tuple[int, int]
     #: The keys that are not revoked, by id; None where none has changed.
     keys: Mapping[str, ApiKey] | None
-    #: What other ledgers have counted this month, by key and month.
+    #: The counts of other ledgers this month, by key and month.
     elsewhere: Mapping[tuple[str, int], int]
 
 
@@ -102,7 +102,7 @@ class KeyStorage(Database):
         return Seen(version, keys, {(k, month): n for k, n in elsewhere.items()})
 
     def _write_usage(self) -> Any:
-        """What another process has written later is not overwritten."""
+        """Write usage, but not over the later one of another process."""
         dialect = sqlite if self.dialect == "sqlite" else postgresql
         row = dialect.insert(USAGE)
         return row.on_conflict_do_update(

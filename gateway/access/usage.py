@@ -111,7 +111,7 @@ class UsageLedger:
             self._settle_all()
 
     def read(self, key: ApiKey) -> Usage:
-        """What the key has used, without what is being translated."""
+        """Return the key's usage, without texts that are being translated."""
         month = find_month(time.time())
         count = self._elsewhere.get((key.id, month), 0)
         values = self._accounts.get(int(key.id, 16))
@@ -121,7 +121,7 @@ class UsageLedger:
         return Usage(count, key.grant.characters_per_month)
 
     def list_unsaved(self) -> list[Count]:
-        """What all processes have counted and the database does not have."""
+        """List the counts of all processes that the database does not have."""
         self._settle_all()
         found: list[Count] = []
         for first in range(0, _MONTHS * _FIELDS, _FIELDS):

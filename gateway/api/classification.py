@@ -16,7 +16,7 @@ from gateway.schemas import ClassificationParameters
 
 
 class Label(TypedDict):
-    """What an image may show, and how sure that is."""
+    """A label of an image, and how sure it is."""
 
     label: str
     score: float

@@ -38,7 +38,7 @@ from text.options import Splitting, Tags, TranslationRequest
 WORDING = Wording(
     "Parameter '{field}' not specified.", "Value for '{field}' not supported."
 )
-#: What DeepL says where nothing bounds the characters of a month.
+#: DeepL's limit where nothing bounds the characters of a month.
 _UNLIMITED = 10**12
 #: Hypotheses for `quality_optimized`.
 _WIDE_BEAM = 5
@@ -131,7 +131,7 @@ class Translation(TypedDict):
 
 
 class Translations(TypedDict):
-    """What `/v2/translate` answers."""
+    """The answer of `/v2/translate`."""
 
     translations: list[Translation]
 
@@ -145,7 +145,7 @@ class Language(TypedDict):
 
 
 class Used(TypedDict):
-    """What `/v2/usage` answers."""
+    """The answer of `/v2/usage`."""
 
     character_count: int
     character_limit: int
@@ -159,7 +159,7 @@ class Pair(TypedDict):
 
 
 class Pairs(TypedDict):
-    """What `/v2/glossary-language-pairs` answers."""
+    """The answer of `/v2/glossary-language-pairs`."""
 
     supported_languages: list[Pair]
 
@@ -279,7 +279,7 @@ def _translate(fields: Fields, interpreter: TranslationService) -> list[Translat
 
 
 def _refuse_what_is_missing(given: TranslateFields, fields: Fields) -> None:
-    """What would change a translation and cannot be done is said."""
+    """Refuse options that would change a translation and that we do not have."""
     if given.formality in ("more", "less"):
         raise refuse("'formality' is not supported for given 'target_lang'.")
     if fields.get("custom_instructions"):

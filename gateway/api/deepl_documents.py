@@ -72,7 +72,7 @@ class KeyFields(ForeignSchema):
 
 
 class Handle(TypedDict):
-    """What finds a document again."""
+    """The handle that finds a document again."""
 
     document_id: str
     document_key: str
@@ -164,7 +164,8 @@ def make_blueprint(documents: Documents, access: Access) -> Blueprint:
 
 
 def _read(fields: Fields, interpreter: TranslationService) -> DocumentRequest:
-    """What the form asks for; what would change a translation and cannot be done is said."""
+    """Read the form. Refuses options that would change a translation and that we do not
+    have."""
     given = parse_fields(DocumentFields, fields, WORDING)
     if given.formality.lower() in ("more", "less"):
         raise refuse("'formality' is not supported for given 'target_lang'.")

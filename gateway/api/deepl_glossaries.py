@@ -258,7 +258,7 @@ def _create(interpreter: TranslationService, schema: str) -> Glossary:
 
 
 def _read(interpreter: TranslationService, schema: str) -> GlossaryContent:
-    """What the current request says, with languages that are served."""
+    """Read the current request, with languages that are served."""
     reading = read_upload(interpreter.glossaries, schema, _translate)
     _check_languages(reading.drafts, interpreter)
     return reading

@@ -113,7 +113,7 @@ def make_large_blueprint(name: str, interpreter: TranslationService) -> LargeBlu
 def read_upload(
     glossaries: Glossaries, schema: str, translate: Callable[[GlossaryFault], Problem]
 ) -> GlossaryContent:
-    """What the current request says. Raises what `translate` makes of a fault."""
+    """Read the current request. Raises the error that `translate` makes of a fault."""
     upload = GlossaryUpload(
         schema, request.mimetype, request.query_string.decode(), request.get_data()
     )

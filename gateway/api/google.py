@@ -88,7 +88,7 @@ class Translations(TypedDict):
 
 
 class Translated(TypedDict):
-    """What `/language/translate/v2` answers."""
+    """The answer of `/language/translate/v2`."""
 
     data: Translations
 
@@ -100,7 +100,7 @@ class Detections(TypedDict):
 
 
 class Detected(TypedDict):
-    """What `/language/translate/v2/detect` answers."""
+    """The answer of `/language/translate/v2/detect`."""
 
     data: Detections
 
@@ -112,7 +112,7 @@ class Languages(TypedDict):
 
 
 class Listed(TypedDict):
-    """What `/language/translate/v2/languages` answers."""
+    """The answer of `/language/translate/v2/languages`."""
 
     data: Languages
 

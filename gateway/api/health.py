@@ -21,7 +21,7 @@ class Health(TypedDict):
 
 
 class Readiness(TypedDict):
-    """All that is ready."""
+    """The readiness of the whole."""
 
     status: str
     languages: list[str]

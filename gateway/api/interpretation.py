@@ -28,7 +28,7 @@ from text.composition import TranslatedText
 from text.langid import UNDETERMINED, Guess, weigh_identification
 from text.options import TranslationRequest
 
-#: What clients write for a source that is to be identified.
+#: The values of clients for a source that is to be identified.
 _UNKNOWN = ("", AUTO, UNDETERMINED)
 
 
@@ -100,7 +100,7 @@ class TranslationService:
 
     @cached_property
     def limits(self) -> TranslationLimits:
-        """What may be asked for. Raises TaskNotServed where there is no language."""
+        """The limits of a request. Raises TaskNotServed where there is no language."""
         catalog = self.translator.catalog
         if not catalog.languages:
             raise TaskNotServed(TRANSLATION)
@@ -159,7 +159,7 @@ class TranslationService:
         return language
 
     def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
-        """As `find_source`, but raises MalformedRequest in an API's words."""
+        """Find the source. Raises MalformedRequest in an API's words."""
         try:
             return self.find_source(tag)
         except LookupError:

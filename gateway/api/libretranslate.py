@@ -70,7 +70,7 @@ class Detection(TypedDict):
 
 
 class Translation(TypedDict):
-    """What `POST /translate` answers; each field has lists where `q` is one."""
+    """The answer of `POST /translate`; each field has lists where `q` is one."""
 
     translatedText: str | list[str]
     detectedLanguage: NotRequired[Detection | list[Detection]]
@@ -85,14 +85,14 @@ class Coded(TypedDict):
 
 
 class Chosen(TypedDict):
-    """What a page shows first."""
+    """The languages that a page shows first."""
 
     source: Coded
     target: Coded
 
 
 class Frontend(TypedDict):
-    """What `GET /frontend/settings` answers."""
+    """The answer of `GET /frontend/settings`."""
 
     charLimit: int
     frontendTimeout: int
@@ -171,7 +171,7 @@ def describe_body(interpreter: TranslationService) -> BodySchema:
 
 
 def translate(fields: Fields, interpreter: TranslationService) -> Translation:
-    """What LibreTranslate answers on `POST /translate`. Raises Problem."""
+    """Answer `POST /translate` as LibreTranslate does. Raises Problem."""
     limits = interpreter.limits
     given = parse_fields(TranslateFields, fields, WORDING)
     wanted = TranslationRequest(

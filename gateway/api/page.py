@@ -34,7 +34,7 @@ from text.composition import TranslatedText
 _FORM = "application/x-www-form-urlencoded"
 _HTML = "text/html"
 _FOREVER, _ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
-#: What a translation was made of is nobody else's.
+#: The texts of a translation are nobody else's.
 _NEVER = "no-store"
 _POLICY = "; ".join(
     [
@@ -60,7 +60,7 @@ class PageFields(Schema):
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows: what was asked for, and the answer or why there is none."""
+    """The content of a page: the request, and the answer or why there is none."""
 
     source: str = AUTO
     target: str = ""
@@ -261,7 +261,7 @@ class _Page:
         return _load_template().render(context).encode()
 
     def _write_settings(self) -> Mapping[str, Any]:
-        """What the modules must know before they ask for anything."""
+        """Write the settings that the modules must know before they ask for anything."""
         sources = self._interpreter.sources
         languages = self._catalog.languages
         return {

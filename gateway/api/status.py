@@ -33,7 +33,7 @@ class ServedStatus(TypedDict):
 
 
 class Status(TypedDict):
-    """All that is served, and the time of the answer in seconds of some clock."""
+    """The status of all models, and the time of the answer in seconds of some clock."""
 
     at_s: float
     bounds_s: list[float]

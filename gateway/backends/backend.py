@@ -1,5 +1,5 @@
-"""What the gateway asks of those who run the models: the `Backend` protocol, and the values
-that pass through it.
+"""The gateway's interface to the models: the `Backend` protocol, and the values that pass
+through it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Call:
 
 @dataclass(frozen=True)
 class RowRequest:
-    """What a handler is asked: a body, and parameters beside it."""
+    """A request to a handler: a body, and parameters beside it."""
 
     body: bytes
     content_type: str
@@ -51,7 +51,7 @@ def write_row(content: Mapping[str, Any]) -> RowRequest:
 
 @dataclass(frozen=True)
 class ModelState:
-    """What a backend says of a model that it has."""
+    """A backend's state of a model."""
 
     #: Whether somebody answers for it.
     is_ready: bool
@@ -86,15 +86,15 @@ class Backend(Protocol):
         """
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """What is known of each model; None for one that cannot be asked."""
+        """Return the state of each model; None for one that cannot be asked."""
 
     def find_room(self, model: Model) -> Capacity:
         """How much a model can have in hand."""
 
 
 class KeptStates:
-    """What the last look at each model has shown, for a second. Safe to share among
-    greenlets: one looks, all others use what it has seen."""
+    """The last state of each model, kept for a second. Safe to share among greenlets: one
+    looks, all others use what it has seen."""
 
     def __init__(
         self, look: Callable[[Sequence[str]], Mapping[str, ModelState | None]]

@@ -27,16 +27,17 @@ from gateway.http.sending import is_readable
 
 _CONNECT_S = 2.0
 _LEAST_S = 0.001
-#: What the system calls a cut link; the latter two on the same network, where it also finds
-#: no machine of that address any more.
+#: The system's errors of a cut link; the latter two on the same network, where it also
+#: finds no machine of that address any more.
 _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
-#: Whoever answers rows reads the headers of each one by one.
+#: A handler reads the headers of each row one by one.
 _NO_HEADERS = {"User-Agent": SKIP_HEADER, "Accept-Encoding": SKIP_HEADER}
 
 
 @dataclass(frozen=True)
 class HealthProbe:
-    """What is asked once while a call waits. It may raise what ends the call."""
+    """A question that is asked once while a call waits. It may raise the error that ends
+    the call."""
 
     after_s: float
     ask: Callable[[], None]
@@ -74,7 +75,7 @@ class Channel:
         self._open()
 
     def _open(self) -> None:
-        # What requests stands on: requests' own part was a fifth of the gateway's CPU.
+        # The pool below requests, whose own part was a fifth of the gateway's CPU.
         self._pool = urllib3.connection_from_url(
             self.url, maxsize=self._connections, socket_options=self._options
         )
@@ -217,7 +218,7 @@ class _Connection(HTTPConnection):
             doubt.ask()
 
     def _shut(self) -> None:
-        """Whoever waits for the answer sees the connection end."""
+        """Shut the connection: the greenlet that waits for the answer sees it end."""
         if self.sock is not None:
             with suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)

@@ -65,8 +65,8 @@ class TorchServeBackend:
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        """As `Backend.predict`. Two attempts: asking twice does no harm. A connection on
-        which a worker died is not used again."""
+        """Try twice: asking twice does no harm. A connection on which a worker died is not
+        used again."""
         with self._slots.take(deadline):
             for _ in range(_ATTEMPTS):
                 with suppress(WorkerDied):
@@ -74,8 +74,8 @@ class TorchServeBackend:
         raise NotReady(f"The worker for {model} died or is being restarted.")
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """What TorchServe says of each model, at most a second old; None for one that is
-        not registered or when TorchServe does not answer."""
+        """Return TorchServe's state of each model, at most a second old; None for one that
+        is not registered or when TorchServe does not answer."""
         return self._states.find(models)
 
     def find_room(self, model: Model) -> Capacity:

@@ -121,8 +121,8 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """What begins by reading could not write after another process did. By itself, Python
-    would begin no transaction for tables."""
+    """Begin with a lock: a transaction that begins by reading could not write after another
+    process did. By itself, Python would begin no transaction for tables."""
     is_reading = connection.get_execution_options().get("is_reading")
     connection.exec_driver_sql("BEGIN" if is_reading else "BEGIN IMMEDIATE")
 

@@ -66,7 +66,7 @@ GLOSSARIES = Table(
     Column("created_at_ms", BigInteger, nullable=False),
 )
 
-#: What is in a row never changes: another row, with an id of its own, takes its place.
+#: A row never changes: another row, with an id of its own, takes its place.
 DICTIONARIES = Table(
     "dictionaries",
     METADATA,

@@ -1,4 +1,4 @@
-"""What a glossary is, stored or about to be."""
+"""A glossary, stored or about to be."""
 
 from __future__ import annotations
 

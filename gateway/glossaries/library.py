@@ -67,8 +67,8 @@ class Glossaries:
         self._turn = BoundedSemaphore(1)
 
     def read(self, upload: GlossaryUpload) -> GlossaryContent:
-        """What an upload says; a large one is read by another process, one at a time. Raises
-        Fault, Overloaded if others take all of the time, and DeadlineExceeded."""
+        """Read an upload; a large one in another process, one at a time. Raises Fault,
+        Overloaded if others take all of the time, and DeadlineExceeded."""
         if len(upload.body) <= _SHORT:
             return read(upload)
         if not self._turn.acquire(timeout=self._timeout_s):
@@ -119,7 +119,7 @@ class Glossaries:
         return entries
 
     def change(self, owner: str, glossary_id: str, **given: Any) -> Glossary:
-        """As `GlossaryStorage.change`. Also raises GlossariesUnavailable."""
+        """Change a glossary in the storage. Also raises GlossariesUnavailable."""
         return self._ask(
             lambda s: s.change(owner, glossary_id, limits=self.limits, **given)
         )

@@ -51,7 +51,7 @@ class GlossaryUpload:
 
 @dataclass(frozen=True)
 class GlossaryContent:
-    """What an upload says."""
+    """The content of an upload."""
 
     name: str | None
     drafts: tuple[DictionaryDraft, ...]
@@ -165,13 +165,13 @@ def _read_form(text: bytes) -> dict[str, Any]:
 
 
 def write_upload(upload: GlossaryUpload) -> bytes:
-    """What the process is given: a line, and the body."""
+    """Write the process's input: a line, and the body."""
     head = {name: value for name, value in asdict(upload).items() if name != "body"}
     return json.dumps(head).encode() + b"\n" + upload.body
 
 
 def read_answer(answer: bytes) -> GlossaryContent:
-    """What the process has found. Raises GlossaryFault, or ValueError if it has failed."""
+    """Read the process's result. Raises GlossaryFault, or ValueError if it has failed."""
     head, _, rest = answer.partition(b"\n")
     content = json.loads(head)
     if "fault" in content:
@@ -186,7 +186,7 @@ def read_answer(answer: bytes) -> GlossaryContent:
 
 
 def answer(upload: bytes) -> Iterable[bytes]:
-    """What the process writes."""
+    """Write the process's result."""
     head, _, body = upload.partition(b"\n")
     try:
         found = read(GlossaryUpload(body=body, **json.loads(head)))

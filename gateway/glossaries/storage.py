@@ -240,7 +240,7 @@ def _list(connection: Connection, is_wanted: ColumnElement[bool]) -> list[Glossa
 def _merge(
     connection: Connection, glossary: Glossary, drafts: Iterable[DictionaryDraft]
 ) -> list[DictionaryDraft]:
-    """What the dictionaries have after their entries were changed by these."""
+    """Merge changes into the entries of the dictionaries."""
     merged: dict[tuple[str, str], DictionaryDraft] = {}
     for draft in drafts:
         pair = draft.source, draft.target

@@ -91,7 +91,7 @@ def find_spoken(request: Request) -> Dialect:
 def _read_once(
     request: Request, name: str, read: Callable[[Request], dict[str, Any]]
 ) -> dict[str, Any]:
-    """What `read` returns or raises, also where it is asked for again."""
+    """Return or raise the result of `read`, also a second time."""
     if name not in request.environ:
         try:
             request.environ[name] = read(request)
@@ -125,7 +125,7 @@ def _read_body(request: Request, most: int) -> dict[str, Any]:
 def _parse(
     request: Request, function: Callable[..., dict[str, Any]], *given: Any
 ) -> dict[str, Any]:
-    """What the function makes of the request's body. A large one is parsed beside the loop."""
+    """Parse the request's body by the function, a large one beside the loop."""
     parse = request.environ.get(PARSE)
     return cast(dict[str, Any], parse(function, *given)) if parse else function(*given)
 

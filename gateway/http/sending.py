@@ -50,7 +50,7 @@ class Silence:
 class Connection(socket.socket):  # type: ignore[misc]
     """The connection that Gunicorn's parser reads from."""
 
-    #: What was read and put back.
+    #: Bytes that were read and put back.
     _first = b""
     _silence: Silence | None = None
     #: The largest read: Gunicorn reads more than it is asked for.

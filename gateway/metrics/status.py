@@ -24,7 +24,7 @@ _TIMEOUT_S = 2.0
 _FRESH_S = 1.0
 #: The most memory and time that somebody else's page may take.
 _MOST_BYTES = 4 << 20
-#: What all names of our counters have in them.
+#: The part that all names of our counters share.
 _OURS = "babelgate"
 #: The buckets of the histograms, and the labels that say what they are about.
 _BUCKETS = {
@@ -81,8 +81,8 @@ class _Totals:
 
 
 class Figures:
-    """What `GET /status` tells. `metrics_url` is the page with the workers' counters, if there
-    is one with all of them."""
+    """The figures of `GET /status`. `metrics_url` is the page with the workers' counters,
+    if there is one with all of them."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ class Route:
 
     @property
     def bodies(self) -> tuple[BodySchema, ...]:
-        """What a body may have in it; none if the fields are in the URL."""
+        """The schemas of a body; none if the fields are in the URL."""
         return self.operation.bodies if self.method in _WITH_BODY else ()
 
     @property
@@ -288,7 +288,7 @@ def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
 
 
 def _list_answers(route: Route, schemas: _Schemas) -> Json:
-    """What it answers when it succeeds, by content type."""
+    """List the answers of success, by content type."""
     operation = route.operation
     if route.is_empty:
         return {}

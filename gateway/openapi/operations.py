@@ -1,4 +1,4 @@
-"""What a route says of itself for the OpenAPI document, beside its code."""
+"""The descriptions of routes for the OpenAPI document, beside their code."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class BodySchema:
 
     model: type[BaseModel]
     media: tuple[str, ...] = (JSON,)
-    #: What JSON Schema says of fields beyond the model: what only a stack's map and settings
-    #: tell.
+    #: Additions of JSON Schema to the model's fields, from a stack's map and settings.
     bounds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -44,11 +43,11 @@ class Operation:
     query: type[BaseModel] | None = None
     #: Whether it takes images: exactly one, or several.
     images: Literal["one", "several"] | None = None
-    #: What may go wrong beside what may go wrong everywhere.
+    #: The refusals beside those of every route.
     refusals: tuple[type[Problem] | RefusalSchema, ...] = ()
     #: Absent from the document where the map does not have this task.
     task: str | None = None
-    #: What it answers with.
+    #: The content types of its answers.
     media: tuple[str, ...] = (JSON,)
     #: Whether clients may ask if it has changed.
     is_cached: bool = False
@@ -78,7 +77,7 @@ def describe(operation: Operation) -> Callable[[View], View]:
 
 
 def find_operation(view: Callable[..., Any]) -> Operation | None:
-    """What `describe` has noted."""
+    """Return the operation that `describe` has noted."""
     return getattr(view, _ATTRIBUTE, None)
 
 

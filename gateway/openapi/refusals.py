@@ -115,7 +115,7 @@ class GoogleReason(TypedDict):
 
 
 class GoogleFault(TypedDict):
-    """What is inside of Google's errors."""
+    """The inner part of Google's errors."""
 
     code: int
     message: str

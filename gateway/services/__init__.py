@@ -1,1 +1,1 @@
-"""What routes call: the services behind every API."""
+"""The services behind every API, which routes call."""

@@ -83,7 +83,8 @@ class Buffer:
         if count:
             self._held[share] = kept
             self._sent += count
-        # What it still holds must not be missing where another row becomes the oldest.
+        # The bytes that it holds must not be missing where another row becomes the
+        # oldest.
         if self._free + self._sent >= self._largest:
             self._begun.pop(share, None)
         self._admit()

@@ -128,7 +128,6 @@ class Documents:
     def list_page(
         self, owner: str, after: str, count: int
     ) -> tuple[list[tuple[DocumentFolder, State]], str | None]:
-        """As `read_page`."""
         return run(read_page, self._storage, owner, after, count)
 
     def delete(self, document: DocumentFolder) -> None:

@@ -85,7 +85,7 @@ def check_directory(directory: Path, task: str) -> None:
 
 
 def missing_files(names: Collection[str], task: str) -> list[str]:
-    """What a model for the task that has files of these names lacks."""
+    """Return the files that a model for the task lacks, which has files of these names."""
     return [
         " or ".join(choice)
         for choice in _KINDS.get(task, _IMAGE_MODEL).files
@@ -132,7 +132,7 @@ def list_files(directory: Path) -> list[str]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """What a JSON file says; one that is no object says nothing. Raises ModelError if it
+    """Read the object in a JSON file; other values count as empty. Raises ModelError if it
     is not JSON."""
     try:
         content = json.loads(path.read_text("utf-8"))

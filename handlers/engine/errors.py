@@ -1,10 +1,9 @@
-"""What can go wrong while a model runs, and the one place where a library's errors become
-ours.
+"""The errors of a running model, and the one place where a library's errors become ours.
 
-    EngineError         a batch has no translations
-    ├── OutOfMemory     it is too large for the device; a smaller one may fit
-    ├── TooLate         nobody waits for them any more; it did not run
-    └── DeviceFault     nothing will run on the device in this process any more
+EngineError         a batch has no translations
+├── OutOfMemory     it is too large for the device; a smaller one may fit
+├── TooLate         nobody waits for them any more; it did not run
+└── DeviceFault     nothing will run on the device in this process any more
 """
 
 from __future__ import annotations
@@ -29,10 +28,11 @@ class DeviceFault(EngineError):
     """The device is in a state from which only a new process recovers."""
 
 
-#: What the messages of PyTorch and CTranslate2 have in common, the first that fits wins:
-#: "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "DefaultCPUAllocator: can't allocate
-#: memory", then "CUDA error: device-side assert triggered", "cuBLAS failed with status …".
-#: Their classes say no more: CTranslate2's is RuntimeError, PyTorch's two inherit from it.
+#: Parts of the messages of PyTorch and CTranslate2, of which the first that fits wins:
+#: "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "DefaultCPUAllocator: can't
+#: allocate memory", then "CUDA error: device-side assert triggered", "cuBLAS failed
+#: with status …". Their classes say no more: CTranslate2's is RuntimeError, PyTorch's
+#: two inherit from it.
 _CLUES: tuple[tuple[str, type[EngineError]], ...] = (
     ("out of memory", OutOfMemory),
     ("_alloc_failed", OutOfMemory),

@@ -1,4 +1,4 @@
-"""What engines on PyTorch do around a model: load it onto its device, translate its
+"""The common steps of engines on PyTorch: load a model onto its device, translate its
 errors and release its memory.
 """
 
@@ -38,7 +38,8 @@ def load_model(
 
 
 def infer(compute: Callable[[], Result]) -> Result:
-    """What `compute` returns, run without gradients. Raises OutOfMemory or DeviceFault."""
+    """Run `compute` without gradients and return its result. Raises OutOfMemory or
+    DeviceFault."""
     try:
         with device_errors(), torch.inference_mode():
             return compute()

@@ -33,7 +33,7 @@ class Digests:
 
 
 def find_fault(out: Path, digests: Digests | None = None) -> str:
-    """What is wrong with a sealed directory, in a few words, or an empty string. With
+    """Return the fault of a sealed directory in a few words, or an empty string. With
     `digests` the content of its files is compared, not only their sizes."""
     try:
         files = json.loads((out / _MARKER).read_text("utf-8"))

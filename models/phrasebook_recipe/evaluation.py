@@ -42,7 +42,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Report:
-    """What the model card says. Shares are from 0 to 1."""
+    """The figures of the model card. Shares are from 0 to 1."""
 
     items: int
     overall: float

@@ -33,7 +33,7 @@ _POOL = 4096
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is trained and for how long."""
+    """The model to train, and for how long."""
 
     minutes: float = 60
     tokens_per_batch: int = 2048

@@ -12,14 +12,14 @@ from models.shapes_recipe.scenes import CLEAR_ANGLE, COLOURS, SHAPES, SIZES
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model's files and its training say."""
+    """Facts from a model's files and its training."""
 
     cpu_minutes: float
     steps: int
     batch_size: int
     parameters: int
     megabytes: float
-    #: What the recipe does not say of how it was trained.
+    #: A note on the training that the recipe does not have.
     note: str = ""
 
 

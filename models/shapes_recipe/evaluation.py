@@ -32,7 +32,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Report:
-    """What the model card says."""
+    """The figures of the model card."""
 
     items: int
     captioning: Judgement

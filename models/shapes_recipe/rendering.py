@@ -175,7 +175,7 @@ def _make_person(figure: Figure) -> list[Part]:
     return parts
 
 
-#: What a shape is made of, about a centre at (0, 0) and with a size of 1.
+#: The parts of a shape, about a centre at (0, 0) and with a size of 1.
 _PARTS: dict[str, Callable[[Figure], list[Part]]] = {
     "circle": lambda _: [Part(((0.0, 0.0),), 1.0)],
     "square": lambda _: [

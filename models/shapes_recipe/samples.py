@@ -19,7 +19,7 @@ _WIDEST = 16 / 9
 
 
 class Task(StrEnum):
-    """What a model can learn from the images."""
+    """The task that a model can learn from the images."""
 
     CAPTIONING = "captioning"
     CLASSIFICATION = "classification"

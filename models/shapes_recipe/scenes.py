@@ -50,7 +50,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that an image shows. The background goes from the first colour at the top to the
+    """The scene of an image. The background goes from the first colour at the top to the
     second at the bottom. Noise adds at most this much to each channel."""
 
     background: tuple[Colour, Colour]

@@ -38,7 +38,7 @@ class Learner(ABC):
 
     task: ClassVar[Task]
     recipe: Recipe
-    #: What loads the exported model.
+    #: The class that loads the exported model.
     auto: ClassVar[Any]
     #: Images that are answered at once.
     at_once: ClassVar[int]

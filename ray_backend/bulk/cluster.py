@@ -17,7 +17,7 @@ from ray_backend.nodes import LOOPBACK, PORTS, Node, read_address
 
 #: Ray's clients give up before the run does, unless they are told.
 _RECONNECT_S = 900
-#: What Ray takes of the accelerator of a machine for whoever wants that kind.
+#: The share of a machine's accelerator that a worker asks for to get that kind.
 _TRACE = 0.001
 _ROUNDING = 1e-6
 
@@ -34,7 +34,7 @@ class WorkerPool:
 
     @property
     def needs(self) -> Mapping[str, float]:
-        """What a worker takes, in Ray's words."""
+        """The resources of a worker, in Ray's words."""
         kind = {f"accelerator_type:{self.accelerator}": _TRACE}
         needs = {"CPU": self.cpus, "GPU": self.gpus}
         return needs | (kind if self.accelerator else {})
@@ -48,7 +48,7 @@ class RayCluster:
     head: str
     #: This machine's address.
     address: str
-    #: All that are there.
+    #: The machines of the cluster.
     machines: tuple[Machine, ...]
     dashboard: Dashboard
     token_file: Path
@@ -104,7 +104,7 @@ def fit(pool: WorkerPool, machines: Sequence[Machine]) -> WorkerPool:
 
 
 def explain(pool: WorkerPool, machines: Sequence[Machine]) -> str:
-    """What a worker takes, and what the machines have."""
+    """Explain the needs of a worker, and the machines."""
     have = "; ".join(map(describe_machine, machines))
     return f"Each needs {describe_resources(pool.needs)}; {have}."
 

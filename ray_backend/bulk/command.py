@@ -164,7 +164,7 @@ def command(
 def read_request(
     models: Catalog, target: str, source: str | None, kind: str
 ) -> TranslationRequest:
-    """What `POST /translate` would make of the options. Raises Problem."""
+    """Read the options as `POST /translate` does. Raises Problem."""
     body = {"src_text": "", "tgt_lang": target, "format": kind}
     body |= {"src_lang": source} if source else {}
     limits = TranslationLimits(

@@ -68,7 +68,7 @@ def divide(
 
 
 class _Request:
-    """What a worker is asked for a chunk, until all its answers are there."""
+    """A chunk's request to a worker, until all its answers are there."""
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
@@ -142,7 +142,7 @@ class RayExecutor:
     def run(
         self, load: Callable[[], Answerer], chunks: Iterator[Chunk]
     ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
-        """As `job.Execute`. Raises ClientError."""
+        """Execute a job. Raises ClientError."""
         for number in [*range(self._pool.size)] * _CHUNKS_AT_ONCE:
             self._place(number, load)
         requests = map(_Request, chunks)

@@ -57,8 +57,8 @@ class Chunk:
     items: Sequence[Any]
 
 
-#: Whoever does the work: loads the model where it is to run, and answers each chunk, in any
-#: order. An answer is None if each worker that got the item has ended.
+#: The executor's function: loads the model where it is to run, and answers each chunk,
+#: in any order. An answer is None if each worker that got the item has ended.
 Execute = Callable[
     [Callable[[], Answerer], Iterator[Chunk]], Iterator[tuple[Chunk, Sequence[Any]]]
 ]
@@ -81,7 +81,7 @@ class PartWritten(Event):
 
 
 class BulkJob(ABC):
-    """What to do with files, and where the results go."""
+    """A bulk job: the work on files, and where the results go."""
 
     unit: ClassVar[str]
     kind: ClassVar[SourceKind]
@@ -93,7 +93,7 @@ class BulkJob(ABC):
 
     @abstractmethod
     def describe(self) -> Mapping[str, Any]:
-        """All that results depend on beside the files."""
+        """Describe what results depend on beside the files."""
 
     @abstractmethod
     def name_output(self, source: Source) -> Path:
@@ -101,7 +101,7 @@ class BulkJob(ABC):
 
     @abstractmethod
     def load(self) -> Callable[[], Answerer]:
-        """What loads the model. It goes to every worker."""
+        """The function that loads the model. It goes to every worker."""
 
     @abstractmethod
     def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:

@@ -37,7 +37,7 @@ SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
 #: Attempts after the first one: at the beginning, and in a run that has got something done.
 _RETRIES_FIRST, _RETRIES = 2, 10
 _LIMIT = timedelta(minutes=1)
-#: What one request reads. Larger objects are put in parts, of which there may be 10,000.
+#: The bytes of one request. Larger objects are put in parts, at most 10,000.
 _READ_BYTES, _PART_BYTES, _MOST_PARTS = 8 << 20, 8 << 20, 8192
 #: The store's own words in an error, and what may hold a signature.
 _SAID, _QUERY = re.compile(r"(?s)<Message>(.*?)</Message>"), re.compile(r"\?\S+")

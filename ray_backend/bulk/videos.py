@@ -146,7 +146,6 @@ class InProcess:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def caption(self, body: Sequence[bytes | memoryview], _: int) -> Sequence[str]:
-        """As `clients.captioner.Model.caption`."""
         with self._turn:
             (result,) = self.handler.answer([Row(b"".join(body))]).results
         if isinstance(result, TaskError):

@@ -1,4 +1,4 @@
-"""What every peer serves: our workers' engine, packing and guard."""
+"""The translator that every peer serves: our workers' engine, packing and guard."""
 
 from __future__ import annotations
 

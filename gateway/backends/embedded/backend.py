@@ -73,7 +73,6 @@ class EmbeddedBackend:
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        """As `Backend.predict`."""
         try:
             answer = self._ask(model, row, deadline)
         except QueueFull as error:
@@ -87,7 +86,6 @@ class EmbeddedBackend:
         return answer
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """As `Backend.states`."""
         return {name: self._served[name].describe() for name in models}
 
     def find_room(self, model: Model) -> Capacity:

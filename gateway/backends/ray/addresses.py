@@ -34,7 +34,7 @@ _OPTIONS: Sequence[Option] = (
 
 
 class GatewayKey:
-    """What replicas know the gateway by."""
+    """The key by which replicas know the gateway."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -76,7 +76,7 @@ class Address:
         call: Call | None = None,
         doubt: HealthProbe | None = None,
     ) -> urllib3.BaseHTTPResponse:
-        """As `Channel.call`. A refused key is read again first."""
+        """Call the address. A refused key is read again first."""
         while True:
             key = str(self.key)
             try:

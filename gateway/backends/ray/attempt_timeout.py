@@ -16,7 +16,7 @@ _DEVIATIONS = 4.0
 
 @dataclass
 class AttemptTimeout:
-    """What has been learned of one model's answers.
+    """The time limit of an attempt, learned from one model's answers.
 
     With 30 s left an attempt gets 15 s. A model that usually takes 12 ± 2 s gets all 30 s,
     because an answer after 15 s is nothing unusual, and asking twice would only make it

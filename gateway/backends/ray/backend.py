@@ -100,9 +100,9 @@ class RayBackend:
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        """As `Backend.predict`. An address that cannot be reached is not asked again; after
-        any other fault the next one is, and each at last once more. Nobody waits for a model
-        that has no replica."""
+        """Try address after address. One that cannot be reached is not asked again; after
+        any other fault the next one is, and each at last once more. Nobody waits for a
+        model that has no replica."""
         known = self._known[model]
         known.presence.check()
         with self._slots.take(deadline):
@@ -129,7 +129,7 @@ class RayBackend:
         raise _give_up(model, row, fault)
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """What a replica of each model says, at most a second old."""
+        """Return the state of a replica of each model, at most a second old."""
         known = (self._known[model].presence for model in models)
         found = Pool(_LOOKS).map(lambda presence: presence.state, known)
         return dict(zip(models, found, strict=True))
@@ -191,7 +191,8 @@ def _read(
 
 
 def _judge(response: urllib3.BaseHTTPResponse) -> RowProblem:
-    """What a replica refuses for its own sake; other problems are the row's."""
+    """Return the problem of a row. Raises errors where the replica refuses for its own
+    sake."""
     problem = RowProblem(response.json())
     match response.status, problem.slug:
         case HTTPStatus.UNAUTHORIZED, _:

@@ -20,7 +20,7 @@ _REST_S = 2.0
 
 
 class CircuitBreaker:
-    """What is known of one model's replicas. Safe to share among greenlets."""
+    """The circuit breaker of one model's replicas. Safe to share among greenlets."""
 
     def __init__(self, model: str, look: Callable[[], ModelState]) -> None:
         self._model = model
@@ -32,7 +32,7 @@ class CircuitBreaker:
 
     @property
     def state(self) -> ModelState | None:
-        """What a replica says of itself, at most a second old."""
+        """The state of a replica, at most a second old."""
         return self._states.find([self._model])[self._model]
 
     def hear(self) -> None:
@@ -49,7 +49,8 @@ class CircuitBreaker:
             self._absent_until = now + _REST_S
 
     def doubt(self, remaining_s: float) -> HealthProbe | None:
-        """What a row asks that waits for long; none if it has too little time left for that."""
+        """Return the probe of a row that waits for long; None if it has too little time
+        left."""
         if remaining_s > _QUIET_S + WHOLE_S:
             return HealthProbe(_QUIET_S, self._check_silence)
         return None

@@ -25,7 +25,7 @@ WHOLE_S = 5.0
 
 
 class _State(BaseModel):
-    """What a replica says of itself."""
+    """The state of a replica, in its own words."""
 
     is_ready: bool
     batch_size: int

@@ -26,8 +26,9 @@ class ReplicaCounter:
             self._heard_at[replica] = time.monotonic()
 
     def count(self) -> int:
-        """Those heard of in the last seconds, within the map's bounds. So a model gets at
-        once what its replicas can use, and with it the work for which Ray adds others."""
+        """Count the replicas heard of in the last seconds, within the map's bounds. So a
+        model gets at once what its replicas can use, and with it the work for which Ray
+        adds others."""
         now = time.monotonic()
         if now > self._counted_at + _COUNTED_S:
             last = now - _REMEMBERED_S

@@ -25,7 +25,7 @@ _USUAL_BEAMS = 2
 
 @dataclass(frozen=True)
 class BatchStatistics:
-    """What a batch was for the model, both attempts of a sentence counted."""
+    """The counts of a batch, both attempts of a sentence included."""
 
     #: In the texts, padding not counted.
     tokens: int

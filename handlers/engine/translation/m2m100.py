@@ -1,4 +1,4 @@
-"""What all M2M100 engines share: their inputs and outputs, the files of a model
+"""The common base of all M2M100 engines: their inputs and outputs, the files of a model
 directory, and the tokenizer.
 """
 
