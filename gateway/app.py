@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Flask, Response, g, request
+from flask import Flask, Response, g, request
 
 import catalog
 from catalog import Catalog, checkpoint
 from contract import variables
-from contract.tasks import UPLOADS
-from gateway.access import OPEN_ROUTES, Access, register_access
+from gateway.access import Access, register_access
 from gateway.admission import Admission
-from gateway.api import (
-    deepl,
-    deepl_documents,
-    deepl_glossaries,
-    documentation,
-    documents,
-    glossaries,
-    google,
-    health,
-    identification,
-    languages,
-    libretranslate,
-    libretranslate_files,
-    page,
-    status,
-    tasks,
-    translation,
-)
+from gateway.api import Services, list_blueprints
 from gateway.api.interpretation import TranslationService
 from gateway.api.reception import ImageService
 from gateway.backends.backend import Backend
@@ -50,7 +31,6 @@ from gateway.load_shedding import LoadShedder
 from gateway.metrics.collectors import States
 from gateway.metrics.registry import Telemetry, register_telemetry
 from gateway.metrics.status import Figures
-from gateway.openapi.security import Keys
 from gateway.problems import register_error_handlers
 from gateway.services.readers import Readers
 from gateway.services.translator import RequestTranslator
@@ -94,22 +74,18 @@ def create_app(
         models, admission, identifier, telemetry, readers, settings
     )
     stored = app.extensions[GLOSSARIES] = Glossaries(settings)
-    interpreter = TranslationService(translator, telemetry, settings, sources, stored)
-    _register_texts(app, interpreter, access)
-    for blueprint in _make_documents(Documents(settings), interpreter, access):
-        app.register_blueprint(blueprint)
-    app.register_blueprint(identification.make_blueprint(interpreter))
-    reception = ImageService(models, Uploads(admission, settings), telemetry, settings)
-    for task in UPLOADS:
-        route = import_module(f"gateway.api.{task}")
-        app.register_blueprint(route.make_blueprint(reception))
-    for route in (tasks, languages, health):
-        app.register_blueprint(route.make_blueprint(models, backend))
     pages = {"torchserve": settings.metrics_url, "ray": settings.ray_metrics_url}
-    figures = Figures(models, admission, telemetry, pages.get(settings.backend))
-    app.register_blueprint(status.make_blueprint(figures))
-    keys = Keys(access.is_required, OPEN_ROUTES)
-    app.register_blueprint(documentation.make_blueprint(models, keys))
+    services = Services(
+        models,
+        backend,
+        access,
+        TranslationService(translator, telemetry, settings, sources, stored),
+        ImageService(models, Uploads(admission, settings), telemetry, settings),
+        Documents(settings),
+        Figures(models, admission, telemetry, pages.get(settings.backend)),
+    )
+    for blueprint in list_blueprints(services):
+        app.register_blueprint(blueprint)
     app.extensions[EXTENSION] = LoadShedder(admission, models, settings, telemetry)
     return app
 
@@ -123,33 +99,6 @@ def _register_checks(app: Flask, settings: Settings) -> Access:
     access = register_access(app, settings, bodies)
     register_bodies(app, bodies, settings.max_body_bytes)
     return access
-
-
-def _make_documents(
-    kept: Documents, interpreter: TranslationService, access: Access
-) -> Iterator[Blueprint]:
-    """The routes of documents, in all APIs."""
-    for route in (documents, deepl_documents, libretranslate_files):
-        yield route.make_upload_blueprint(kept, interpreter, access)
-    yield documents.make_blueprint(kept, interpreter, access)
-    yield deepl_documents.make_blueprint(kept, access)
-    yield libretranslate_files.make_blueprint(kept)
-
-
-def _register_texts(
-    app: Flask, interpreter: TranslationService, access: Access
-) -> None:
-    """The routes of all APIs that translate, and of glossaries."""
-    for blueprint in (
-        translation.make_blueprint(interpreter),
-        libretranslate.make_blueprint(interpreter, is_key_required=access.is_required),
-        deepl.make_blueprint(interpreter, access),
-        deepl_glossaries.make_blueprint(interpreter),
-        glossaries.make_blueprint(interpreter),
-        google.make_blueprint(interpreter),
-        page.make_blueprint(interpreter, is_key_required=access.is_required),
-    ):
-        app.register_blueprint(blueprint)
 
 
 def _connect(settings: Settings, models: Catalog) -> Backend:

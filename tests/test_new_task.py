@@ -47,15 +47,15 @@ from contract.tasks import PATHS
 from gateway.http.bodies import UploadBlueprint
 
 
-def make_blueprint(reception):
+def make_blueprints(services):
     blueprint = UploadBlueprint("brightness", __name__)
 
     @blueprint.post(PATHS["brightness"])
     def measure():
-        (answer,) = reception.answer("brightness", is_single=True)
+        (answer,) = services.images.answer("brightness", is_single=True)
         return answer.content
 
-    return blueprint
+    return [blueprint]
 """
 ASK = """
 import os, sys

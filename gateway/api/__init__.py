@@ -1,1 +1,44 @@
-"""The HTTP routes, one file per task or purpose. Each builds a blueprint."""
+"""The HTTP routes, one file per task or purpose, each registered by being here."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+
+from flask import Blueprint
+
+from catalog import Catalog
+from gateway.access import Access
+from gateway.api.interpretation import TranslationService
+from gateway.api.reception import ImageService
+from gateway.backends.backend import Backend
+from gateway.metrics.status import Figures
+from gateway.uploads.documents import Documents
+
+__all__ = ["Services", "list_blueprints"]
+
+#: Files that are no routes themselves.
+_NO_ROUTES = {"interpretation", "reception"}
+
+
+@dataclass(frozen=True)
+class Services:
+    """What routes call."""
+
+    catalog: Catalog
+    backend: Backend
+    access: Access
+    translation: TranslationService
+    images: ImageService
+    documents: Documents
+    figures: Figures
+
+
+def list_blueprints(services: Services) -> Iterator[Blueprint]:
+    """The routes of every file in this package."""
+    for found in pkgutil.iter_modules(__path__):
+        if found.name not in _NO_ROUTES:
+            module = import_module(f"{__name__}.{found.name}")
+            yield from module.make_blueprints(services)

@@ -6,7 +6,7 @@ from flask import Blueprint
 from typing_extensions import TypedDict
 
 from contract.tasks import CAPTIONING, PATHS
-from gateway.api.reception import ImageService
+from gateway.api import Services
 from gateway.http.bodies import UploadBlueprint
 from gateway.openapi.operations import Operation, describe
 from gateway.openapi.refusals import LOOKING
@@ -18,7 +18,7 @@ class Captions(TypedDict):
     captions: list[str]
 
 
-def make_blueprint(reception: ImageService) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The captioning route."""
     blueprint = UploadBlueprint(CAPTIONING, __name__)
 
@@ -34,11 +34,11 @@ def make_blueprint(reception: ImageService) -> Blueprint:
     )
     def caption() -> Captions:
         captions: list[str] = []
-        for answer in reception.answer(CAPTIONING):
+        for answer in services.images.answer(CAPTIONING):
             found = answer.content["captions"]
             if len(found) != answer.frames:
                 raise ValueError(f"{len(found)} captions of {answer.frames} frames")
             captions += found
         return {"captions": captions}
 
-    return blueprint
+    return [blueprint]

@@ -8,7 +8,7 @@ from flask import Blueprint
 from typing_extensions import TypedDict
 
 from contract.tasks import CLASSIFICATION, PATHS
-from gateway.api.reception import ImageService
+from gateway.api import Services
 from gateway.http.bodies import UploadBlueprint
 from gateway.openapi.operations import Operation, describe
 from gateway.openapi.refusals import LOOKING
@@ -28,7 +28,7 @@ class Labels(TypedDict):
     labels: list[Label]
 
 
-def make_blueprint(reception: ImageService) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The classification route."""
     blueprint = UploadBlueprint(CLASSIFICATION, __name__)
 
@@ -44,9 +44,9 @@ def make_blueprint(reception: ImageService) -> Blueprint:
         )
     )
     def classify() -> Labels:
-        (answer,) = reception.answer(
+        (answer,) = services.images.answer(
             CLASSIFICATION, ClassificationParameters, is_single=True
         )
         return cast(Labels, answer.content)
 
-    return blueprint
+    return [blueprint]

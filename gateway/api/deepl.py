@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
-from gateway.access import Access
+from gateway.api import Services
 from gateway.api.interpretation import (
     ForeignSchema,
     TranslationService,
@@ -173,8 +173,9 @@ _LISTING = Operation(
 )
 
 
-def make_blueprint(interpreter: TranslationService, access: Access) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of DeepL's API."""
+    interpreter = services.translation
     blueprint = Blueprint("deepl", __name__, url_prefix="/v2")
 
     @blueprint.route("/translate", methods=["GET", "POST"])
@@ -193,7 +194,7 @@ def make_blueprint(interpreter: TranslationService, access: Access) -> Blueprint
     @blueprint.route("/usage", methods=["GET", "POST"])
     @describe(Operation("The characters of this month"))
     def usage() -> Used:
-        found = access.read_usage()
+        found = services.access.read_usage()
         limit = _UNLIMITED if found.limit is None else found.limit
         return {"character_count": found.count, "character_limit": limit}
 
@@ -209,7 +210,7 @@ def make_blueprint(interpreter: TranslationService, access: Access) -> Blueprint
         }
 
     interpreter.count_requests(blueprint, "/v2/translate")
-    return blueprint
+    return [blueprint]
 
 
 def _describe_translation(interpreter: TranslationService) -> Operation:

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder, State
-from gateway.access import Access
+from gateway.api import Services
 from gateway.api.deepl import WORDING, list_targets
 from gateway.api.documents import FINDING, RECEIVING, send
 from gateway.api.interpretation import (
@@ -34,7 +34,6 @@ from gateway.openapi.operations import (
 )
 from gateway.openapi.refusals import USING_GLOSSARIES
 from gateway.schemas import DocumentRequest, Text
-from gateway.uploads.documents import Documents
 
 #: Fields that name something stored on DeepL's server, and nothing here.
 _STORED = ("glossary_ids", "style_id", "translation_memory_id")
@@ -92,10 +91,14 @@ _NAMED = {"document_id": ()}
 _KEY = BodySchema(KeyFields, FIELDS)
 
 
-def make_upload_blueprint(
-    documents: Documents, interpreter: TranslationService, access: Access
-) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
+    """The routes of DeepL's documents."""
+    return [_make_upload_blueprint(services), _make_blueprint(services)]
+
+
+def _make_upload_blueprint(services: Services) -> Blueprint:
     """The route that takes documents."""
+    documents, interpreter = services.documents, services.translation
     blueprint = DocumentBlueprint("deepl_upload", __name__, url_prefix="/v2")
 
     @blueprint.post("/document")
@@ -109,7 +112,7 @@ def make_upload_blueprint(
     )
     def take() -> Handle:
         document = documents.receive(
-            access.find_owner,
+            services.access.find_owner,
             lambda fields, owner: interpreter.check_glossary(
                 _read(fields, interpreter), owner
             ),
@@ -120,8 +123,9 @@ def make_upload_blueprint(
     return blueprint
 
 
-def make_blueprint(documents: Documents, access: Access) -> Blueprint:
+def _make_blueprint(services: Services) -> Blueprint:
     """The routes of documents that are there."""
+    documents, access = services.documents, services.access
     blueprint = Blueprint("deepl_documents", __name__, url_prefix="/v2")
 
     def find(document_id: str) -> DocumentFolder:

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.access import find_owner
+from gateway.api import Services
 from gateway.api.deepl import WORDING, write_code
 from gateway.api.glossaries import (
     TSV,
@@ -113,14 +114,15 @@ class EntriesList(TypedDict):
     dictionaries: list[DictionaryEntries]
 
 
-def make_blueprint(interpreter: TranslationService) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of both versions."""
+    interpreter = services.translation
     blueprint = make_large_blueprint("deepl_glossaries", interpreter)
     _add_version_2(blueprint, interpreter)
     _add_version_3(blueprint, interpreter)
     _add_changes(blueprint, interpreter)
     _add_dictionaries(blueprint, interpreter)
-    return blueprint
+    return [blueprint]
 
 
 def _add_version_2(blueprint: Blueprint, interpreter: TranslationService) -> None:

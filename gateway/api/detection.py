@@ -8,7 +8,7 @@ from flask import Blueprint
 from typing_extensions import TypedDict
 
 from contract.tasks import DETECTION, PATHS
-from gateway.api.reception import ImageService
+from gateway.api import Services
 from gateway.http.bodies import UploadBlueprint
 from gateway.openapi.operations import Operation, describe
 from gateway.openapi.refusals import LOOKING
@@ -40,7 +40,7 @@ class Objects(TypedDict):
     height: int
 
 
-def make_blueprint(reception: ImageService) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The detection route."""
     blueprint = UploadBlueprint(DETECTION, __name__)
 
@@ -56,7 +56,9 @@ def make_blueprint(reception: ImageService) -> Blueprint:
         )
     )
     def detect_objects() -> Objects:
-        (answer,) = reception.answer(DETECTION, DetectionParameters, is_single=True)
+        (answer,) = services.images.answer(
+            DETECTION, DetectionParameters, is_single=True
+        )
         return cast(Objects, answer.content)
 
-    return blueprint
+    return [blueprint]

@@ -12,8 +12,9 @@ from typing import Any
 
 from flask import Blueprint, Response, current_app, make_response, request
 
-from catalog import Catalog
 from contract.tasks import TRANSLATION
+from gateway.access import OPEN_ROUTES
+from gateway.api import Services
 from gateway.errors import NotFound
 from gateway.openapi.document import build
 from gateway.openapi.operations import Operation, describe
@@ -55,8 +56,10 @@ _POLICY = "; ".join(
 )
 
 
-def make_blueprint(catalog: Catalog, keys: Keys) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of the documentation."""
+    catalog = services.catalog
+    keys = Keys(services.access.is_required, OPEN_ROUTES)
     blueprint = Blueprint("documentation", __name__)
     served = {*catalog.tasks, *([TRANSLATION] if catalog.languages else [])}
 
@@ -96,7 +99,7 @@ def make_blueprint(catalog: Catalog, keys: Keys) -> Blueprint:
             raise NotFound("There is no such file; see GET /docs.")
         return _send(_read(name), _FILES[name])
 
-    return blueprint
+    return [blueprint]
 
 
 @cache

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder, State
-from gateway.access import Access
+from gateway.api import Services
 from gateway.api.interpretation import TranslationService
 from gateway.errors import (
     DiskFull,
@@ -102,10 +102,14 @@ _LISTING = Operation(
 )
 
 
-def make_upload_blueprint(
-    documents: Documents, interpreter: TranslationService, access: Access
-) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
+    """The routes of documents."""
+    return [_make_upload_blueprint(services), _make_blueprint(services)]
+
+
+def _make_upload_blueprint(services: Services) -> Blueprint:
     """The route that takes documents."""
+    documents, interpreter = services.documents, services.translation
     blueprint = DocumentBlueprint("uploaded_documents", __name__)
 
     @blueprint.post("/documents")
@@ -113,7 +117,7 @@ def make_upload_blueprint(
     def take() -> DocumentStatus:
         targets = interpreter.limits.targets
         document = documents.receive(
-            access.find_owner,
+            services.access.find_owner,
             lambda fields, owner: interpreter.check_glossary(
                 parse_document(fields, targets), owner
             ),
@@ -128,10 +132,9 @@ def make_upload_blueprint(
     return blueprint
 
 
-def make_blueprint(
-    documents: Documents, interpreter: TranslationService, access: Access
-) -> Blueprint:
+def _make_blueprint(services: Services) -> Blueprint:
     """The routes of documents that are there."""
+    documents, access = services.documents, services.access
     blueprint = Blueprint("documents", __name__)
 
     def find(document_id: str) -> DocumentFolder:

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.access import find_owner
+from gateway.api import Services
 from gateway.api.interpretation import TranslationService
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
 from gateway.glossaries.bodies import OurGlossary
@@ -62,8 +63,9 @@ class GlossaryList(TypedDict):
     glossaries: list[GlossaryInfo]
 
 
-def make_blueprint(interpreter: TranslationService) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of glossaries."""
+    interpreter = services.translation
     blueprint = make_large_blueprint("glossaries", interpreter)
     glossaries = interpreter.glossaries
 
@@ -101,7 +103,7 @@ def make_blueprint(interpreter: TranslationService) -> Blueprint:
         glossaries.delete(find_owner(), found.id)
         return write_nothing()
 
-    return blueprint
+    return [blueprint]
 
 
 def make_large_blueprint(name: str, interpreter: TranslationService) -> LargeBlueprint:

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
+from gateway.api import Services
 from gateway.api.interpretation import (
     ForeignSchema,
     TranslationService,
@@ -126,8 +127,9 @@ _LISTING = Operation(
 )
 
 
-def make_blueprint(interpreter: TranslationService) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of Google's API."""
+    interpreter = services.translation
     blueprint = Blueprint("google", __name__, url_prefix=PATH)
     methods = ["GET", "POST"]
 
@@ -152,7 +154,7 @@ def make_blueprint(interpreter: TranslationService) -> Blueprint:
         return {"data": {"languages": _list_languages(given.target, interpreter)}}
 
     interpreter.count_requests(blueprint, PATH)
-    return blueprint
+    return [blueprint]
 
 
 def _describe_translation(interpreter: TranslationService) -> Operation:

@@ -7,8 +7,7 @@ from __future__ import annotations
 from flask import Blueprint
 from typing_extensions import TypedDict
 
-from catalog import Catalog
-from gateway.backends.backend import Backend
+from gateway.api import Services
 from gateway.errors import NotReady
 from gateway.metrics.collectors import find_ready, find_ready_tasks, find_reasons
 from gateway.openapi.operations import Operation, describe
@@ -28,8 +27,9 @@ class Readiness(TypedDict):
     tasks: list[str]
 
 
-def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The health routes."""
+    catalog, backend = services.catalog, services.backend
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/healthz")
@@ -53,4 +53,4 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
         languages = list(catalog.languages)
         return {"status": "ready", "languages": languages, "tasks": list(tasks)}
 
-    return blueprint
+    return [blueprint]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, request
 from typing_extensions import TypedDict
 
-from gateway.api.interpretation import TranslationService
+from gateway.api import Services
 from gateway.errors import InvalidRequest
 from gateway.http.fields import read_json
 from gateway.openapi.operations import BodySchema, Operation, describe
@@ -28,8 +28,9 @@ class Identified(TypedDict):
     languages: list[Candidate] | list[list[Candidate]]
 
 
-def make_blueprint(interpreter: TranslationService) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The identification route."""
+    interpreter = services.translation
     blueprint = Blueprint("identification", __name__)
     most_texts = interpreter.settings.max_texts
     body = BodySchema(
@@ -60,4 +61,4 @@ def make_blueprint(interpreter: TranslationService) -> Blueprint:
         ]
         return {"languages": ranked if wanted.is_list else ranked[0]}
 
-    return blueprint
+    return [blueprint]

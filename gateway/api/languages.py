@@ -9,10 +9,9 @@ from babel.core import UnknownLocaleError
 from flask import Blueprint
 from typing_extensions import TypedDict
 
-from catalog import Catalog
 from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import TRANSLATION
-from gateway.backends.backend import Backend
+from gateway.api import Services
 from gateway.metrics.collectors import find_ready
 from gateway.openapi.operations import Operation, describe
 
@@ -28,8 +27,9 @@ class Language(TypedDict):
     targets: list[str]
 
 
-def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The languages route."""
+    catalog, backend = services.catalog, services.backend
     blueprint = Blueprint("languages", __name__)
 
     @blueprint.get("/languages")
@@ -53,7 +53,7 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
             for code, is_ready in find_ready(catalog, backend).items()
         ]
 
-    return blueprint
+    return [blueprint]
 
 
 def name_language(code: str, display: str) -> str:

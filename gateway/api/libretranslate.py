@@ -12,6 +12,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
+from gateway.api import Services
 from gateway.api.interpretation import (
     ForeignSchema,
     TranslationService,
@@ -104,10 +105,9 @@ class Frontend(TypedDict):
     language: Chosen
 
 
-def make_blueprint(
-    interpreter: TranslationService, *, is_key_required: bool
-) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes that only LibreTranslate has."""
+    interpreter, is_key_required = services.translation, services.access.is_required
     blueprint = Blueprint("libretranslate", __name__)
 
     @blueprint.post("/detect")
@@ -139,7 +139,7 @@ def make_blueprint(
     def spec() -> dict[str, Any]:
         return _describe_api()
 
-    return blueprint
+    return [blueprint]
 
 
 def _describe_detection(most: int) -> Operation:

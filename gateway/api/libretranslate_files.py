@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder
-from gateway.access import Access
+from gateway.api import Services
 from gateway.api.documents import FINDING, RECEIVING, name_result, send
 from gateway.api.interpretation import (
     ForeignSchema,
@@ -62,10 +62,14 @@ class TranslatedFile(TypedDict):
     translatedFileUrl: str
 
 
-def make_upload_blueprint(
-    documents: Documents, interpreter: TranslationService, access: Access
-) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
+    """The routes of LibreTranslate's files."""
+    return [_make_upload_blueprint(services), _make_blueprint(services)]
+
+
+def _make_upload_blueprint(services: Services) -> Blueprint:
     """The route that takes files."""
+    documents, interpreter = services.documents, services.translation
     blueprint = DocumentBlueprint("libretranslate_upload", __name__)
 
     @blueprint.post("/translate_file")
@@ -81,7 +85,7 @@ def make_upload_blueprint(
     def translate_file() -> TranslatedFile:
         caller = read_caller(request.environ, interpreter.settings.upload_timeout_s)
         document = documents.receive(
-            access.find_owner, lambda fields, _: _read(fields, interpreter)
+            services.access.find_owner, lambda fields, _: _read(fields, interpreter)
         )
         try:
             _wait(document, documents, caller)
@@ -95,8 +99,9 @@ def make_upload_blueprint(
     return blueprint
 
 
-def make_blueprint(documents: Documents) -> Blueprint:
+def _make_blueprint(services: Services) -> Blueprint:
     """The route that has the translated files. It needs no key: nobody can guess a name."""
+    documents = services.documents
     blueprint = Blueprint("libretranslate_files", __name__)
 
     @blueprint.get("/download_file/<name>")

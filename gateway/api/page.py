@@ -21,6 +21,7 @@ from pydantic import Field
 from contract.dialects import OURS
 from contract.languages import SCRIPTS, normalize_language
 from contract.tasks import TRANSLATION
+from gateway.api import Services
 from gateway.api.interpretation import TranslationService
 from gateway.assets import PAGE, Asset, read_assets
 from gateway.errors import MethodNotAllowed, NotFound, Problem
@@ -79,10 +80,9 @@ _READING = Operation(
 )
 
 
-def make_blueprint(
-    interpreter: TranslationService, *, is_key_required: bool
-) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of the page."""
+    interpreter, is_key_required = services.translation, services.access.is_required
     blueprint = Blueprint("page", __name__)
     page = _Page(interpreter, is_key_required)
     translating = _describe_operation(interpreter.translator.catalog.languages)
@@ -118,7 +118,7 @@ def make_blueprint(
         return _send_file(assets.files[name], is_current=is_current)  # type: ignore[return-value]
 
     _watch(blueprint, page, interpreter)
-    return blueprint
+    return [blueprint]
 
 
 def _watch(blueprint: Blueprint, page: _Page, interpreter: TranslationService) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from flask import Blueprint
 from typing_extensions import TypedDict
 
+from gateway.api import Services
 from gateway.metrics.registry import BUCKETS
-from gateway.metrics.status import Figures, Served
+from gateway.metrics.status import Served
 from gateway.openapi.operations import Operation, describe
 
 
@@ -40,21 +41,21 @@ class Status(TypedDict):
     served: list[ServedStatus]
 
 
-def make_blueprint(figures: Figures) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The status route."""
     blueprint = Blueprint("status", __name__)
 
     @blueprint.get("/status")
     @describe(Operation("What each language and task is doing, as running totals"))
     def status() -> Status:
-        found = figures.read()
+        found = services.figures.read()
         return {
             "at_s": round(found.at_s, 3),
             "bounds_s": list(BUCKETS),
             "served": [_describe(one) for one in found.served],
         }
 
-    return blueprint
+    return [blueprint]
 
 
 def _describe(one: Served) -> ServedStatus:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from catalog import Catalog
 from catalog.checkpoint import find_input_size
 from contract.tasks import PATHS
-from gateway.backends.backend import Backend
+from gateway.api import Services
 from gateway.metrics.collectors import find_ready_tasks
 from gateway.openapi.operations import Operation, describe
 
@@ -31,8 +31,9 @@ class Task(TypedDict):
     input: NotRequired[Size]
 
 
-def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The tasks route."""
+    catalog, backend = services.catalog, services.backend
     blueprint = Blueprint("tasks", __name__)
 
     @blueprint.get("/tasks")
@@ -43,7 +44,7 @@ def make_blueprint(catalog: Catalog, backend: Backend) -> Blueprint:
             for task, is_ready in find_ready_tasks(catalog, backend).items()
         ]
 
-    return blueprint
+    return [blueprint]
 
 
 def _describe_task(catalog: Catalog, task: str, *, is_ready: bool) -> Task:

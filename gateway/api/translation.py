@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from contract.dialects import LIBRETRANSLATE, OURS, Dialect
 from contract.tasks import PATHS, TRANSLATION
-from gateway.api import libretranslate
+from gateway.api import Services, libretranslate
 from gateway.api.interpretation import TranslationService
 from gateway.errors import InvalidRequest, MalformedRequest
 from gateway.http.fields import read_fields, read_json, speaks_libretranslate
@@ -43,8 +43,9 @@ class Translated(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-def make_blueprint(interpreter: TranslationService) -> Blueprint:
+def make_blueprints(services: Services) -> list[Blueprint]:
     """The translation routes."""
+    interpreter = services.translation
     blueprint = Blueprint(TRANSLATION, __name__)
 
     body = _describe_body(interpreter)
@@ -76,7 +77,7 @@ def make_blueprint(interpreter: TranslationService) -> Blueprint:
         return translate()
 
     interpreter.count_requests(blueprint, "/", PATHS[TRANSLATION])
-    return blueprint
+    return [blueprint]
 
 
 def _describe_operation(
