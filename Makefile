@@ -12,11 +12,13 @@ PYTEST := $(BIN)/python -m pytest
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder --numprocesses
 # Folders whose tests are all deselected; to import them takes seconds in each worker.
 WITHOUT_STACKS := $(IN_PARALLEL) 3 --ignore tests/e2e --ignore tests/chaos --ignore tests/cluster
+# .ci/run leaves hypothesis' tests to `make test-faults`, which draws more examples.
+ELSEWHERE := e2e or faults or kubectl$(if $(CI), or hypothesis)
 .DEFAULT_GOAL := help
 # Without bytecode every program that starts compiles our modules, and pytest its tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up join down status reload restart monitor service image quick test test-faults check bench
+.PHONY: help up join down status reload restart monitor service image quick test test-faults check programs bench
 help:     ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -56,14 +58,16 @@ image: .venv/ready-dev  ## build the container image with buildah and get a tran
 quick: .venv/ready-dev  ## run the tests that need no stack, in a minute
 	@OMP_NUM_THREADS=1 $(PYTEST) -q -m 'not (e2e or faults or slow or kubectl)' $(WITHOUT_STACKS)
 
-test: .venv/ready-dev  ## run the tests, each feature on the real stack included, in 12 minutes on two cores
-	@$(BIN)/python -m deploy prepare --for-tests
-	@OMP_NUM_THREADS=1 $(PYTEST) -m 'not (e2e or faults or kubectl)' $(WITHOUT_STACKS) --ignore tests/test_architecture.py
+test: .venv/ready-dev programs  ## run the tests, each feature on the real stack included, in 12 minutes on two cores
+	@OMP_NUM_THREADS=1 $(PYTEST) -m 'not ($(ELSEWHERE))' $(WITHOUT_STACKS) --ignore tests/test_architecture.py
 	@$(PYTEST) -m 'e2e and not faults' $(IN_PARALLEL) 2 tests/e2e
 
-test-faults: .venv/ready-dev  ## run the tests of chaos, kills, hostile documents, three machines of Ray, bulk work on Ray and the image
-	@$(BIN)/python -m deploy prepare --for-tests
+test-faults: .venv/ready-dev programs  ## run the tests of chaos, kills, hostile documents, three machines of Ray, bulk work on Ray and the image
 	@$(PYTEST) -m 'faults or (hypothesis and not kubectl)' --hypothesis-profile=thorough $(IN_PARALLEL) 2
+
+# What the tests need from the distribution.
+programs: .venv/ready
+	@$(BIN)/python -m deploy prepare --for-tests
 
 check: .venv/ready-dev  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

@@ -1,5 +1,5 @@
-"""Fixtures and rules of all tests: markers by folder, hypothesis' profiles, second tries, and
-what the run reports at its end.
+"""Fixtures and rules of all tests: markers by folder, hypothesis' profiles, second tries, the
+order of the files, and what the run reports at its end.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ import os
 from collections import defaultdict
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from deploy.programs import PROMETHEUS, find, install
 from tests.leaks import pytest_runtest_teardown, traces
@@ -25,6 +27,21 @@ for name in ("COLUMNS", "LINES"):
 
 #: The markers of the folders whose tests start processes of a real stack.
 FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faults")}
+#: Files whose tests share the stack with all tasks. One worker runs them all, so that only one
+#: such stack starts.
+ALL_TASKS = """e2e/test_admission e2e/test_openapi e2e/test_page e2e/test_placement
+e2e/test_readme e2e/test_vision""".split()
+#: What takes longest comes first, so that short files fill the end of a run.
+SLOW = [
+    *ALL_TASKS,
+    *"""e2e/test_bulk_on_ray cluster/test_cluster e2e/test_image e2e/test_gateways
+    cluster/test_bulk chaos/test_chaos e2e/test_real_size e2e/test_ray e2e/test_restarts
+    durability/test_durability e2e/test_tuning e2e/test_hostile_bodies e2e/test_faults
+    gateway/access/test_stalls e2e/test_document_jobs fuzz/test_fuzz e2e/test_bulk
+    e2e/test_doors e2e/test_embedded page/test_accessibility page/test_whole page/test_text
+    documents/test_jobs page/test_documents deploy/test_supervision
+    gateway/access/test_exactness page/test_glossaries""".split(),
+]
 SLOWEST_FILES = 10
 _CPU_TIMES = pytest.StashKey[tuple[float, float]]()
 
@@ -44,10 +61,34 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_CPU_TIMES] = _measure_cpu_times()
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give whole files to the workers, and the files of ALL_TASKS to one of them."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    scheduling = LoadFileScheduling(config, log)
+    scheduling._split_scope = _name_unit
+    return scheduling
+
+
+def _name_unit(nodeid: str) -> str:
+    file = _name_file(nodeid)
+    return "all tasks" if file in ALL_TASKS else file
+
+
+def _name_file(nodeid: str) -> str:
+    return nodeid.partition("::")[0].removeprefix("tests/").removesuffix(".py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests by their folder, and those that may be tried twice. Those that wait for a
-    stack come first, so that others fill the end of a run."""
-    items.sort(key=lambda item: item.path.parent.name not in FOLDERS)
+    """Marks tests by their folder, and those that may be tried twice. The slow files come
+    first, then those that wait for a stack."""
+    places = {file: place for place, file in enumerate(SLOW)}
+    items.sort(
+        key=lambda item: (
+            places.get(_name_file(item.nodeid), len(SLOW)),
+            item.path.parent.name not in FOLDERS,
+        )
+    )
     for item in items:
         for marker in FOLDERS.get(item.path.parent.name, ()):
             item.add_marker(marker)
@@ -75,9 +116,18 @@ def pytest_terminal_summary(
     busy_before_s, all_before_s = config.stash[_CPU_TIMES]
     share = (busy_s - busy_before_s) / (all_s - all_before_s)
     terminalreporter.write_line(f"The cores worked {share:.0%} of the time.")
+    if started := _count_stacks(config):
+        terminalreporter.write_line(f"Stacks were started {started} times.")
     for report in terminalreporter.stats.get("rerun", ()):
         reason, since = RETRIED[report.nodeid]
         terminalreporter.write_line(f"Tried twice: {report.nodeid} ({reason}, {since})")
+
+
+def _count_stacks(config: pytest.Config) -> int:
+    """Count how often supervisord has started in the folders of all workers."""
+    folder: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    logs = (path.read_text("utf-8") for path in folder.rglob("logs/supervisord.log"))
+    return sum(log.count("supervisord started with pid") for log in logs)
 
 
 def _measure_cpu_times() -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,8 +32,6 @@ LIMIT_S = 240
 #: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
 ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
 DOCUMENTS, LINES = 20, 1000
-#: Whoever asks another program is stopped before it.
-STOPPED = ["nginx", "documents", "gateway", "registrar", "torchserve"]
 GOODBYE = "Bis morgen\n"
 
 
@@ -122,46 +120,50 @@ def test_the_commands_of_the_page_work(url: str, tmp_path: Path):
     assert json.loads(curl(where))["type"] == "urn:babelgate:no-document"
 
 
+def upload(url: str, content: str, **headers: str) -> str:
+    """Return the place of a document."""
+    answer = requests.post(
+        f"{url}/documents",
+        data={"src_lang": "en", "tgt_lang": "de"},
+        files={"file": ("a.txt", content)},
+        headers=headers,
+        timeout=LIMIT_S,
+    )
+    assert answer.status_code == 202, answer.text
+    return f"{url}{answer.headers['Location']}"
+
+
+def ask_state(where: str, **headers: str) -> dict[str, Any]:
+    """How far a document is; nobody may answer for a moment."""
+    try:
+        answer = requests.get(where, headers=headers, timeout=LIMIT_S)
+    except requests.ConnectionError:
+        return {}
+    return dict(answer.json()) if answer.ok else {}
+
+
+def count_done(places: list[str], **headers: str) -> int:
+    return sum(ask_state(where, **headers).get("texts_done", 0) for where in places)
+
+
+def is_done(where: str, **headers: str) -> bool:
+    return ask_state(where, **headers).get("status") == "done"
+
+
+def test_a_large_document_passes_nginx(url: str, stack: Stack):
+    where = upload(url, "".join(f"Number {line}\n" for line in range(100)) * 2000)
+    wait_until(lambda: count_done([where]) > 0, limit_s=LIMIT_S)
+    assert requests.delete(where, timeout=LIMIT_S).status_code == 204
+    unfinished = stack.run / "documents" / "unfinished"
+    wait_until(lambda: not list(unfinished.iterdir()), limit_s=LIMIT_S)
+
+
 @pytest.fixture(scope="module")
 def echo(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """A stack that translates every text into itself."""
     folder = tmp_path_factory.mktemp("echo")
     (folder / "map.json").write_text(json.dumps(ECHO))
     yield from start_stack(folder / "run", cache, "--map", str(folder / "map.json"))
-
-
-@pytest.fixture
-def upload(echo: Stack) -> Callable[[str], str]:
-    """Returns the place of a document."""
-
-    def upload(content: str) -> str:
-        answer = requests.post(
-            f"{echo.url}/documents",
-            data={"src_lang": "en", "tgt_lang": "de"},
-            files={"file": ("a.txt", content)},
-            timeout=LIMIT_S,
-        )
-        assert answer.status_code == 202, answer.text
-        return f"{echo.url}{answer.headers['Location']}"
-
-    return upload
-
-
-def ask_state(where: str) -> dict[str, Any]:
-    """How far a document is; nobody may answer for a moment."""
-    try:
-        answer = requests.get(where, timeout=LIMIT_S)
-    except requests.ConnectionError:
-        return {}
-    return dict(answer.json()) if answer.ok else {}
-
-
-def count_done(places: list[str]) -> int:
-    return sum(ask_state(where).get("texts_done", 0) for where in places)
-
-
-def is_done(where: str) -> bool:
-    return ask_state(where).get("status") == "done"
 
 
 def kill(stack: Stack, name: str) -> None:
@@ -189,9 +191,7 @@ def kill_all(stack: Stack, cache: Path) -> None:
 
 
 @pytest.mark.faults
-def test_twenty_documents_survive_the_death_of_every_process(
-    echo: Stack, upload: Callable[[str], str], cache: Path
-):
+def test_twenty_documents_survive_the_death_of_every_process(echo: Stack, cache: Path):
     contents: dict[str, str] = {}
     unfinished: list[str] = []
 
@@ -203,7 +203,7 @@ def test_twenty_documents_survive_the_death_of_every_process(
                 f"Sentence {line} of document {len(contents)}.\n"
                 for line in range(LINES)
             )
-            unfinished.append(where := upload(content))
+            unfinished.append(where := upload(echo.url, content))
             contents[where] = content
 
     def has_gone_on(before: int) -> bool:
@@ -227,38 +227,3 @@ def test_twenty_documents_survive_the_death_of_every_process(
     for where in contents:
         assert requests.delete(where, timeout=LIMIT_S).status_code == 204
     assert list(kept.iterdir()) == []
-
-
-def test_a_clean_stop_and_a_start_go_on(
-    echo: Stack, upload: Callable[[str], str], cache: Path
-):
-    content = "".join(f"Sentence {line}.\n" for line in range(6 * LINES))
-    where = upload(content)
-    wait_until(lambda: count_done([where]) > 0, limit_s=LIMIT_S)
-    options = ("--run-dir", str(echo.run))
-    before = echo.log("supervisord").stat().st_size
-    assert run_deploy("down", *options, cache=cache).returncode == 0
-    said = echo.log("supervisord").read_text()[before:]
-    assert re.findall(r"stopped: (\w+)", said) == STOPPED
-    offset = ("--port-offset", str(echo.port_offset))
-    done = run_deploy("up", *options, "--map", str(echo.map), *offset, cache=cache)
-    assert done.returncode == 0, done.stdout + done.stderr
-    wait_until(lambda: ask_state(where).get("status") == "done", limit_s=LIMIT_S)
-    assert requests.get(f"{where}/result", timeout=LIMIT_S).text == content
-
-
-def test_a_large_document_passes_through_the_door(
-    echo: Stack, upload: Callable[[str], str]
-):
-    content = "".join(f"Number {line}\n" for line in range(100)) * 2000
-    where = upload(content)
-    wait_until(lambda: count_done([where]) > 0, limit_s=LIMIT_S)
-    assert requests.delete(where, timeout=LIMIT_S).status_code == 204
-    unfinished = echo.run / "documents" / "unfinished"
-    wait_until(lambda: not list(unfinished.iterdir()), limit_s=LIMIT_S)
-
-
-def test_status_tells_of_the_program(echo: Stack, cache: Path):
-    said = run_deploy("status", "--run-dir", str(echo.run), cache=cache).stdout
-    # For ten seconds after its start a program is STARTING.
-    assert re.search("documents (STARTING|RUNNING)", said), said

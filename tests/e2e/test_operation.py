@@ -32,7 +32,8 @@ def test_up_again_says_what_runs_already(deploy: Callable[..., str]):
 def test_status_is_a_table_of_languages(deploy: Callable[..., str]):
     said = deploy("status")
     # For ten seconds after its start a program is STARTING.
-    assert re.search("torchserve (STARTING|RUNNING)", said), said
+    for program in ("torchserve", "documents"):
+        assert re.search(f"{program} (STARTING|RUNNING)", said), said
     for word in ("ko", "models/phrasebook", "1/1", "64", "100"):
         assert word in said
 

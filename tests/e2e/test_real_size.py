@@ -41,11 +41,13 @@ def model(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def large(folder: Path, model: Path) -> Iterator[Stack]:
+def large(
+    folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
     map_path = folder / "map.json"
     map_path.write_text(json.dumps({"cuda_id": {"de": "cpu"}, "translation": SETTINGS}))
     arguments = ("--map", str(map_path), "--model", str(model))
-    yield from start_stack(folder / "run", folder, *arguments)
+    yield from start_stack(tmp_path_factory.mktemp("run"), folder, *arguments)
 
 
 def test_the_model_is_as_large_as_the_real_one(model: Path):

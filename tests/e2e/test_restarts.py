@@ -5,6 +5,7 @@ of the next command has; and its programs know and show no more than they must.
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,9 +22,12 @@ from deploy.stack import Stack
 from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
 from tests.e2e.real_stack import processes, run_deploy, wait_until
+from tests.e2e.test_document_jobs import count_done, is_done, upload
 
 ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "de"}
+#: A program that asks another one is stopped before it.
+STOPPED = ["nginx", "documents", "gateway", "registrar", "torchserve"]
 SECRET = "what only two programs know"
 
 
@@ -108,7 +112,6 @@ RESTARTS: dict[str, Restart] = {
     "another map and setting": lambda operator, folder: operator(
         "up", "--map", write_other_map(folder), BABELGATE_TIMEOUT_S="20"
     ),
-    "down and up": lambda operator, _: operator("down") + operator("up"),
     "a kill and up": lambda operator, _: kill(operator) + operator("up"),
 }
 
@@ -135,11 +138,28 @@ def test_keys_stay_required_over_every_restart(
             assert SECRET not in line
     assert "CONFIG: " in said["another map and setting"]
     assert "BABELGATE_TIMEOUT_S: unset → 20" in said["another map and setting"]
-    assert "BABELGATE_TIMEOUT_S=20" in said["down and up"]
-    assert "BABELGATE_KEYS=required" in said["a kill and up"]
+    for kept in ("BABELGATE_TIMEOUT_S=20", "BABELGATE_KEYS=required"):
+        assert kept in said["a kill and up"]
     assert operator.stack.map == tmp_path / "other.json"
     languages = requests.get(f"{operator.stack.url}/languages", timeout=60).json()
     assert "fr" in json.dumps(languages)
+
+
+def test_a_document_goes_on_after_a_clean_stop(
+    operator: Operator, headers: dict[str, str]
+):
+    content = "".join(f"Sentence {line}.\n" for line in range(6000))
+    where = upload(operator.stack.url, content, **headers)
+    wait_until(lambda: count_done([where], **headers) > 0)
+    before = operator.stack.log("supervisord").stat().st_size
+    operator("down")
+    said = operator.stack.log("supervisord").read_text()[before:]
+    assert re.findall(r"stopped: (\w+)", said) == STOPPED
+    assert "BABELGATE_KEYS=required" in operator("up")
+    assert operator.ask() == 401
+    wait_until(lambda: is_done(where, **headers))
+    result = requests.get(f"{where}/result", headers=headers, timeout=60)
+    assert result.text == content
 
 
 @pytest.mark.usefixtures("headers")
@@ -166,21 +186,9 @@ def test_nobody_else_reads_what_the_stack_writes(operator: Operator):
 
 def test_ids_of_documents_are_in_no_log(operator: Operator, headers: dict[str, str]):
     url = operator.stack.url
-    answer = requests.post(
-        f"{url}/documents",
-        data={"tgt_lang": "de", "src_lang": "en"},
-        files={"file": ("a.txt", b"Hello\n")},
-        headers=headers,
-        timeout=60,
-    )
-    document = str(answer.json()["id"])
-    where = f"{url}/documents/{document}"
-
-    def is_done() -> bool:
-        state = requests.get(where, headers=headers, timeout=60).json()
-        return bool(state["status"] == "done")
-
-    wait_until(is_done)
+    where = upload(url, "Hello\n", **headers)
+    document = where.rpartition("/")[2]
+    wait_until(lambda: is_done(where, **headers))
     for path in ("/result", "//result", "?key=x", "/result%20"):
         requests.get(where + path, headers=headers, timeout=60)
     requests.get(f"{url}/document%73/{document}", headers=headers, timeout=60)
