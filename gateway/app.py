@@ -14,8 +14,6 @@ from contract import variables
 from gateway.access import Access, register_access
 from gateway.admission import Admission
 from gateway.api import Services, list_blueprints
-from gateway.api.interpretation import TranslationService
-from gateway.api.reception import ImageService
 from gateway.backends.backend import Backend
 from gateway.backends.ray.backend import RayBackend
 from gateway.backends.torchserve import TorchServeBackend
@@ -32,8 +30,9 @@ from gateway.metrics.collectors import States
 from gateway.metrics.registry import Telemetry, register_telemetry
 from gateway.metrics.status import Figures
 from gateway.problems import register_error_handlers
+from gateway.services.images import ImageService
 from gateway.services.readers import Readers
-from gateway.services.translator import RequestTranslator
+from gateway.services.translation import TranslationService
 from gateway.settings import Settings, read_settings
 from gateway.uploads.answering import Uploads
 from gateway.uploads.documents import Documents
@@ -70,16 +69,17 @@ def create_app(
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(settings.readers)
-    translator = RequestTranslator(
-        models, admission, identifier, telemetry, readers, settings
-    )
     stored = app.extensions[GLOSSARIES] = Glossaries(settings)
     pages = {"torchserve": settings.metrics_url, "ray": settings.ray_metrics_url}
     services = Services(
         models,
         backend,
         access,
-        TranslationService(translator, telemetry, settings, sources, stored),
+        TranslationService(
+            *(models, admission, identifier, telemetry, readers, settings),
+            sources=sources,
+            glossaries=stored,
+        ),
         ImageService(models, Uploads(admission, settings), telemetry, settings),
         Documents(settings),
         Figures(models, admission, telemetry, pages.get(settings.backend)),

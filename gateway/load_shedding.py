@@ -27,7 +27,7 @@ from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
 from gateway.http.caller import read_caller, read_request_id
 from gateway.metrics.registry import Telemetry
-from gateway.services.translator import weigh
+from gateway.services.translation import weigh
 from gateway.settings import Settings
 
 _ROUTES = {

@@ -286,6 +286,67 @@ def _validate(schema: type[Valid], content: Mapping[str, Any]) -> Valid:
         ) from error
 
 
+class ForeignSchema(BaseModel):
+    """Fields of another API. Forms have only text, so numbers may be text as well. Unknown
+    fields are ignored, and so are empty ones that are optional."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+Foreign = TypeVar("Foreign", bound=ForeignSchema)
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How a server refuses a `{field}` that is missing or wrong."""
+
+    missing: str
+    wrong: str
+
+    def miss(self, field: str) -> MalformedRequest:
+        """The refusal of a request without a field."""
+        return MalformedRequest(self.missing.format(field=field), reason="required")
+
+    def refuse(self, field: str, explanation: str) -> MalformedRequest:
+        """The refusal of a wrong field; the explanation is ours."""
+        return refuse(self.wrong.format(field=field), explanation)
+
+
+def refuse(message: str, explanation: str | None = None) -> MalformedRequest:
+    """A refusal in another server's words, with an explanation of ours."""
+    extra = {"explanation": explanation} if explanation else {}
+    return MalformedRequest(message, **extra)
+
+
+def parse_fields(
+    schema: type[Foreign], fields: Mapping[str, Any], wording: Wording
+) -> Foreign:
+    """The fields of a request. Raises MalformedRequest with the first fault."""
+    given = {
+        name: value
+        for name, value in fields.items()
+        if value != "" or _is_required(schema, name)
+    }
+    try:
+        return schema.model_validate(given)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        field = str(errors[0]["loc"][0])
+        if errors[0]["type"] == "missing":
+            raise wording.miss(field) from error
+        fault = list_faults(errors, write_schema(schema))[field]
+        raise wording.refuse(field, fault) from error
+
+
+def _is_required(schema: type[ForeignSchema], name: str) -> bool:
+    return name in schema.model_fields and schema.model_fields[name].is_required()
+
+
+def list_texts(given: str | list[str]) -> tuple[str, ...]:
+    """The texts of a field that may be one or several."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
     """The JSON object in `body`; `hook` makes objects of pairs. Raises MalformedRequest."""
     content = _decode(body, hook)

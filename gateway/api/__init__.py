@@ -11,16 +11,13 @@ from flask import Blueprint
 
 from catalog import Catalog
 from gateway.access import Access
-from gateway.api.interpretation import TranslationService
-from gateway.api.reception import ImageService
 from gateway.backends.backend import Backend
 from gateway.metrics.status import Figures
+from gateway.services.images import ImageService
+from gateway.services.translation import TranslationService
 from gateway.uploads.documents import Documents
 
 __all__ = ["Services", "list_blueprints"]
-
-#: Files that are no routes themselves.
-_NO_ROUTES = {"interpretation", "reception"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,5 @@ class Services:
 def list_blueprints(services: Services) -> Iterator[Blueprint]:
     """The routes of every file in this package."""
     for found in pkgutil.iter_modules(__path__):
-        if found.name not in _NO_ROUTES:
-            module = import_module(f"{__name__}.{found.name}")
-            yield from module.make_blueprints(services)
+        module = import_module(f"{__name__}.{found.name}")
+        yield from module.make_blueprints(services)

@@ -14,21 +14,21 @@ from typing_extensions import TypedDict
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.api import Services
-from gateway.api.interpretation import (
-    ForeignSchema,
-    TranslationService,
-    Wording,
-    list_texts,
-    name_source,
-    parse_fields,
-    refuse,
-)
 from gateway.api.languages import name_language
 from gateway.errors import NotFound
 from gateway.http.fields import Fields, read_fields
 from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
-from gateway.schemas import Text, Texts
+from gateway.schemas import (
+    ForeignSchema,
+    Text,
+    Texts,
+    Wording,
+    list_texts,
+    parse_fields,
+    refuse,
+)
+from gateway.services.translation import TranslationService, name_source
 from text import xml_runs
 from text.composition import TranslatedText
 from text.errors import NotWellFormed
@@ -175,21 +175,21 @@ _LISTING = Operation(
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of DeepL's API."""
-    interpreter = services.translation
+    service = services.translation
     blueprint = Blueprint("deepl", __name__, url_prefix="/v2")
 
     @blueprint.route("/translate", methods=["GET", "POST"])
-    @describe(_describe_translation(interpreter))
+    @describe(_describe_translation(service))
     def translate() -> Translations:
-        return {"translations": _translate(read_fields(request), interpreter)}
+        return {"translations": _translate(read_fields(request), service)}
 
     @blueprint.route("/languages", methods=["GET", "POST"])
     @describe(_LISTING)
     def languages() -> list[Language]:
         given = parse_fields(LanguagesFields, read_fields(request), WORDING)
         if given.type == "source":
-            return _list_sources(interpreter)
-        return list_targets(interpreter)
+            return _list_sources(service)
+        return list_targets(service)
 
     @blueprint.route("/usage", methods=["GET", "POST"])
     @describe(Operation("The characters of this month"))
@@ -201,7 +201,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     @blueprint.get("/glossary-language-pairs")
     @describe(Operation("The pairs of languages", task=TRANSLATION))
     def glossary_language_pairs() -> Pairs:
-        codes = [write_code(code).lower() for code in interpreter.limits.targets]
+        codes = [write_code(code).lower() for code in service.limits.targets]
         return {
             "supported_languages": [
                 {"source_lang": source, "target_lang": target}
@@ -209,17 +209,15 @@ def make_blueprints(services: Services) -> list[Blueprint]:
             ]
         }
 
-    interpreter.count_requests(blueprint, "/v2/translate")
+    service.count_requests(blueprint, "/v2/translate")
     return [blueprint]
 
 
-def _describe_translation(interpreter: TranslationService) -> Operation:
+def _describe_translation(service: TranslationService) -> Operation:
     served = [
-        code
-        for language in interpreter.translator.catalog.languages
-        for code in _name_variants(language)
+        code for language in service.bounds.targets for code in _name_variants(language)
     ]
-    texts = {"minItems": 1, "maxItems": interpreter.settings.max_texts}
+    texts = {"minItems": 1, "maxItems": service.bounds.max_texts}
     asked = {
         "text": ["See you tomorrow"],
         "source_lang": "EN",
@@ -240,8 +238,8 @@ def _describe_translation(interpreter: TranslationService) -> Operation:
     )
 
 
-def _translate(fields: Fields, interpreter: TranslationService) -> list[Translation]:
-    limits = interpreter.limits
+def _translate(fields: Fields, service: TranslationService) -> list[Translation]:
+    limits = service.limits
     given = parse_fields(TranslateFields, fields, WORDING)
     _refuse_what_is_missing(given, fields)
     texts = list_texts(given.text)
@@ -253,12 +251,12 @@ def _translate(fields: Fields, interpreter: TranslationService) -> list[Translat
             f"found {len(texts)}, expected at most {limits.max_texts}",
         )
     wanted = TranslationRequest(
-        source=interpreter.read_source(given.source_lang, "source_lang", WORDING),
-        target=interpreter.read_target(
+        source=service.read_source(given.source_lang, "source_lang", WORDING),
+        target=service.read_target(
             given.target_lang,
             "target_lang",
             WORDING,
-            list_served=lambda: [row["language"] for row in list_targets(interpreter)],
+            list_served=lambda: [row["language"] for row in list_targets(service)],
         ),
         texts=texts,
         is_list=isinstance(given.text, list),
@@ -271,7 +269,7 @@ def _translate(fields: Fields, interpreter: TranslationService) -> list[Translat
         _check_xml(texts)
     translations = [
         _write(text, answer, wanted)
-        for text, answer in zip(texts, interpreter.translate(wanted), strict=True)
+        for text, answer in zip(texts, service.translate(wanted), strict=True)
     ]
     if given.model_type:
         for translation in translations:
@@ -357,18 +355,18 @@ def write_code(language: str) -> str:
     return _CODES.get(language, language.upper())
 
 
-def _list_sources(interpreter: TranslationService) -> list[Language]:
+def _list_sources(service: TranslationService) -> list[Language]:
     return [
         {"language": write_code(code), "name": name_language(code, "en")}
-        for code in sorted(interpreter.sources)
+        for code in sorted(service.sources)
     ]
 
 
-def list_targets(interpreter: TranslationService) -> list[Language]:
+def list_targets(service: TranslationService) -> list[Language]:
     """The languages of translations."""
     return [
         {"language": code, "name": name, "supports_formality": False}
-        for language in sorted(interpreter.limits.targets)
+        for language in sorted(service.limits.targets)
         for code, name in _name_variants(language).items()
     ]
 

@@ -15,12 +15,6 @@ from documents.storage import DocumentFolder, State
 from gateway.api import Services
 from gateway.api.deepl import WORDING, list_targets
 from gateway.api.documents import FINDING, RECEIVING, send
-from gateway.api.interpretation import (
-    ForeignSchema,
-    TranslationService,
-    parse_fields,
-    refuse,
-)
 from gateway.errors import NoDocument, NotDone, NotFound
 from gateway.http.bodies import DocumentBlueprint
 from gateway.http.fields import Fields, read_fields
@@ -33,7 +27,8 @@ from gateway.openapi.operations import (
     describe,
 )
 from gateway.openapi.refusals import USING_GLOSSARIES
-from gateway.schemas import DocumentRequest, Text
+from gateway.schemas import DocumentRequest, ForeignSchema, Text, parse_fields, refuse
+from gateway.services.translation import TranslationService
 
 #: Fields that name something stored on DeepL's server, and nothing here.
 _STORED = ("glossary_ids", "style_id", "translation_memory_id")
@@ -98,7 +93,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
 def _make_upload_blueprint(services: Services) -> Blueprint:
     """The route that takes documents."""
-    documents, interpreter = services.documents, services.translation
+    documents, service = services.documents, services.translation
     blueprint = DocumentBlueprint("deepl_upload", __name__, url_prefix="/v2")
 
     @blueprint.post("/document")
@@ -113,9 +108,7 @@ def _make_upload_blueprint(services: Services) -> Blueprint:
     def take() -> Handle:
         document = documents.receive(
             services.access.find_owner,
-            lambda fields, owner: interpreter.check_glossary(
-                _read(fields, interpreter), owner
-            ),
+            lambda fields, owner: service.check_glossary(_read(fields, service), owner),
         )
         order = document.order
         return {"document_id": order.id, "document_key": order.password}
@@ -167,7 +160,7 @@ def _make_blueprint(services: Services) -> Blueprint:
     return blueprint
 
 
-def _read(fields: Fields, interpreter: TranslationService) -> DocumentRequest:
+def _read(fields: Fields, service: TranslationService) -> DocumentRequest:
     """Read the form. Refuses options that would change a translation and that we do not
     have."""
     given = parse_fields(DocumentFields, fields, WORDING)
@@ -180,12 +173,12 @@ def _read(fields: Fields, interpreter: TranslationService) -> DocumentRequest:
     if given.output_format and not name.lower().endswith(given.output_format.lower()):
         raise WORDING.refuse("output_format", "expected the format of the file itself")
     return DocumentRequest(
-        source=interpreter.read_source(given.source_lang, "source_lang", WORDING),
-        target=interpreter.read_target(
+        source=service.read_source(given.source_lang, "source_lang", WORDING),
+        target=service.read_target(
             given.target_lang,
             "target_lang",
             WORDING,
-            list_served=lambda: [row["language"] for row in list_targets(interpreter)],
+            list_served=lambda: [row["language"] for row in list_targets(service)],
         ),
         glossary=given.glossary_id or None,
     )

@@ -25,12 +25,6 @@ from gateway.api.glossaries import (
     write_table,
     write_time,
 )
-from gateway.api.interpretation import (
-    ForeignSchema,
-    TranslationService,
-    parse_fields,
-    refuse,
-)
 from gateway.errors import MalformedRequest, Problem, UnknownGlossary
 from gateway.glossaries.bodies import (
     ChangeFields,
@@ -44,7 +38,8 @@ from gateway.glossaries.reading import GlossaryContent, GlossaryFault
 from gateway.http.fields import read_fields
 from gateway.openapi.operations import BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import STORING_GLOSSARIES
-from gateway.schemas import Text
+from gateway.schemas import ForeignSchema, Text, parse_fields, refuse
+from gateway.services.translation import TranslationService
 
 #: JSON, and the forms of `deepl-node`.
 _MEDIA = ("application/json", "application/x-www-form-urlencoded")
@@ -116,22 +111,22 @@ class EntriesList(TypedDict):
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of both versions."""
-    interpreter = services.translation
-    blueprint = make_large_blueprint("deepl_glossaries", interpreter)
-    _add_version_2(blueprint, interpreter)
-    _add_version_3(blueprint, interpreter)
-    _add_changes(blueprint, interpreter)
-    _add_dictionaries(blueprint, interpreter)
+    service = services.translation
+    blueprint = make_large_blueprint("deepl_glossaries", service)
+    _add_version_2(blueprint, service)
+    _add_version_3(blueprint, service)
+    _add_changes(blueprint, service)
+    _add_dictionaries(blueprint, service)
     return [blueprint]
 
 
-def _add_version_2(blueprint: Blueprint, interpreter: TranslationService) -> None:
-    glossaries = interpreter.glossaries
+def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
+    glossaries = service.glossaries
 
     @blueprint.post("/v2/glossaries")
-    @describe(_describe("Makes a glossary", _show_body(interpreter), status=201))
+    @describe(_describe("Makes a glossary", _show_body(service), status=201))
     def create_2() -> MonolingualInfo:
-        made = _create(interpreter, GlossaryFields.__name__)
+        made = _create(service, GlossaryFields.__name__)
         mark_created(f"/v2/glossaries/{made.id}")
         return _show_2(made)
 
@@ -160,8 +155,8 @@ def _add_version_2(blueprint: Blueprint, interpreter: TranslationService) -> Non
         return write_nothing()
 
 
-def _add_version_3(blueprint: Blueprint, interpreter: TranslationService) -> None:
-    glossaries = interpreter.glossaries
+def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
+    glossaries = service.glossaries
 
     @blueprint.post("/v3/glossaries")
     @describe(
@@ -170,7 +165,7 @@ def _add_version_3(blueprint: Blueprint, interpreter: TranslationService) -> Non
         )
     )
     def create_3() -> MultilingualInfo:
-        made = _create(interpreter, MultilingualFields.__name__)
+        made = _create(service, MultilingualFields.__name__)
         mark_created(f"/v3/glossaries/{made.id}")
         return _show_3(made)
 
@@ -191,8 +186,8 @@ def _add_version_3(blueprint: Blueprint, interpreter: TranslationService) -> Non
         return write_nothing()
 
 
-def _add_changes(blueprint: Blueprint, interpreter: TranslationService) -> None:
-    glossaries = interpreter.glossaries
+def _add_changes(blueprint: Blueprint, service: TranslationService) -> None:
+    glossaries = service.glossaries
 
     @blueprint.patch("/v3/glossaries/<glossary_id>")
     @describe(
@@ -201,7 +196,7 @@ def _add_changes(blueprint: Blueprint, interpreter: TranslationService) -> None:
         )
     )
     def change_3(glossary_id: str) -> MultilingualInfo:
-        reading = _read(interpreter, ChangeFields.__name__)
+        reading = _read(service, ChangeFields.__name__)
         changed = glossaries.change(
             find_owner(),
             glossary_id,
@@ -218,15 +213,15 @@ def _add_changes(blueprint: Blueprint, interpreter: TranslationService) -> None:
         )
     )
     def replace_3(glossary_id: str) -> DictionaryInfo:
-        reading = _read(interpreter, DictionaryFields.__name__)
+        reading = _read(service, DictionaryFields.__name__)
         (draft,) = reading.drafts
         changed = glossaries.change(find_owner(), glossary_id, drafts=[draft])
         found = changed.find(draft.source, draft.target)
         return _show_dictionary(found or changed.dictionaries[0])
 
 
-def _add_dictionaries(blueprint: Blueprint, interpreter: TranslationService) -> None:
-    glossaries = interpreter.glossaries
+def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None:
+    glossaries = service.glossaries
 
     @blueprint.get("/v3/glossaries/<glossary_id>/entries")
     @describe(_describe("A dictionary's entries", BodySchema(PairFields), path=_ANY))
@@ -252,17 +247,15 @@ def _add_dictionaries(blueprint: Blueprint, interpreter: TranslationService) -> 
         return write_nothing()
 
 
-def _create(interpreter: TranslationService, schema: str) -> Glossary:
-    reading = _read(interpreter, schema)
-    return interpreter.glossaries.create(
-        find_owner(), reading.name or "", reading.drafts
-    )
+def _create(service: TranslationService, schema: str) -> Glossary:
+    reading = _read(service, schema)
+    return service.glossaries.create(find_owner(), reading.name or "", reading.drafts)
 
 
-def _read(interpreter: TranslationService, schema: str) -> GlossaryContent:
+def _read(service: TranslationService, schema: str) -> GlossaryContent:
     """Read the current request, with languages that are served."""
-    reading = read_upload(interpreter.glossaries, schema, _translate)
-    _check_languages(reading.drafts, interpreter)
+    reading = read_upload(service.glossaries, schema, _translate)
+    _check_languages(reading.drafts, service)
     return reading
 
 
@@ -278,12 +271,12 @@ def _translate(fault: GlossaryFault) -> Problem:
 
 
 def _check_languages(
-    drafts: Iterable[DictionaryDraft], interpreter: TranslationService
+    drafts: Iterable[DictionaryDraft], service: TranslationService
 ) -> None:
     pairs = [(draft.source, draft.target) for draft in drafts]
     for source, target in pairs:
-        is_served = target in interpreter.limits.targets
-        if source == target or source not in interpreter.sources or not is_served:
+        is_served = target in service.limits.targets
+        if source == target or source not in service.sources or not is_served:
             raise refuse(
                 "Unsupported glossary source and target language pair",
                 f"found {source[:40]!r} and {target[:40]!r}",
@@ -350,8 +343,8 @@ def _describe(summary: str, *bodies: BodySchema, **given: Any) -> Operation:
     )
 
 
-def _show_body(interpreter: TranslationService) -> BodySchema:
-    target = choose(interpreter.translator.catalog.languages, "de")
+def _show_body(service: TranslationService) -> BodySchema:
+    target = choose(service.bounds.targets, "de")
     example = {
         "name": "Our products",
         "source_lang": "en",

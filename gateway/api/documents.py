@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder, State
 from gateway.api import Services
-from gateway.api.interpretation import TranslationService
 from gateway.errors import (
     DiskFull,
     Forbidden,
@@ -42,6 +41,7 @@ from gateway.schemas import (
     parse_parameters,
     read_digits,
 )
+from gateway.services.translation import TranslationService
 from gateway.uploads.documents import Documents, read_file
 
 #: How an upload may fail, whichever API it is for.
@@ -109,16 +109,16 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
 def _make_upload_blueprint(services: Services) -> Blueprint:
     """The route that takes documents."""
-    documents, interpreter = services.documents, services.translation
+    documents, service = services.documents, services.translation
     blueprint = DocumentBlueprint("uploaded_documents", __name__)
 
     @blueprint.post("/documents")
-    @describe(_describe_upload(interpreter))
+    @describe(_describe_upload(service))
     def take() -> DocumentStatus:
-        targets = interpreter.limits.targets
+        targets = service.limits.targets
         document = documents.receive(
             services.access.find_owner,
-            lambda fields, owner: interpreter.check_glossary(
+            lambda fields, owner: service.check_glossary(
                 parse_document(fields, targets), owner
             ),
         )
@@ -220,8 +220,8 @@ def _write_time(seconds: float | None) -> str | None:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _describe_upload(interpreter: TranslationService) -> Operation:
-    languages = interpreter.translator.catalog.languages
+def _describe_upload(service: TranslationService) -> Operation:
+    languages = service.bounds.targets
     return Operation(
         "Takes a document to translate",
         bodies=(

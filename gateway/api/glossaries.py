@@ -14,7 +14,6 @@ from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.access import find_owner
 from gateway.api import Services
-from gateway.api.interpretation import TranslationService
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
 from gateway.glossaries.bodies import OurGlossary
 from gateway.glossaries.glossary import DictionaryDraft, Glossary
@@ -24,6 +23,7 @@ from gateway.http.bodies import LargeBlueprint
 from gateway.openapi.operations import JSON, BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import STORING_GLOSSARIES
 from gateway.schemas import Schema, parse_parameters
+from gateway.services.translation import TranslationService
 
 TSV, _CSV = "text/tab-separated-values", "text/csv"
 _ANY: Mapping[str, tuple[str, ...]] = {"glossary_id": ()}
@@ -65,16 +65,16 @@ class GlossaryList(TypedDict):
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of glossaries."""
-    interpreter = services.translation
-    blueprint = make_large_blueprint("glossaries", interpreter)
-    glossaries = interpreter.glossaries
+    service = services.translation
+    blueprint = make_large_blueprint("glossaries", service)
+    glossaries = service.glossaries
 
     @blueprint.post("/glossaries")
-    @describe(_describe_creation(interpreter))
+    @describe(_describe_creation(service))
     def create() -> GlossaryInfo:
         reading = read_upload(glossaries, OurGlossary.__name__, _translate)
         for draft in reading.drafts:
-            _check_languages(draft, interpreter)
+            _check_languages(draft, service)
         made = glossaries.create(find_owner(), reading.name or "", reading.drafts)
         mark_created(f"/glossaries/{made.id}")
         return _show(made)
@@ -106,9 +106,9 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     return [blueprint]
 
 
-def make_large_blueprint(name: str, interpreter: TranslationService) -> LargeBlueprint:
+def make_large_blueprint(name: str, service: TranslationService) -> LargeBlueprint:
     """Routes whose bodies may have a whole glossary."""
-    most_bytes = interpreter.settings.most_glossary_body_bytes
+    most_bytes = service.settings.most_glossary_body_bytes
     return LargeBlueprint(name, __name__, most_bytes=most_bytes)
 
 
@@ -162,8 +162,8 @@ def _describe(summary: str, **given: Any) -> Operation:
     )
 
 
-def _describe_creation(interpreter: TranslationService) -> Operation:
-    target = choose(interpreter.translator.catalog.languages, "de")
+def _describe_creation(service: TranslationService) -> Operation:
+    target = choose(service.bounds.targets, "de")
     terms = {"name": "Our products", "src_lang": "en", "tgt_lang": target}
     body = BodySchema(
         OurGlossary,
@@ -181,10 +181,10 @@ def _translate(fault: GlossaryFault) -> Problem:
     return InvalidRequest([{"field": fault.field, "expected": fault.message}])
 
 
-def _check_languages(draft: DictionaryDraft, interpreter: TranslationService) -> None:
-    if draft.source not in interpreter.sources:
-        raise UnknownLanguage("src_lang", draft.source[:40], interpreter.sources)
-    served = interpreter.limits.targets
+def _check_languages(draft: DictionaryDraft, service: TranslationService) -> None:
+    if draft.source not in service.sources:
+        raise UnknownLanguage("src_lang", draft.source[:40], service.sources)
+    served = service.limits.targets
     if draft.target not in served:
         raise UnknownLanguage("tgt_lang", draft.target[:40], served)
     if draft.source == draft.target:

@@ -13,19 +13,20 @@ from typing_extensions import TypedDict
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.api import Services
-from gateway.api.interpretation import (
+from gateway.api.languages import name_language
+from gateway.http.fields import Fields, read_fields
+from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
+from gateway.openapi.refusals import TRANSLATING
+from gateway.schemas import (
     ForeignSchema,
-    TranslationService,
+    Text,
+    Texts,
     Wording,
     list_texts,
     parse_fields,
     refuse,
 )
-from gateway.api.languages import name_language
-from gateway.http.fields import Fields, read_fields
-from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
-from gateway.openapi.refusals import TRANSLATING
-from gateway.schemas import Text, Texts
+from gateway.services.translation import TranslationService
 from text.composition import TranslatedText
 from text.langid import UNDETERMINED, Guess
 from text.options import HTML_TAGS, TranslationRequest
@@ -129,41 +130,41 @@ _LISTING = Operation(
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of Google's API."""
-    interpreter = services.translation
+    service = services.translation
     blueprint = Blueprint("google", __name__, url_prefix=PATH)
     methods = ["GET", "POST"]
 
     @blueprint.route("", methods=methods)
-    @describe(_describe_translation(interpreter))
+    @describe(_describe_translation(service))
     def translate() -> Translated:
-        found = _translate(read_fields(request), interpreter)
+        found = _translate(read_fields(request), service)
         return {"data": {"translations": found}}
 
     @blueprint.route("/detect", methods=methods)
-    @describe(_describe_detection(interpreter))
+    @describe(_describe_detection(service))
     def detect() -> Detected:
         given = parse_fields(DetectFields, read_fields(request), _WORDING)
-        texts = _check_number(list_texts(given.q), interpreter.settings.max_texts)
-        found = [_write_detections(ranked) for ranked in interpreter.identify(texts)]
+        texts = _check_number(list_texts(given.q), service.bounds.max_texts)
+        found = [_write_detections(ranked) for ranked in service.identify(texts)]
         return {"data": {"detections": found}}
 
     @blueprint.route("/languages", methods=methods)
     @describe(_LISTING)
     def languages() -> Listed:
         given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
-        return {"data": {"languages": _list_languages(given.target, interpreter)}}
+        return {"data": {"languages": _list_languages(given.target, service)}}
 
-    interpreter.count_requests(blueprint, PATH)
+    service.count_requests(blueprint, PATH)
     return [blueprint]
 
 
-def _describe_translation(interpreter: TranslationService) -> Operation:
-    served = interpreter.translator.catalog.languages
+def _describe_translation(service: TranslationService) -> Operation:
+    served = service.bounds.targets
     asked = {"q": "See you tomorrow", "source": "en", "target": choose(served, "de")}
     body = BodySchema(
         TranslateFields,
         FIELDS,
-        bounds=_bound_texts(interpreter) | {"target": {"enum": list(served)}},
+        bounds=_bound_texts(service) | {"target": {"enum": list(served)}},
         examples={"a text": asked},
     )
     return Operation(
@@ -175,30 +176,30 @@ def _describe_translation(interpreter: TranslationService) -> Operation:
     )
 
 
-def _describe_detection(interpreter: TranslationService) -> Operation:
+def _describe_detection(service: TranslationService) -> Operation:
     asked = {"a text": {"q": "Where is the station?"}}
-    body = BodySchema(DetectFields, FIELDS, _bound_texts(interpreter), asked)
+    body = BodySchema(DetectFields, FIELDS, _bound_texts(service), asked)
     summary = "The likeliest language of each text"
     return Operation(summary, bodies=(body,), has_limit=True)
 
 
-def _bound_texts(interpreter: TranslationService) -> dict[str, Any]:
-    return {"q": {"minItems": 1, "maxItems": interpreter.settings.max_texts}}
+def _bound_texts(service: TranslationService) -> dict[str, Any]:
+    return {"q": {"minItems": 1, "maxItems": service.bounds.max_texts}}
 
 
-def _translate(fields: Fields, interpreter: TranslationService) -> list[Translation]:
-    most = interpreter.limits.max_texts
+def _translate(fields: Fields, service: TranslationService) -> list[Translation]:
+    most = service.limits.max_texts
     given = parse_fields(TranslateFields, fields, _WORDING)
     is_html = given.format == "html"
     wanted = TranslationRequest(
-        source=interpreter.read_source(given.source, "source", _WORDING),
-        target=interpreter.read_target(given.target, "target", _WORDING),
+        source=service.read_source(given.source, "source", _WORDING),
+        target=service.read_target(given.target, "target", _WORDING),
         texts=_check_number(list_texts(given.q), most),
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if is_html else None,
         splitting="sentences" if is_html else "lines",
     )
-    answers = interpreter.translate(wanted)
+    answers = service.translate(wanted)
     return [_write(answer) for answer in answers]
 
 
@@ -231,11 +232,11 @@ def _write_detections(ranked: list[Guess]) -> list[Detection]:
     ]
 
 
-def _list_languages(display: str, interpreter: TranslationService) -> list[Language]:
-    codes = sorted(interpreter.limits.targets)
+def _list_languages(display: str, service: TranslationService) -> list[Language]:
+    codes = sorted(service.limits.targets)
     if not display:
         return [{"language": code} for code in codes]
     shown = normalize_language(display)
-    if shown not in interpreter.sources:
+    if shown not in service.sources:
         raise _WORDING.refuse("target", f"found {display[:40]!r}")
     return [{"language": code, "name": name_language(code, shown)} for code in codes]

@@ -30,9 +30,9 @@ class Identified(TypedDict):
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The identification route."""
-    interpreter = services.translation
+    service = services.translation
     blueprint = Blueprint("identification", __name__)
-    most_texts = interpreter.settings.max_texts
+    most_texts = service.bounds.max_texts
     body = BodySchema(
         limit_identification(most_texts),
         examples={
@@ -57,7 +57,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
                 {"language": guess.language, "confidence": guess.confidence}
                 for guess in guesses[:_MOST]
             ]
-            for guesses in interpreter.identify(wanted.texts)
+            for guesses in service.identify(wanted.texts)
         ]
         return {"languages": ranked if wanted.is_list else ranked[0]}
 

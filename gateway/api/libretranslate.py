@@ -13,20 +13,21 @@ from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
 from gateway.api import Services
-from gateway.api.interpretation import (
-    ForeignSchema,
-    TranslationService,
-    Wording,
-    list_texts,
-    name_source,
-    parse_fields,
-    refuse,
-)
 from gateway.api.languages import name_language
 from gateway.errors import Forbidden
 from gateway.http.fields import Fields, read_fields
 from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
-from gateway.schemas import AUTO, Text, Texts
+from gateway.schemas import (
+    AUTO,
+    ForeignSchema,
+    Text,
+    Texts,
+    Wording,
+    list_texts,
+    parse_fields,
+    refuse,
+)
+from gateway.services.translation import TranslationService, name_source
 from text.composition import TranslatedText
 from text.langid import Guess
 from text.options import HTML_TAGS, TranslationRequest
@@ -107,22 +108,22 @@ class Frontend(TypedDict):
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes that only LibreTranslate has."""
-    interpreter, is_key_required = services.translation, services.access.is_required
+    service, is_key_required = services.translation, services.access.is_required
     blueprint = Blueprint("libretranslate", __name__)
 
     @blueprint.post("/detect")
-    @describe(_describe_detection(interpreter.settings.max_texts))
+    @describe(_describe_detection(service.bounds.max_texts))
     def detect() -> list[Detection] | list[list[Detection]]:
         given = parse_fields(DetectFields, read_fields(request), WORDING)
         texts = list_texts(given.q)
-        _check_number(texts, interpreter.settings.max_texts)
-        ranked = [_write_detections(guesses) for guesses in interpreter.identify(texts)]
+        _check_number(texts, service.bounds.max_texts)
+        ranked = [_write_detections(guesses) for guesses in service.identify(texts)]
         return ranked if isinstance(given.q, list) else ranked[0]
 
     @blueprint.get("/frontend/settings")
     @describe(Operation("What this server can do", task=TRANSLATION))
     def frontend_settings() -> Frontend:
-        return _describe_frontend(interpreter, is_key_required=is_key_required)
+        return _describe_frontend(service, is_key_required=is_key_required)
 
     @blueprint.post("/suggest")
     @describe(Operation("Refused: nothing is suggested here", refusals=(Forbidden,)))
@@ -153,52 +154,52 @@ def _describe_detection(most: int) -> Operation:
     return Operation(summary, bodies=(body,), has_limit=True)
 
 
-def describe_body(interpreter: TranslationService) -> BodySchema:
+def describe_body(service: TranslationService) -> BodySchema:
     """The fields of `POST /translate` within this stack's limits."""
-    catalog = interpreter.translator.catalog
-    target = choose(catalog.languages, "de")
+    bounds = service.bounds
+    target = choose(bounds.targets, "de")
     asked = {"q": "See you tomorrow", "source": "en", "target": target}
     return BodySchema(
         TranslateFields,
         FIELDS,
         bounds={
-            "q": {"minItems": 1, "maxItems": interpreter.settings.max_texts},
-            "target": {"enum": list(catalog.languages)},
-            "alternatives": {"maximum": catalog.translation.max_alternatives},
+            "q": {"minItems": 1, "maxItems": bounds.max_texts},
+            "target": {"enum": list(bounds.targets)},
+            "alternatives": {"maximum": bounds.max_alternatives},
         },
         examples={"LibreTranslate": asked},
     )
 
 
-def translate(fields: Fields, interpreter: TranslationService) -> Translation:
+def translate(fields: Fields, service: TranslationService) -> Translation:
     """Answer `POST /translate` as LibreTranslate does. Raises Problem."""
-    limits = interpreter.limits
+    limits = service.limits
     given = parse_fields(TranslateFields, fields, WORDING)
     wanted = TranslationRequest(
-        source=read_source(given.source, interpreter),
-        target=read_target(given.target, interpreter),
+        source=read_source(given.source, service),
+        target=read_target(given.target, service),
         texts=_check_number(list_texts(given.q), limits.max_texts),
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if given.format == "html" else None,
         splitting="sentences" if given.format == "html" else "lines",
         alternatives=_check_alternatives(given.alternatives, limits.max_alternatives),
     )
-    return _join(wanted, interpreter.translate(wanted))
+    return _join(wanted, service.translate(wanted))
 
 
-def read_source(tag: str, interpreter: TranslationService) -> str | None:
+def read_source(tag: str, service: TranslationService) -> str | None:
     """The language of a tag; None if it is to be identified. Raises MalformedRequest."""
     try:
-        return interpreter.find_source(tag)
+        return service.find_source(tag)
     except LookupError:
         raise refuse(f"{tag[:40]} is not supported") from None
 
 
-def read_target(tag: str, interpreter: TranslationService) -> str:
+def read_target(tag: str, service: TranslationService) -> str:
     """The language that a tag asks for. Raises MalformedRequest."""
-    target = interpreter.find_target(tag)
+    target = service.find_target(tag)
     if target is None:
-        explanation = interpreter.explain_target(tag)
+        explanation = service.explain_target(tag)
         raise refuse(f"{tag[:40]} is not supported", explanation)
     return target
 
@@ -248,14 +249,14 @@ def _write_detection(guess: Guess) -> Detection:
 
 
 def _describe_frontend(
-    interpreter: TranslationService, *, is_key_required: bool
+    service: TranslationService, *, is_key_required: bool
 ) -> Frontend:
     from documents.formats import SUFFIXES  # loads the libraries of all formats
 
-    served = interpreter.limits.targets
+    served = service.limits.targets
     target = _FALLBACK if _FALLBACK in served else served[0]
     return {
-        "charLimit": interpreter.settings.max_body_bytes // _BYTES_PER_CHARACTER,
+        "charLimit": service.settings.max_body_bytes // _BYTES_PER_CHARACTER,
         "frontendTimeout": 500,
         "apiKeys": is_key_required,
         "keyRequired": is_key_required,

@@ -16,11 +16,6 @@ from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder
 from gateway.api import Services
 from gateway.api.documents import FINDING, RECEIVING, name_result, send
-from gateway.api.interpretation import (
-    ForeignSchema,
-    TranslationService,
-    parse_fields,
-)
 from gateway.api.libretranslate import WORDING, read_source, read_target
 from gateway.errors import ClientGone, DeadlineExceeded, DocumentFailed, NoDocument
 from gateway.http.bodies import DocumentBlueprint
@@ -34,7 +29,8 @@ from gateway.openapi.operations import (
     describe,
 )
 from gateway.openapi.refusals import TRANSLATING
-from gateway.schemas import DocumentRequest, Text
+from gateway.schemas import DocumentRequest, ForeignSchema, Text, parse_fields
+from gateway.services.translation import TranslationService
 from gateway.uploads.documents import Documents
 
 #: Seconds between two looks at whether the document is done.
@@ -69,7 +65,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
 def _make_upload_blueprint(services: Services) -> Blueprint:
     """The route that takes files."""
-    documents, interpreter = services.documents, services.translation
+    documents, service = services.documents, services.translation
     blueprint = DocumentBlueprint("libretranslate_upload", __name__)
 
     @blueprint.post("/translate_file")
@@ -83,9 +79,9 @@ def _make_upload_blueprint(services: Services) -> Blueprint:
         )
     )
     def translate_file() -> TranslatedFile:
-        caller = read_caller(request.environ, interpreter.settings.upload_timeout_s)
+        caller = read_caller(request.environ, service.settings.upload_timeout_s)
         document = documents.receive(
-            services.access.find_owner, lambda fields, _: _read(fields, interpreter)
+            services.access.find_owner, lambda fields, _: _read(fields, service)
         )
         try:
             _wait(document, documents, caller)
@@ -126,11 +122,11 @@ def _make_blueprint(services: Services) -> Blueprint:
     return blueprint
 
 
-def _read(fields: Fields, interpreter: TranslationService) -> DocumentRequest:
+def _read(fields: Fields, service: TranslationService) -> DocumentRequest:
     given = parse_fields(FileFields, fields, WORDING)
     return DocumentRequest(
-        source=read_source(given.source, interpreter),
-        target=read_target(given.target, interpreter),
+        source=read_source(given.source, service),
+        target=read_target(given.target, service),
     )
 
 

@@ -22,7 +22,6 @@ from contract.dialects import OURS
 from contract.languages import SCRIPTS, normalize_language
 from contract.tasks import TRANSLATION
 from gateway.api import Services
-from gateway.api.interpretation import TranslationService
 from gateway.assets import PAGE, Asset, read_assets
 from gateway.errors import MethodNotAllowed, NotFound, Problem
 from gateway.http.fields import read_fields
@@ -30,6 +29,7 @@ from gateway.openapi.operations import BodySchema, Operation, describe
 from gateway.openapi.refusals import TRANSLATING
 from gateway.problems import write_problem_response
 from gateway.schemas import AUTO, Schema, parse_parameters, parse_translation
+from gateway.services.translation import TranslationService
 from text.composition import TranslatedText
 
 _FORM = "application/x-www-form-urlencoded"
@@ -82,10 +82,10 @@ _READING = Operation(
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of the page."""
-    interpreter, is_key_required = services.translation, services.access.is_required
+    service, is_key_required = services.translation, services.access.is_required
     blueprint = Blueprint("page", __name__)
-    page = _Page(interpreter, is_key_required)
-    translating = _describe_operation(interpreter.translator.catalog.languages)
+    page = _Page(service, is_key_required)
+    translating = _describe_operation(service.bounds.targets)
 
     @blueprint.get("/")
     @describe(
@@ -117,11 +117,11 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         # The annotation says what is in it.
         return _send_file(assets.files[name], is_current=is_current)  # type: ignore[return-value]
 
-    _watch(blueprint, page, interpreter)
+    _watch(blueprint, page, service)
     return [blueprint]
 
 
-def _watch(blueprint: Blueprint, page: _Page, interpreter: TranslationService) -> None:
+def _watch(blueprint: Blueprint, page: _Page, service: TranslationService) -> None:
     """Shows problems to people as a page, and counts what was translated."""
 
     @blueprint.errorhandler(Problem)
@@ -134,7 +134,7 @@ def _watch(blueprint: Blueprint, page: _Page, interpreter: TranslationService) -
     @blueprint.after_request
     def count(response: Response) -> Response:
         if "target" in g:
-            interpreter.count_request(g.target, response.status_code)
+            service.count_request(g.target, response.status_code)
         return response
 
 
@@ -175,10 +175,10 @@ def _load_template() -> Template:
 class _Page:
     """Writes pages in the words that a browser asks for."""
 
-    def __init__(self, interpreter: TranslationService, is_key_required: bool) -> None:
-        self._interpreter = interpreter
+    def __init__(self, service: TranslationService, is_key_required: bool) -> None:
+        self._service = service
         self._is_key_required = is_key_required
-        self._catalog = interpreter.translator.catalog
+        self._catalog = service.catalog
         self._settings = self._write_settings()
         self._write_empty = lru_cache(_EMPTY_PAGES)(self._write)
 
@@ -220,9 +220,9 @@ class _Page:
             "src_text": shown.text,
             "tgt_lang": shown.target,
         }
-        limits = self._interpreter.limits
+        limits = self._service.limits
         wanted = parse_translation(body, limits)
-        (answer,) = self._interpreter.translate(wanted)
+        (answer,) = self._service.translate(wanted)
         return answer
 
     def _send(self, shown: Shown) -> Response:
@@ -251,7 +251,7 @@ class _Page:
             "language": language,
             "tongues": {code: _name(code, code) for code in assets.words},
             "targets": _name_all(languages, language),
-            "sources": _name_all(self._interpreter.sources, language),
+            "sources": _name_all(self._service.sources, language),
             "find_direction": find_direction,
             "is_key_required": self._is_key_required,
             "settings": json.dumps(self._settings, ensure_ascii=False),
@@ -262,7 +262,7 @@ class _Page:
 
     def _write_settings(self) -> Mapping[str, Any]:
         """Write the settings that the modules must know before they ask for anything."""
-        sources = self._interpreter.sources
+        sources = self._service.sources
         languages = self._catalog.languages
         return {
             "languages": list(languages),
@@ -273,8 +273,8 @@ class _Page:
                 for code in dict.fromkeys([*sources, *languages])
                 if find_direction(code) == "rtl"
             ],
-            "alternatives": self._catalog.translation.max_alternatives,
-            "texts": self._interpreter.settings.max_texts,
+            "alternatives": self._service.bounds.max_alternatives,
+            "texts": self._service.bounds.max_texts,
         }
 
 

@@ -13,12 +13,12 @@ from typing_extensions import TypedDict
 from contract.dialects import LIBRETRANSLATE, OURS, Dialect
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services, libretranslate
-from gateway.api.interpretation import TranslationService
 from gateway.errors import InvalidRequest, MalformedRequest
 from gateway.http.fields import read_fields, read_json, speaks_libretranslate
 from gateway.openapi.operations import BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.schemas import limit_translation, parse_translation
+from gateway.services.translation import TranslationService
 from text import xml_runs
 from text.composition import TranslatedText
 from text.errors import NotWellFormed
@@ -45,20 +45,20 @@ class Translated(TypedDict):
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The translation routes."""
-    interpreter = services.translation
+    service = services.translation
     blueprint = Blueprint(TRANSLATION, __name__)
 
-    body = _describe_body(interpreter)
-    theirs = libretranslate.describe_body(interpreter)
+    body = _describe_body(service)
+    theirs = libretranslate.describe_body(service)
 
     @blueprint.post("/")
     @describe(_describe_operation(body))
     def translate() -> Translated:
-        limits = interpreter.limits
+        limits = service.limits
         wanted = parse_translation(read_json(request), limits)
         if wanted.tags and wanted.tags.is_xml:
             _check_xml(wanted)
-        return _join(wanted, interpreter.translate(wanted))
+        return _join(wanted, service.translate(wanted))
 
     @blueprint.post(PATHS[TRANSLATION])
     @describe(_describe_operation(body, theirs, dialects=(OURS, LIBRETRANSLATE)))
@@ -73,10 +73,10 @@ def make_blueprints(services: Services) -> list[Blueprint]:
             expected = "not both: src_text is of this API, q is LibreTranslate's"
             raise InvalidRequest([{"field": "q", "expected": expected}])
         if speaks_libretranslate(fields):
-            return libretranslate.translate(fields, interpreter)
+            return libretranslate.translate(fields, service)
         return translate()
 
-    interpreter.count_requests(blueprint, "/", PATHS[TRANSLATION])
+    service.count_requests(blueprint, "/", PATHS[TRANSLATION])
     return [blueprint]
 
 
@@ -93,18 +93,16 @@ def _describe_operation(
     )
 
 
-def _describe_body(interpreter: TranslationService) -> BodySchema:
-    catalog, settings = interpreter.translator.catalog, interpreter.settings
-    target = choose(catalog.languages, "de")
+def _describe_body(service: TranslationService) -> BodySchema:
+    bounds = service.bounds
+    target = choose(bounds.targets, "de")
     sentence, tagged = "See you tomorrow", "<p>My name is <b>Anna</b>.</p>"
     marked = 'My name is <g id="1">Anna</g>.'
     return BodySchema(
         limit_translation(
-            settings.max_texts,
-            catalog.translation.max_beam_size,
-            catalog.translation.max_alternatives,
+            bounds.max_texts, bounds.max_beam_size, bounds.max_alternatives
         ),
-        bounds={"tgt_lang": {"enum": list(catalog.languages)}},
+        bounds={"tgt_lang": {"enum": list(bounds.targets)}},
         examples={
             "a text": {"src_lang": "en", "src_text": sentence, "tgt_lang": target},
             "a list": {"src_text": [sentence, ""], "tgt_lang": target},

@@ -11,7 +11,7 @@ from contract.documents import OWNER_HEADER, WORKER_HEADER
 from documents.paths import read_secret
 from documents.storage import DocumentStorage as Documents
 from gateway.access.keys import Grant, read_id
-from gateway.services.translator import RequestTranslator
+from gateway.services.translation import TranslationService
 
 TEXT = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
@@ -132,13 +132,13 @@ def test_nobody_else_asks_for_others(client, add, secret):
 
 def test_what_documents_ask_for_is_bulk(client, add, monkeypatch):
     seen = []
-    translate = RequestTranslator.translate
+    translate = TranslationService.translate_for
 
     def note(self, wanted, caller, *more):
         seen.append(caller.is_bulk)
         return translate(self, wanted, caller, *more)
 
-    monkeypatch.setattr(RequestTranslator, "translate", note)
+    monkeypatch.setattr(TranslationService, "translate_for", note)
     token = add()
     ask_as_worker(client, token)
     client.post("/translate", json=TEXT, headers=bear(token))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.gateway.services.test_translator import Model, translate
+from tests.gateway.services.test_translation import Model, translate
 from text.document import parse
 from text.options import HTML_TAGS, XML_TAGS, Tags
 

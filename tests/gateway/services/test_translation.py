@@ -16,9 +16,10 @@ from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backends.backend import Capacity, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, RowProblem, TooManyRows
+from gateway.glossaries.library import Glossaries
 from gateway.metrics.registry import Telemetry
 from gateway.services.readers import Readers
-from gateway.services.translator import RequestTranslator
+from gateway.services.translation import TranslationService
 from gateway.settings import Settings
 from tests.gateway.callers import make_caller, make_gone
 from text.langid import Identifier
@@ -84,16 +85,21 @@ def translate(
     asked: dict[str, Any] = {"source": "en", "target": "ko"} | options
     wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
     identifier = Identifier(LANGUAGES)
-    translator = RequestTranslator(
+    settings = Settings.model_validate(
+        {"sentences_at_once": 4, "max_rows": max_rows, "database_url": "sqlite://"}
+    )
+    service = TranslationService(
         MODELS,
         Admission(model, MODELS.models),  # type: ignore[arg-type]
         identifier,
         Telemetry(),
         Readers(1),
-        Settings.model_validate({"sentences_at_once": 4, "max_rows": max_rows}),
+        settings,
+        LANGUAGES,
+        Glossaries(settings),
     )
     caller = make_gone() if has_gone else make_caller(limit_s)
-    return translator.translate(wanted, caller)
+    return service.translate_for(wanted, caller)
 
 
 @given(st.text(), st.booleans(), st.integers(40, 60))

@@ -1,39 +1,42 @@
-"""Translates a request's texts: splits each into sentences, sends a limited number of
-them to the backend at a time, and joins the answers.
+"""Translates texts for all APIs: splits each into sentences, sends a limited number of them
+to the backend at a time, and joins the answers.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import gevent
+from flask import Blueprint, Response, g, request
 from gevent.event import AsyncResult
 
 from catalog import Catalog
+from contract.languages import is_traditional_chinese, normalize_language
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
+from gateway.access import find_owner
 from gateway.admission import Admission, LoopQueue
 from gateway.backends.backend import write_row
-from gateway.errors import Problem, RowProblem, TooManyRows
-from gateway.http.caller import Caller
-from gateway.metrics.registry import Telemetry
+from gateway.errors import Problem, RowProblem, TaskNotServed, TooManyRows
+from gateway.glossaries.library import Glossaries
+from gateway.http.caller import Caller, read_caller
+from gateway.metrics.registry import NO_TARGET, Telemetry
+from gateway.schemas import AUTO, DocumentRequest, TranslationLimits, Wording
 from gateway.services.readers import Readers
 from gateway.settings import Settings
 from text import composition
 from text.composition import Result, TranslatedText
 from text.document import Document, Segment, TextFormat
-from text.langid import (
-    UNDETERMINED,
-    Guess,
-    Identifier,
-    weigh_identification,
-)
+from text.langid import UNDETERMINED, Guess, Identifier, weigh_identification
 from text.options import TranslationRequest
 from text.term_cache import Choice
 
+#: The values of clients for a source that is to be identified.
+_UNKNOWN = ("", AUTO, UNDETERMINED)
 #: The work that each row takes beside its characters, in characters.
 _ROW_CHARACTERS = 20
 _NO_DICTIONARY = "the glossary has no dictionary from {} to {}"
@@ -43,8 +46,9 @@ Out = TypeVar("Out")
 
 
 @dataclass(frozen=True)
-class RequestTranslator:
-    """Translates requests. Safe to share among greenlets."""
+class TranslationService:
+    """Translates for all APIs, and safely for many greenlets. `sources` are the languages that
+    the model reads."""
 
     catalog: Catalog
     admission: Admission
@@ -52,10 +56,43 @@ class RequestTranslator:
     telemetry: Telemetry
     readers: Readers
     settings: Settings
+    sources: Sequence[str]
+    glossaries: Glossaries
     #: The turns of requests whose texts are identified.
     identifying: LoopQueue = field(default_factory=LoopQueue)
 
-    def translate(
+    @cached_property
+    def bounds(self) -> TranslationLimits:
+        """The limits of the map and the settings, with or without a language."""
+        return TranslationLimits(
+            targets=self.catalog.languages,
+            max_texts=self.settings.max_texts,
+            max_beam_size=self.catalog.translation.max_beam_size,
+            max_alternatives=self.catalog.translation.max_alternatives,
+        )
+
+    @cached_property
+    def limits(self) -> TranslationLimits:
+        """The limits of a request. Raises TaskNotServed where there is no language."""
+        if not self.catalog.languages:
+            raise TaskNotServed(TRANSLATION)
+        return self.bounds
+
+    def translate(self, wanted: TranslationRequest) -> list[TranslatedText]:
+        """An answer for each text of the current request. Raises what `translate_for` and
+        `Glossaries.choose` raise, and MalformedRequest."""
+        caller = read_caller(request.environ, self.settings.timeout_s)
+        g.target = wanted.target
+        dictionaries = None
+        if wanted.glossaries:
+            dictionaries = self.glossaries.choose(
+                find_owner(), wanted.glossaries, wanted.source, wanted.target
+            )
+        answers = self.translate_for(wanted, caller, dictionaries)
+        self.telemetry.count_texts(wanted.target, wanted.texts)
+        return answers
+
+    def translate_for(
         self,
         wanted: TranslationRequest,
         caller: Caller,
@@ -66,6 +103,94 @@ class RequestTranslator:
         pays for the texts' characters."""
         return _Job(self, wanted, caller, dictionaries).run()
 
+    def check_glossary(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:
+        """The same request if the owner has its glossary, with a dictionary that fits. Raises
+        what `Glossaries.choose` raises."""
+        if wanted.glossary:
+            pair = wanted.source, wanted.target
+            self.glossaries.choose(owner, (wanted.glossary,), *pair)
+        return wanted
+
+    def identify(self, texts: Sequence[str]) -> list[list[Guess]]:
+        """The likely languages of each text of the current request, best first. Raises what
+        `LoopQueue.take_turns` raises, and MalformedRequest."""
+        caller = read_caller(request.environ, self.settings.timeout_s)
+        turns = self.identifying.take_turns(texts, caller, weigh_identification)
+        return [self.identifier.rank(text) for text in turns]
+
+    def find_target(self, tag: str) -> str | None:
+        """The language that a tag asks for; None if it is not served as asked."""
+        language = normalize_language(tag)
+        is_served = language in self.catalog.languages
+        return language if is_served and not is_traditional_chinese(tag) else None
+
+    def find_source(self, tag: str) -> str | None:
+        """The language that a tag names, or None if it is to be identified. Raises LookupError
+        if the model does not read it."""
+        if tag.strip().lower() in _UNKNOWN:
+            return None
+        language = normalize_language(tag)
+        if language not in self.sources:
+            raise LookupError(tag)
+        return language
+
+    def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
+        """Find the source. Raises MalformedRequest in an API's words."""
+        try:
+            return self.find_source(tag)
+        except LookupError:
+            raise wording.refuse(field, f"found {tag[:40]!r}") from None
+
+    def read_target(
+        self,
+        tag: str,
+        field: str,
+        wording: Wording,
+        *,
+        list_served: Callable[[], Sequence[str]] = tuple,
+    ) -> str:
+        """The language that a tag asks for. Raises MalformedRequest in an API's words, with
+        the languages that are served in its codes."""
+        target = self.find_target(tag)
+        if target is None:
+            explanation = self.explain_target(tag, list_served())
+            raise wording.refuse(field, f"found {tag[:40]!r}, {explanation}")
+        return target
+
+    def explain_target(self, tag: str, served: Sequence[str] = ()) -> str:
+        """Why a target is refused, and what was expected, in the codes of an API."""
+        served = served or self.catalog.languages
+        expected = f"expected one of {', '.join(served)}"
+        if is_traditional_chinese(tag):
+            return (
+                f"Chinese is written in simplified characters here, as zh; {expected}"
+            )
+        return expected
+
+    def count_request(self, target: str, status: int) -> None:
+        """Counts and times the current request by its target and status."""
+        seconds = time.perf_counter() - g.started
+        self.telemetry.count_translation(target, status, seconds)
+
+    def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
+        """Counts the requests to these of a blueprint's paths by target and status."""
+
+        @blueprint.after_request
+        def count(response: Response) -> Response:
+            if request.path in paths:
+                self.count_request(g.get("target", NO_TARGET), response.status_code)
+            return response
+
+
+def name_source(guess: Guess | None, *, other: str) -> Guess:
+    """The language of a text, for an API that must name one: the likeliest, however little is
+    known, and `other` for a text without letters."""
+    if guess is None or guess.language != UNDETERMINED:
+        return guess or Guess(other, 0.0)
+    if not guess.likeliest:
+        return Guess(other, 0.0)
+    return Guess(guess.likeliest, guess.confidence)
+
 
 class _Job:
     """One request. However long its texts are, only a few sentences are sent at a time. Equal
@@ -73,21 +198,21 @@ class _Job:
 
     def __init__(
         self,
-        translator: RequestTranslator,
+        service: TranslationService,
         wanted: TranslationRequest,
         caller: Caller,
         dictionaries: Choice | None,
     ) -> None:
-        self._translator = translator
+        self._service = service
         self._dictionaries = dictionaries
         self._wanted = wanted
         self._caller = caller
         self._patience = caller.patience
-        self._at_once = translator.settings.sentences_at_once
+        self._at_once = service.settings.sentences_at_once
         self._guesses: list[Guess | None] = []
         self._documents: dict[int, Document] = {}
         self._more_rows = 0
-        self._model = translator.catalog.route(TRANSLATION, wanted.target).name
+        self._model = service.catalog.route(TRANSLATION, wanted.target).name
         beams = max(wanted.beam_size, wanted.alternatives + 1, BEAM_SIZE.default)
         self._cost_factor = beams / BEAM_SIZE.default
         self._answers: dict[tuple[str, str], AsyncResult[dict[str, Any]]] = {}
@@ -115,7 +240,7 @@ class _Job:
         if not costs:
             return [self._answer_text(index) for index in range(len(texts))]
         is_bulk = self._caller.is_bulk or len(costs) > self._at_once
-        with self._translator.admission.admit(
+        with self._service.admission.admit(
             self._model, self._caller, costs, is_bulk=is_bulk
         ) as self._ticket:
             return self._map(self._answer_text, range(len(texts)))
@@ -125,8 +250,8 @@ class _Job:
         texts = self._wanted.texts
         if self._wanted.source:
             return [None] * len(texts)
-        identifier, tags = self._translator.identifier, self._wanted.tags
-        turns = self._translator.identifying.take_turns(
+        identifier, tags = self._service.identifier, self._wanted.tags
+        turns = self._service.identifying.take_turns(
             texts, self._caller, weigh_identification
         )
         return [composition.identify(identifier, text, tags) for text in turns]
@@ -134,11 +259,11 @@ class _Job:
     def _read(self) -> dict[int, Document]:
         """The texts that need a translation, or were counted, by their indices."""
         sources = [self._source_of(index) for index in range(len(self._wanted.texts))]
-        max_rows = self._translator.settings.max_rows
+        max_rows = self._service.settings.max_rows
         needed, job = composition.plan_reading(
             self._wanted, sources, max_rows, self._dictionaries, is_counted=True
         )
-        documents = self._translator.readers.read(job, self._patience)
+        documents = self._service.readers.read(job, self._patience)
         return dict(zip(needed, documents, strict=True))
 
     def _count(self, index: int) -> int:
@@ -217,7 +342,7 @@ class _Job:
         composed = composition.compose(segment, format, pair, answer)
         is_kept = isinstance(composed, Result)
         if segment.placeholders:
-            self._translator.telemetry.count_placeholders(is_kept=is_kept)
+            self._service.telemetry.count_placeholders(is_kept=is_kept)
         if isinstance(composed, Result):
             return composed
         return self._translate_parts(composed, source)
@@ -226,8 +351,8 @@ class _Job:
         """Translates parts of a sentence. All parts of a request together are limited like
         its sentences."""
         self._more_rows += len(document.segments)
-        if self._more_rows > self._translator.settings.max_rows:
-            raise TooManyRows(self._translator.settings.max_rows)
+        if self._more_rows > self._service.settings.max_rows:
+            raise TooManyRows(self._service.settings.max_rows)
         return self._translate_document(document, source)
 
     def _predict(self, text: str, source: str) -> dict[str, Any]:

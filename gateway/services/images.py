@@ -1,4 +1,4 @@
-"""Shared by the routes for images: reads the upload of the current request and streams
+"""Answers the uploads of all tasks for images: reads that of the current request and streams
 the backend's answers.
 """
 
