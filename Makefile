@@ -42,7 +42,7 @@ status: .venv/ready  ## show processes and languages
 reload: .venv/ready  ## take over edited nginx and gateway configuration, dropping nothing
 	@$(BIN)/python -m deploy reload
 
-restart: .venv/ready  ## start TorchServe anew with its edited configuration, or this machine's Ray
+restart: .venv/ready  ## restart TorchServe with its edited configuration, or this machine's Ray
 	@$(BIN)/python -m deploy restart
 
 monitor: .venv/ready  ## run Prometheus beside the running stack, until Ctrl-C  [PORT=9090]

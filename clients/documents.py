@@ -155,7 +155,7 @@ class DocumentJob(BulkJob):
     ) -> Iterator[tuple[Event, float]]:
         count = min(len(waiting), self.documents_at_once)
         for _ in range(count):
-            # Daemons: whoever stops does not wait for the stack.
+            # Daemons: a run that stops does not wait for the stack.
             Thread(target=self._work, args=(waiting, told), daemon=True).start()
         while count:
             item = told.get()

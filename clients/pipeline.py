@@ -69,7 +69,7 @@ class Pipeline(Generic[Question, Answered]):
         self._jobs: SimpleQueue[tuple[Question, Future[Answered]] | None] = (
             SimpleQueue()
         )
-        # Daemons: whoever stops does not wait for answers.
+        # Daemons: a run that stops does not wait for answers.
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._senders = [
             threading.Thread(target=self._send, daemon=True) for _ in range(in_flight)

@@ -52,7 +52,7 @@ class ApiRequest:
     content_type: str = "application/octet-stream"
     #: Statuses of 5xx after which it is not sent again.
     final: frozenset[int] = frozenset()
-    #: So many answers of 5xx are enough, where the server's patience has more.
+    #: This many answers of 5xx are enough, though the server allows more.
     most_faults: int | None = None
 
 
@@ -91,7 +91,7 @@ class ApiClient:
         self._patience = patience
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._stopping = threading.Event()
-        #: Until then the server has no room, whoever asks.
+        #: Until then the server has no capacity for anybody.
         self._full_until = 0.0
         self._pool = urllib3.connection_from_url(url, maxsize=connections, block=True)
 

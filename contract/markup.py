@@ -1,5 +1,5 @@
 """Cuts HTML and XML into tokens, for the gateway and for documents. Joined, the tokens are
-the text, so whoever changes one leaves the others as they were.
+the text, so a change of one leaves the others as they were.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def reload(run_dir: RunDir = RUN) -> None:
 
 @app.command()
 def restart(run_dir: RunDir = RUN) -> None:
-    """Start TorchServe anew, with its edited configuration; requests wait or get a 503. With
+    """Restart TorchServe with its edited configuration; requests wait or get a 503. With
     Ray: this machine's part of the cluster."""
     with _errors():
         lifecycle.restart(lifecycle.find(run_dir))

@@ -35,7 +35,7 @@ def build(
     buildah: Path, mmdebstrap: Path, console: Console, *, is_fresh: bool = False
 ) -> str:
     """Builds the image, or what has changed of it, and returns its name. With `is_fresh`
-    everything is made anew, with what Debian has now. Raises StackError."""
+    everything is made again, with what Debian has now. Raises StackError."""
     if is_fresh or not _list_sizes(buildah, _BASE):
         console.print("Making the base of Debian's packages …")
         _make_base(buildah, mmdebstrap)

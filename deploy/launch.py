@@ -23,8 +23,8 @@ from deploy.programs import NGINX
 from documents.paths import find_documents
 
 _WAIT_S, _LOOK_S = 5, 0.02
-#: Every program but nginx gives way by this much: whoever else has no CPU left, nginx must say
-#: so in time.
+#: Every program but nginx gives way by this much: if no other program has CPU left,
+#: nginx must say so in time.
 _NICENESS = 5
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 #: A field of /proc/<pid>/stat, counted from the name: the start in ticks since boot, which

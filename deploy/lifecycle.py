@@ -317,7 +317,7 @@ def reload(running: Stack, nginx: Path) -> None:
 
 
 def restart(running: Stack) -> None:
-    """Starts TorchServe anew, with its edited files, or Ray. Raises StackError."""
+    """Restarts TorchServe with its edited files, or Ray. Raises StackError."""
     running.write_configuration()
     Supervision(running).restart(running.server)
 

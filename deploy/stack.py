@@ -68,7 +68,7 @@ class Stack:
     address: str | None = None
     #: The address and port of the cluster's head; None where this machine is it.
     head: str | None = None
-    #: Whether it has a door; what has only joined a cluster has none.
+    #: Whether it has nginx; a machine that has only joined a cluster has none.
     is_door: bool = True
     #: The variables that it was started with; None where an earlier version has started it.
     settings: dict[str, str] | None = field(default=None, repr=False)

@@ -17,7 +17,7 @@ from pathlib import Path
 _LEAST_BYTES = 64 << 10
 #: The translation needs about as much room as the document.
 _COPIES = 2
-#: An entry without a document is one that a killed program has left, after so many seconds.
+#: An entry without a document is one that a killed program has left, after this many seconds.
 _STRAY_S = 3600.0
 
 

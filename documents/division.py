@@ -14,7 +14,7 @@ from text.spacing import compare, find_separator, separate
 if TYPE_CHECKING:
     from documents.formats.format import Markup
 
-#: Of a text of which nobody knows the language.
+#: For a text whose language nobody knows.
 _LANGUAGE = "en"
 
 

@@ -33,7 +33,7 @@ from documents.aside import Aside
 from documents.budget import DiskLimits, DocumentBudget
 from documents.expiry import Expiry
 
-#: The owner of documents where there are no keys: whoever knows an id.
+#: The owner of documents where there are no keys: anybody who knows an id.
 NOBODY = "open"
 #: An upload that has not ended after so long has been given up, in seconds.
 _UPLOAD_S = 3600.0

@@ -1,5 +1,5 @@
 """Translates one document: a worker reads its texts, the gateway is asked for them, a few
-requests at a time, and a worker writes the document anew. What is translated is in a journal,
+requests at a time, and a worker writes the document again. What is translated is in a journal,
 so that another program can go on.
 """
 
@@ -46,11 +46,11 @@ _CHUNK_TEXTS, _CHUNK_CHARACTERS = 64, 6_000
 #: Seconds between two looks at whether somebody still wants the document, and between two
 #: reports of how far it is.
 _LOOK_S, _REPORT_S = 1.0, 0.5
-#: So many programs may have ended with a document before anything of it was sent.
+#: The most programs that may end with a document before anything of it was sent.
 _MOST_ATTEMPTS = 5
-#: So many workers may end in the same step, or stand still, with a pause between them.
+#: The most workers that may end or hang in the same step, with a pause between them.
 _MOST_WORKERS, _PAUSE_S = 3, 5.0
-#: A worker may take so many seconds of CPU, and so many for each MB; a MB of Word that is well
+#: A worker may take this many seconds of CPU, and more for each MB; a MB of Word that is well
 #: packed needs 8 s. On a busy machine that may last four times as long.
 _CPU_S, _CPU_S_PER_MB, _MOST_CPU_S, _TIMES_CPU = 30, 60, 3_600, 4
 #: Twice what the largest Markdown takes, which needs more than all other formats.

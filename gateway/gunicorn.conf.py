@@ -12,7 +12,7 @@ from contract.cpus import count_cpus
 from gateway.http.worker import ACCESS
 from text.langid import load_model
 
-# Loopback only: nginx is the door.
+# Loopback only: clients ask nginx.
 bind = variables.GATEWAY_BIND.read()
 
 # Whether the models are in the gateway's own process.
@@ -60,7 +60,7 @@ loglevel = "info"
 # X-Forwarded-SSL that says something else.
 secure_scheme_headers = {"X-FORWARDED-PROTO": "https"}
 
-# A control socket would be one more door.
+# A control socket would be one more way in.
 control_socket_disable = True
 
 

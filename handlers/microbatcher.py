@@ -165,7 +165,7 @@ def _answer(
             raise BatchFailed(f"{len(results)} results for {len(batch)} items")
     except Exception as error:
         _fail(batch, error)
-    except BaseException as error:  # it would end this thread, and then whoever asked
+    except BaseException as error:  # it would end this thread, and then its callers
         _fail(batch, BatchFailed(f"the batch was ended by {type(error).__name__}"))
     else:
         for entry, result in zip(batch, results, strict=True):

@@ -30,7 +30,7 @@ def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str
     cluster. `key_digest` is the SHA-256 of the gateway's key in hexadecimal digits. Without
     GPUs all models are on CPUs, under the same names.
 
-    The addresses that Serve listens on are not in it: whoever deploys adds `http_options`.
+    The addresses that Serve listens on are not in it: the deployer adds `http_options`.
     """
     placed = [
         model if has_gpus else replace(model, devices=(CPU,)) for model in models.models

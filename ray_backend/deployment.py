@@ -17,7 +17,7 @@ from ray_backend.config import make_config
 from ray_backend.dashboard import Application, Dashboard, DashboardError, Machine
 from ray_backend.nodes import LOOPBACK
 
-#: How long a replica may look for a machine before that is said to be in vain.
+#: How long a replica may look for a machine before that is called hopeless.
 PLACE_S = 60
 #: How often a running cluster is compared with the configuration.
 EVERY_S = 15

@@ -1,4 +1,5 @@
-"""Finds the processes, listening ports and temporary files that a room's tests leave behind."""
+"""Finds the processes, listening ports and temporary files that a package's tests leave
+behind."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def name_room(item: pytest.Item) -> str:
 
 
 _TRACES = pytest.StashKey[Traces]()
-#: What all tests of a room share. It ends before the look at what they have left behind.
+#: The fixtures that all tests of a package share. It ends before the look at what they
+#: have left behind.
 SHARED = pytest.StashKey[ExitStack]()
 
 
@@ -121,7 +123,7 @@ def traces(
 def pytest_runtest_teardown(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Iterator[None]:
-    """Fails the last test of a room where the room has left something."""
+    """Fails the last test of a package where the package has left something."""
     yield
     traces = item.config.stash.get(_TRACES, None)
     room = name_room(item)

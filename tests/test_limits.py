@@ -1,5 +1,5 @@
 """The limits of connections, queues and files agree, wherever they stand: nginx lets no more
-in than whoever is behind can take, so that each refusal is a document of ours.
+in than the programs behind can take, so that each refusal is a document of ours.
 """
 
 import os

@@ -69,7 +69,7 @@ os._exit(0)
 
 
 def add_brightness(tree: Path, model: Path) -> None:
-    """The toy, in a copy of the rooms."""
+    """The toy, in a copy of the packages."""
     for room in ROOMS:
         shutil.copytree(
             ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__")

@@ -1,38 +1,80 @@
-"""Pages and docstrings are plain English, and pages name files that exist."""
+"""Pages, docstrings and comments are plain English, and pages name files that exist."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from tests.test_architecture import ALL, PACKAGES, PAGES, ROOT
+from tests.test_architecture import ALL, PACKAGES, PAGES, ROOT, SOURCES, File
 
-#: Words that a sentence does not begin with, and phrases that have a shorter form.
+#: Words that a sentence does not begin with, phrases that have a shorter form, and old
+#: names of ours for things that have a name of their own.
 AWKWARD = re.compile(
-    r"(?:^|[.!?:;|]\s+|\n\s*[-*]\s|\n\n)(?:Of|Who)\s|(?i:so many|at the most)"
+    r"(?:^|[.!?:;|]\s+|\n\s*[-*]\s|\n\n)(?:Of|Who)\s"
+    r"|(?i:so many|at the most|\b(?:anew|save where|in vain|no word on|bears|whoever"
+    r"|what is told|lanes?|crowd|rooms|(?:the|our|a) (?:room|doors?|house))\b)"
 )
-CODE = re.compile(r"```.*?```", re.DOTALL)
+#: Beginnings of a docstring without a head.
+HEADLESS = re.compile(
+    r"(?:What(?:ever)?|Who(?:ever|se)?|As (?:many|much|long)|Those (?:that|who)"
+    r"|None where|As `|All that)\b"
+)
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 #: `text/html` and `text/plain` are types of media.
 FOLDERS = "|".join((*PACKAGES, "docs", "nginx", "tests"))
 FILE = re.compile(rf"`((?!text/(?:html|plain)`)(?:{FOLDERS})/[\w./-]+)`")
+#: Files whose comments stand on lines of their own or behind the code.
+CONFIGURATION = (
+    *("Makefile", "pyproject.toml", "constraints.txt", "nginx/*.conf"),
+    *("deploy/**/*.conf", "deploy/**/*.y*ml", "deploy/image/*"),
+    *("torchserve_backend/*.properties", "benchmarks/**/*.yaml", "gateway/page/*.js"),
+)
+
+
+def list_docstrings(file: File) -> Iterator[str]:
+    for node in (file.tree, *file.statements):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def list_comments(file: File) -> Iterator[str]:
+    """Comments; lines of their own that follow each other are one."""
+    for found in re.findall(r"(?m)(?:^ *#.*\n)+|  # .*$", file.text):
+        yield re.sub(r"(?m)^ *#:? ?", "", found)
 
 
 def list_texts() -> Iterator[tuple[str, str]]:
-    """Every page without its code, and every docstring, each with its file."""
+    """Every page, docstring and comment without its code, each with its file."""
     for page in PAGES:
         yield page.name, CODE.sub("", page.read_text("utf-8"))
     for file in ALL:
-        for node in (file.tree, *file.statements):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                yield file.name, ast.get_docstring(node) or ""
+        for text in (*list_docstrings(file), *list_comments(file)):
+            yield file.name, CODE.sub("", text)
+    for pattern in CONFIGURATION:
+        for path in ROOT.glob(pattern):
+            comments = re.findall(r"(?m)(?:^|\s)(?:#|//|;) .*", path.read_text("utf-8"))
+            yield path.name, "\n".join(comments)
+
+
+def find(pattern: re.Pattern[str], texts: Iterable[tuple[str, str]]) -> list[str]:
+    return [
+        f"{name}: {text[match.start() : match.end() + 40]}"
+        for name, text in texts
+        for match in pattern.finditer(text)
+    ]
 
 
 def test_sentences_are_plain():
+    assert find(AWKWARD, list_texts()) == []
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun():
     offenders = [
-        (name, text[match.start() : match.end() + 40])
-        for name, text in list_texts()
-        for match in AWKWARD.finditer(text)
+        f"{file.name}: {text[:60]}"
+        for file in SOURCES
+        for text in (*list_docstrings(file), *list_comments(file))
+        if HEADLESS.match(text)
     ]
     assert offenders == []
 

@@ -1,5 +1,5 @@
-"""Translates many texts together, without a server: whoever has a model is asked for all their
-sentences at once.
+"""Translates many texts together, without a server: a caller with a model is asked for all
+their sentences at once.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ class WorkerWatch:
     def find_dead(
         self, actual: Mapping[str, Registered | None], now: float
     ) -> set[str]:
-        """The registered models that have had no worker for longer than the patience. Each is
+        """The registered models that have had no worker for longer than the limit. Each is
         named once and then gets the same time again."""
         missing = {
             name for name, found in actual.items() if found and not found.is_ready

@@ -73,7 +73,7 @@ def kill_replica(cluster: Cluster) -> None:
 
 
 def kill_raylet(cluster: Cluster) -> None:
-    """Ray ends on a host, and its supervisor starts it anew."""
+    """Ray ends on a host, and its supervisor starts it again."""
     host = _find_victim(cluster)
     end([process for process in host.processes() if process.name() == "raylet"])
     wait_until(

@@ -62,7 +62,7 @@ class Reply(NamedTuple):
 
     #: The request's place in their order.
     number: int
-    #: Of HTTP, or `refused`, `reset`, `timeout` or `unsent`.
+    #: A status of HTTP, or `refused`, `reset`, `timeout` or `unsent`.
     status: str
     #: From the start of the load to the arrival of the answer's end, read when it may be.
     ended_s: float

@@ -146,7 +146,8 @@ def _add(host: Host) -> None:
 
 
 def _guard(names: Sequence[str]) -> None:
-    """Removes hosts when whoever made them closes our input, or ends and so closes it."""
+    """Removes hosts when the program that made them closes our input, or ends and so closes
+    it."""
     sys.stdin.read()
     _remove([Host(name, "") for name in names])
 

@@ -41,7 +41,7 @@ class Running:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Where a target language is asked, where that is not `/`.
     paths: Mapping[str, str] = field(default_factory=dict)
-    #: Of TorchServe and its workers, where there is one.
+    #: The metrics page of TorchServe and its workers, where there is one.
     metrics_url: str = ""
 
     def aim(self, requests: Sequence[Request]) -> Target:
@@ -85,7 +85,7 @@ def reload(run: Path) -> None:
 
 @contextmanager
 def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
-    """The same stack, asked at TorchServe's own door. Raises StackError."""
+    """The same stack, asked at TorchServe's own port. Raises StackError."""
     routes = read_map(map_path).routes
     with start(run, map_path, model) as running:
         stack = stacks.read(run)

@@ -154,7 +154,7 @@ class _Bench:
     seconds: float
 
     def measure_ways(self) -> Iterator[Way]:
-        """To a quick model, first through gateways and then at the cluster's door."""
+        """To a quick model, first through gateways and then at the cluster's ingress."""
         map_path = self._write("ways", batch_ms=_BATCH_MS, replicas=1)
         yield self._measure_embedded(map_path)
         with self._start("haproxy", 1, map_path) as cluster:
@@ -292,7 +292,7 @@ class _Bench:
 
 
 def list_faults(absent_s: float) -> list[ClusterFault]:
-    """All of them. What Ray places anew, it may place on the head, which is lost first."""
+    """Every machine. Ray may place a lost replica on the head again, which is lost first."""
     return [
         ClusterFault(
             f"the head is gone for {absent_s:g} s",

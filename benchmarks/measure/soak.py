@@ -258,7 +258,7 @@ def _find_capacity(target: generator.Target) -> float:
 
 def _look(run: Path, diary: Diary, began: float) -> None:
     stack = stacks.read(run)
-    # A program that is being started anew is seen the next time.
+    # A program that is being started again is seen the next time.
     with suppress(psutil.Error, OSError, ValueError, KeyError):
         holdings = measure_holdings(find_leaders(stack)) if stack else {}
         diary.sample(time.monotonic() - began, holdings)

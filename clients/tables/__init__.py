@@ -1,4 +1,4 @@
-"""Files of texts: each format reads its texts in order, and writes its rows anew with the
+"""Files of texts: each format reads its texts in order, and writes its rows again with the
 translations beside them.
 """
 

@@ -25,7 +25,7 @@ class Languages:
 
 @dataclass(frozen=True)
 class Format:
-    """A file format. Both functions raise DocumentError, and read the file anew; neither holds
+    """A file format. Both functions raise DocumentError, and read the file again; neither holds
     more of it in memory than its format forces it to."""
 
     #: Endings of file names, with their dots, in lower case.

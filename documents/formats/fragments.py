@@ -20,7 +20,7 @@ Element: TypeAlias = etree._Element
 _ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|[^\s@]+@[^\s@]+\.\w+", re.I
 )
-#: So many elements of a fragment are named in a message.
+#: The most elements of a fragment that a message names.
 _MOST_SHOWN = 50
 
 
@@ -301,7 +301,7 @@ def make_slot(
     parts: Sequence[Part], build: Callable[[Sequence[Part], Languages], None]
 ) -> Slot | None:
     """The slot of a sentence; None if it has no letter or is only an address. `build` gets
-    all parts anew.
+    all parts again.
 
     What stands before and after the text, and a format around all of it, is outside of
     the fragment.

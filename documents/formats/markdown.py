@@ -302,7 +302,7 @@ class _Block:
             )
 
     def _label(self, token: Token) -> tuple[int, int] | None:
-        """Where an image's text is, if it has one that can be written anew."""
+        """Where an image's text is, if it has one that can be replaced."""
         start, end = token.meta.get("image_text", (0, 0))
         label = self.text[start:end]
         is_plain = _PLAIN.fullmatch(label) and any(map(str.isalpha, label))

@@ -111,7 +111,7 @@ class Package:
         self._append(copied, target)
 
     def _append(self, member: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
-        """zipfile can only compress anew: this is what its `writestr` does to the file."""
+        """zipfile can only compress again: this is what its `writestr` does to the file."""
         out = target.fp
         assert out is not None
         member.header_offset = out.tell()

@@ -17,8 +17,8 @@ from gateway.http.fields import AUTHORIZATION, KEY_HEADERS, read_fields
 _SCHEMES = ("bearer", "deepl-auth-key")
 #: The fields of LibreTranslate, of DeepL's older clients, and of Google.
 _FIELDS = ("api_key", "auth_key", "key")
-#: The largest body in which a key is looked for: as large as DeepL takes any. Who has not
-#: shown a key can make the gateway read no more than this.
+#: The largest body in which a key is looked for: as large as DeepL takes any. A client
+#: without a key can make the gateway read no more than this.
 KEY_BODY_BYTES = 128 << 10
 
 

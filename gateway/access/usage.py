@@ -160,7 +160,7 @@ class UsageLedger:
 
     def _settle(self) -> None:
         """Ends charges. A process that is killed in between has counted, and what it had
-        reserved is added up anew by the next one."""
+        reserved is added up again by the next one."""
         while self._ended:
             charge, is_done = self._ended[0]
             account = _find(self._accounts.find(charge.account), charge.month)

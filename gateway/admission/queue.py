@@ -77,7 +77,7 @@ class FairQueue(Generic[Item]):
         heapq.heapify(self._heap)
 
     def _forget(self) -> None:
-        """Forgets the clients that had least: they lose least by beginning anew."""
+        """Forgets the clients that had least: they lose least by beginning again."""
         half = len(self._ends) // 2
         self._ends = dict(heapq.nlargest(half, self._ends.items(), key=itemgetter(1)))
 

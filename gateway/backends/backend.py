@@ -18,7 +18,7 @@ _STATES_S = 1.0
 
 
 class Call:
-    """A row with the backend, which whoever asked may give up."""
+    """A row with the backend, which its caller may give up."""
 
     def __init__(self) -> None:
         self.is_given_up = False

@@ -27,7 +27,7 @@ from gateway.openapi.operations import Operation, describe
 from gateway.openapi.refusals import FROM_THIS_MACHINE_ONLY
 
 #: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
-#: at the most where service levels are promised, from 50 ms to 3 s.
+#: at most where service levels are promised, from 50 ms to 3 s.
 BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
     *(0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60, 120),

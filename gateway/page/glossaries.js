@@ -41,7 +41,7 @@ async function load() {
   if (settings.keys && !readKey()) return;
   try {
     ({ glossaries } = await askJson("glossaries"));
-    // New rows of entries would take the focus from whoever types one.
+    // New rows of entries would take the focus from a user who types one.
     showList();
   } catch (error) {
     report(explain(error), "wrong");

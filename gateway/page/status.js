@@ -35,7 +35,7 @@ async function look(signal) {
   try {
     const found = await askJson("status", { signal });
     const before = looks.at(-1)?.served ?? [];
-    // A stack that was started anew counts from 0 again.
+    // A stack that was restarted counts from 0 again.
     const isAnew = found.served.some((one, index) => one.requests < (before[index]?.requests ?? 0));
     looks = [...(isAnew || before.length !== found.served.length ? [] : looks), found].slice(-MOST);
     tell(null);

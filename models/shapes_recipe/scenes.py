@@ -24,12 +24,12 @@ SIZES = {"small": (0.115, 0.135), "large": (0.19, 0.21)}
 #: The way from one figure to the other is at most so far (in radians) from level or upright,
 #: or neither caption is quite right.
 CLEAR_ANGLE = math.atan(1 / 4)
-#: Added to every channel by noise and jitter at the most; no colour may come near 255.
+#: Added to every channel by noise and jitter at most; no colour may come near 255.
 MAX_NOISE = 16
 _JITTER = 12
 _GAP = 0.04
 _EDGE = 0.02
-#: How far the middle of two figures is from the picture's at the most.
+#: How far the middle of two figures is from the picture's at most.
 _DRIFT = 0.08
 
 
@@ -44,7 +44,7 @@ class Figure:
     size: float
     centre: Point
     tilt: float = 0.0
-    #: Of a person: angles of the arms and legs from straight down, outwards.
+    #: A person: angles of the arms and legs from straight down, outwards.
     pose: tuple[float, ...] = ()
 
 

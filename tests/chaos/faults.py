@@ -61,7 +61,7 @@ _STOPS_S = {
     "registrar": 1.0,
     "supervisord": 0.5,
 }
-#: Of each period in seconds, the part that a throttled gateway may run.
+#: The part of each period, in seconds, that a throttled gateway may run.
 _PERIOD_S, _PART = 0.1, 0.2
 #: Seconds after which a busy neighbour ends, whatever becomes of the test.
 _BUSY_S = 60
@@ -97,7 +97,7 @@ def kill_readers(scene: Scene, rng: random.Random) -> None:
 
 def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
     """`kill -STOP`, and `-CONT` after a while. Only nginx's own answers may be late by as
-    much: it answers for whoever else is."""
+    much: it answers for others that are."""
     victim = scene.find(name)
     if victim is None:
         return
@@ -160,7 +160,7 @@ def _is_healthy(scene: Scene) -> bool:
 
 def recycle_group(scene: Scene, rng: random.Random) -> None:
     """The number of a program's process group has become a stranger's, as after a reboot or
-    when process numbers have come round; then the program is started anew."""
+    when process numbers have come round; then the program is started again."""
     leader = scene.find("registrar")
     sleep = shutil.which("sleep")
     if leader is None or sleep is None:
@@ -253,7 +253,7 @@ def _take_down(scene: Scene, kind: str, began: float, replies: list[Reply]) -> N
 
 
 def send_texts(scene: Scene, rng: random.Random) -> None:
-    """Texts that are slow to read for whoever reads them carelessly, several at a time."""
+    """Texts that are slow to read for a careless reader, several at a time."""
     _send(scene, [hostility.draw_text(rng, scene.marker) for _ in range(4)])
 
 

@@ -10,7 +10,7 @@ import string
 from benchmarks.measure.hostile_texts import SHAPES, Shape
 from tests.chaos.load import Question
 
-#: A body's size: just under what the door lets through.
+#: A body's size: just under what nginx lets through.
 _LARGEST_BYTES = 1_000_000
 _SIZES = (16_000, 64_000, 256_000, _LARGEST_BYTES)
 

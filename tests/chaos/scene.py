@@ -140,7 +140,7 @@ class Scene:
 
 
 def _holds(condition: Callable[[], bool]) -> bool:
-    """What is being started anew cannot be read at every moment."""
+    """A program that is being started cannot be read at every moment."""
     with suppress(psutil.Error, OSError, ValueError, LookupError, StopIteration):
         return condition()
     return False

@@ -1,5 +1,5 @@
-"""Measures for how long nginx wanted a core and had none: by so much its answers may be late,
-whoever took the core.
+"""Measures for how long nginx wanted a core and had none: its answers may be this
+late, whatever program took the core.
 """
 
 from __future__ import annotations

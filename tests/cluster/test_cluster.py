@@ -98,7 +98,7 @@ def test_replicas_want_the_key(cluster: Cluster):
 @pytest.mark.parametrize(
     "happen",
     [
-        # First: what Ray places anew, it may place on the head.
+        # First: Ray may place a lost replica on the head again.
         pytest.param(partial(faults.lose_head, seconds=_ABSENT_S), id="head"),
         pytest.param(faults.kill_replica, id="replica"),
         pytest.param(faults.kill_node, id="node"),

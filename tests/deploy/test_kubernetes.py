@@ -318,7 +318,7 @@ def test_kubectl_renders_the_same(overlay: str, tmp_path: Path):
     assert kubectl, "Install kubectl: https://kubernetes.io/docs/tasks/tools/"
     copy = copy_overlay(overlay, tmp_path)
     text = run(kubectl, "kustomize", copy)
-    # The hash is in the map's name and in the gateway's pods: they start anew with another map.
+    # The hash is in the map's name and in the gateway's pods: they restart with another map.
     text, hashes = re.subn(r"\b(babelgate-map)-[a-z0-9]{10}\b", r"\1", text)
     assert hashes == 2
     expected, rendered = (

@@ -1,4 +1,4 @@
-"""The real supervisord with the house's configuration and programs that a test writes."""
+"""The real supervisord with our configuration and programs that a test writes."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_an_owners_documents_have_pages_from_the_oldest_on(add, storage):
     while after is not None:
         page, after = read_page(storage, KEY, after, 2)
         found.append([document.order.id for document, _ in page])
-        for document, _ in page:  # whoever deletes what it has seen goes on
+        for document, _ in page:  # a sweep that deletes what it has seen goes on
             storage.delete(document)
     assert found == [ids[:2], ids[2:4], ids[4:]]
     assert read_page(storage, "ab0123456789", "", 9) == ([], None)

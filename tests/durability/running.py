@@ -26,7 +26,7 @@ from types import ModuleType
 
 from tests.durability.operations import Fault, Operations
 
-#: Another process gets so many seconds to come first. It may wait for a lock of ours.
+#: Another process gets this many seconds to come first. It may wait for a lock of ours.
 _OTHER_S = 0.03
 _HAS_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 

@@ -55,7 +55,7 @@ def find_port() -> int:
 def start_nginx(
     run: Path, port: int, gateway: str, edits: Mapping[str, str] | None = None
 ) -> psutil.Popen:
-    """nginx with the house's configuration, one worker, other ports, and edits."""
+    """nginx with our configuration, one worker, other ports, and edits."""
     for folder in ("temp", "logs"):
         (run / folder).mkdir(parents=True)
     text = (ROOT / "nginx/nginx.conf").read_text("utf-8")

@@ -51,7 +51,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def shake_hands(stack: Stack, version: ssl.TLSVersion) -> tuple[str | None, str]:
-    """The protocol and cipher that the door agrees to, of a client of one version."""
+    """The protocol and cipher that nginx agrees to, of a client of one version."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -76,7 +76,7 @@ def test_an_image_gets_its_caption_in_every_form(vision: Stack, samples: list[Sa
 def test_many_clients_get_the_captions_of_their_own_frames(
     vision: Stack, samples: list[Sample]
 ):
-    """A caption is the same alone and among others, whoever sent them."""
+    """A caption is the same alone and among others, from any client."""
     size = (64, 64)
     squares = [np.asarray(Image.fromarray(s.picture).resize(size)) for s in samples]
     alone = [caption(vision.url, write_npy(square))[0] for square in squares]

@@ -16,7 +16,7 @@ from documents.formats import find_format
 from documents.formats.format import Languages
 from tests.documents.formats.packing import mark
 
-#: The largest file that is tried. Of Markdown it is a quarter: its library takes up to 30
+#: The largest file that is tried. A quarter for Markdown: its library takes up to 30
 #: microseconds for a character.
 MAX_BYTES = 256 << 10
 

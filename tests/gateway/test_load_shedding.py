@@ -23,7 +23,7 @@ WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
-    """Every lane refuses; each refusal's work and rows."""
+    """Every dispatcher refuses; each refusal's work and rows."""
     found: list[tuple[float, int]] = []
 
     def refuse(

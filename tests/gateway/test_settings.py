@@ -138,7 +138,7 @@ def test_variables_of_other_programs_are_left_alone(monkeypatch):
 
 
 def test_every_variable_that_a_room_names_is_known():
-    """Else the gateway refuses to start beside a room that has a new one."""
+    """Else the gateway refuses to start beside a package that has a new one."""
     known = {each.name for each in variables.SETTINGS + variables.INTERNAL}
     known |= {variables.OLD_RUN, *map(name_variable, Settings.model_fields)}
     named = {

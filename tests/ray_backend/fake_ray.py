@@ -44,7 +44,7 @@ def describe(
 
 
 class FakeRay(ClosingServer):
-    """Answers whoever knows the token."""
+    """Answers callers who know the token."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

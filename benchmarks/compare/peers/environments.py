@@ -16,7 +16,7 @@ _TAIL_LINES = 20
 
 
 def prepare(requirements: Path, directory: Path) -> Path:
-    """The Python of an environment, made anew for other packages. Raises StackError."""
+    """The Python of an environment, made again for other packages. Raises StackError."""
     python = directory / "bin" / "python"
     mark = directory / "made-of"
     texts = (path.read_bytes() for path in (requirements, _CONSTRAINTS))

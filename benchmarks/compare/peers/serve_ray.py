@@ -25,7 +25,7 @@ from handlers.engine.translation.m2m100 import Sentence
 _ONGOING = 1024
 #: Ray's own default takes a third of the memory; nothing is kept in the store here.
 _OBJECT_STORE_BYTES = 100_000_000
-#: Of 127.0.0.1 Ray makes the address by which other machines reach this one.
+#: Ray would make of 127.0.0.1 the address by which other machines reach this one.
 _NODE = "127.0.0.2"
 
 

@@ -179,7 +179,8 @@ def _ask(
 def _read(
     model: str, response: urllib3.BaseHTTPResponse
 ) -> dict[str, Any] | RowProblem:
-    """The handler's word on the row. Raises what is no word on it."""
+    """Return the handler's result for the row. Raises NotServed or ReplicaFailed when the
+    reply says nothing about it."""
     if response.headers.get("Content-Type") == CONTENT_TYPE:
         return _judge(response)
     if response.status == HTTPStatus.OK:

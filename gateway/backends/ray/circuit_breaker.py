@@ -40,8 +40,8 @@ class CircuitBreaker:
         self._heard_at, self._absent_until = time.monotonic(), 0.0
 
     def check(self) -> None:
-        """Raises NotReady where a row would wait in vain. Lets one through now and then, which
-        tries."""
+        """Raises NotReady where no replica would answer a row. Lets one through now and
+        then, which tries."""
         now = time.monotonic()
         if now < self._absent_until:
             raise self._refuse()

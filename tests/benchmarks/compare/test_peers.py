@@ -49,7 +49,7 @@ def translator(options: PeerOptions) -> PeerTranslator:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """A zombie only waits for being counted by whoever has adopted it."""
+    """A zombie only waits for being counted by the process that has adopted it."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 

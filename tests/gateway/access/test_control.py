@@ -93,7 +93,7 @@ def test_all_that_computes_needs_a_key(make_guarded):
         "POST /caption": 401,
         "POST /classify": 401,
         "POST /detect-objects": 401,
-        # Of other APIs.
+        # Other APIs.
         "GET /health": 200,
         "GET /frontend/settings": 200,
         "GET /spec": 200,

@@ -1,4 +1,4 @@
-"""A gateway's lane before a model that fills batches, in simulated time."""
+"""A gateway's dispatcher before a model that fills batches, in simulated time."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def test_a_model_with_more_room_has_more_rows_and_bytes():
 
 
 def make_slow_lane() -> ModelDispatcher:
-    """The lane of a model that takes 4.2 s for a batch and 0.3 s for a row."""
+    """The dispatcher of a model that takes 4.2 s for a batch and 0.3 s for a row."""
     lane = make_lane(batch_size=64)
     lane.pace.learn(120.0, 0.3)
     for _ in range(300):

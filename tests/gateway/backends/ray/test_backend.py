@@ -245,7 +245,7 @@ def quick_doubts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def absent(ingress: list[FakeIngress], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody says anything to the next row, nor to whoever asks for a state: as Serve's own
+    """Nobody says anything to the next row, nor to a look at the state: as Serve's own
     proxy does where a model has no replica."""
     monkeypatch.setattr("gateway.backends.ray.looking._LIMIT_S", 0.05)
     for each in ingress:

@@ -41,7 +41,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
 
 
 def spoil(path: Path) -> None:
-    """Other content, of the same size and time: whoever reads it notices, and nobody else."""
+    """Other content, of the same size and time: a reader of it notices, and nobody else."""
     state = path.stat()
     path.write_bytes(bytes(state.st_size))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
