@@ -22,7 +22,7 @@ __all__ = ["Services", "list_blueprints"]
 
 @dataclass(frozen=True)
 class Services:
-    """What routes call."""
+    """The objects that routes call."""
 
     catalog: Catalog
     backend: Backend
