@@ -1,13 +1,12 @@
-"""The driver of all benchmarks: their options, turns, messages and files."""
+"""The driver of all benchmarks. `questions.yaml` has the options of each command."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -16,131 +15,137 @@ import psutil
 import typer
 from rich.console import Console
 
-from benchmarks import report
-from benchmarks.instruments.workload import Task as AnyTask
-from benchmarks.report import Chart, FigureTable
+from benchmarks import plan_file, report
+from benchmarks.plan_file import PlanEntry
+from benchmarks.report import Findings
 from deploy.stack import ROOT, StackError
 
+QUESTIONS = Path(__file__).with_name("questions.yaml")
 console = Console(highlight=False)
-
-Clients = Annotated[str, typer.Option(help="Numbers of clients, one loop each.")]
-Target = Annotated[str, typer.Option(help="Translate into this language only.")]
-RunDir = Annotated[Path, typer.Option(help="The running stack's directory.")]
-Model = Annotated[
-    str,
-    typer.Option(
-        help="A model directory, or 418M: random weights in M2M100-418M's size."
-    ),
-]
-Languages = Annotated[
-    str, typer.Option(help="Serve these languages only, and no other of the map.")
-]
-Rounds = Annotated[int, typer.Option(help="Turns of each.", min=1)]
-Seconds = Annotated[float, typer.Option(help="Length of each load.")]
-Folder = Annotated[Path, typer.Option(help="For the stacks' run directories.")]
-Task = Annotated[AnyTask, typer.Option(help="What is asked for.")]
-Setting = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="KEY=VALUE in the task's section of the map."),
-]
-Out = Annotated[Path, typer.Option(help="Where the figures go.")]
-Plot = Annotated[
-    Path | None, typer.Option(help="A picture of the figures (needs matplotlib).")
-]
-
-DEFAULT_RUN = ROOT / "run"
 #: A table is shown whole: a terminal that is too narrow breaks its lines.
 _WIDEST = 400
 
 Turn = TypeVar("Turn")
+#: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
+Answer = Callable[..., Findings | Iterator[Findings] | None]
 
 
-@dataclass(frozen=True)
-class Findings:
-    """The figures of a benchmark, as a table and for its JSON file."""
+class OptionEntry(PlanEntry):
+    """How an option is explained and checked."""
 
-    table: FigureTable
-    results: Any
-    #: Lines for the terminal.
-    remarks: Sequence[str] = ()
-    charts: Sequence[Chart] = ()
-    #: The end of the files' names, where a benchmark writes several.
-    part: str = ""
-    has_failed: bool = False
+    help: str
+    #: Its flag, where that is not its name.
+    flag: str = ""
+    min: int | float | None = None
+    max: int | float | None = None
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A benchmark: a command that measures something and publishes what it finds."""
+class QuestionEntry(PlanEntry):
+    """A command. An option without a default is required."""
 
-    name: str
-    #: Takes the command's options, but for `--out` and `--plot`.
-    answer: Callable[..., Findings | Iterator[Findings]]
+    defaults: Mapping[str, Any] = {}
     has_charts: bool = False
 
-    def ask(self, out: Path, plot: Path | None = None, **options: Any) -> None:
-        """Runs the benchmark and publishes its findings."""
-        has_failed = False
-        with explain_errors():
-            if plot:
-                report.load_figure()
-            found = self.answer(**options)
-            for findings in [found] if isinstance(found, Findings) else found:
-                self._publish(out, options, findings)
-                if plot:
-                    report.draw_charts(findings.charts, plot)
-                has_failed |= findings.has_failed
-        if has_failed:
-            raise typer.Exit(1)
 
-    def _publish(self, out: Path, options: Mapping[str, Any], found: Findings) -> None:
-        """Shows the table and writes it as Markdown next to the figures."""
-        out = out.with_stem(f"{out.stem}-{found.part}") if found.part else out
-        for remark in found.remarks:
-            console.print(remark, markup=False, soft_wrap=True)
-        shown = report.to_rich(found.table)
-        wide = Console(width=max(console.width, _WIDEST))
-        wide.width = max(console.width, wide.measure(shown).maximum)
-        wide.print(shown, soft_wrap=True)
-        report.save(out, self.name, options, found.results)
-        out.with_suffix(".md").write_text(report.to_markdown(found.table), "utf-8")
-        say(f"written: {out}")
+class QuestionList(PlanEntry):
+    """All commands, and their options by name; `command.name` wins over `name`."""
 
-    def register(self, app: typer.Typer) -> None:
-        """Adds the command to a command line."""
-        hints = get_type_hints(self.answer, include_extras=True)
-        parameters = [
-            parameter.replace(annotation=hints[parameter.name])
-            for parameter in inspect.signature(self.answer).parameters.values()
-        ]
-        more: dict[str, Any] = {"out": (Out, Path(f"run/benchmark-{self.name}.json"))}
-        if self.has_charts:
-            more["plot"] = (Plot, None)
-        parameters += [
+    options: Mapping[str, OptionEntry]
+    questions: Mapping[str, QuestionEntry]
+
+
+def make_app(answers: Mapping[str, Answer], purpose: str) -> typer.Typer:
+    """Return the command line with a command for each answer. Raises PlanError."""
+    app = typer.Typer(add_completion=False, no_args_is_help=True, help=purpose)
+    questions = plan_file.read(QUESTIONS, QuestionList)
+    for name, answer in answers.items():
+        register(app, name, answer, questions)
+    return app
+
+
+def register(
+    app: typer.Typer, name: str, answer: Answer, questions: QuestionList
+) -> None:
+    """Add one command to a command line."""
+    question = questions.questions[name]
+    defaults = {"out": f"run/benchmark-{name}.json", "plot": None, **question.defaults}
+    kinds = get_type_hints(answer)
+    kinds.pop("return", None)
+    kinds.setdefault("out", Path)
+    if question.has_charts:
+        kinds["plot"] = Path | None
+    own = inspect.signature(answer).parameters
+    parameters = []
+    for key, kind in kinds.items():
+        default = defaults.get(key, inspect.Parameter.empty)
+        if key in question.defaults and kind is Path:
+            default = ROOT / default
+        entry = questions.options.get(f"{name}.{key}") or questions.options[key]
+        is_argument = key in own and own[key].kind is not own[key].KEYWORD_ONLY
+        hint = typer.Argument(help=entry.help)
+        if not is_argument:
+            flags = [entry.flag] if entry.flag else []
+            hint = typer.Option(*flags, help=entry.help, min=entry.min, max=entry.max)
+        parameters.append(
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+                key,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=Annotated[kind, hint],
             )
-            for name, (kind, default) in more.items()
-        ]
+        )
 
-        def command(**options: Any) -> None:
-            self.ask(**options)
+    def command(**options: Any) -> None:
+        _ask(name, answer, options)
 
-        command.__doc__ = self.answer.__doc__
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        app.command(self.name)(command)
+    command.__doc__ = answer.__doc__
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    app.command(name)(command)
+
+
+def _ask(name: str, answer: Answer, options: dict[str, Any]) -> None:
+    """Run a benchmark and publish its findings."""
+    own = inspect.signature(answer).parameters
+    plot, out = options.get("plot"), options["out"]
+    asked = {key: value for key, value in options.items() if key in own}
+    has_failed = False
+    with explain_errors():
+        if plot:
+            report.load_figure()
+        found = answer(**asked)
+        for findings in [found] if isinstance(found, Findings) else found or ():
+            _publish(name, out, asked, findings)
+            if plot:
+                report.draw_charts(findings.charts, plot)
+            has_failed |= findings.has_failed
+    if has_failed:
+        raise typer.Exit(1)
+
+
+def _publish(name: str, out: Path, options: dict[str, Any], found: Findings) -> None:
+    """Show the table and write it as Markdown next to the figures."""
+    out = out.with_stem(f"{out.stem}-{found.part}") if found.part else out
+    for remark in found.remarks:
+        console.print(remark, markup=False, soft_wrap=True)
+    shown = report.to_rich(found.table)
+    wide = Console(width=max(console.width, _WIDEST))
+    wide.width = max(console.width, wide.measure(shown).maximum)
+    wide.print(shown, soft_wrap=True)
+    report.save(out, name, options, found.results)
+    out.with_suffix(".md").write_text(report.to_markdown(found.table), "utf-8")
+    say(f"written: {out}")
 
 
 def say(doing: str) -> None:
-    """Shows what is being done, and after how long."""
+    """Show what is being done, and after how long."""
     elapsed_s = time.time() - psutil.Process().create_time()
     console.print(f"{elapsed_s:6.0f} s  {doing}", markup=False, soft_wrap=True)
 
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Shows why a benchmark cannot run, without a traceback."""
+    """Show why a benchmark cannot run, without a traceback."""
     try:
         yield
     except (StackError, ValueError, SubprocessError) as error:
@@ -151,8 +156,8 @@ def explain_errors() -> Iterator[None]:
 def take_turns(
     ways: Mapping[str, Callable[[int], Turn]], rounds: int
 ) -> dict[str, list[Turn]]:
-    """The results of each way, round by round. Ways take turns, so that a slow moment of
-    the machine slows all of them."""
+    """Return what each way did with the number of each round. In turns, what slows the
+    machine for a while slows all ways."""
     done: dict[str, list[Turn]] = {name: [] for name in ways}
     for number in range(rounds):
         for name, take_turn in ways.items():
@@ -161,13 +166,8 @@ def take_turns(
     return done
 
 
-def judge(value: float, limit: float) -> str:
-    """Whether a promise is kept."""
-    return f"{'within' if value <= limit else 'over'} {limit:g}"
-
-
 def read_numbers(text: str) -> list[int]:
-    """Reads `1,64,128` as numbers from 1. Raises ValueError."""
+    """Read `1,64,128` as numbers from 1. Raises ValueError."""
     numbers = [int(number) for number in read_words(text)]
     if not numbers or min(numbers) < 1:
         raise ValueError(
@@ -177,7 +177,7 @@ def read_numbers(text: str) -> list[int]:
 
 
 def read_rates(text: str) -> list[float]:
-    """Reads `0.5,20` as numbers above 0; an empty text is an empty list. Raises ValueError."""
+    """Read `0.5,20` as numbers above 0; an empty text is an empty list. Raises ValueError."""
     rates = [float(rate) for rate in read_words(text)]
     if not all(0 < rate < math.inf for rate in rates):
         raise ValueError(f"{text!r}: expected arrivals per second, above 0")
@@ -185,12 +185,12 @@ def read_rates(text: str) -> list[float]:
 
 
 def read_words(text: str) -> list[str]:
-    """Reads `a,b` as a list; an empty text is an empty list."""
+    """Read `a,b` as a list; an empty text is an empty list."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def read_range(text: str) -> tuple[int, int] | None:
-    """Reads `3-200` as two numbers; None if the text is empty. Raises ValueError."""
+    """Read `3-200` as two numbers; None if the text is empty. Raises ValueError."""
     if not text:
         return None
     least, dash, most = text.partition("-")
@@ -200,7 +200,7 @@ def read_range(text: str) -> tuple[int, int] | None:
 
 
 def read_settings(texts: Iterable[str] | None) -> dict[str, Any]:
-    """Reads `placement=device` and `max_batch_delay=5`. Raises ValueError."""
+    """Read `placement=device` and `max_batch_delay=5`. Raises ValueError."""
     settings = {}
     for text in texts or ():
         key, equals, value = text.partition("=")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,12 +62,22 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def find_ratio(
-    ours: Sequence[float | None], theirs: Sequence[float | None]
+    ours: Sequence[float | None],
+    theirs: Sequence[float | None],
+    relate: Callable[[float, float], float] = operator.truediv,
 ) -> Spread | None:
-    """Ours divided by theirs, round by round; None if no round has both."""
+    """Relate ours to theirs, round by round, as a ratio unless another function is given;
+    None if no round has both."""
     pairs = zip(ours, theirs, strict=True)
-    ratios = [our / their for our, their in pairs if our is not None and their]
+    ratios = [relate(our, their) for our, their in pairs if our is not None and their]
     return spread(ratios) if ratios else None
+
+
+def judge(value: float, limit: float, *, is_least: bool = False) -> str:
+    """Say whether a promise is kept: `within 3`, or `below 0.9` of a least value."""
+    if is_least:
+        return f"{'within' if value >= limit else 'below'} {limit:g}"
+    return f"{'within' if value <= limit else 'over'} {limit:g}"
 
 
 def find_median(values: Iterable[float | None]) -> float | None:

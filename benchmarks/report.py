@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +14,7 @@ import psutil
 from pydantic_core import to_json
 from rich import table as rich_table
 
-from benchmarks.figures import show
+from benchmarks.figures import find_median, find_ratio, judge, show, spread
 
 _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
 _INCHES = (6.0, 4.0)
@@ -47,6 +47,41 @@ class Chart:
     dots: Mapping[str, Points] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Findings:
+    """The figures of a benchmark, as a table and for its JSON file."""
+
+    table: FigureTable
+    results: Any
+    #: Lines for the terminal.
+    remarks: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    #: The end of the files' names, where a benchmark writes several.
+    part: str = ""
+    has_failed: bool = False
+
+
+@dataclass(frozen=True)
+class Relation:
+    """How the first way is compared with another one, for a row with this title."""
+
+    title: str
+    relate: Callable[[float, float], float]
+
+
+RATIO = Relation("{first} / {other}", lambda first, other: first / other)
+ADDED = Relation("{other} - {first}", lambda first, other: other - first)
+
+
+@dataclass(frozen=True)
+class FigureGoal:
+    """The limit of a relation between two ways."""
+
+    figure: str
+    limit: float
+    is_least: bool = False
+
+
 class PlotError(ValueError):
     """The chart cannot be drawn; the message says what to do."""
 
@@ -70,6 +105,57 @@ def nest(columns: Columns[Part], find: Callable[[Item], Part]) -> Columns[Item]:
 
 def _write_cell(value: Any) -> str:
     return show(value) if value is None or isinstance(value, float) else str(value)
+
+
+def compare_turns(
+    cases: Mapping[str, Mapping[str, Sequence[Item]]],
+    figures: Columns[Item],
+    *,
+    case: str = "",
+    relation: Relation = RATIO,
+    goal: FigureGoal | None = None,
+) -> Findings:
+    """Compare the first way of each case with the others, round by round.
+
+    Each way has a row: counts are sums, figures are medians, the first one with its
+    extremes. The first column is the case, if `case` names it.
+    """
+    rows, relations, remarks = [], [], []
+    for name, ways in cases.items():
+        label = (name,) if case else ()
+        first, *_ = ways
+        for way, turns in ways.items():
+            values = {key: list(map(read, turns)) for key, read in figures.items()}
+            rows.append((*label, way, *_summarize(values)))
+            if way == first:
+                ours = values
+                continue
+            title = relation.title.format(first=first, other=way)
+            related = {
+                key: None
+                if any(isinstance(value, int) for value in values[key])
+                else find_ratio(ours[key], values[key], relation.relate)
+                for key in figures
+            }
+            rows.append((*label, title, *(str(one or "–") for one in related.values())))
+            relations.append({"case": name, "title": title, "figures": related})
+            if goal and (found := related[goal.figure]):
+                held = judge(found.median, goal.limit, is_least=goal.is_least)
+                remarks.append(f"{title}, {goal.figure}: {found}: {held}")
+    headers = (*((case,) if case else ()), "", *figures)
+    results = {"turns": cases, "relations": relations, "goal": goal}
+    return Findings(FigureTable(headers, tuple(rows)), results, remarks)
+
+
+def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    for number, some in enumerate(values.values()):
+        known = [value for value in some if value is not None]
+        if known and all(isinstance(value, int) for value in known):
+            yield str(sum(known))
+        elif known and not number:
+            yield str(spread(known))
+        else:
+            yield show(find_median(known))
 
 
 def to_markdown(table: FigureTable) -> str:

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
-
-import typer
+from pathlib import Path
 
 from benchmarks import driver
 from benchmarks.compare.contenders import OWN, ContenderTurn, Workload, choose, prepare
 from benchmarks.compare.peers.launch import PEERS
-from benchmarks.figures import Spread, find_median, find_ratio, show, spread
+from benchmarks.figures import Spread, find_ratio
 from benchmarks.instruments import bare
 from benchmarks.instruments.load import LoadFigures, sum_cpu, sum_memory
 from benchmarks.instruments.sentences import draw
 from benchmarks.instruments.workload import REQUESTS
-from benchmarks.report import FigureTable
+from benchmarks.report import Columns, FigureTable, Findings, compare_turns
 
-RATE, P99, ERRORS = "requests/s", "p99 ms", "errors"
-#: The figures to compare, in the order of the columns.
-FIGURES: Mapping[str, Callable[[LoadFigures, ContenderTurn], float | None]] = {
-    RATE: lambda load, _: load.requests_per_s,
-    "p50 ms": lambda load, _: load.latencies.p50_ms,
-    "p95 ms": lambda load, _: load.latencies.p95_ms,
-    P99: lambda load, _: load.latencies.p99_ms,
-    ERRORS: lambda load, _: load.errors,
-    "CPU ms": lambda load, _: sum_cpu(load),
-    "memory MB": lambda load, _: sum_memory(load),
-    "cold start s": lambda _, turn: turn.cold_start_s,
+#: A contender's load with one number of clients, and its turn.
+TurnLoad = tuple[LoadFigures, ContenderTurn]
+RATE, P99 = "requests/s", "p99 ms"
+FIGURES: Columns[TurnLoad] = {
+    RATE: lambda it: it[0].requests_per_s,
+    "p50 ms": lambda it: it[0].latencies.p50_ms,
+    "p95 ms": lambda it: it[0].latencies.p95_ms,
+    P99: lambda it: it[0].latencies.p99_ms,
+    "errors": lambda it: it[0].errors,
+    "CPU ms": lambda it: sum_cpu(it[0]),
+    "memory MB": lambda it: sum_memory(it[0]),
+    "cold start s": lambda it: it[1].cold_start_s,
 }
-#: The turns of each contender, ours first.
-Turns = Mapping[str, Sequence[ContenderTurn]]
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Ours divided by theirs, round by round; None if one of them has no figure."""
-
-    against: str
-    clients: float
-    figures: Mapping[str, Spread | None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +37,7 @@ class Lead:
     """One way of running ours, divided by each round's best peer."""
 
     ours: str
-    clients: float
+    clients: str
     #: Over the most requests/s of a peer.
     requests_per_s: Spread | None
     #: Over the smallest p99 of a peer, which can be another one.
@@ -58,37 +46,18 @@ class Lead:
 
 def answer(
     *,
-    against: Annotated[
-        str,
-        typer.Option(
-            help="One or several, with commas between. baseline: the original's way of "
-            "working. interactive: our stack for people who wait. embedded: our gateway "
-            "with the models in its process. litserve, rayserve: the same engine behind "
-            "other serving systems. flask: the same in one process. engine, thread: the "
-            "engine alone, on all cores or in one thread. sentence: one sentence at a time "
-            "in one thread. torchserve: our stack without nginx and the gateway. Alone "
-            "only: packing "
-            "(batches packed by tokens or as they come), placement (a model per device or "
-            "per language), vocabulary (all pieces or the target language's)."
-        ),
-    ],
-    rounds: driver.Rounds = 5,
-    clients: driver.Clients = "1,64,128",
-    seconds: driver.Seconds = 15,
-    warm_s: Annotated[float, typer.Option(help="Load that does not count.")] = 5,
-    target: driver.Target = "",
-    tokens: Annotated[
-        str,
-        typer.Option(
-            help="LEAST-MOST: texts of about this many tokens, phrases with commas between; "
-            "empty: the phrasebook's own. Against packing 3-200."
-        ),
-    ] = "",
-    languages: driver.Languages = "",
-    model: driver.Model = "models/phrasebook",
-    setting: driver.Setting = None,
-    folder: driver.Folder = driver.DEFAULT_RUN / "compare",
-) -> driver.Findings:
+    against: str,
+    rounds: int,
+    clients: str,
+    seconds: float,
+    warm_s: float,
+    target: str,
+    tokens: str,
+    languages: str,
+    model: str,
+    setting: list[str] | None,
+    folder: Path,
+) -> Findings:
     """Start ours and others in turns, A B C A B C …, and report how they compare.
 
     Each turn starts its stack on ports of its own, warms it up, measures it and stops it.
@@ -119,89 +88,55 @@ def _take_turn(
     return take(workload)
 
 
-def describe(turns: Turns) -> driver.Findings:
-    """Our row for each number of clients, then each other one's, and the ratio. At the end,
+def describe(turns: Mapping[str, Sequence[ContenderTurn]]) -> Findings:
+    """Compare the first contender with the others at each number of clients. At the end,
     ours over the best peer."""
-    ours, *others = turns
-    ratios = {their: compare(turns[ours], their, turns[their]) for their in others}
-    leads = find_leads(turns)
-    rows = []
-    for index, load in enumerate(turns[ours][0].loads):
-        rows.append(_write_row(ours, turns[ours], index))
-        for their in others:
-            rows.append(_write_row(their, turns[their], index))
-            figures = ratios[their][index].figures
-            cells = (str(figures.get(name) or "–") for name in FIGURES)
-            rows.append((f"{load.level:g}", "ratio", *cells))
-    for lead in leads:
-        figures = {RATE: lead.requests_per_s, P99: lead.p99_ms}
-        cells = (str(figures.get(name) or "–") for name in FIGURES)
-        rows.append((f"{lead.clients:g}", f"{lead.ours} / best peer", *cells))
-    return driver.Findings(
-        FigureTable(("clients", "", *FIGURES), tuple(rows)),
+    first = next(iter(turns.values()))[0]
+    loads = {
+        f"{load.level:g}": {
+            name: [(turn.loads[place], turn) for turn in some]
+            for name, some in turns.items()
+        }
+        for place, load in enumerate(first.loads)
+    }
+    found = compare_turns(loads, FIGURES, case="clients")
+    leads = find_leads(loads)
+    rows = [
+        (lead.clients, f"{lead.ours} / best peer", *_write_cells(lead))
+        for lead in leads
+    ]
+    return Findings(
+        FigureTable(found.table.headers, (*found.table.rows, *rows)),
         {
             "leads": leads,
-            "ratios": [ratio for many in ratios.values() for ratio in many],
+            "relations": found.results["relations"],
             "turns": turns,
         },
     )
 
 
-def compare(
-    ours: Sequence[ContenderTurn], name: str, theirs: Sequence[ContenderTurn]
-) -> list[Ratio]:
-    """One ratio per number of clients."""
-    return [
-        Ratio(
-            name,
-            load.level,
-            {
-                figure: find_ratio(_read(ours, i, figure), _read(theirs, i, figure))
-                for figure in FIGURES
-                if figure != ERRORS
-            },
-        )
-        for i, load in enumerate(ours[0].loads)
-    ]
+def _write_cells(lead: Lead) -> list[str]:
+    figures = {RATE: lead.requests_per_s, P99: lead.p99_ms}
+    return [str(figures.get(name) or "–") for name in FIGURES]
 
 
-def find_leads(turns: Turns) -> list[Lead]:
+def find_leads(
+    loads: Mapping[str, Mapping[str, Sequence[TurnLoad]]],
+) -> list[Lead]:
     """For each number of clients, a lead per way in which ours runs; none without peers.
     Only other serving systems count as peers."""
-    peers = [turns[name] for name in turns if name in PEERS]
-    own = [name for name in turns if name in OWN]
-    if not peers:
-        return []
 
-    def lead(
-        name: str, index: int, figure: str, best: Callable[..., float | None]
+    def find(
+        ways: Mapping[str, Sequence[TurnLoad]], name: str, figure: str
     ) -> Spread | None:
-        rounds = zip(*(_read(peer, index, figure) for peer in peers), strict=True)
-        rivals = [best(filter(None, values), default=None) for values in rounds]
-        return find_ratio(_read(turns[name], index, figure), rivals)
+        read, best = FIGURES[figure], max if figure == RATE else min
+        rounds = zip(*(ways[peer] for peer in ways if peer in PEERS), strict=True)
+        rivals = [best(filter(None, map(read, one)), default=None) for one in rounds]
+        return find_ratio(list(map(read, ways[name])), rivals)
 
     return [
-        Lead(name, load.level, lead(name, i, RATE, max), lead(name, i, P99, min))
-        for i, load in enumerate(peers[0][0].loads)
-        for name in own
+        Lead(name, clients, find(ways, name, RATE), find(ways, name, P99))
+        for clients, ways in loads.items()
+        for name in ways
+        if name in OWN and not PEERS.keys().isdisjoint(ways)
     ]
-
-
-def _read(
-    turns: Iterable[ContenderTurn], index: int, figure: str
-) -> list[float | None]:
-    """A figure of each round, at the number of clients with this index."""
-    return [FIGURES[figure](turn.loads[index], turn) for turn in turns]
-
-
-def _write_row(
-    name: str, turns: Sequence[ContenderTurn], index: int
-) -> tuple[str, ...]:
-    """Medians of the rounds, but the sum of errors and the spread of requests/s."""
-    loads = [turn.loads[index] for turn in turns]
-    cells = {
-        figure: show(find_median(_read(turns, index, figure))) for figure in FIGURES
-    }
-    cells[RATE] = str(spread(load.requests_per_s for load in loads))
-    cells[ERRORS] = str(sum(load.errors for load in loads))
-    return (f"{loads[0].level:g}", name, *cells.values())

@@ -6,10 +6,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import catalog
-from benchmarks.instruments.passes import Pass, Unsupported
+from benchmarks.instruments.passes import Pass, Runner, Unsupported
 from catalog import checkpoint
 from catalog.sections.translation import ENGINES
 from handlers.engine.translation import packing
@@ -23,7 +24,7 @@ _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
-class Configuration:
+class EngineSubject:
     """A model and how it runs; its items are sentences."""
 
     model: Path
@@ -39,11 +40,12 @@ class Configuration:
         """The directory to load, converted into `cache` if necessary. Raises Unsupported."""
         if self.engine not in ENGINES:
             raise Unsupported(f"there is no engine {self.engine!r}")
-        if self.engine == "echo":
-            return self.model
-        if self.engine == "transformers":
-            if self.compute_type not in _TRANSFORMERS_TYPES:
-                raise Unsupported(f"Transformers has no {self.compute_type}")
+        if (
+            self.engine == "transformers"
+            and self.compute_type not in _TRANSFORMERS_TYPES
+        ):
+            raise Unsupported(f"Transformers has no {self.compute_type}")
+        if self.engine != "ctranslate2":
             return self.model
         import ctranslate2
 
@@ -56,30 +58,18 @@ class Configuration:
             )
         return convert(self.model, cache / "ctranslate2", self.compute_type)
 
-    def load(self, directory: Path) -> EngineRunner:
-        """The engine on all its translators, with what `prepare` gave."""
-        return EngineRunner(
-            load_engine(
-                self.engine,
-                directory,
-                device=self.device,
-                compute_type=self.compute_type,
-            )
-        )
+    def load(self, directory: Path) -> Runner:
+        """Load the engine on all its translators, with what `prepare` gave."""
+        device, kind = self.device, self.compute_type
+        engine = load_engine(self.engine, directory, device=device, compute_type=kind)
+        return partial(_run_engine, engine)
 
 
-@dataclass(frozen=True)
-class EngineRunner:
-    """A loaded engine on all its translators."""
-
-    engine: Engine
-
-    def run(self, batches: Sequence[Sequence[Sentence]]) -> Pass:
-        """Tokens are counted afterwards."""
-        seconds = translate(self.engine, batches)
-        tokenize = self.engine.tokenizer.tokenize
-        counts = (len(s.tokens) for batch in batches for s in tokenize(batch))
-        return Pass(seconds, sum(counts))
+def _run_engine(engine: Engine, batches: Sequence[Sequence[Sentence]]) -> Pass:
+    """Time the batches. Tokens are counted afterwards."""
+    seconds = translate(engine, batches)
+    tokenize = engine.tokenizer.tokenize
+    return Pass(seconds, sum(len(s.tokens) for one in batches for s in tokenize(one)))
 
 
 def find_model(name: str) -> Path:

@@ -6,7 +6,7 @@ import multiprocessing
 import resource
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.figures import Spread, spread
-
-#: The runners that the measuring process has loaded.
-_runners: list[Runner] = []
 
 
 class Unsupported(ValueError):
@@ -36,11 +33,12 @@ class Pass:
     tokens: int
 
 
-class Runner(Protocol):
-    """A subject that is loaded."""
+#: A subject that is loaded: it does one batch after the other. Raises MemoryEnds.
+Runner = Callable[[Sequence[Sequence[Any]]], Pass]
 
-    def run(self, batches: Sequence[Sequence[Any]]) -> Pass:
-        """Does one batch after the other. Raises MemoryEnds."""
+
+#: The subject that the measuring process has loaded.
+_runners: list[Runner] = []
 
 
 class Subject(Protocol):
@@ -102,14 +100,16 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Skipped:
-    """Why a subject has no figures, or no more of them."""
+class SkippedSubject:
+    """A subject without figures, or without more of them, and the reason."""
 
     label: tuple[str, ...]
     reason: str
 
 
-def measure_apart(plan: PassPlan, cache: Path) -> Iterator[Measurement | Skipped]:
+def measure_apart(
+    plan: PassPlan, cache: Path
+) -> Iterator[Measurement | SkippedSubject]:
     """A measurement per batch size until memory ends, from a process that ends afterwards;
     another process converts the model. What fails, or a process that dies, is skipped."""
     subject = plan.subject
@@ -121,7 +121,7 @@ def measure_apart(plan: PassPlan, cache: Path) -> Iterator[Measurement | Skipped
             for batch in plan.batches:
                 yield pool.submit(measure, plan, batch).result()
     except (OSError, RuntimeError, ValueError) as error:
-        yield Skipped(subject.label, str(error))
+        yield SkippedSubject(subject.label, str(error))
 
 
 @contextmanager
@@ -189,12 +189,12 @@ def _repeat(runner: Runner, plan: PassPlan, batch: int) -> list[Pass]:
     """The passes that count, at least one. A pass that outlasts the limit warms itself up."""
     batches = plan.divide(batch)
     give_up_at = time.monotonic() + plan.limit_s
-    warm_up = runner.run(batches[:1])
+    warm_up = runner(batches[:1])
     if len(batches) == 1 and warm_up.seconds > plan.limit_s:
         return [warm_up]
-    done = [runner.run(batches)]
+    done = [runner(batches)]
     while len(done) < plan.repetitions and time.monotonic() < give_up_at:
-        done.append(runner.run(batches))
+        done.append(runner(batches))
     return done
 
 

@@ -15,7 +15,7 @@ from contract.tasks import CAPTIONING, PATHS, TRANSLATION
 from models.shapes_recipe import samples
 
 #: The tasks that can be measured.
-Task = Literal["translation", "captioning", "classification", "detection"]
+MeasuredTask = Literal["translation", "captioning", "classification", "detection"]
 
 #: Usually drawn for a measurement.
 REQUESTS = 2000

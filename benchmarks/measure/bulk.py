@@ -13,16 +13,13 @@ from itertools import count as count_up
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 import catalog
-from benchmarks.driver import Findings, Model, Rounds, console, take_turns
-from benchmarks.figures import find_ratio, spread
+from benchmarks.driver import console, take_turns
 from benchmarks.instruments import bare
 from benchmarks.instruments.sentences import write_document
-from benchmarks.report import tabulate
+from benchmarks.report import FigureGoal, Findings, compare_turns
 from catalog import checkpoint
 from clients.sources import TABLES, find_sources
 from clients.tables.table import Column
@@ -38,16 +35,11 @@ from ray_backend.bulk.texts import BulkTranslation
 _SOURCE, _TARGET = "en", "fr"
 _DRAWN_BYTES = 200_000
 _PLAIN = re.compile("[A-Za-z' -]+")
-BARE, BULK = "the bare engine", "files in bulk"
+_GOAL = FigureGoal("sentences/s", 0.95, is_least=True)
 
 
 def answer(
-    *,
-    model: Model = "models/phrasebook",
-    chunks: Annotated[int, typer.Option(help="Chunks of a pass.", min=3)] = 6,
-    chunk: Annotated[int, typer.Option(help="Sentences of a chunk.", min=1)] = 4096,
-    phrases: Annotated[int, typer.Option(help="Phrases of a text.", min=1)] = 3,
-    rounds: Rounds = 3,
+    *, model: str, chunks: int, chunk: int, phrases: int, rounds: int
 ) -> Findings:
     """Sentences/s of files in bulk, from the end of the first chunk, and of the bare engine.
 
@@ -55,27 +47,19 @@ def answer(
     """
     with TemporaryDirectory() as folder:
         sentences = draw(chunks * chunk, phrases)
-        bench = _Bench(Path(folder), bare.find_model(model), sentences, chunk)
+        bench = _BulkBench(Path(folder), bare.find_model(model), sentences, chunk)
         bench.write()
-        ways = {BARE: lambda _: bench.run_bare(), BULK: lambda _: bench.run_bulk()}
+        ways = {"files in bulk": bench.run_bulk, "the bare engine": bench.run_bare}
         return describe(take_turns(ways, rounds))
 
 
 def describe(rates: Mapping[str, Sequence[float]]) -> Findings:
     """A row for each way, compared with the bare engine round by round."""
-    table = tabulate(
-        rates,
-        {
-            "": lambda way: way,
-            "sentences/s": lambda way: spread(rates[way]),
-            "of the bare engine's": lambda way: find_ratio(rates[way], rates[BARE]),
-        },
-    )
-    return Findings(table, {"sentences_per_s": rates})
+    return compare_turns({"": rates}, {"sentences/s": lambda rate: rate}, goal=_GOAL)
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _BulkBench:
     """Translates the same sentences in two ways."""
 
     folder: Path
@@ -84,27 +68,26 @@ class _Bench:
     chunk: int
 
     def write(self) -> None:
-        """The sentences as a file."""
+        """Write the sentences as a file."""
         path = self.folder / "src/sentences.jsonl"
         path.parent.mkdir()
         lines = (json.dumps({"text": s.text}) + "\n" for s in self.sentences)
         path.write_text("".join(lines), "utf-8")
 
-    def run_bare(self) -> float:
-        """Without the first chunk, as below."""
-        models = catalog.load(model=str(self.model))
-        model = models.route(TRANSLATION, _TARGET)
-        engine = bare.Configuration(
+    def run_bare(self, _: int) -> float:
+        """Measure the engine without the first chunk, as below."""
+        model = catalog.load(model=str(self.model)).route(TRANSLATION, _TARGET)
+        subject = bare.EngineSubject(
             self.model, model.settings.engine, model.compute_type
         )
-        runner = engine.load(checkpoint.prepare(model, checkpoint.default_cache()))
+        translate = subject.load(checkpoint.prepare(model, checkpoint.default_cache()))
         starts = range(0, len(self.sentences), self.chunk)
         first, *rest = [self.sentences[n : n + self.chunk] for n in starts]
-        runner.run([first])
-        return sum(map(len, rest)) / runner.run(rest).seconds
+        translate([first])
+        return sum(map(len, rest)) / translate(rest).seconds
 
-    def run_bulk(self) -> float:
-        """From the end of the first chunk to that of the last."""
+    def run_bulk(self, _: int) -> float:
+        """Measure from the end of the first chunk to that of the last."""
         shutil.rmtree(self.folder / "dst", ignore_errors=True)
         models = catalog.load(model=str(self.model))
         job = BulkTranslation(
@@ -134,8 +117,8 @@ class _Bench:
 
 
 def draw(count: int, phrases: int) -> list[Sentence]:
-    """Different texts of some phrases each, of which each is a sentence to a gateway too: none
-    has marks or digits inside."""
+    """Draw different texts of some phrases each, which a gateway would not split: none has
+    marks or digits inside."""
     found: dict[str, None] = {}
     seeds = count_up()
     while len(found) < count:
@@ -148,4 +131,4 @@ def draw(count: int, phrases: int) -> list[Sentence]:
 
 
 def _ignore(*_: object) -> None:
-    """A benchmark shows neither progress nor doubts of a translation."""
+    """Show neither progress nor doubts of a translation."""

@@ -5,35 +5,31 @@ with lists of the same texts, `fairness` asks for single sentences beside them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
 import requests
-import typer
 
 from benchmarks import driver
-from benchmarks.figures import find_ratio, spread
 from benchmarks.instruments.load import LOAD_COLUMNS, LoadFigures, measure_closed
 from benchmarks.instruments.running import find_running
 from benchmarks.instruments.sentences import draw, write_document, write_request
-from benchmarks.report import Columns, nest, tabulate
+from benchmarks.report import FigureGoal, Findings, compare_turns
 from deploy.stack import StackError
 
-#: The targets: the least ratio of a document to lists, and the highest of one client's
-#: 95th percentile beside documents to that alone.
-LEAST_RATIO, MOST_P95 = 0.9, 3.0
-LISTS, DOCUMENT = "lists", "a document"
-ALONE, BESIDE = "alone", "beside documents"
+#: The targets: a document against lists, and one client's 95th percentile beside documents
+#: against that alone.
+_RATE_GOAL = FigureGoal("texts/s", 0.9, is_least=True)
+_P95_GOAL = FigureGoal("p95 ms", 3.0)
 _SENTENCES = 500
 _TIMEOUT_S, _PAUSE_S = 120, 0.2
 #: For a document to be read and its first sentences translated, and for all of it.
 _BEGIN_S, _END_S = 120, 3600
-
-Kilobytes = Annotated[float, typer.Option(help="Of a document.", min=1)]
 
 
 @dataclass(frozen=True)
@@ -47,13 +43,8 @@ class DocumentProgress:
 
 
 def compare_with_lists(
-    *,
-    kilobytes: Kilobytes = 400,
-    texts: Annotated[int, typer.Option(help="In a list.", min=1)] = 64,
-    clients: Annotated[int, typer.Option(help="That send lists.", min=1)] = 8,
-    rounds: driver.Rounds = 3,
-    run_dir: driver.RunDir = driver.DEFAULT_RUN,
-) -> driver.Findings:
+    *, kilobytes: float, texts: int, clients: int, rounds: int, run_dir: Path
+) -> Findings:
     """Texts per second of a document on the running stack, against those of lists."""
     url = find_running(run_dir).url
 
@@ -72,45 +63,28 @@ def compare_with_lists(
         send(lines)
         return len(lines) / (time.monotonic() - began)
 
-    ways = {LISTS: send_lists, DOCUMENT: send_document}
+    ways = {"a document": send_document, "lists": send_lists}
     turns = {way: partial(measure, send) for way, send in ways.items()}
-    return describe_rates(driver.take_turns(turns, rounds))
-
-
-def describe_rates(rates: Mapping[str, list[float]]) -> driver.Findings:
-    """A row per way, and a document divided by the lists of its round."""
-    ratio = find_ratio(rates[DOCUMENT], rates[LISTS])
-    assert ratio
-    columns: Columns[str] = {
-        "sent as": lambda way: way,
-        "texts/s": lambda way: spread(rates[way]),
-    }
-    held = "within" if ratio.median >= LEAST_RATIO else "below"
-    return driver.Findings(
-        tabulate(rates, columns),
-        {"limit": LEAST_RATIO, "ratio": ratio, "texts_per_s": rates},
-        [f"A document is {ratio} times as fast as lists: {held} {LEAST_RATIO:g}."],
-    )
+    rates = {"": driver.take_turns(turns, rounds)}
+    return compare_turns(rates, {"texts/s": lambda rate: rate}, goal=_RATE_GOAL)
 
 
 def measure_fairness(
     *,
-    target: Annotated[
-        str, typer.Option(help="The language of sentences and documents.")
-    ] = "fr",
-    kilobytes: Kilobytes = 10_000,
-    documents: Annotated[int, typer.Option(help="Translated at a time.", min=1)] = 1,
-    seconds: driver.Seconds = 30,
-    rounds: driver.Rounds = 3,
-    run_dir: driver.RunDir = driver.DEFAULT_RUN,
-) -> driver.Findings:
+    target: str,
+    kilobytes: float,
+    documents: int,
+    seconds: float,
+    rounds: int,
+    run_dir: Path,
+) -> Findings:
     """One client's p95 while the running stack translates documents, against its p95 alone."""
     running = find_running(run_dir)
     # Documents are English, or German where English is the target.
     source = "en" if target != "en" else "de"
     content = write_document(source, int(kilobytes * 1000))
     asked = running.aim(list(map(write_request, draw(_SENTENCES, (target,)))))
-    progress: list[Sequence[DocumentProgress]] = []
+    progress: list[DocumentProgress] = []
 
     def ask_alone(_: int) -> LoadFigures:
         return measure_closed(asked, clients=1, seconds=seconds)
@@ -123,40 +97,15 @@ def measure_fairness(
             ]
             begun = [_wait(job, _BEGIN_S, has_begun=True) for job in jobs]
             load = measure_closed(asked, clients=1, seconds=seconds)
-            progress.append([_read(job) for job in begun])
+            progress.extend(map(_read, begun))
         return load
 
-    loads = driver.take_turns({ALONE: ask_alone, BESIDE: ask_beside}, rounds)
-    return describe_fairness(loads, progress)
-
-
-def describe_fairness(
-    loads: Mapping[str, list[LoadFigures]],
-    progress: Sequence[Sequence[DocumentProgress]],
-) -> driver.Findings:
-    """Two rows per round, and how far its documents were."""
-    p95s = ([load.latencies.p95_ms for load in loads[way]] for way in (BESIDE, ALONE))
-    ratio = find_ratio(*p95s)
-    rows = [
-        (str(number + 1), way, loads[way][number])
-        for number in range(len(loads[ALONE]))
-        for way in loads
-    ]
-    columns: Columns[tuple[str, str, LoadFigures]] = {
-        "round": lambda row: row[0],
-        "": lambda row: row[1],
-        **nest(LOAD_COLUMNS, lambda row: row[2]),
-    }
-    done = (f"{job.texts_done} of {job.texts}" for jobs in progress for job in jobs)
-    judged = "No sentence was translated."
-    if ratio:
-        held = driver.judge(ratio.median, MOST_P95)
-        judged = f"p95 beside documents is {ratio} times that alone: {held}."
-    return driver.Findings(
-        tabulate(rows, columns),
-        {"limit": MOST_P95, "p95_ratio": ratio, "loads": loads, "documents": progress},
-        [f"texts translated: {', '.join(done)}", judged],
-    )
+    ways = {"beside documents": ask_beside, "alone": ask_alone}
+    loads = {"": driver.take_turns(ways, rounds)}
+    found = compare_turns(loads, LOAD_COLUMNS, goal=_P95_GOAL)
+    found.results["documents"] = progress
+    done = ", ".join(f"{job.texts_done} of {job.texts}" for job in progress)
+    return replace(found, remarks=[f"texts translated: {done}", *found.remarks])
 
 
 def _send_list(url: str, texts: Sequence[str]) -> None:

@@ -9,31 +9,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from benchmarks.driver import Findings, Rounds, Seconds, judge, take_turns
-from benchmarks.figures import Spread, spread
+from benchmarks.driver import take_turns
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.running import Running, start_gateway, write_map
 from benchmarks.instruments.sentences import draw, write_request
-from benchmarks.report import Columns, tabulate
+from benchmarks.report import ADDED, Columns, FigureGoal, Findings, compare_turns
 from deploy.stack import ROOT
 from handlers.engine.translation.m2m100 import Sentence
 
 #: The targets: milliseconds of CPU that another API, and a key, add to a request.
 DIALECT_MS, KEY_MS = 0.1, 0.2
 OURS, OFF, REQUIRED = "ours", "off", "required"
+CPU_MS = "gateway's CPU ms"
 _LANGUAGE, _SENTENCES = "fr", 500
-#: A key with limits that nobody reaches: each is looked at.
+#: Limits of a key that nobody reaches: each is looked at.
 _GRANT = ("--characters-per-month", "1000000000000", "--requests-per-minute", "1000000")
 #: Each API's path, and the fields that ask for a sentence's translation.
 DIALECTS: Mapping[str, tuple[str, Callable[[Sentence], dict[str, Any]]]] = {
@@ -60,29 +58,16 @@ DIALECTS: Mapping[str, tuple[str, Callable[[Sentence], dict[str, Any]]]] = {
     ),
 }
 
-AtOnce = Annotated[int, typer.Option(help="Clients at the same time.", min=1)]
 
-
-def compare_dialects(
-    *, clients: AtOnce = 16, seconds: Seconds = 6, rounds: Rounds = 5
-) -> Findings:
+def compare_dialects(*, clients: int, seconds: float, rounds: int) -> Findings:
     """The gateway's CPU per request in each API, in turns."""
     with TemporaryDirectory() as name, _start(Path(name), {}) as running:
         targets = {api: running.aim(write_requests(api)) for api in DIALECTS}
-        return measure(targets, clients, seconds, rounds, limit_ms=DIALECT_MS)
+        return _compare(targets, clients, seconds, rounds, limit_ms=DIALECT_MS)
 
 
 def compare_keys(
-    *,
-    clients: AtOnce = 16,
-    seconds: Seconds = 8,
-    rounds: Rounds = 5,
-    database_url: Annotated[
-        str, typer.Option(help="For keys and usage, instead of SQLite.")
-    ] = "",
-    limits_url: Annotated[
-        str, typer.Option(help="For requests per minute, instead of memory.")
-    ] = "",
+    *, clients: int, seconds: float, rounds: int, database_url: str, limits_url: str
 ) -> Findings:
     """The gateway's CPU per request with keys and without, in turns."""
     given = {"BABELGATE_DATABASE_URL": database_url, "BABELGATE_LIMITS_URL": limits_url}
@@ -94,11 +79,11 @@ def compare_keys(
             settings = {"BABELGATE_KEYS": keys, **urls}
             running = gateways.enter_context(_start(Path(name) / keys, settings))
             targets[keys] = running.aim(requests)
-        return measure(targets, clients, seconds, rounds, limit_ms=KEY_MS)
+        return _compare(targets, clients, seconds, rounds, limit_ms=KEY_MS)
 
 
 def write_requests(dialect: str) -> list[Request]:
-    """The same sentences in each API."""
+    """Write the same sentences in each API."""
     path, write = DIALECTS[dialect]
     return [
         Request(json.dumps(write(sentence), ensure_ascii=False).encode(), path)
@@ -106,7 +91,7 @@ def write_requests(dialect: str) -> list[Request]:
     ]
 
 
-def measure(
+def _compare(
     targets: Mapping[str, Target],
     clients: int,
     seconds: float,
@@ -114,7 +99,7 @@ def measure(
     *,
     limit_ms: float,
 ) -> Findings:
-    """Each target's cost, compared with the first one's."""
+    """Find what each target costs more than the first one."""
 
     def take_turn(name: str, _: int) -> LoadFigures:
         return measure_closed(targets[name], clients=clients, seconds=seconds)
@@ -123,35 +108,15 @@ def measure(
     return describe(loads, limit_ms)
 
 
-def describe(loads: Mapping[str, list[LoadFigures]], limit_ms: float) -> Findings:
-    """A row per target. The first is what the others are compared with, round by round."""
-    first, *others = loads
-    added = {name: _subtract(loads[first], loads[name]) for name in others}
-    dearest = max(added, key=lambda name: added[name].median)
-    columns: Columns[str] = {
-        "": lambda name: name,
-        "gateway's CPU ms": lambda name: spread(
-            x.cpu_ms["gateway"] for x in loads[name]
-        ),
-        "added ms": lambda name: added.get(name, ""),
-        "requests/s": lambda name: spread(x.requests_per_s for x in loads[name]),
-        "errors": lambda name: sum(x.errors for x in loads[name]),
+def describe(loads: Mapping[str, Sequence[LoadFigures]], limit_ms: float) -> Findings:
+    """A row per target, and what each adds to the first one."""
+    figures: Columns[LoadFigures] = {
+        CPU_MS: lambda load: load.cpu_ms["gateway"],
+        "requests/s": lambda load: load.requests_per_s,
+        "errors": lambda load: load.errors,
     }
-    return Findings(
-        tabulate(loads, columns),
-        {"limit_ms": limit_ms, "added_ms": added, "loads": loads},
-        remarks=[
-            f"{dearest} adds {added[dearest]} ms of CPU to a request, the most: "
-            f"{judge(added[dearest].median, limit_ms)}."
-        ],
-    )
-
-
-def _subtract(ours: list[LoadFigures], theirs: list[LoadFigures]) -> Spread:
-    pairs = zip(ours, theirs, strict=True)
-    return spread(
-        their.cpu_ms["gateway"] - our.cpu_ms["gateway"] for our, their in pairs
-    )
+    goal = FigureGoal(CPU_MS, limit_ms)
+    return compare_turns({"": loads}, figures, relation=ADDED, goal=goal)
 
 
 @contextmanager

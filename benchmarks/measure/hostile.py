@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Any
 
 import requests
-import typer
 
-from benchmarks.driver import Findings, judge, say
-from benchmarks.figures import percentile, show
+from benchmarks.driver import say
+from benchmarks.figures import judge, percentile, show
 from benchmarks.instruments.generator import Manner, Target, ask_again, ask_once
 from benchmarks.instruments.processes import measure_cpu
 from benchmarks.instruments.running import (
@@ -26,9 +25,8 @@ from benchmarks.instruments.running import (
     write_map,
 )
 from benchmarks.instruments.sentences import write_request
-from benchmarks.measure import hostile_forms
-from benchmarks.measure.hostile_texts import SHAPES, Shape
-from benchmarks.report import tabulate
+from benchmarks.measure.hostile_inputs import SHAPES, TextShape, aim
+from benchmarks.report import Findings, tabulate
 from handlers.engine.translation.m2m100 import Sentence
 
 #: The targets: the CPU of a whole text, against that of half of it, and in seconds;
@@ -45,7 +43,7 @@ _SENTENCE = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": _TARGET}
 
 
 @dataclass(frozen=True)
-class Cost:
+class HostileCost:
     """CPU seconds of the gateway and its readers for half of a text and for all of it."""
 
     shape: str
@@ -75,19 +73,7 @@ class Waits:
 
 
 def answer(
-    *,
-    kilobytes: Annotated[int, typer.Option(help="Of a whole text.", min=2)] = 1040,
-    rounds: Annotated[
-        int,
-        typer.Option(
-            help="How often each cost is measured; the smallest counts.", min=1
-        ),
-    ] = 2,
-    at_once: Annotated[int, typer.Option(help="Texts at a time.", min=1)] = 10,
-    run_dir: Annotated[
-        Path | None,
-        typer.Option(help="Ask the stack running here, and not a gateway alone."),
-    ] = None,
+    *, kilobytes: int, rounds: int, at_once: int, run_dir: Path | None
 ) -> Findings:
     """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
     size_bytes = kilobytes * 1000
@@ -103,7 +89,9 @@ def answer(
     return describe(costs, waits, beside_forms)
 
 
-def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cost:
+def measure(
+    running: Running, shape: TextShape, size_bytes: int, rounds: int
+) -> HostileCost:
     """Requests with half of the text, and with all of it."""
     statuses: set[str] = set()
 
@@ -113,7 +101,7 @@ def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cos
         )
         return spent["gateway"]
 
-    return Cost(
+    return HostileCost(
         shape.name,
         shape.format,
         min(spend(size_bytes // 2) for _ in range(rounds)),
@@ -122,14 +110,16 @@ def measure(running: Running, shape: Shape, size_bytes: int, rounds: int) -> Cos
     )
 
 
-def choose(costs: Sequence[Cost], number: int) -> list[Shape]:
+def choose(costs: Sequence[HostileCost], number: int) -> list[TextShape]:
     """The first shapes, repeated until there are enough."""
     by_name = {shape.name: shape for shape in SHAPES}
     chosen = [by_name[cost.shape] for cost in costs[:number]]
     return [chosen[i % len(chosen)] for i in range(number)]
 
 
-def measure_waits(running: Running, shapes: Sequence[Shape], size_bytes: int) -> Waits:
+def measure_waits(
+    running: Running, shapes: Sequence[TextShape], size_bytes: int
+) -> Waits:
     """Others' waits while all texts are answered, which are sent at once."""
     targets = [_aim(running.url, shape, size_bytes) for shape in shapes]
     with ThreadPoolExecutor(len(targets)) as pool:
@@ -138,7 +128,7 @@ def measure_waits(running: Running, shapes: Sequence[Shape], size_bytes: int) ->
 
 def measure_beside_forms(running: Running, clients: int, seconds: float) -> Waits:
     """Others' waits while clients send hostile forms and packed bodies for so long."""
-    targets = hostile_forms.aim(running.url)
+    targets = aim(running.url)
     each, more = divmod(clients, len(targets))
     ask = partial(ask_again, seconds=seconds)
     with ThreadPoolExecutor(len(targets)) as pool:
@@ -172,23 +162,20 @@ def _wait_beside(running: Running, under_way: Sequence[Future[Any]]) -> Waits:
     )
 
 
-def describe(costs: Sequence[Cost], waits: Waits, beside_forms: Waits) -> Findings:
+def describe(
+    costs: Sequence[HostileCost], waits: Waits, beside_forms: Waits
+) -> Findings:
     """A row per shape, and which promises are kept."""
     ratio, cpu_s = max(c.ratio for c in costs), max(c.whole_s for c in costs)
     wait_ms = max(waits.health_ms, waits.sentence_ms)
-    forms_ms = beside_forms.health_p99_ms
-    remarks = [
-        f"A text twice as long costs at most {ratio:.2f} times the CPU:"
-        f" {judge(ratio, RATIO)}.",
-        f"The dearest costs {cpu_s:.2f} s: {judge(cpu_s, CPU_S)}.",
-        f"While {waits.hostile} were answered in {waits.seconds:.1f} s, others waited"
-        f" {show(wait_ms)} ms at most: {judge(wait_ms, WAIT_MS)}.",
-        f"While {beside_forms.hostile} forms were answered in {beside_forms.seconds:.1f} s,"
-        f" 99 % of {beside_forms.asked} looks at the health took {show(forms_ms)} ms at"
-        f" most: {judge(forms_ms, WAIT_MS)}; all sentences"
-        f" {show(beside_forms.sentence_ms)} ms:"
-        f" {judge(beside_forms.sentence_ms, SENTENCE_MS)}.",
-    ]
+    texts, forms = f"{waits.hostile} texts", f"{beside_forms.hostile} forms"
+    promises = (
+        ("CPU of a text against half of it, at most", ratio, RATIO),
+        ("CPU s of a text, at most", cpu_s, CPU_S),
+        (f"ms of others beside {texts}, at most", wait_ms, WAIT_MS),
+        (f"ms of health p99 beside {forms}", beside_forms.health_p99_ms, WAIT_MS),
+        (f"ms of sentences beside {forms}", beside_forms.sentence_ms, SENTENCE_MS),
+    )
     table = tabulate(
         costs,
         {
@@ -200,8 +187,11 @@ def describe(costs: Sequence[Cost], waits: Waits, beside_forms: Waits) -> Findin
             "ratio": lambda cost: cost.ratio,
         },
     )
-    results = {"costs": costs, "waits": waits, "beside_forms": beside_forms}
-    return Findings(table, results, remarks)
+    return Findings(
+        table,
+        {"costs": costs, "waits": waits, "beside_forms": beside_forms},
+        [f"{name}: {show(it)}: {judge(it, limit)}" for name, it, limit in promises],
+    )
 
 
 @contextmanager
@@ -214,12 +204,12 @@ def _find(run_dir: Path | None, folder: Path) -> Iterator[Running]:
         yield running
 
 
-def _aim(url: str, shape: Shape, size_bytes: int) -> Target:
+def _aim(url: str, shape: TextShape, size_bytes: int) -> Target:
     sentence = Sentence(shape.write(size_bytes), "en", _TARGET)
     return Target(url, [write_request(sentence, format=shape.format)])
 
 
-def _ask(url: str, shape: Shape, size_bytes: int) -> str:
+def _ask(url: str, shape: TextShape, size_bytes: int) -> str:
     return ask_once(_aim(url, shape, size_bytes)).status
 
 

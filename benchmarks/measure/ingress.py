@@ -13,13 +13,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import psutil
-import typer
 
 import catalog
-from benchmarks.driver import Findings, Seconds, read_words, say
+from benchmarks.driver import read_words, say
 from benchmarks.figures import list_counts
 from benchmarks.instruments import faults, running
 from benchmarks.instruments.cluster import (
@@ -36,7 +34,7 @@ from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.namespaces import NoNamespaces
 from benchmarks.instruments.processes import Leaders
 from benchmarks.instruments.running import Running
-from benchmarks.report import Columns, tabulate
+from benchmarks.report import Columns, Findings, tabulate
 from catalog import checkpoint
 from contract import rows
 from deploy.stack import StackError
@@ -100,13 +98,7 @@ FAULT_COLUMNS: Columns[FaultOutcome] = {
 
 
 def answer(
-    *,
-    parts: Annotated[
-        str, typer.Option(help="Of ways, batches, machines, faults; with commas.")
-    ] = "ways,batches,machines,faults",
-    clients: Annotated[int, typer.Option(help="On each way.")] = 64,
-    seconds: Seconds = 10,
-    absent_s: Annotated[float, typer.Option(help="How long the head is gone.")] = 75,
+    *, parts: str, clients: int, seconds: float, absent_s: float
 ) -> Iterator[Findings]:
     """A cluster of network namespaces on this machine; only root may make them.
 

@@ -1,51 +1,45 @@
-"""`python -m benchmarks microbatching`: a classifier in the gateway, with and without
-batches.
-"""
+"""`python -m benchmarks microbatching`: a classifier in the gateway, batched or not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
 
 import psutil
-import typer
 
 from benchmarks import driver
-from benchmarks.figures import Spread, find_median, find_ratio, list_counts, show
+from benchmarks.figures import list_counts, show
 from benchmarks.instruments import running
 from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
-from benchmarks.report import tabulate
+from benchmarks.report import Columns, Findings, compare_turns
 from catalog import checkpoint
 from contract.tasks import CLASSIFICATION
 
 ALONE, BATCHED = "alone", "in batches"
 _IMAGES, _WARM_S = 200, 2.0
-
-
-@dataclass(frozen=True)
-class Gain:
-    """The gain by batches for a number of clients, round by round."""
-
-    clients: float
-    throughput: Spread | None
-    mean_latency: Spread | None
+_FIGURES: Columns[LoadFigures] = {
+    "requests/s": lambda load: load.requests_per_s,
+    "mean ms": lambda load: load.latencies.mean_ms,
+    "p99 ms": lambda load: load.latencies.p99_ms,
+    "errors": lambda load: load.errors,
+    "CPU ms": lambda load: load.cpu_ms.get("gateway"),
+    "memory MB": lambda load: load.memory_mb.get("gateway"),
+}
 
 
 def answer(
     *,
-    clients: driver.Clients = "64,128",
-    batch_size: Annotated[int, typer.Option(help="Of the larger batches.")] = 64,
-    side: Annotated[int, typer.Option(help="Pixels of an image's side.")] = 32,
-    rounds: driver.Rounds = 2,
-    seconds: driver.Seconds = 10,
-    bound_mb: Annotated[
-        int, typer.Option(help="Also: with so much memory for batches, and no more.")
-    ] = 0,
-    folder: driver.Folder = driver.DEFAULT_RUN / "microbatching",
-) -> driver.Findings:
+    clients: str,
+    batch_size: int,
+    side: int,
+    rounds: int,
+    seconds: float,
+    bound_mb: int,
+    folder: Path,
+) -> Findings:
     """A classifier of ViT-B/16's size in the gateway's process, with batches and without.
 
     With --bound-mb, one more load runs with the most clients while the process may allocate
@@ -54,9 +48,8 @@ def answer(
     # PyTorch takes seconds to import, and no other command needs it here.
     from benchmarks.instruments import random_model
 
-    model = random_model.find_classifier(
-        checkpoint.default_cache() / "benchmarks", side
-    )
+    cache = checkpoint.default_cache() / "benchmarks"
+    model = random_model.find_classifier(cache, side)
     levels = driver.read_numbers(clients)
 
     def measure(
@@ -75,19 +68,15 @@ def answer(
                 bound_memory(stack, bound_mb)
             return [measure_closed(target, clients=n, seconds=seconds) for n in levels]
 
-    loads = driver.take_turns(
-        {
-            ALONE: lambda _: measure(1, levels),
-            BATCHED: lambda _: measure(batch_size, levels),
-        },
-        rounds,
-    )
+    sizes = {BATCHED: batch_size, ALONE: 1}
+    ways = {way: lambda _, n=size: measure(n, levels) for way, size in sizes.items()}
+    loads = driver.take_turns(ways, rounds)
     bounded = measure(batch_size, [max(levels)], bound_mb) if bound_mb else []
     return describe(loads, bounded)
 
 
 def bound_memory(stack: Running, megabytes: int) -> None:
-    """Limits how much each process of the gateway may allocate beyond what it has."""
+    """Limit how much each process of the gateway may allocate beyond what it has."""
     for leader in stack.leaders.values():
         for process in (leader, *leader.children(recursive=True)):
             limit = process.memory_info().vms + megabytes * 1_000_000
@@ -97,54 +86,27 @@ def bound_memory(stack: Running, megabytes: int) -> None:
 def describe(
     loads: Mapping[str, Sequence[Sequence[LoadFigures]]],
     bounded: Sequence[LoadFigures] = (),
-) -> driver.Findings:
-    """A row per number of clients and way, medians over the rounds, and what batches gain."""
-    by_clients = {way: list(zip(*loads[way], strict=True)) for way in (ALONE, BATCHED)}
-    rows = [
-        (way, same)
-        for pair in zip(*by_clients.values(), strict=True)
-        for way, same in zip(by_clients, pair, strict=True)
+) -> Findings:
+    """Compare both ways at each number of clients."""
+    found = compare_turns(split_by_clients(loads), _FIGURES, case="clients")
+    found.results["bounded"] = bounded
+    remarks = [
+        f"with less memory, {load.level:g} clients: {list_counts(load.statuses)}; "
+        f"{show(load.requests_per_s)} requests/s"
+        for load in bounded
     ]
-    gains = list(map(compare, by_clients[ALONE], by_clients[BATCHED]))
-    return driver.Findings(
-        tabulate(
-            rows,
-            {
-                "clients": lambda row: f"{row[1][0].level:g}",
-                "": lambda row: row[0],
-                "requests/s": lambda row: find_median(x.requests_per_s for x in row[1]),
-                "mean ms": lambda row: find_median(x.latencies.mean_ms for x in row[1]),
-                "p99 ms": lambda row: find_median(x.latencies.p99_ms for x in row[1]),
-                "errors": lambda row: sum(x.errors for x in row[1]),
-                "CPU ms": lambda row: find_median(
-                    x.cpu_ms.get("gateway") for x in row[1]
-                ),
-                "memory MB": lambda row: find_median(
-                    x.memory_mb.get("gateway") for x in row[1]
-                ),
-            },
-        ),
-        {"loads": loads, "gains": gains, "bounded": bounded},
-        [
-            *(
-                f"{gain.clients:g} clients: {gain.throughput} times the throughput, "
-                f"{gain.mean_latency} of the mean latency"
-                for gain in gains
-            ),
-            *(
-                f"with less memory, {load.level:g} clients: {list_counts(load.statuses)}; "
-                f"{show(load.requests_per_s)} requests/s"
-                for load in bounded
-            ),
-        ],
-    )
+    return replace(found, remarks=remarks)
 
 
-def compare(alone: Sequence[LoadFigures], batched: Sequence[LoadFigures]) -> Gain:
-    """The larger batches divided by the smaller ones, with the same number of clients."""
-    sides = (batched, alone)
-    return Gain(
-        alone[0].level,
-        find_ratio(*([load.requests_per_s for load in side] for side in sides)),
-        find_ratio(*([load.latencies.mean_ms for load in side] for side in sides)),
-    )
+def split_by_clients(
+    loads: Mapping[str, Sequence[Sequence[LoadFigures]]],
+) -> dict[str, dict[str, list[LoadFigures]]]:
+    """Return the loads of all rounds by number of clients and way; a round of a way has one
+    load for each number."""
+    first = next(iter(loads.values()))
+    return {
+        f"{load.level:g}": {
+            way: [turn[place] for turn in turns] for way, turns in loads.items()
+        }
+        for place, load in enumerate(first[0])
+    }

@@ -10,10 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from pathlib import Path
 
 import numpy as np
-import typer
 
 from benchmarks import driver
 from benchmarks.compare.peers.launch import PEERS
@@ -24,7 +23,7 @@ from benchmarks.instruments.processes import CLIENT, measure_cpu
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.sentences import draw, write_request
 from benchmarks.instruments.workload import REQUESTS
-from benchmarks.report import Chart, Columns, nest, tabulate
+from benchmarks.report import Chart, Columns, Findings, nest, tabulate
 from catalog import checkpoint
 
 OURS, TARGET = "babelgate", "fr"
@@ -107,25 +106,17 @@ class Pressed:
 
 def answer(
     *,
-    loads: Annotated[str, typer.Option(help="Times the capacity.")] = "1,2,4,10",
-    limits: Annotated[
-        str, typer.Option(help="Milliseconds that a request may take.")
-    ] = "30000,2000,500",
-    seconds: Annotated[float, typer.Option(help="Length of each load.")] = 60,
-    clients: Annotated[
-        str, typer.Option(help="Numbers of clients among which the peak is looked for.")
-    ] = "16,64,128",
-    peak_s: Annotated[float, typer.Option(help="Length of each look.")] = 8,
-    addresses: Annotated[
-        int, typer.Option(help="Addresses that clients have.", min=1, max=10_000)
-    ] = 256,
-    model: driver.Model = "models/phrasebook",
-    setting: driver.Setting = None,
-    against: Annotated[
-        str, typer.Option(help="litserve, rayserve, flask: the same load for them.")
-    ] = "",
-    folder: driver.Folder = driver.DEFAULT_RUN / "overload",
-) -> driver.Findings:
+    loads: str,
+    limits: str,
+    seconds: float,
+    clients: str,
+    peak_s: float,
+    addresses: int,
+    model: str,
+    setting: list[str] | None,
+    against: str,
+    folder: Path,
+) -> Findings:
     """Goodput, refusals and rows computed for nobody, at multiples of the capacity.
 
     Each limit has its own stack. Its peak is found with clients that wait; then requests
@@ -315,7 +306,8 @@ def _add_share(step: LoadStep, peak: float) -> LoadStep:
 
 
 def find_misses(steps: Sequence[LoadStep], goals: Mapping[float, float]) -> list[str]:
-    """The promises that were not kept; `goals` are shares of the peak, by the highest load."""
+    """Name the promises that were not kept; `goals` are shares of the peak, by the highest
+    load."""
     return [
         f"{step.limit_ms} ms, {step.load:g} times: {miss}"
         for step in steps
@@ -326,16 +318,17 @@ def find_misses(steps: Sequence[LoadStep], goals: Mapping[float, float]) -> list
 
 def _find_misses(step: LoadStep, goals: Mapping[float, float]) -> Iterator[str]:
     goal = next((goals[most] for most in sorted(goals) if step.load <= most), 0.0)
+    late_rows, refusal_ms = step.late_rows_share or 0.0, step.refusal_p99_ms or 0.0
     if step.share is not None and step.share < goal:
         yield f"{step.share:.0%} of the peak, not {goal:.0%}"
     if step.late:
         yield f"{step.late} answers after their limit"
-    if (step.refusal_p99_ms or 0.0) > REFUSAL_MS:
-        yield f"429 after {show(step.refusal_p99_ms)} ms, not {REFUSAL_MS:g}"
+    if refusal_ms > REFUSAL_MS:
+        yield f"429 after {show(refusal_ms)} ms, not {REFUSAL_MS:g}"
     if step.others:
         yield f"neither 200 nor 429: {list_counts(step.others)}"
-    if (step.late_rows_share or 0.0) > LATE_ROWS:
-        yield f"{step.late_rows_share:.0%} of the rows for nobody, not {LATE_ROWS:.0%}"
+    if late_rows > LATE_ROWS:
+        yield f"{late_rows:.0%} of the rows for nobody, not {LATE_ROWS:.0%}"
 
 
 _COLUMNS: Columns[LoadStep] = {
@@ -358,9 +351,7 @@ def _show_share(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
 
 
-def describe(
-    pressed: Sequence[Pressed], goals: Mapping[float, float]
-) -> driver.Findings:
+def describe(pressed: Sequence[Pressed], goals: Mapping[float, float]) -> Findings:
     """A row per server, limit and load, and which promises were not kept."""
     columns: Columns[tuple[str, LoadStep]] = {
         "": lambda row: row[0],
@@ -374,7 +365,7 @@ def describe(
     ]
     misses = find_misses(pressed[0].steps, goals) or ["All promises are held."]
     limits = dict.fromkeys(step.limit_ms for _, step in rows)
-    return driver.Findings(
+    return Findings(
         tabulate(rows, columns),
         {"servers": pressed},
         remarks=[*costs, *misses],

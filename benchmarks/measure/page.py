@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from pathlib import Path
 
-import typer
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.driver import DEFAULT_RUN, Findings, RunDir, judge
-from benchmarks.figures import spread
+from benchmarks.figures import judge, spread
 from benchmarks.instruments.running import find_running
 from benchmarks.instruments.sentences import write_document
-from benchmarks.report import FigureTable
+from benchmarks.report import FigureTable, Findings
 from deploy.programs import CHROMIUM, find, install
 
 #: The target: milliseconds on top of the API's.
@@ -43,11 +41,7 @@ _READ = """() => {
 }"""
 
 
-def answer(
-    *,
-    sentences: Annotated[int, typer.Option(help="To type.", min=2)] = 30,
-    run_dir: RunDir = DEFAULT_RUN,
-) -> Findings:
+def answer(*, sentences: int, run_dir: Path) -> Findings:
     """Measure the time that the page adds to that of the API, with the running stack."""
     lines = write_document(SOURCE, sentences * _BYTES_PER_SENTENCE).splitlines()
     typed = list(dict.fromkeys(filter(None, lines)))[:sentences]

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import psutil
-import typer
 
 from benchmarks import driver
 from benchmarks.figures import list_counts, percentile, show
@@ -26,7 +24,7 @@ from benchmarks.instruments.processes import (
     measure_holdings,
 )
 from benchmarks.measure.medley import SENTENCE, MedleyPiece, ask_badly, draw_medley
-from benchmarks.report import Chart, tabulate
+from benchmarks.report import Chart, Findings, tabulate
 from deploy import stack as stacks
 
 #: The target: nothing grows by more, from the first quarter to the last.
@@ -109,19 +107,15 @@ class Diary:
 
 def answer(
     *,
-    minutes: Annotated[float, typer.Option(help="Length of the load.")] = 60,
-    share: Annotated[
-        float, typer.Option(help="Of the capacity.", min=0.01, max=1)
-    ] = 0.5,
-    every_s: Annotated[float, typer.Option(help="Between two looks.")] = 10,
-    reload_minutes: Annotated[
-        float, typer.Option(help="Between two reloads; 0 for none.", min=0)
-    ] = 10,
-    languages: driver.Languages = "",
-    model: driver.Model = "models/phrasebook",
-    setting: driver.Setting = None,
-    folder: driver.Folder = driver.DEFAULT_RUN / "soak",
-) -> driver.Findings:
+    minutes: float,
+    share: float,
+    every_s: float,
+    reload_minutes: float,
+    languages: str,
+    model: str,
+    setting: list[str] | None,
+    folder: Path,
+) -> Findings:
     """Memory, open files, threads and latency of a stack under a steady load.
 
     Sentences, lists, documents, HTML and mistakes arrive at random, beside clients that
@@ -165,7 +159,7 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
         thread.join()
 
 
-def describe(diary: Diary, rate: float) -> driver.Findings:
+def describe(diary: Diary, rate: float) -> Findings:
     """A row per measure of each program, a chart per unit, and what is not as it should be."""
     series = list_series(diary.samples)
     trends = [
@@ -196,7 +190,7 @@ def describe(diary: Diary, rate: float) -> driver.Findings:
             "flat": lambda trend: "yes" if trend.is_flat else "no",
         },
     )
-    return driver.Findings(
+    return Findings(
         table,
         {
             "rate": rate,

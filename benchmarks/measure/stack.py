@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated
-
-import typer
+from pathlib import Path
 
 from benchmarks import driver
 from benchmarks.figures import list_counts, show
@@ -17,25 +15,20 @@ from benchmarks.instruments.load import (
     measure_open,
 )
 from benchmarks.instruments.running import find_running
-from benchmarks.instruments.workload import REQUESTS, draw_requests
-from benchmarks.report import Chart, Columns, tabulate
-from contract.tasks import TRANSLATION
+from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
+from benchmarks.report import Chart, Columns, Findings, tabulate
 
 
 def answer(
     *,
-    clients: driver.Clients = "1,64,128",
-    rates: Annotated[
-        str, typer.Option(help="Arrivals per second of open loops; empty for none.")
-    ] = "",
-    seconds: driver.Seconds = 15,
-    task: driver.Task = TRANSLATION,
-    target: driver.Target = "",
-    connections: Annotated[
-        int, typer.Option(help="Requests of an open loop under way at the most.", min=1)
-    ] = 512,
-    run_dir: driver.RunDir = driver.DEFAULT_RUN,
-) -> driver.Findings:
+    clients: str,
+    rates: str,
+    seconds: float,
+    task: MeasuredTask,
+    target: str,
+    connections: int,
+    run_dir: Path,
+) -> Findings:
     """Requests/s, latency, errors, CPU and memory of the running stack.
 
     In a closed loop, each client waits for its answer before it asks again. In an open
@@ -57,7 +50,7 @@ def answer(
     return describe(loads)
 
 
-def describe(loads: Sequence[LoadFigures]) -> driver.Findings:
+def describe(loads: Sequence[LoadFigures]) -> Findings:
     """A row per load, with the CPU of every program that was counted."""
     programs = dict.fromkeys(name for load in loads for name in load.cpu_ms)
     columns: Columns[LoadFigures] = {
@@ -74,7 +67,7 @@ def describe(loads: Sequence[LoadFigures]) -> driver.Findings:
         for load in loads
         if load.errors
     )
-    return driver.Findings(
+    return Findings(
         tabulate(loads, columns),
         {"loads": loads},
         remarks=(*statuses, f"memory, MB: {held}"),

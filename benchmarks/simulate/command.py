@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-import typer
 from pydantic import BaseModel, Field, ValidationError
 
 from benchmarks import driver
-from benchmarks.driver import Findings
 from benchmarks.figures import Latencies, group, show
 from benchmarks.instruments.load import CLOSED, OPEN
-from benchmarks.report import Columns, tabulate
+from benchmarks.report import Columns, Findings, tabulate
 from benchmarks.simulate.cluster import LanguagePart, Simulation, Tally
 from benchmarks.simulate.day import simulate_day
 from benchmarks.simulate.scenario import HOUR_S, Scenario, change, read_scenario
@@ -110,28 +108,13 @@ COLUMNS: Columns[tuple[str, LanguageOutcome]] = {
 
 
 def answer(
-    scenario: Annotated[
-        Path, typer.Argument(help="A file as in benchmarks/scenarios.")
-    ],
+    scenario: Path,
     *,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KEY.KEY=VALUE, instead of what the file says."),
-    ] = None,
-    clients: Annotated[
-        str, typer.Option(help="Instead of its traffic: clients that wait.")
-    ] = "",
-    rates: Annotated[
-        str, typer.Option(help="Instead of its traffic: requests/s that do not.")
-    ] = "",
-    check: Annotated[
-        str,
-        typer.Option(
-            help="The JSON of `benchmarks stack` or `ingress`: its loads are simulated "
-            "and compared."
-        ),
-    ] = "",
-    seed: Annotated[int, typer.Option(help="The same seed, the same figures.")] = 0,
+    setting: list[str] | None,
+    clients: str,
+    rates: str,
+    check: str,
+    seed: int,
 ) -> Findings:
     """Latencies, batches, refusals, GPU hours and cost of a scenario, without any GPU.
 

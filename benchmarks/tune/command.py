@@ -7,12 +7,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter
 
-from benchmarks.driver import console, explain_errors, say
+from benchmarks.driver import console, say
 from benchmarks.plan_file import PlanError
 from benchmarks.report import load_figure
 from benchmarks.tune import report as tuning_report
@@ -29,33 +28,23 @@ _INTERRUPTED = 130
 _TRIAL = TypeAdapter(Trial)
 
 
-def command(
-    plan: Annotated[Path, typer.Argument(help="A YAML file; see docs/tuning.md.")],
-    *,
-    out: Annotated[
-        Path, typer.Option(help="For the results; a run that broke off goes on here.")
-    ] = Path("run/tune"),
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget the results that are there.")
-    ] = False,
-) -> None:
+def answer(plan: Path, *, out: Path, fresh: bool) -> None:
     """Find the configuration that answers most within an SLA.
 
     Every combination is started as its own stack, warmed up, asked and stopped. Writes
     results.csv, report.md with charts, and the winner as setup_config.json.
     """
-    with explain_errors():
-        load_figure()
-        run = open_run(read_plan(plan), out.resolve(), is_fresh=fresh)
-        try:
-            run.search()
-        except KeyboardInterrupt:
-            console.print("Stopped; the same command goes on from here.")
-            raise typer.Exit(_INTERRUPTED) from None
-        finally:
-            tuning_report.write(run.out, run.plan, run.trials, run.outcome())
-        console.print(tuning_report.summarize(run.plan, run.outcome()))
-        say(f"written: {out}/results.csv, report.md, setup_config.json")
+    load_figure()
+    run = open_run(read_plan(plan), out.resolve(), is_fresh=fresh)
+    try:
+        run.search()
+    except KeyboardInterrupt:
+        console.print("Stopped; the same command goes on from here.")
+        raise typer.Exit(_INTERRUPTED) from None
+    finally:
+        tuning_report.write(run.out, run.plan, run.trials, run.outcome())
+    console.print(tuning_report.summarize(run.plan, run.outcome()))
+    say(f"written: {out}/results.csv, report.md, setup_config.json")
 
 
 def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRun:

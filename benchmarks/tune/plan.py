@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from benchmarks import plan_file
-from benchmarks.instruments.workload import Task
+from benchmarks.instruments.workload import MeasuredTask
 from benchmarks.plan_file import PlanEntry, Positive
 from catalog.map import SECTIONS, check
 from contract.tasks import TRANSLATION
@@ -65,7 +65,7 @@ Numbers = Annotated[tuple[int, ...], pydantic.BeforeValidator(_make_list)]
 class ModelEntry(PlanEntry):
     """A model and the values to try; a missing key keeps the map's default."""
 
-    task: Task = TRANSLATION
+    task: MeasuredTask = TRANSLATION
     #: The task's own where it is empty.
     model: str = ""
     languages: Words = ()

@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchmarks import driver, report
-from benchmarks.__main__ import BENCHMARKS, app
+from benchmarks import driver, plan_file, report
+from benchmarks.__main__ import ANSWERS, app
 from benchmarks.figures import Spread
-from benchmarks.report import Chart, FigureTable, tabulate
+from benchmarks.report import (
+    ADDED,
+    Chart,
+    FigureGoal,
+    FigureTable,
+    Findings,
+    tabulate,
+)
+from deploy.stack import ROOT
 
 TABLE = FigureTable(("clients", "requests/s"), (("1", "9.00"), ("64", "180")))
 
 
-def run(benchmark: driver.Benchmark, folder: Path, *options: str):
+def run(answer: driver.Answer, folder: Path, *options: str, **question: Any):
+    """Runs an answer as the command `stack`, whose options are explained."""
+    shipped = plan_file.read(driver.QUESTIONS, driver.QuestionList)
+    entry = driver.QuestionEntry.model_validate(question)
+    questions = shipped.model_copy(update={"questions": {"stack": entry}})
     command_line = typer.Typer()
-    benchmark.register(command_line)
+    driver.register(command_line, "stack", answer, questions)
     out = folder / "new" / "figures.json"
     return out, CliRunner().invoke(command_line, [*options, "--out", str(out)])
 
 
 def test_findings_are_published_with_options_and_machine(tmp_path: Path):
-    def answer(*, clients: int = 2) -> driver.Findings:
+    def answer(*, connections: int) -> Findings:
         values = (Spread(1, 0.5, 2), float("nan"), Path("a/b"), None, "텍스트")
         charts = [
             Chart("Throughput", "batch", "1/s", {"int8": [(1.0, 2.0), (2.0, 3.0)]})
         ]
-        return driver.Findings(TABLE, {clients: values}, charts=charts)
+        return Findings(TABLE, {connections: values}, charts=charts)
 
     plot = tmp_path / "figure.png"
-    options = ("--clients", "3", "--plot", str(plot))
-    out, done = run(driver.Benchmark("q", answer, has_charts=True), tmp_path, *options)
+    options = ("--connections", "3", "--plot", str(plot))
+    out, done = run(answer, tmp_path, *options, has_charts=True)
     assert done.exit_code == 0, done.output
     document = json.loads(out.read_text("utf-8"))
-    assert document["options"] == {"clients": 3}
+    assert document["options"] == {"connections": 3}
     assert document["results"] == {
         "3": [{"median": 1, "low": 0.5, "high": 2}, None, "a/b", None, "텍스트"]
     }
@@ -50,28 +65,42 @@ def test_findings_are_published_with_options_and_machine(tmp_path: Path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_an_option_has_the_default_and_the_bounds_of_its_question(tmp_path: Path):
+    def answer(*, connections: int, run_dir: Path, target: str) -> Findings:
+        return Findings(TABLE, (connections, run_dir, target))
+
+    defaults = {"connections": 5, "run_dir": "run"}
+    out, done = run(answer, tmp_path, "--target", "fr", defaults=defaults)
+    assert done.exit_code == 0, done.output
+    results = json.loads(out.read_text("utf-8"))["results"]
+    assert results == [5, str(ROOT / "run"), "fr"]
+    for options in ((), ("--target", "fr", "--connections", "0")):
+        _, refused = run(answer, tmp_path, *options, defaults=defaults)
+        assert refused.exit_code == 2
+
+
 def test_parts_have_files_of_their_own_and_a_failed_one_fails_the_command(
     tmp_path: Path,
 ):
-    def answer():
-        yield driver.Findings(TABLE, 1, part="ways")
-        yield driver.Findings(TABLE, 2, part="faults", has_failed=True)
+    def answer() -> Iterator[Findings]:
+        yield Findings(TABLE, 1, part="ways")
+        yield Findings(TABLE, 2, part="faults", has_failed=True)
 
-    out, done = run(driver.Benchmark("q", answer), tmp_path)
+    out, done = run(answer, tmp_path)
     assert done.exit_code == 1
     written = {path.name for path in out.parent.glob("*.json")}
     assert written == {"figures-ways.json", "figures-faults.json"}
 
 
 def test_an_error_is_said_without_a_traceback(tmp_path: Path):
-    def answer() -> driver.Findings:
+    def answer() -> Findings:
         raise ValueError("expected a stack")
 
-    _, done = run(driver.Benchmark("q", answer), tmp_path)
+    _, done = run(answer, tmp_path)
     assert (done.exit_code, done.output) == (1, "expected a stack\n")
 
 
-def test_without_matplotlib_nothing_is_measured_in_vain(
+def test_without_matplotlib_nothing_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -80,11 +109,22 @@ def test_without_matplotlib_nothing_is_measured_in_vain(
     assert "make .venv/ready-dev" in done.output
 
 
-@pytest.mark.parametrize("name", [benchmark.name for benchmark in BENCHMARKS])
+@pytest.mark.parametrize("name", ANSWERS)
 def test_every_command_explains_itself(name: str):
     done = CliRunner().invoke(app, [name, "--help"])
     assert done.exit_code == 0
     assert "--out" in done.output
+
+
+def test_every_question_and_option_is_used():
+    listed = plan_file.read(driver.QUESTIONS, driver.QuestionList)
+    assert listed.questions.keys() == ANSWERS.keys()
+    used = {"out", "plot"}
+    for name, answer in ANSWERS.items():
+        own = set(inspect.signature(answer).parameters)
+        assert listed.questions[name].defaults.keys() <= own
+        used |= own | {f"{name}.{key}" for key in own}
+    assert listed.options.keys() - used == set()
 
 
 @pytest.mark.parametrize("command", ["stack", "fairness", "documents", "captioning"])
@@ -92,6 +132,37 @@ def test_a_stack_that_is_not_running_is_said(tmp_path: Path, command: str):
     done = CliRunner().invoke(app, [command, "--run-dir", str(tmp_path)])
     assert done.exit_code == 1
     assert "The stack is not running" in done.output
+
+
+TURNS = {"ours": [(4.0, 1), (9.0, 2)], "theirs": [(2.0, 0), (3.0, 5)]}
+FIGURES = {"rate": lambda turn: turn[0], "errors": lambda turn: turn[1]}
+
+
+def test_ways_are_compared_round_by_round():
+    goal = FigureGoal("rate", 3.0, is_least=True)
+    found = report.compare_turns({"": TURNS}, FIGURES, goal=goal)
+    assert found.table.headers == ("", "rate", "errors")
+    assert found.table.rows == (
+        ("ours", "6.50 (4.00–9.00)", "3"),
+        ("theirs", "2.50 (2.00–3.00)", "5"),
+        ("ours / theirs", "2.50 (2.00–3.00)", "–"),
+    )
+    assert found.remarks == ["ours / theirs, rate: 2.50 (2.00–3.00): below 3"]
+
+
+def test_what_a_way_adds_is_found_in_each_case():
+    missing = {"a": [(1.0, 0)], "b": [(None, 0)]}
+    cases: dict[str, Any] = {"64": TURNS, "128": missing}
+    found = report.compare_turns(cases, FIGURES, case="clients", relation=ADDED)
+    assert found.table.headers == ("clients", "", "rate", "errors")
+    assert [row[:3] for row in found.table.rows] == [
+        ("64", "ours", "6.50 (4.00–9.00)"),
+        ("64", "theirs", "2.50 (2.00–3.00)"),
+        ("64", "theirs - ours", "-4.00 (-6.00–-2.00)"),
+        ("128", "a", "1.00 (1.00–1.00)"),
+        ("128", "b", "–"),
+        ("128", "b - a", "–"),
+    ]
 
 
 def test_turns_are_taken_round_by_round():

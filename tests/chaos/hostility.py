@@ -7,7 +7,7 @@ import json
 import random
 import string
 
-from benchmarks.measure.hostile_texts import SHAPES, Shape
+from benchmarks.measure.hostile_inputs import SHAPES, TextShape
 from tests.chaos.load import Question
 
 #: A body's size: just under what nginx lets through.
@@ -19,16 +19,17 @@ def draw_text(rng: random.Random, marker: str) -> Question:
     """A piece again and again, or one of up to six random characters, as one text."""
     alphabet = string.ascii_letters + string.digits + string.punctuation + " \n\t中あ가"
     drawn = "".join(rng.choices(alphabet, k=rng.randint(1, 6)))
-    shape = rng.choice([*SHAPES, Shape("drawn", drawn, is_html=drawn[0] in "<&")])
+    kind = "html" if drawn[0] in "<&" else "text"
+    shape = rng.choice([*SHAPES, TextShape("drawn", drawn, kind)])
     size = rng.choice(_SIZES)
     body = {
         "src_lang": "en",
         "src_text": marker + shape.write(size),
         "tgt_lang": "fr",
-        "format": "html" if shape.is_html else "text",
+        "format": shape.format,
     }
-    kind = f"text of {shape.unit!r}, {size} bytes"
-    return Question(kind, json.dumps(body, ensure_ascii=False).encode())
+    name = f"text of {shape.unit!r}, {size} bytes"
+    return Question(name, json.dumps(body, ensure_ascii=False).encode())
 
 
 def draw_junk(rng: random.Random, marker: str) -> Question:

@@ -16,7 +16,7 @@ import pytest
 import requests
 from PIL import Image
 
-from benchmarks.measure.videos import find_video, list_captions
+from benchmarks.measure.captioning import find_video, list_captions
 from deploy.stack import ROOT, Stack
 from models.shapes_recipe import rendering
 from models.shapes_recipe.precision import measure_overlap

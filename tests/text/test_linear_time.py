@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.measure.hostile_texts import SHAPES, Shape
+from benchmarks.measure.hostile_inputs import SHAPES, TextShape
 from handlers.engine.translation.guard import find_fault
 from text.capitals import to_capitals
 from text.document import HTML, PLAIN, divide, read_text, take_apart
@@ -61,9 +61,11 @@ def assert_linear(work: Callable[[int], object]) -> None:
 XML_TAGS = Tags(is_xml=True, ignored=("a",), inline=("b",))
 
 
-def read(shape: Shape, size: int, source: str = "en", tags: Tags | None = None) -> None:
+def read(
+    shape: TextShape, size: int, source: str = "en", tags: Tags | None = None
+) -> None:
     text = shape.write(size)
-    tags = tags or (HTML_TAGS if shape.is_html else None)
+    tags = tags or (HTML_TAGS if shape.format == "html" else None)
     job = ReadingJob(((text, source),), tags, True, size, target="en")
     (document,) = collect(job, scan(job))
     document.render(segment.text for segment in document.segments)
@@ -78,7 +80,7 @@ def test_reading_a_hostile_text_costs_what_it_is_long(shape):
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_reading_it_in_xml_or_chinese_costs_no_more(shape):
     """In elements are sentences as they are elsewhere."""
-    given = {"tags": XML_TAGS} if shape.is_html else {"source": "zh"}
+    given = {"tags": XML_TAGS} if shape.format == "html" else {"source": "zh"}
     assert_linear(lambda size: read(shape, size, **given))
 
 
@@ -95,7 +97,7 @@ ALPHABETS = (
 @given(st.data(), st.sampled_from([None, HTML_TAGS, XML_TAGS]))
 def test_reading_what_is_repeated_costs_what_it_is_long(alphabet, data, tags):
     unit = data.draw(st.text(alphabet, min_size=1, max_size=6))
-    assert_linear(lambda size: read(Shape("drawn", unit), size, tags=tags))
+    assert_linear(lambda size: read(TextShape("drawn", unit), size, tags=tags))
 
 
 @pytest.mark.parametrize("unit", ["a", "a@", "a://", "1 ", "你"])

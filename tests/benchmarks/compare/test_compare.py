@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.compare import comparison, contenders
-from benchmarks.compare.comparison import Lead, compare, describe, find_leads
+from benchmarks.compare.comparison import Lead, describe
 from benchmarks.compare.contenders import (
     OURS,
     Contender,
@@ -31,12 +31,12 @@ def load(rate: float, p95_ms: float | None = 100, clients: int = 1) -> LoadFigur
         level=clients,
         seconds=1,
         answers=10,
-        requests_per_s=rate,
+        requests_per_s=float(rate),
         errors=1,
-        latencies=Latencies(p95_ms, p95_ms, p95_ms),
+        latencies=Latencies(*[p95_ms and float(p95_ms)] * 3),
         statuses={"200": 9, "503": 1},
         cpu_ms={"gateway": 2.0, "client": 9.0},
-        memory_mb={"gateway": 100, "workers": 200},
+        memory_mb={"gateway": 100.0, "workers": 200.0},
     )
 
 
@@ -55,46 +55,21 @@ def take(*loads: LoadFigures, cold_start_s: float | None = None) -> ContenderTur
     return ContenderTurn(loads, cold_start_s)
 
 
-def test_ratios_are_per_number_of_clients():
-    ours = [take(load(20), load(90, 50, 64)), take(load(10), load(60, 50, 64))]
-    theirs = [take(load(10), load(30, 100, 64))] * 2
-    one, many = compare(ours, "theirs", theirs)
-    assert (one.against, one.clients, many.clients) == ("theirs", 1, 64)
-    assert one.figures["requests/s"] == Spread(1.5, 1, 2)
-    assert one.figures["p95 ms"] == Spread(1, 1, 1)
-    assert many.figures["requests/s"] == Spread(2.5, 2, 3)
-    assert many.figures["p95 ms"] == many.figures["p99 ms"] == Spread(0.5, 0.5, 0.5)
-
-
-def test_what_a_request_costs_is_compared_without_the_client_that_asks():
-    cheap = replace(load(20), cpu_ms={"server": 1.0, "client": 99.0})
-    theirs = take(cheap, cold_start_s=1.5)
-    (ratio,) = compare([take(load(20), cold_start_s=3.0)], "theirs", [theirs])
-    assert ratio.figures["CPU ms"] == ratio.figures["cold start s"] == Spread(2, 2, 2)
-
-
-def test_the_table_has_every_contender_and_how_ours_compares_with_it():
-    rows = describe(
+def test_each_number_of_clients_is_compared_without_the_cpu_of_the_client():
+    cheap = replace(load(10), cpu_ms={"server": 1.0, "client": 99.0})
+    found = describe(
         {
-            "ours": [take(load(20), load(20, 50, 64), cold_start_s=2.0)],
-            "slow": [take(load(10, None), load(5, None, 64))],
-            "quick": [take(load(40), load(80, 25, 64), cold_start_s=4.0)],
+            "ours": [take(load(20), load(90, 50, 64), cold_start_s=3.0)],
+            "theirs": [take(cheap, load(30, 100, 64), cold_start_s=1.5)],
         }
-    ).table.rows
-    assert [row[:2] for row in rows] == [
-        (clients, name)
-        for clients in ("1", "64")
-        for name in ("ours", "slow", "ratio", "quick", "ratio")
-    ]
-    ours, theirs, ratio = rows[:3]
-    assert ours == (
-        *("1", "ours", "20.0 (20.0–20.0)", "100", "100", "100", "1", "2.00", "300"),
-        "2.00",
     )
-    assert theirs[3:6] == ("–", "–", "–")
-    assert ratio[:4] == ("1", "ratio", "2.00 (2.00–2.00)", "–")
-    assert rows[-1][2:6] == ("0.25 (0.25–0.25)", *["2.00 (2.00–2.00)"] * 3)
-    assert rows[-1][-1] == "0.50 (0.50–0.50)"
+    one, many = found.results["relations"]
+    two = Spread(2, 2, 2)
+    assert (one["case"], many["case"]) == ("1", "64")
+    assert one["figures"]["requests/s"] == one["figures"]["CPU ms"] == two
+    assert one["figures"]["cold start s"] == two
+    assert many["figures"]["p99 ms"] == Spread(0.5, 0.5, 0.5)
+    assert found.results["leads"] == []
 
 
 def measured(*rounds: tuple[float, float | None]) -> list[ContenderTurn]:
@@ -102,28 +77,23 @@ def measured(*rounds: tuple[float, float | None]) -> list[ContenderTurn]:
     return [take(load(*figures)) for figures in rounds]
 
 
-CONTENDERS = {
-    "babelgate": measured((20, 50), (30, 60)),
-    "embedded": measured((40, 25), (60, 30)),
-    # Each leads in another round, and neither the quicker nor the engine alone is a peer.
-    "litserve": measured((40, 100), (10, 20)),
-    "flask": measured((10, 50), (20, None)),
-    "engine": measured((900, None), (900, None)),
-}
-
-
 def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round():
-    assert find_leads(CONTENDERS) == [
-        Lead("babelgate", 1, Spread(1.0, 0.5, 1.5), Spread(2.0, 1.0, 3.0)),
-        Lead("embedded", 1, Spread(2.0, 1.0, 3.0), Spread(1.0, 0.5, 1.5)),
+    found = describe(
+        {
+            "babelgate": measured((20, 50), (30, 60)),
+            "embedded": measured((40, 25), (60, 30)),
+            # Each leads in another round, and the engine alone is no peer.
+            "litserve": measured((40, 100), (10, 20)),
+            "flask": measured((10, 50), (20, None)),
+            "engine": measured((900, None), (900, None)),
+        }
+    )
+    assert found.results["leads"] == [
+        Lead("babelgate", "1", Spread(1.0, 0.5, 1.5), Spread(2.0, 1.0, 3.0)),
+        Lead("embedded", "1", Spread(2.0, 1.0, 3.0), Spread(1.0, 0.5, 1.5)),
     ]
-    names = [row[1] for row in describe(CONTENDERS).table.rows]
+    names = [row[1] for row in found.table.rows]
     assert names[-2:] == ["babelgate / best peer", "embedded / best peer"]
-
-
-def test_without_peers_there_is_no_best_one():
-    own = {name: CONTENDERS[name] for name in ("babelgate", "engine")}
-    assert find_leads(own) == []
 
 
 def test_a_language_that_the_map_lacks_is_refused(tmp_path: Path):
@@ -200,5 +170,5 @@ def test_a_comparison_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     assert done.exit_code == 0, done.output
     results = json.loads(out.read_text("utf-8"))["results"]
-    assert [ratio["clients"] for ratio in results["ratios"]] == [1, 2]
-    assert [lead["clients"] for lead in results["leads"]] == [1, 2]
+    assert [one["case"] for one in results["relations"]] == ["1", "2"]
+    assert [lead["clients"] for lead in results["leads"]] == ["1", "2"]

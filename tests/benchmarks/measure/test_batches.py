@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -14,24 +14,24 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import app
 from benchmarks.figures import Spread, spread
 from benchmarks.instruments import bare, passes, random_model
-from benchmarks.instruments.bare import Configuration
+from benchmarks.instruments.bare import EngineSubject
 from benchmarks.instruments.passes import (
     Measurement,
     MemoryEnds,
     Pass,
     PassPlan,
-    Skipped,
+    SkippedSubject,
     Unsupported,
     measure_apart,
 )
 from benchmarks.instruments.sentences import draw
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.measure.batches import (
-    TaskRunner,
     TaskSubject,
     describe,
     find_knee,
     find_model,
+    run_handler,
 )
 from contract.tasks import CLASSIFICATION
 from handlers.base import Outcome, TaskError
@@ -51,8 +51,8 @@ class Small:
     def prepare(self, cache: Path) -> Path:
         return cache
 
-    def load(self, directory: Path) -> Small:
-        return self
+    def load(self, directory: Path) -> passes.Runner:
+        return self.run
 
     def run(self, batches: Any) -> Pass:
         if any(len(batch) > 4 for batch in batches):
@@ -77,7 +77,7 @@ def measure(plan: PassPlan, batch: int, directory: Path) -> Measurement:
 def test_an_engine_is_measured(
     tiny: Path, tmp_path: Path, name: str, compute_type: str
 ):
-    subject = Configuration(tiny, name, compute_type)
+    subject = EngineSubject(tiny, name, compute_type)
     eight = PassPlan(subject, (8,), draw(8), 4, repetitions=2, limit_s=60)
     measured = measure(eight, 8, subject.prepare(tmp_path))
     assert (measured.batch, measured.items, measured.repetitions) == (8, 8, 2)
@@ -105,7 +105,7 @@ def test_what_an_engine_cannot_do_has_a_reason(
     tmp_path: Path, name: str, compute_type: str, reason: str
 ):
     with pytest.raises(Unsupported, match=reason):
-        Configuration(tmp_path, name, compute_type).prepare(tmp_path)
+        EngineSubject(tmp_path, name, compute_type).prepare(tmp_path)
 
 
 def test_no_pass_begins_after_the_limit(tmp_path: Path):
@@ -115,14 +115,14 @@ def test_no_pass_begins_after_the_limit(tmp_path: Path):
 def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     *measured, last = measure_apart(plan(Small(), 1, 4, 8, 16, passes=1), tmp_path)
     assert [m.batch for m in measured if isinstance(m, Measurement)] == [1, 4]
-    assert isinstance(last, Skipped)
+    assert isinstance(last, SkippedSubject)
     assert last.reason == "memory ends before batches of 8: they are run in halves"
 
 
 def test_a_model_that_cannot_be_loaded_is_skipped(tmp_path: Path):
-    missing = Configuration(tmp_path / "missing", "echo", "float32")
+    missing = EngineSubject(tmp_path / "missing", "echo", "float32")
     (skipped,) = measure_apart(plan(missing, 1), tmp_path)
-    assert isinstance(skipped, Skipped)
+    assert isinstance(skipped, SkippedSubject)
     assert "missing" in skipped.reason
 
 
@@ -147,7 +147,7 @@ def test_the_knee_is_the_smallest_batch_with_nine_tenths_of_the_best():
     first = [measured(1, 10), measured(8, 85), measured(16, 91), measured(64, 100)]
     others = [measured(1, 5, "0"), measured(2, 9, "0")]
     assert find_knee(first).batch == 16
-    found = describe([*first, *others, Skipped(("1",), "it has no memory")])
+    found = describe([*first, *others, SkippedSubject(("1",), "it has no memory")])
     knees = [row[:2] for row in found.table.rows if row[-1] == "knee"]
     assert knees == [("cpu", "16"), ("0", "2")]
     time, throughput = found.charts
@@ -238,7 +238,7 @@ def test_a_batch_that_is_not_done_is_no_measurement(
     handler: Handler, error: type[Exception]
 ):
     with pytest.raises(error):
-        TaskRunner(handler).run([[b"{}"]])  # type: ignore[arg-type]
+        run_handler(cast(Any, handler), [[b"{}"]])
 
 
 def test_a_random_model_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

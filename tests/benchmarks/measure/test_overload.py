@@ -15,9 +15,7 @@ from benchmarks.measure.overload import (
     SMALL,
     Bench,
     Ladder,
-    Pressed,
     choose,
-    describe,
     find_misses,
     find_refusal_cost,
     summarize,
@@ -103,16 +101,6 @@ def test_a_server_that_answers_nothing_has_no_peak(
     bench = Bench(Running(server.url, {}), target, ladder)
     with pytest.raises(ValueError, match="no request is answered within 500 ms"):
         bench.press(500, None)
-
-
-def test_a_server_has_a_row_per_step_and_a_line_per_limit():
-    pressed = [Pressed("ours", [replace(STEP, load=0.0, share=None), STEP], {})]
-    found = describe(pressed, SMALL)
-    peak, loaded = found.table.rows
-    assert peak[:3] == ("ours", "0.5", "peak")
-    assert loaded[:3] == ("ours", "0.5", "4")
-    (picture,) = found.charts
-    assert picture.lines == {"ours": [(0.0, 0.0), (2.5, 0.5)]}
 
 
 def test_an_unknown_server_is_refused():

@@ -8,9 +8,8 @@ from collections import Counter
 import pytest
 
 from benchmarks.instruments.generator import Reply
-from benchmarks.instruments.processes import ProcessUsage
 from benchmarks.measure.medley import SHARES, ask_badly, draw_medley
-from benchmarks.measure.soak import Diary, SoakSample, describe, find_trend, repeat
+from benchmarks.measure.soak import Diary, find_trend, repeat
 from tests.benchmarks.conftest import Server
 
 pytestmark = pytest.mark.slow
@@ -50,28 +49,6 @@ def test_little_of_something_small_is_no_growth(most: float, is_flat: bool):
 
 def test_few_samples_have_no_trend():
     assert find([1.0] * 5) is None
-
-
-def make_samples(files: list[int]) -> list[SoakSample]:
-    return [
-        SoakSample(10.0 * i, {"nginx": ProcessUsage(10, 12, count, 3)}, 100.0, 200.0)
-        for i, count in enumerate(files)
-    ]
-
-
-def test_every_measure_of_every_program_has_a_row_and_a_line():
-    diary = Diary([], make_samples([30 + i for i in range(40)]))
-    found = describe(diary, rate=1.0)
-    assert {row[:2]: row[-1] for row in found.table.rows} == {
-        ("nginx", "PSS MB"): "yes",
-        ("nginx", "RSS MB"): "yes",
-        ("nginx", "files"): "no",
-        ("nginx", "threads"): "yes",
-        ("p50", "ms"): "yes",
-        ("p95", "ms"): "yes",
-    }
-    titles = [picture.title for picture in found.charts]
-    assert titles == ["PSS MB", "RSS MB", "files", "threads", "ms"]
 
 
 def test_what_is_not_as_expected_is_counted():
