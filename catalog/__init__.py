@@ -22,7 +22,7 @@ from catalog.map import (
     check,
     read_file,
 )
-from catalog.sections import CPU, VisionSection
+from catalog.sections import CPU, SERVING, ClusterSection, VisionSection
 from catalog.sections.translation import TranslationSection
 from contract import variables
 from contract.tasks import TRANSLATION
@@ -41,13 +41,6 @@ __all__ = [
     "load",
 ]
 
-#: Keys for TorchServe, for Ray or for the choice of models, which no handler needs.
-_OURS = {
-    *("model", "placement", "workers", "batch_size", "max_batch_delay"),
-    *("queue_size", "response_timeout", "vocabulary"),
-    *("replicas", "max_replicas_per_machine", "gpus", "accelerator"),
-}
-
 ROOT = Path(__file__).parents[1]
 MAP = ROOT / variables.MAP.default
 
@@ -63,6 +56,8 @@ class Model:
     #: The CPU, or GPUs that share its work.
     devices: tuple[str, ...]
     settings: TranslationSection | VisionSection
+    #: How Ray places it.
+    cluster: ClusterSection = ClusterSection()
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -165,6 +160,12 @@ def load(
     if model:
         translation = found.translation.model_copy(update={"model": model})
         found = found.model_copy(update={"translation": translation})
+    served = {*found.vision, *([TRANSLATION] if found.cuda_id else [])}
+    for task in sorted(found.cluster.model_fields_set - served):
+        raise CatalogError(
+            f"{path}: cluster.{task}: expected a task of this map, one of "
+            f"{', '.join(sorted(served))}"
+        )
     if is_cluster:
         return replace(make_catalog(found, has_gpus=True), frozen=_freeze(content))
     if "gpus" in found.model_fields_set:
@@ -179,7 +180,7 @@ def load(
 
 def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
     """The handler's options from the map."""
-    return model.settings.model_dump(exclude=_OURS) | {
+    return model.settings.model_dump(exclude=SERVING) | {
         "model_path": str(model_path),
         "languages": list(model.languages),
         "compute_type": model.compute_type,
@@ -195,12 +196,14 @@ def make_catalog(found: Map, *, has_gpus: bool) -> Catalog:
     }
     tasks = {
         (task, ""): Model(
-            task, task, (), section.devices if has_gpus else (CPU,), section
+            *(task, task, (), section.devices if has_gpus else (CPU,)),
+            settings=section,
+            cluster=found.find_placement(task),
         )
         for task, section in found.vision.items()
     }
     return Catalog(
-        MappingProxyType(_make_routes(placed, found.translation) | tasks),
+        MappingProxyType(_make_routes(placed, found) | tasks),
         is_cpu_fallback=not has_gpus and {*found.asked.values()} != {(CPU,)},
     )
 
@@ -219,9 +222,10 @@ def _check_devices(where: str, devices: tuple[str, ...], gpus: int) -> None:
 
 
 def _make_routes(
-    placed: Mapping[str, tuple[str, ...]], settings: TranslationSection
+    placed: Mapping[str, tuple[str, ...]], found: Map
 ) -> dict[tuple[str, str], Model]:
     """The routes of translation. Languages with the same model name share a model."""
+    settings, cluster = found.translation, found.find_placement(TRANSLATION)
     is_shared = settings.placement == "device"
     names = {
         language: "-".join((TRANSLATION, *devices)) if is_shared else language
@@ -231,7 +235,11 @@ def _make_routes(
     for language, name in names.items():
         served.setdefault(name, []).append(language)
     models = {
-        name: Model(name, TRANSLATION, tuple(languages), placed[languages[0]], settings)
+        name: Model(
+            *(name, TRANSLATION, tuple(languages), placed[languages[0]]),
+            settings=settings,
+            cluster=cluster,
+        )
         for name, languages in served.items()
     }
     return {(TRANSLATION, language): models[name] for language, name in names.items()}

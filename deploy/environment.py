@@ -13,9 +13,8 @@ _PREFIXES = ("BABELGATE_", "HF_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
 #: `up` sets these itself, has an option for them, or they are the caller's own.
 _OTHERS = {
     *(variable.name for variable in variables.INTERNAL),
-    *(variables.MAP.name, variables.MODEL.name, variables.KEY_FILE.name),
-    *(variables.INFERENCE_URL.name, variables.MANAGEMENT_URL.name),
-    *(variables.METRICS_URL.name, variables.CLIENT_KEY.name, *variables.RUN_NAMES),
+    *(variables.MAP.name, variables.MODEL.name, variables.CLIENT_KEY.name),
+    *variables.RUN_NAMES,
 }
 
 

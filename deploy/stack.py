@@ -114,8 +114,10 @@ class Stack:
         return variables.RAY_URLS.given or found
 
     @property
-    def ray_metrics_url(self) -> str | None:
-        """Where all replicas are counted; None where there may be other machines."""
+    def workers_url(self) -> str | None:
+        """Where all workers are counted; None where replicas may be on other machines."""
+        if self.server == "torchserve":
+            return self.metrics_url.removesuffix("/metrics")
         is_alone = self.node.address == LOOPBACK and not variables.RAY_URLS.given
         return f"http://{self.node.find(nodes.PORTS.metrics)}" if is_alone else None
 
@@ -134,8 +136,7 @@ class Stack:
 
     @property
     def metrics_url(self) -> str:
-        base = move_ports(variables.METRICS_URL.default, self.port_offset)
-        return f"{base}/metrics"
+        return f"http://127.0.0.1:{METRICS + self.port_offset}/metrics"
 
     @property
     def frozen_map(self) -> Path:
@@ -247,7 +248,6 @@ class Stack:
             variables.KEY_FILE: self.key_file,
             variables.INFERENCE_URL: self.inference_url,
             variables.MANAGEMENT_URL: self.management_url,
-            variables.METRICS_URL: self.metrics_url.removesuffix("/metrics"),
             variables.GATEWAY_BIND: bind,
             variables.PROGRAMS: self._list_program_files(),
         }
@@ -258,8 +258,8 @@ class Stack:
                 variables.RAY_KEY_FILE: self.ray_key_file,
                 variables.RAY_TOKEN_FILE: self.node.token_file,
             }
-            if self.ray_metrics_url:
-                ours[variables.RAY_METRICS_URL] = self.ray_metrics_url
+        if self.workers_url:
+            ours[variables.METRICS_URL] = self.workers_url
         if self.model:
             ours[variables.MODEL] = self.model
         return dict(os.environ) | {

@@ -43,6 +43,8 @@ from torchserve_backend.management import Management
 GLOSSARIES = "babelgate.glossaries"
 #: Fields of a form beside its texts.
 _OTHER_FIELDS = 100
+#: Processes that read long texts: one, so that long texts leave the CPU to other requests.
+_READERS = 1
 
 
 def create_app(
@@ -68,9 +70,8 @@ def create_app(
     access = app.extensions[ACCESS] = _register_checks(app, settings)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
-    readers = Readers(settings.readers)
+    readers = Readers(_READERS)
     stored = app.extensions[GLOSSARIES] = Glossaries(settings)
-    pages = {"torchserve": settings.metrics_url, "ray": settings.ray_metrics_url}
     services = Services(
         models,
         backend,
@@ -82,7 +83,7 @@ def create_app(
         ),
         ImageService(models, Uploads(admission, settings), telemetry, settings),
         Documents(settings),
-        Figures(models, admission, telemetry, pages.get(settings.backend)),
+        Figures(models, admission, telemetry, settings.metrics_url),
     )
     for blueprint in list_blueprints(services):
         app.register_blueprint(blueprint)

@@ -75,7 +75,9 @@ class Settings(BaseSettings):
     model: str | None = _share(variables.MODEL, None)
     inference_url: str = _url(variables.INFERENCE_URL)
     management_url: str = _url(variables.MANAGEMENT_URL)
-    metrics_url: str = _url(variables.METRICS_URL)
+    metrics_url: str | None = _share(
+        variables.METRICS_URL, None, pattern=f"^{_ADDRESS}$"
+    )
     key_file: Path = _share(variables.KEY_FILE, Path(variables.KEY_FILE.default))
     ray_urls: str = _share(
         variables.RAY_URLS,
@@ -84,9 +86,6 @@ class Settings(BaseSettings):
     )
     ray_key_file: Path = _share(
         variables.RAY_KEY_FILE, Path(variables.RAY_KEY_FILE.default)
-    )
-    ray_metrics_url: str | None = _share(
-        variables.RAY_METRICS_URL, None, pattern=f"^{_ADDRESS}$"
     )
     timeout_s: _Positive = Field(
         30,
@@ -111,10 +110,6 @@ class Settings(BaseSettings):
         120,
         description="Longest time for an upload, in seconds. `X-Timeout-Ms` lowers it. "
         "nginx has its own limits in nginx.conf; change all.",
-    )
-    body_bytes_per_s: _Positive = Field(
-        1024,
-        description="The lowest rate of a body over a longer time; a slower one gets 408.",
     )
     body_grace_s: _Positive = Field(
         10,
@@ -154,11 +149,6 @@ class Settings(BaseSettings):
     disk_reserve_bytes: NonNegativeInt = Field(
         1 << 30,
         description="Free bytes of the disk that documents and glossaries leave.",
-    )
-    readers: PositiveInt = Field(
-        1,
-        description="Processes that read long texts, per gateway process. They start with "
-        "the first such text.",
     )
     sentences_at_once: PositiveInt = Field(
         64,

@@ -7,13 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from catalog import SECTIONS, Model
-
-#: Keys that say how many replicas there are and where, which a replica need not know. A
-#: change of them would otherwise restart every replica.
-_PLACEMENT = {
-    *("placement", "workers", "replicas", "max_replicas_per_machine"),
-    *("gpus", "accelerator"),
-}
+from catalog.sections import PLACEMENT
 
 
 class Arguments(BaseModel):
@@ -43,6 +37,7 @@ def write_arguments(model: Model, key_digest: str) -> dict[str, Any]:
         task=model.task,
         languages=model.languages,
         devices=model.devices,
-        settings=model.settings.model_dump(mode="json", exclude=_PLACEMENT),
+        # A change of the placement would otherwise restart every replica.
+        settings=model.settings.model_dump(mode="json", exclude=PLACEMENT),
         key_digest=key_digest,
     ).model_dump(mode="json")

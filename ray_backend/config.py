@@ -54,13 +54,13 @@ def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str
 
 
 def _describe_deployment(model: Model, loads: Mapping[str, int]) -> dict[str, Any]:
-    settings = model.settings
-    most = settings.max_replicas_per_machine
+    settings, cluster = model.settings, model.cluster
+    most = cluster.max_replicas_per_machine
     options: dict[str, Any] = {"num_cpus": _REPLICA_CPUS, "num_gpus": 0}
     if model.is_on_gpu:
         options["num_gpus"] = _find_share(model, loads)
-        if settings.accelerator != "any":
-            options["accelerator_type"] = settings.accelerator
+        if cluster.accelerator != "any":
+            options["accelerator_type"] = cluster.accelerator
     return {
         "name": DEPLOYMENT,
         # More than a replica takes itself, so that the replica refuses and Ray does not.
@@ -78,10 +78,9 @@ def _describe_deployment(model: Model, loads: Mapping[str, int]) -> dict[str, An
 
 
 def _describe_replicas(model: Model) -> dict[str, Any]:
-    settings = model.settings
-    if settings.replicas == "auto":
+    if model.cluster.replicas == "auto":
         return {"num_replicas": model.workers}
-    fewest, most = settings.replicas
+    fewest, most = model.cluster.replicas
     if fewest == most:
         return {"num_replicas": most}
     return {
@@ -89,7 +88,7 @@ def _describe_replicas(model: Model) -> dict[str, Any]:
             "min_replicas": fewest,
             "max_replicas": most,
             # One batch runs; with more rows than that, some wait longer than for one.
-            "target_ongoing_requests": max(2, settings.batch_size),
+            "target_ongoing_requests": max(2, model.settings.batch_size),
         }
     }
 
@@ -98,7 +97,7 @@ def _count_workers(models: list[Model]) -> Counter[str]:
     """The workers that share each GPU of the map."""
     shared: Counter[str] = Counter()
     for model in models:
-        if model.settings.gpus == "auto":
+        if model.cluster.gpus == "auto":
             shared.update(dict.fromkeys(model.devices, model.settings.workers))
     return shared
 
@@ -106,7 +105,7 @@ def _count_workers(models: list[Model]) -> Counter[str]:
 def _find_share(model: Model, loads: Mapping[str, int]) -> float:
     """The GPUs of a replica. It does not depend on how many replicas other models have,
     whose change would restart this one's."""
-    share = model.settings.gpus
+    share = model.cluster.gpus
     if share != "auto":
         return share
     most = max(loads[device] for device in model.devices)

@@ -16,11 +16,12 @@ from pydantic import BaseModel
 
 import catalog
 from benchmarks.tune.plan import LoadEntry, ModelEntry, SearchEntry, SlaEntry, read_plan
+from catalog.sections import PRECISION
 from catalog.sections.translation import ENGINES
-from contract import variables
+from deploy import reference
 from gateway.app import create_app
 from gateway.errors import Problem
-from gateway.settings import PREFIX, Settings, name_variable
+from gateway.settings import Settings
 from tests.test_architecture import PAGES, SOURCES
 
 ROOT = Path(__file__).parents[1]
@@ -114,15 +115,6 @@ def list_undocumented(text: str, cells: Mapping[str, str]) -> list[str]:
     ]
 
 
-def show(default: object) -> str:
-    """A default as the documentation writes it."""
-    if isinstance(default, Path) and default.is_relative_to(ROOT):
-        default = default.relative_to(ROOT)
-    if isinstance(default, tuple):
-        default = ",".join(default)
-    return f"| `{default}` |"
-
-
 def read_nginx(directive: str, text: str = NGINX) -> str:
     found = re.search(rf"^\s*{directive}\s+([^;]+);", text, re.MULTILINE)
     assert found, directive
@@ -164,45 +156,20 @@ def default_of(setting: str) -> float:
     return float(Settings.model_fields[setting].default)
 
 
-def test_the_table_of_settings_is_what_is_declared():
-    section = CONFIGURATION.partition("## The gateway's settings\n")[2]
-    rows = re.findall(r"(?m)^\| `.*", section.partition("\n## ")[0])
-    assert rows == [
-        f"| `{name_variable(name)}` {show(field.default)} {field.description} |"
-        for name, field in Settings.model_fields.items()
-    ]
+def test_the_tables_of_settings_are_generated():
+    assert reference.render() == CONFIGURATION, (
+        "write docs/configuration.md again: .venv/bin/python -m deploy settings"
+    )
 
 
-def test_variables_of_other_programs_are_documented():
-    section = CONFIGURATION.partition("## Other variables\n")[2].partition("\n## ")[0]
-    rows = dict(re.findall(r"(?m)^\| `(\w+)` \|.* \| (.*) \|$", section))
-    assert {"WEB_CONCURRENCY", "HF_ENDPOINT", "CUDA_VISIBLE_DEVICES"} <= rows.keys()
-    gateways = set(map(name_variable, Settings.model_fields))
-    assert {name: row for name, row in rows.items() if name.startswith(PREFIX)} == {
-        shared.name: f"{shared.meaning} Default: `{shared.default}`."
-        if shared.default
-        else shared.meaning
-        for shared in variables.SETTINGS
-        if shared.name not in gateways
-    }
-    internal = re.findall(r"(?m)^\| `(BABELGATE_\w+)` \| ([^|]*) \|$", section)
-    assert internal == [(each.name, each.meaning) for each in variables.INTERNAL]
-
-
-def test_the_map_is_documented_with_its_defaults():
-    keys = {
-        f"{task}.{key}": show(field.default)
-        for task, section in catalog.SECTIONS.items()
-        for key, field in section.model_fields.items()
-    }
-    sections = dict.fromkeys(["cuda_id", *catalog.SECTIONS], "")
-    assert list_undocumented(CONFIGURATION, keys | sections) == []
+def test_each_setting_is_declared_once():
+    names = reference.list_settings()
+    assert len(names) == len(set(names))
 
 
 def test_every_precision_is_documented():
-    (row,) = re.findall(r"^\| `translation.compute_type` .*", CONFIGURATION, re.M)
     precisions = {name for names in ENGINES.values() for name in names}
-    assert {name for name in precisions if f"`{name}`" not in row} == set()
+    assert {name for name in precisions if f"`{name}`" not in PRECISION} == set()
 
 
 def test_routes_are_documented():

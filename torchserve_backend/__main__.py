@@ -24,14 +24,14 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()
 
 
-Store = Annotated[Path, make_option("--store", variables.STORE)]
+Store = Annotated[Path, typer.Option(help="TorchServe's model store.")]
 Url = Annotated[str, make_option("--url", variables.MANAGEMENT_URL)]
 KeyFile = Annotated[Path, make_option("--key-file", variables.KEY_FILE)]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done and do nothing.")
 ]
 
-STORE = Path(variables.STORE.default)
+STORE = Path(variables.RUN_DIR.read(), "torchserve", "store")
 URL = variables.MANAGEMENT_URL.default
 KEY_FILE = Path(variables.KEY_FILE.default)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from catalog.sections import ClusterSection
 from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 
@@ -24,7 +25,15 @@ def write_model(folder: Path, *, batch_ms: int = 0, word_ms: int = 0) -> Path:
 
 
 def write_map(path: Path, devices: Mapping[str, str], **settings: Any) -> Path:
-    """A map with these languages on these devices, and settings of their section."""
+    """A map with these languages on these devices, and settings of their section or of how
+    a cluster places them."""
     section = {"engine": "echo", "max_batch_delay": 5, **settings}
-    path.write_text(json.dumps({"cuda_id": devices, "translation": section}), "utf-8")
+    names = section.keys() & ClusterSection.model_fields.keys()
+    placement = {name: section.pop(name) for name in names}
+    content = {
+        "cuda_id": devices,
+        "translation": section,
+        "cluster": {"translation": placement},
+    }
+    path.write_text(json.dumps(content), "utf-8")
     return path

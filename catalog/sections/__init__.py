@@ -11,6 +11,14 @@ CPU = "cpu"
 #: For a setting that follows from others.
 AUTO = "auto"
 
+#: Keys of a section that place a model's processes. The processes need not know them.
+PLACEMENT = {"placement", "workers"}
+#: Those, and keys for the server or for the choice of the model, which no handler needs.
+SERVING = PLACEMENT | {
+    *("model", "vocabulary", "batch_size", "max_batch_delay"),
+    *("queue_size", "response_timeout"),
+}
+
 
 def _read_devices(value: Any) -> tuple[str, ...]:
     """The CPU, or GPUs in ascending order, so equal sets are equal devices."""
@@ -64,6 +72,14 @@ Replicas = Annotated[tuple[int, int] | Literal["auto"], BeforeValidator(_read_re
 Share = Annotated[float | Literal["auto"], BeforeValidator(_read_share)]
 Precision = Literal["auto", "float32", "float16", "bfloat16"]
 
+#: The meaning of `compute_type` in every section.
+PRECISION = (
+    "The precision of the weights. `auto` is `float16` on a GPU; on a CPU it is `int8` with "
+    "CTranslate2 and else `float32`. CTranslate2 takes `int8`, `int8_float32`, "
+    "`int8_float16`, `int8_bfloat16`, `int16`, `float16`, `bfloat16`, `float32`; all others "
+    "`float32`, `float16`, `bfloat16`."
+)
+
 
 class Shape(BaseModel):
     """An object without unknown keys."""
@@ -72,46 +88,84 @@ class Shape(BaseModel):
 
 
 class Section(Shape):
-    """The keys of every task's section."""
+    """The keys of every task's section. Their descriptions are in docs/configuration.md."""
 
-    #: A directory, or the name of a model on the Hugging Face hub.
-    model: Text
-    #: Requests that TorchServe joins into one batch at most.
-    batch_size: Count = 64
-    #: Milliseconds that TorchServe waits for a batch to fill.
-    max_batch_delay: CountOrNone = 100
-    #: Processes per model and device, each with its own copy of the weights.
-    workers: Count = 1
-    #: Rows that may wait for a model in the gateway; beyond that, requests get 429.
-    queue_size: Count = 4096
-    #: Seconds a batch may take before TorchServe restarts the worker.
-    response_timeout: Count = 60
-    #: Processes of a model on a cluster, the fewest and the most; `auto` is as many as its
-    #: workers on all its devices.
-    replicas: Replicas = "auto"
-    #: How many of them may be on one machine; 0 is any number, and Ray knows no more than 100.
-    max_replicas_per_machine: int = Field(0, ge=0, le=100)
-    #: GPUs of one of them; `auto` is what a worker has where all workers of the map's GPU
-    #: share it equally.
-    gpus: Share = "auto"
-    #: The type of GPU that they need, as Ray names it.
-    accelerator: Text = "any"
+    model: Text = Field(
+        description="A model directory (relative to the repository), or a name on the "
+        "Hugging Face hub, such as `facebook/m2m100_418M`, `Salesforce/blip2-opt-2.7b` (any "
+        "BLIP-2 that Transformers loads), `microsoft/resnet-50` (any image classifier) or "
+        "`PekingU/rtdetr_r50vd` (any object detector)."
+    )
+    batch_size: Count = Field(
+        64, description="The largest batch, in rows; of captioning, in requests."
+    )
+    max_batch_delay: CountOrNone = Field(
+        100,
+        description="How long TorchServe waits for a batch to fill, in milliseconds.",
+    )
+    workers: Count = Field(
+        1,
+        description="Worker processes per model and device, each with its own copy of the "
+        "weights.",
+    )
+    queue_size: Count = Field(
+        4096,
+        description="How many rows may wait for a model in the gateway; beyond that, "
+        "requests get 429.",
+    )
+    response_timeout: Count = Field(
+        60,
+        description="How long a batch may take before TorchServe restarts the worker, in "
+        "seconds.",
+    )
 
 
 class VisionSection(Section):
     """The keys of every section of a task that takes images."""
 
-    devices: Devices = ("0",)
-    #: `auto` is float16 on a GPU, and float32 on a CPU.
-    compute_type: Precision = "auto"
+    compute_type: Precision = Field("auto", description=PRECISION)
     queue_size: Count = 256
-    #: Threads of a worker on a CPU; 0 is one per core. Several that wait for the same cores
-    #: slow a small model down many times.
-    threads: CountOrNone = 0
-    #: Pixels of an image before it is scaled; 8K has as many.
-    max_pixels: Count = 7680 * 4320
+    devices: Devices = Field(
+        ("0",),
+        description='A GPU, `"cpu"`, or a list of GPUs, as in `cuda_id`.',
+    )
+    threads: CountOrNone = Field(
+        0,
+        description="Threads of a worker on a CPU; 0 is one per core. With busy cores, a "
+        "small model is faster with 1.",
+    )
+    max_pixels: Count = Field(
+        7680 * 4320,
+        description="The largest image or frame, in pixels (8K). Larger ones are refused "
+        "before decoding.",
+    )
 
     @property
     def engine(self) -> str:
         """The engine that runs the model."""
         return "transformers"
+
+
+class ClusterSection(Shape):
+    """How Ray places the replicas of one task's models."""
+
+    replicas: Replicas = Field(
+        "auto",
+        description="The processes of each model, a number or `[min, max]` for autoscaling. "
+        "`auto`: `workers` per device.",
+    )
+    max_replicas_per_machine: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="How many [replicas of a model](scaling.md#spread-the-replicas) may be "
+        "on one machine, at most 100; `0` is any number.",
+    )
+    gpus: Share = Field(
+        "auto",
+        description="The share of a GPU that a replica needs, from `0.0001` to `1`. `auto`: "
+        "an equal share for each worker that the map puts on the GPU.",
+    )
+    accelerator: Text = Field(
+        "any", description="The type of GPU that replicas need, such as `H100`."
+    )

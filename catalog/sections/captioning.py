@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from catalog.sections import Count, CountOrNone, Text, VisionSection
 
 
 class CaptioningSection(VisionSection):
-    """Its keys and defaults."""
+    """Captions for frames and images. Without this section, the route returns 404."""
 
     model: Text = "models/shapes/captioning"
     #: A request brings a batch of frames of its own.
     batch_size: Count = 1
     max_batch_delay: CountOrNone = 0
     response_timeout: Count = 120
-    #: Frames that the model reads at once.
-    max_batch_frames: Count = 32
-    #: Tokens of a caption.
-    max_tokens: Count = 30
+    max_batch_frames: Count = Field(
+        32, description="The most frames that the model processes at once."
+    )
+    max_tokens: Count = Field(30, description="The longest caption, in tokens.")

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from catalog.sections import CountOrNone, Precision, Section, Text
+from catalog.sections import PRECISION, CountOrNone, Precision, Section, Text
 from contract.options import ALTERNATIVES, BEAM_SIZE
 
 #: The engines of translation, each with the precisions that it can be asked for.
@@ -21,26 +21,42 @@ ENGINES = {
 
 
 class TranslationSection(Section):
-    """Its keys and defaults."""
+    """Settings for all translation models."""
 
     model: Text = "models/phrasebook"
-    #: `transformers` is the reference, `echo` runs no model at all.
-    engine: Literal["ctranslate2", "transformers", "echo"] = "ctranslate2"
-    #: `auto` is float16 on a GPU; on a CPU int8 with CTranslate2, float32 without.
-    compute_type: Text = "auto"
-    #: A model per target language, or one per device that serves all its languages.
-    placement: Literal["language", "device"] = "language"
-    #: Tokens of a part of a batch that is translated at once, rows of like length together;
-    #: 0 leaves the rows as they came.
-    max_batch_tokens: CountOrNone = 4096
-    #: `language` allows only the pieces that the model's languages are written with, which is
-    #: faster; CTranslate2 alone can do that.
-    vocabulary: Literal["all", "language"] = "all"
-    #: The widest beam that a request may ask for.
-    max_beam_size: int = Field(BEAM_SIZE.most, ge=BEAM_SIZE.least, le=BEAM_SIZE.most)
-    #: Other translations that a request may ask for, besides the best.
+    engine: Literal["ctranslate2", "transformers", "echo"] = Field(
+        "ctranslate2",
+        description="`ctranslate2`; `transformers`, the reference; or `echo`, which returns "
+        "the text and loads no model, to measure the cost of serving.",
+    )
+    # Behind `engine`: a field's validator sees only those before it.
+    compute_type: Text = Field("auto", description=PRECISION)
+    placement: Literal["language", "device"] = Field(
+        "language",
+        description="`language`: a TorchServe model per language. `device`: one per device, "
+        "for [all its languages](#placement).",
+    )
+    max_batch_tokens: CountOrNone = Field(
+        4096,
+        description="How many tokens, including padding, the engine translates at once, "
+        "sorted by length. `0` disables this.",
+    )
+    vocabulary: Literal["all", "language"] = Field(
+        "all",
+        description="`language`: a translation consists only of the [pieces of the model's "
+        "target languages](#output-vocabulary), which is faster; CTranslate2 only.",
+    )
+    max_beam_size: int = Field(
+        BEAM_SIZE.most,
+        ge=BEAM_SIZE.least,
+        le=BEAM_SIZE.most,
+        description="The widest beam that a request may ask for, 1 to 8.",
+    )
     max_alternatives: int = Field(
-        ALTERNATIVES.most, ge=ALTERNATIVES.least, le=ALTERNATIVES.most
+        ALTERNATIVES.most,
+        ge=ALTERNATIVES.least,
+        le=ALTERNATIVES.most,
+        description="Alternatives that a request may ask for, 0 to 5.",
     )
 
     @field_validator("compute_type")

@@ -124,7 +124,7 @@ class Bodies:
             environ.get("HTTP_CONTENT_ENCODING", ""),
             most_bytes,
             deadline=time.monotonic() + settings.timeout_s,
-            rate=LeastRate(settings.body_bytes_per_s, settings.body_grace_s),
+            rate=LeastRate(settings.body_grace_s),
             hold=hold,
         )
 

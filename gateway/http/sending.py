@@ -27,10 +27,11 @@ class TooSlow(Exception):
 
 @dataclass(frozen=True)
 class LeastRate:
-    """The least bytes per second, and the grace in seconds without any."""
+    """The grace in seconds without a byte, and the least bytes per second over a longer time,
+    which any connection has that is of use."""
 
-    bytes_per_s: float
     grace_s: float
+    bytes_per_s: float = 1024
 
 
 class Silence:

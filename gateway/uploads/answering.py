@@ -54,7 +54,7 @@ class Uploads:
         self.limits = UploadLimits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
-        self.rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
+        self.rate = LeastRate(settings.body_grace_s)
 
     def answer(
         self,

@@ -91,7 +91,7 @@ class Documents:
         )
         self._most_bytes = settings.document_bytes
         self._limit_s = settings.upload_timeout_s
-        self._rate = LeastRate(settings.body_bytes_per_s, settings.body_grace_s)
+        self._rate = LeastRate(settings.body_grace_s)
 
     def receive(
         self,

@@ -183,7 +183,7 @@ def choose_pool(
     size = workers or model.workers
     if not model.is_on_gpu:
         return WorkerPool(size, cpus or max(1, count_cpus() // size), 0)
-    share = model.settings.gpus
+    share = model.cluster.gpus
     usual = 1 / model.settings.workers if share == "auto" else share
     return WorkerPool(size, cpus or 1, usual if gpus is None else gpus)
 
@@ -215,7 +215,7 @@ def _place(model: Model, cluster: RayCluster) -> Model:
 
 def _fit(pool: WorkerPool, model: Model, cluster: RayCluster) -> WorkerPool:
     """The workers that the cluster has machines for. Raises InputError."""
-    wanted = model.settings.accelerator
+    wanted = model.cluster.accelerator
     if model.is_on_gpu and wanted != "any":
         pool = replace(pool, accelerator=wanted)
     fitting = fit(pool, cluster.machines)

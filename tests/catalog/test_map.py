@@ -44,20 +44,28 @@ def test_every_setting_can_be_written():
         "workers": 2,
         "queue_size": 8,
         "response_timeout": 300,
-        "replicas": (1, 4),
-        "max_replicas_per_machine": 100,
-        "gpus": 0.25,
-        "accelerator": "H100",
         "max_batch_tokens": 0,
         "vocabulary": "all",
         "max_beam_size": 1,
         "max_alternatives": 0,
     }
-    found = check(WHOLE_MAP, {"cuda_id": {"no": "cpu"}, "translation": section})
+    placement = {
+        "replicas": (1, 4),
+        "max_replicas_per_machine": 100,
+        "gpus": 0.25,
+        "accelerator": "H100",
+    }
+    content = {
+        "cuda_id": {"no": "cpu"},
+        "translation": section,
+        "cluster": {"translation": placement},
+    }
+    found = check(WHOLE_MAP, content)
     assert found.translation.model_dump() == section
+    assert found.find_placement("translation").model_dump() == placement
 
 
-KEYS = "cuda_id, translation, gpus, captioning, classification, detection"
+KEYS = "cuda_id, translation, gpus, cluster, captioning, classification, detection"
 MALFORMED: dict[str, tuple[Any, str]] = {
     "a list": ([1], "expected an object, found [1]"),
     "nothing": ({}, f"cuda_id: {AN_OBJECT}, found None"),
@@ -88,6 +96,21 @@ MALFORMED: dict[str, tuple[Any, str]] = {
         {"captioning": {"compute_type": "int8"}},
         'captioning.compute_type: expected "auto" or "float32" or "float16" or '
         "\"bfloat16\", found 'int8'",
+    ),
+    "a task of the cluster": (
+        {"cuda_id": KO, "cluster": {"replicas": 2}},
+        "cluster.replicas: unknown key, expected one of translation, captioning, "
+        "classification, detection",
+    ),
+    "a key of the cluster": (
+        {"cuda_id": KO, "cluster": {"translation": {"workers": 2}}},
+        "cluster.translation.workers: unknown key, expected one of replicas, "
+        "max_replicas_per_machine, gpus, accelerator",
+    ),
+    "a key of the cluster where it was once": (
+        {"cuda_id": KO, "translation": {"replicas": 2}},
+        'translation.replicas: unknown key, expected it in "cluster": {"translation": '
+        '{"replicas": …}}',
     ),
     "GPUs": (
         {"detection": {}, "gpus": None},
@@ -225,8 +248,9 @@ SHARE = '"auto", or a number from 0.0001 to 1'
     ids=str,
 )
 def test_a_bad_placement_on_a_cluster_is_refused(key: str, value: Any, expected: str):
-    assert refuse({"detection": {key: value}}) == [
-        f"detection.{key}: expected {expected}, found {value!r}"
+    content = {"detection": {}, "cluster": {"detection": {key: value}}}
+    assert refuse(content) == [
+        f"cluster.detection.{key}: expected {expected}, found {value!r}"
     ]
 
 
@@ -240,5 +264,15 @@ def test_a_bad_placement_on_a_cluster_is_refused(key: str, value: Any, expected:
     ],
 )
 def test_a_placement_on_a_cluster_is_read(key: str, value: Any, found: Any):
-    content = {"cuda_id": KO, "translation": {key: value}}
-    assert getattr(check(WHOLE_MAP, content).translation, key) == found
+    content = {"cuda_id": KO, "cluster": {"translation": {key: value}}}
+    placement = check(WHOLE_MAP, content).find_placement("translation")
+    assert getattr(placement, key) == found
+
+
+def test_a_placement_of_a_task_that_is_not_served_is_refused(tmp_path: Path):
+    path = tmp_path / "map.json"
+    path.write_text('{"detection": {}, "cluster": {"captioning": {"gpus": 1}}}')
+    with pytest.raises(
+        CatalogError, match=r"cluster\.captioning: .* one of detection$"
+    ):
+        catalog.load(path)

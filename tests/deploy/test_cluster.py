@@ -106,7 +106,7 @@ def test_a_machine_finds_its_head(tmp_path: Path):
     assert (
         environment["BABELGATE_PROGRAMS"] == "supervisor/door.conf supervisor/ray.conf"
     )
-    assert "BABELGATE_RAY_METRICS_URL" not in environment
+    assert "BABELGATE_METRICS_URL" not in environment
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_the_counters_of_one_machine_are_all_that_there_are(
     tmp_path: Path, monkeypatch, address: str | None, urls: str, expected: str | None
 ):
     monkeypatch.setenv("BABELGATE_RAY_URLS", urls)
-    monkeypatch.delenv("BABELGATE_RAY_METRICS_URL", raising=False)
+    monkeypatch.delenv("BABELGATE_METRICS_URL", raising=False)
     stack = Stack(
         *(tmp_path, tmp_path / "map.json", None, 500), backend="ray", address=address
     )
     environment = stack.environment(Path("/java"), Path("/nginx"))
-    assert environment.get("BABELGATE_RAY_METRICS_URL") == expected
+    assert environment.get("BABELGATE_METRICS_URL") == expected
 
 
 @pytest.mark.usefixtures("_hurried")

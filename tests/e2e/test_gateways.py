@@ -32,7 +32,7 @@ LANGUAGES = ("fr", "de")
 MAP = {
     "cuda_id": dict.fromkeys(LANGUAGES, "cpu"),
     # The second machine has room for one only where the first has none.
-    "translation": {"replicas": 2},
+    "cluster": {"translation": {"replicas": 2}},
 }
 SAMPLE = {"src_lang": "en", "src_text": "Hello, how are you?", "tgt_lang": "fr"}
 SCALING = (ROOT / "docs/scaling.md").read_text("utf-8")

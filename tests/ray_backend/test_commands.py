@@ -42,7 +42,7 @@ def run(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("section", "shown"),
+    ("placement", "shown"),
     [
         ({"replicas": [2, 8]}, "2 to 8"),
         ({"replicas": 3, "max_replicas_per_machine": 1}, "3, 1 per machine"),
@@ -54,9 +54,9 @@ def run(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     ids=["autoscaling", "apart", "both"],
 )
 def test_check_shows_how_many_replicas_there_are(
-    run: Run, tmp_path: Path, section: dict[str, Any], shown: str
+    run: Run, tmp_path: Path, placement: dict[str, Any], shown: str
 ):
-    content = {"cuda_id": {"fr": "cpu"}, "translation": section}
+    content = {"cuda_id": {"fr": "cpu"}, "cluster": {"translation": placement}}
     (tmp_path / "map").write_text(json.dumps(content))
     cells = [line.split("│") for line in run("check").stdout.splitlines()]
     assert shown in [cell.strip() for line in cells for cell in line]
@@ -64,7 +64,7 @@ def test_check_shows_how_many_replicas_there_are(
 
 def test_a_map_that_is_wrong_is_told(run: Run, tmp_path: Path):
     (tmp_path / "map").write_text(
-        '{"cuda_id": {"fr": "0"}, "translation": {"replicas": 0}}'
+        '{"cuda_id": {"fr": "0"}, "cluster": {"translation": {"replicas": 0}}}'
     )
     done = run("check")
     assert done.exit_code == 1

@@ -91,21 +91,20 @@ def test_a_replica_is_told_all_that_its_model_is(load: Any):
 
 
 @pytest.mark.parametrize(
-    "section",
+    "changes",
     [
-        {"replicas": 3},
-        {"replicas": [1, 4]},
-        {"max_replicas_per_machine": 1},
-        {"gpus": 0.5},
-        {"accelerator": "H100"},
-        {"workers": 2},
+        {"cluster": {"translation": {"replicas": 3}}},
+        {"cluster": {"translation": {"replicas": [1, 4]}}},
+        {"cluster": {"translation": {"max_replicas_per_machine": 1}}},
+        {"cluster": {"translation": {"gpus": 0.5}}},
+        {"cluster": {"translation": {"accelerator": "H100"}}},
+        {"translation": {"workers": 2}},
     ],
     ids=str,
 )
-def test_a_new_placement_changes_no_arguments(load: Any, section: dict[str, Any]):
+def test_a_new_placement_changes_no_arguments(load: Any, changes: dict[str, Any]):
     plain, moved = (
-        configure(load({"cuda_id": {"ko": "0"}, "translation": each}))["ko"]
-        for each in ({}, section)
+        configure(load({"cuda_id": {"ko": "0"}} | each))["ko"] for each in ({}, changes)
     )
     assert plain["args"] == moved["args"]
     assert plain["deployments"] != moved["deployments"]
@@ -119,29 +118,32 @@ def test_ray_takes_more_rows_than_a_replicas_queue_and_batch(load: Any, task: st
 
 
 @pytest.mark.parametrize(
-    ("section", "surge"),
+    ("device", "placement", "surge"),
     [
-        pytest.param({"devices": "0"}, 0, id="GPUs may be full"),
-        pytest.param({"devices": "cpu"}, 1, id="CPUs have room"),
+        pytest.param("0", {}, 0, id="GPUs may be full"),
+        pytest.param("cpu", {}, 1, id="CPUs have room"),
         pytest.param(
-            {"devices": "cpu", "max_replicas_per_machine": 2},
-            0,
-            id="machines may be full",
+            "cpu", {"max_replicas_per_machine": 2}, 0, id="machines may be full"
         ),
     ],
 )
 def test_a_new_replica_starts_first_where_there_is_room(
-    load: Any, section: dict[str, Any], surge: int
+    load: Any, device: str, placement: dict[str, Any], surge: int
 ):
-    models = load({"detection": section})
+    content = {"detection": {"devices": device}, "cluster": {"detection": placement}}
+    models = load(content)
     assert find_deployments(models)["detection"]["max_surge_percent"] == surge
 
 
 def test_replicas_may_share_a_machine_unless_the_map_keeps_them_apart(load: Any):
     models = load(
         {
-            "captioning": {"max_replicas_per_machine": 2},
-            "detection": {"max_replicas_per_machine": 0},
+            "captioning": {},
+            "detection": {},
+            "cluster": {
+                "captioning": {"max_replicas_per_machine": 2},
+                "detection": {"max_replicas_per_machine": 0},
+            },
         }
     )
     found = find_deployments(models)
@@ -155,14 +157,14 @@ def test_a_replica_that_ends_may_finish_its_batch(load: Any):
     assert deployment["graceful_shutdown_timeout_s"] > 200
 
 
-REPLICAS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
-    "the workers": ("0", {"workers": 2}, {"num_replicas": 2}),
-    "the workers of all devices": (["0", "1"], {"workers": 2}, {"num_replicas": 4}),
-    "a number": ("0", {"workers": 2, "replicas": 3}, {"num_replicas": 3}),
-    "an interval of one": ("0", {"replicas": [2, 2]}, {"num_replicas": 2}),
+REPLICAS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "the workers": ("0", "auto", {"num_replicas": 2}),
+    "the workers of all devices": (["0", "1"], "auto", {"num_replicas": 4}),
+    "a number": ("0", 3, {"num_replicas": 3}),
+    "an interval of one": ("0", [2, 2], {"num_replicas": 2}),
     "an interval": (
         "0",
-        {"replicas": [1, 4], "batch_size": 8},
+        [1, 4],
         {
             "autoscaling_config": {
                 "min_replicas": 1,
@@ -175,12 +177,18 @@ REPLICAS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(
-    ("devices", "section", "expected"), REPLICAS.values(), ids=REPLICAS.keys()
+    ("devices", "replicas", "expected"), REPLICAS.values(), ids=REPLICAS.keys()
 )
 def test_the_number_of_replicas(
-    load: Any, devices: Any, section: dict[str, Any], expected: dict[str, Any]
+    load: Any, devices: Any, replicas: Any, expected: dict[str, Any]
 ):
-    models = load({"cuda_id": {"ko": devices}, "translation": section})
+    models = load(
+        {
+            "cuda_id": {"ko": devices},
+            "translation": {"workers": 2, "batch_size": 8},
+            "cluster": {"translation": {"replicas": replicas}},
+        }
+    )
     deployment = find_deployments(models)["ko"]
     found = {"num_replicas", "autoscaling_config"} & deployment.keys()
     assert {key: deployment[key] for key in found} == expected
@@ -189,7 +197,7 @@ def test_the_number_of_replicas(
 SHARES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "a GPU of its own": ({"cuda_id": {"ko": "0"}}, {"ko": 1}),
     "a CPU": (
-        {"cuda_id": {"ko": "cpu"}, "translation": {"gpus": 0.5}},
+        {"cuda_id": {"ko": "cpu"}, "cluster": {"translation": {"gpus": 0.5}}},
         {"ko": 0},
     ),
     "thirds are rounded down": (
@@ -201,7 +209,10 @@ SHARES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"ko": 0.5, "fr": 0.5},
     ),
     "replicas take further GPUs": (
-        {"cuda_id": {"ko": "0", "fr": "0"}, "translation": {"replicas": 8}},
+        {
+            "cuda_id": {"ko": "0", "fr": "0"},
+            "cluster": {"translation": {"replicas": 8}},
+        },
         {"ko": 0.5, "fr": 0.5},
     ),
     "two GPUs, one of them shared": (
@@ -213,7 +224,11 @@ SHARES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"ko": 0.5, "detection": 0.5},
     ),
     "a share of its own takes none from others": (
-        {"cuda_id": {"ko": "0"}, "captioning": {"gpus": 0.75}},
+        {
+            "cuda_id": {"ko": "0"},
+            "captioning": {},
+            "cluster": {"captioning": {"gpus": 0.75}},
+        },
         {"ko": 1, "captioning": 0.75},
     ),
 }
@@ -228,7 +243,12 @@ def test_the_gpus_of_a_replica(
 
 @pytest.mark.parametrize("device", ["0", "cpu"])
 def test_the_type_of_gpu_matters_on_gpus_only(load: Any, device: str):
-    models = load({"detection": {"devices": device, "accelerator": "H100"}})
+    models = load(
+        {
+            "detection": {"devices": device},
+            "cluster": {"detection": {"accelerator": "H100"}},
+        }
+    )
     options = find_deployments(models)["detection"]["ray_actor_options"]
     assert options.get("accelerator_type") == ("H100" if device == "0" else None)
 

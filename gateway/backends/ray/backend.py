@@ -234,5 +234,5 @@ def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
 
 def _bound(model: Model) -> tuple[int, int]:
     """The fewest and the most replicas."""
-    replicas = model.settings.replicas
+    replicas = model.cluster.replicas
     return (model.workers,) * 2 if replicas == "auto" else replicas

@@ -70,13 +70,14 @@ def test_ray_writes_the_workers_counters_in_its_own_way(make_client, torchserve)
         'ray_babelgaterows_total{ModelName="ko",WorkerId="b"} 5.0\n'
         'ray_babelgatebatches_total{ModelName="ko",WorkerId="a"} 3.0\n'
     )
-    urls = {"ray_urls": torchserve.url, "ray_metrics_url": torchserve.url}
+    urls = {"ray_urls": torchserve.url, "metrics_url": torchserve.url}
     served = read(make_client(backend="ray", **urls))
     assert (served["ko"]["rows"], served["ko"]["batches"]) == (17, 3)
 
 
 def test_without_a_page_that_counts_all_nothing_is_told(make_client, torchserve):
-    served = read(make_client(backend="ray", ray_urls=torchserve.url))
+    urls = {"ray_urls": torchserve.url, "metrics_url": None}
+    served = read(make_client(backend="ray", **urls))
     assert (served["ko"]["rows"], served["ko"]["batches"]) == (None, None)
     assert torchserve.metrics_looks == 0
 

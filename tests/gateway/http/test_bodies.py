@@ -33,7 +33,7 @@ LATER = time.monotonic() + 3600
 
 def read(body: bytes, encoding: str = "", *, length: int | None = None) -> bytes:
     incoming = Incoming(io.BytesIO(body), length)
-    return read_whole(incoming, encoding, MOST, deadline=LATER, rate=LeastRate(1, 60))
+    return read_whole(incoming, encoding, MOST, deadline=LATER, rate=LeastRate(60, 1))
 
 
 @given(st.binary(max_size=20_000), st.sampled_from(["gzip", "x-gzip", " GZip "]))
@@ -63,7 +63,7 @@ def watch(
 ) -> tuple[list[int], Callable[[], bytes]]:
     """What is held while a packed body is read, and the function that reads it."""
     held: list[int] = []
-    incoming, options = Incoming(io.BytesIO(body), length), {"rate": LeastRate(1, 60)}
+    incoming, options = Incoming(io.BytesIO(body), length), {"rate": LeastRate(60, 1)}
     return held, lambda: read_whole(
         incoming, "gzip", MOST, deadline=LATER, hold=held.append, **options
     )

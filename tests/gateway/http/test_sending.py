@@ -40,13 +40,13 @@ def test_a_trickle_uses_the_grace_up():
 
 def test_silence_that_is_longer_is_too_slow(pair):
     ours, _ = pair
-    with ours.bear(Silence(LeastRate(1, 0.01)), 100), pytest.raises(TooSlow):
+    with ours.bear(Silence(LeastRate(0.01, 1)), 100), pytest.raises(TooSlow):
         ours.recv(10)
 
 
 def test_what_is_there_is_read_even_where_we_were_too_slow_to_look(pair):
     ours, theirs = pair
-    silence = Silence(LeastRate(1, 0))
+    silence = Silence(LeastRate(0, 1))
     gevent.spawn(theirs.sendall, b"Hello")
     with ours.bear(silence, 100):
         gevent.sleep(0)
@@ -56,6 +56,6 @@ def test_what_is_there_is_read_even_where_we_were_too_slow_to_look(pair):
 def test_no_more_is_read_than_was_asked_for_and_afterwards_anything(pair):
     ours, theirs = pair
     theirs.sendall(b"Hello" * 10)
-    with ours.bear(Silence(LeastRate(1, 60)), 7):
+    with ours.bear(Silence(LeastRate(60, 1)), 7):
         assert len(ours.recv(1 << 20)) == 7
     assert len(ours.recv(1 << 20)) == 43

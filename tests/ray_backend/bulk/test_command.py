@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from catalog import Model, TranslationSection
+from catalog.sections import ClusterSection
 from contract.cpus import count_cpus
 from ray_backend.bulk import command
 from ray_backend.bulk.command import choose_pool
@@ -96,9 +98,9 @@ def test_a_map_that_is_malformed_is_named(folder):
 CORES = count_cpus()
 
 
-def make_model(*devices: str, **settings: object) -> Model:
-    section = TranslationSection.model_validate(settings)
-    return Model("fr", "translation", ("fr",), devices, section)
+def make_model(*devices: str, workers: int = 1, gpus: Any = "auto") -> Model:
+    section, cluster = TranslationSection(workers=workers), ClusterSection(gpus=gpus)
+    return Model("fr", "translation", ("fr",), devices, section, cluster)
 
 
 @pytest.mark.parametrize(

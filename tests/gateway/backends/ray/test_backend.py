@@ -320,7 +320,8 @@ def test_a_row_whose_time_is_up_is_not_sent(backend, ingress):
 @pytest.fixture
 def growing(ingress, key_file, map_path: Path) -> RayBackend:
     """Ray may give its model two to four replicas."""
-    content = json.loads(map_path.read_text()) | {"translation": {"replicas": [2, 4]}}
+    replicas = {"cluster": {"translation": {"replicas": [2, 4]}}}
+    content = json.loads(map_path.read_text()) | replicas
     map_path.write_text(json.dumps(content))
     models = catalog.load(map_path, is_cluster=True).models
     return RayBackend([ingress[0].url], key_file, models, connections=4)

@@ -1,0 +1,149 @@
+"""Writes the tables of `docs/configuration.md` from the declarations: the map's keys in
+`catalog/sections/`, the variables in `gateway/settings.py` and `contract/variables.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from inspect import getdoc
+from pathlib import Path
+
+from pydantic.fields import FieldInfo
+
+from catalog import SECTIONS, VISION
+from catalog.map import Map
+from catalog.sections import ClusterSection, Section
+from contract import variables
+from contract.tasks import TRANSLATION
+from deploy.stack import ROOT
+from gateway.settings import Settings, name_variable
+
+PAGE = ROOT / "docs/configuration.md"
+_BLOCK = re.compile(r"(<!-- generated: (.+?) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+#: The cells of a row: a name, its default and its meaning.
+Row = tuple[str, str, str]
+Sections = Mapping[str, type[Section]]
+
+
+def render() -> str:
+    """The page with its generated tables as they should be. Raises KeyError for a table
+    that is not known."""
+    page = PAGE.read_text("utf-8")
+    shared = _find_shared(SECTIONS)
+    images = [name for name in _find_shared(VISION) if name not in shared]
+    tables = {
+        "map": _list_map(),
+        "sections": _list_keys(shared, SECTIONS),
+        "translation": _list_own(TRANSLATION, shared),
+        "images": [
+            *_list_keys(images, VISION),
+            *(row for task in VISION for row in _list_own(task, [*shared, *images])),
+        ],
+        "cluster": [
+            _describe(f"cluster.TASK.{name}", field)
+            for name, field in ClusterSection.model_fields.items()
+        ],
+        "variables": _list_variables(),
+        "internal": [(each.name, "", each.meaning) for each in variables.INTERNAL],
+    }
+    return _BLOCK.sub(lambda block: block[1] + _draw(tables[block[2]]), page)
+
+
+def list_settings() -> list[str]:
+    """The names of all that an operator can set."""
+    blocks = (block[0] for block in _BLOCK.finditer(PAGE.read_text("utf-8")))
+    return [
+        name
+        for block in blocks
+        if "generated: internal" not in block
+        for name in re.findall(r"(?m)^\| `(\w\S*)` \|", block)
+    ]
+
+
+def _draw(rows: Iterable[Row]) -> str:
+    """A table in Markdown, without the column of defaults where there are none."""
+    lines = [(f"`{name}`", default, meaning) for name, default, meaning in rows]
+    has_defaults = any(default for _, default, _ in lines)
+    kind = "variable" if lines[0][0].isupper() else "key"
+    head = [f"| {kind} | default | meaning |", "|---|---|---|"]
+    if not has_defaults:
+        head = [f"| {kind} | meaning |", "|---|---|"]
+    body = (" | ".join(filter(None, line)) for line in lines)
+    return "\n".join([*head, *(f"| {cells} |" for cells in body), ""])
+
+
+def _list_map() -> Iterator[Row]:
+    for name in ("cuda_id", "gpus"):
+        field = Map.model_fields[name]
+        yield name, {"gpus": "counted"}.get(name, "none"), field.description or ""
+    for task, section in SECTIONS.items():
+        yield task, "`{}`" if task == TRANSLATION else "none", getdoc(section) or ""
+    yield "cluster", "`{}`", Map.model_fields["cluster"].description or ""
+
+
+def _find_shared(sections: Sections) -> list[str]:
+    """The keys that all these sections have."""
+    first, *others = sections.values()
+    return [
+        name
+        for name in first.model_fields
+        if all(name in section.model_fields for section in others)
+    ]
+
+
+def _list_keys(names: Iterable[str], sections: Sections) -> Iterator[Row]:
+    """Keys of all these sections, with the defaults of those that differ."""
+    for name in names:
+        defaults = {
+            task: _show(section.model_fields[name].default)
+            for task, section in sections.items()
+        }
+        usual, *_ = defaults.values()
+        differing = (f"{t} {each}" for t, each in defaults.items() if each != usual)
+        yield name, "; ".join([usual, *differing]), _find_meaning(name, sections)
+
+
+def _find_meaning(name: str, sections: Sections) -> str:
+    """Return a key's meaning. A class that only has another default of it has none."""
+    parents = (parent for section in sections.values() for parent in section.mro())
+    fields = (
+        parent.model_fields[name]
+        for parent in parents
+        if issubclass(parent, Section) and name in parent.model_fields
+    )
+    return next(field.description for field in fields if field.description)
+
+
+def _list_own(task: str, others: Collection[str]) -> Iterator[Row]:
+    """The keys of a section that are not among those of others."""
+    for name, field in SECTIONS[task].model_fields.items():
+        if name not in others:
+            yield _describe(f"{task}.{name}", field)
+
+
+def _list_variables() -> Iterator[Row]:
+    gateways = {name_variable(name): name for name in Settings.model_fields}
+    internal = {each.name for each in variables.INTERNAL}
+    for variable, name in gateways.items():
+        if variable not in internal:
+            yield _describe(variable, Settings.model_fields[name])
+    for each in (*variables.SETTINGS, *variables.FOREIGN):
+        if each.name not in gateways:
+            yield each.name, _show(each.default or None), each.meaning
+
+
+def _describe(name: str, field: FieldInfo) -> Row:
+    return name, _show(field.default), field.description or ""
+
+
+def _show(default: object) -> str:
+    """A default as the page writes it."""
+    if default is None:
+        return "none"
+    if isinstance(default, Path) and default.is_relative_to(ROOT):
+        default = default.relative_to(ROOT)
+    if isinstance(default, tuple):
+        default = ",".join(default)
+    return f"`{default}`"
