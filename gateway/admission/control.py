@@ -34,21 +34,21 @@ class Admission:
         self, backend: Backend, models: Sequence[Model], folder: Path | None = None
     ) -> None:
         self.backend = backend
-        self.board = SharedCounters(folder)
-        self._departures = DisconnectWatcher()
+        self.counters = SharedCounters(folder)
+        self._disconnects = DisconnectWatcher()
         self._refused_at = -math.inf
-        self._lanes = {
+        self._dispatchers = {
             model.name: ModelDispatcher(
                 model,
-                self.board.open(model.name),
-                partial(backend.find_room, model),
+                self.counters.open(model.name),
+                partial(backend.capacity, model),
             )
             for model in models
         }
 
     def count_waiting(self) -> dict[str, float]:
         """The rows that wait in all processes, by model."""
-        return {name: lane.count_waiting() for name, lane in self._lanes.items()}
+        return {name: each.count_waiting() for name, each in self._dispatchers.items()}
 
     @property
     def is_refusing(self) -> bool:
@@ -57,9 +57,9 @@ class Admission:
 
     def check(self, model: str, caller: Caller, costs: Sequence[float]) -> None:
         """Raises Overloaded if `admit` would, without the work of finding out the rows."""
-        flow = ClientQueue(caller.address)
+        queue = ClientQueue(caller.address)
         with self._note_refusal():
-            self._lanes[model].check(flow, sum(costs), len(costs), caller)
+            self._dispatchers[model].check(queue, sum(costs), len(costs), caller)
 
     @contextmanager
     def admit(
@@ -71,12 +71,13 @@ class Admission:
         """
         if caller.has_gone():
             raise _gone()
-        lane, flow = self._lanes[model], ClientQueue(caller.address, is_bulk)
+        dispatcher = self._dispatchers[model]
+        queue = ClientQueue(caller.address, is_bulk)
         with self._note_refusal():
-            lane.announce(flow, sum(costs), len(costs), caller)
-        ticket = Ticket(self, lane, model, flow, caller, sum(costs), len(costs))
+            dispatcher.announce(queue, sum(costs), len(costs), caller)
+        ticket = Ticket(self, dispatcher, model, queue, caller, sum(costs), len(costs))
         try:
-            with self._departures.watch(caller.client, ticket.leave):
+            with self._disconnects.watch(caller.client, ticket.leave):
                 yield ticket
         finally:
             ticket.close()
@@ -96,9 +97,9 @@ class Ticket:
     told not to compute those that were."""
 
     _admission: Admission
-    _lane: ModelDispatcher
+    _dispatcher: ModelDispatcher
     _model: str
-    _flow: ClientQueue
+    _queue: ClientQueue
     _caller: Caller
     #: The announced rows that have not been sent, and their cost.
     _cost: float
@@ -115,23 +116,23 @@ class Ticket:
         """
         if self._is_gone:
             raise _gone()
-        turn = PendingRow(cost, len(row.body), self._caller.deadline)
-        self._waiting.add(turn)
-        self._lane.join(self._flow, turn)
+        pending = PendingRow(cost, len(row.body), self._caller.deadline)
+        self._waiting.add(pending)
+        self._dispatcher.join(self._queue, pending)
         try:
-            self._lane.wait(turn)
+            self._dispatcher.wait(pending)
         finally:
-            self._waiting.discard(turn)
+            self._waiting.discard(pending)
         self._withdraw(cost, 1)
-        return self._ask(row, turn)
+        return self._ask(row, pending)
 
     def leave(self) -> None:
         """Drops all rows, because nobody waits for the answer any more."""
         self._is_gone = True
-        for turn in self._waiting:
-            turn.end(_gone())
+        for pending in self._waiting:
+            pending.end(_gone())
         for number in self._numbers:
-            self._admission.board.revoke(number)
+            self._admission.counters.revoke(number)
         for call in self._calls:
             call.give_up()
         self.close()
@@ -140,9 +141,9 @@ class Ticket:
         """Withdraws all rows that were announced and not sent."""
         self._withdraw(self._cost, self._rows)
 
-    def _ask(self, row: RowRequest, turn: PendingRow) -> dict[str, Any]:
-        board = self._admission.board
-        number = board.take_number()
+    def _ask(self, row: RowRequest, pending: PendingRow) -> dict[str, Any]:
+        counters = self._admission.counters
+        number = counters.take_number()
         row = replace(row, number=number)
         if number is not None:
             self._numbers.add(number)
@@ -150,28 +151,28 @@ class Ticket:
         began, is_answered = time.monotonic(), False
         try:
             answer = self._admission.backend.predict(
-                self._model, row, deadline=turn.deadline
+                self._model, row, deadline=pending.deadline
             )
             is_answered = True
             return answer
         except DeadlineExceeded as error:
-            if turn.was_idle or self._lane.is_silent_since(began):
+            if pending.was_idle or self._dispatcher.is_silent_since(began):
                 raise
             raise late() from error
         finally:
             seconds = time.monotonic() - began
-            self._lane.finish(turn, seconds, is_answered=is_answered)
+            self._dispatcher.finish(pending, seconds, is_answered=is_answered)
             self._calls.discard(row.call)
             if number is not None:
                 self._numbers.discard(number)
-                board.give_back(number)
+                counters.give_back(number)
 
     def _withdraw(self, cost: float, rows: int) -> None:
         """Withdraws rows. An upload may send more than it could announce."""
         cost, rows = min(cost, self._cost), min(rows, self._rows)
         self._cost -= cost
         self._rows -= rows
-        self._lane.withdraw(self._flow, cost, rows)
+        self._dispatcher.withdraw(self._queue, cost, rows)
 
 
 def _gone() -> ClientGone:

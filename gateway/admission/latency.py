@@ -1,11 +1,8 @@
-"""Learns how long a model takes from the rows it has answered, and forecasts how long
-the next ones will take.
-"""
+"""Estimates how long a model takes for its work, from the rows that it has answered."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 #: The weight of the next row in an average. Rows of a batch are alike, so a batch of 64
 #: replaces nearly all of it.
@@ -22,13 +19,13 @@ _LATE, _LATE_STEP = 0.004, 0.2
 _HALF_LIFE_S = 30.0
 
 
-@dataclass
-class LatencyEstimator:
+class LatencyEstimator(NamedTuple):
     """The line `seconds = idle + slope * cost` through the times of the rows before.
 
     `cost` is the model's work in hand when a row is sent, including the row. `seconds` count
     from the moment at which the model began with that work. The line begins at the time of a
-    row that finds the model idle. At first nothing is known, and every forecast is 0.
+    row that finds the model idle. At first nothing is known, and every forecast is 0. The
+    value never changes: `learn` and `judge` return the next one.
     """
 
     idle_s: float = 0.0
@@ -36,52 +33,61 @@ class LatencyEstimator:
     deviations: float = _FEWEST_DEVIATIONS
     #: The average delay by work in hand, that work, and the weight that the averages have by
     #: now: at last 1.
-    _excess_s: float = 0.0
-    _work: float = 0.0
-    _weight: float = 0.0
-    _learned_at: float = 0.0
+    excess_s: float = 0.0
+    work: float = 0.0
+    weight: float = 0.0
+    #: When it learned last; 0 if it has not.
+    learned_at: float = 0.0
 
     @property
     def is_known(self) -> bool:
         """Whether any row was learned from."""
-        return self._learned_at > 0
+        return self.learned_at > 0
 
     @property
     def slope_s(self) -> float:
         """Seconds per unit of work."""
-        return self._excess_s / self._work if self._work else 0.0
+        return self.excess_s / self.work if self.work else 0.0
 
-    def learn(self, cost: float, seconds: float, *, was_idle: bool = False) -> None:
-        """Learns that work of this `cost` took `seconds`; a single row's if the model
+    def learn(
+        self, cost: float, seconds: float, now: float, *, was_idle: bool = False
+    ) -> Self:
+        """Learn that work of this `cost` took `seconds`; a single row's if the model
         `was_idle`."""
-        error = seconds - self.expect(cost)
         if not self.is_known:
-            self.idle_s = seconds
-        elif was_idle:
-            self.idle_s += _IDLE_GAIN * (seconds - self.idle_s)
-            self.deviation_s += _IDLE_GAIN * (abs(error) - self.deviation_s)
-            self.deviations += _IDLE_GAIN * (_FEWEST_DEVIATIONS - self.deviations)
-        else:
-            self.deviation_s += _GAIN * (abs(error) - self.deviation_s)
-            # For a model that is never idle, this corrects the effect of one slow row.
-            self.idle_s -= _GAIN * max(0.0, self.idle_s - seconds)
-            excess_s = max(0.0, seconds - self.idle_s)
-            self._excess_s += _GAIN * (excess_s - self._excess_s)
-            self._work += _GAIN * (cost - self._work)
-            self._weight += _GAIN * (1.0 - self._weight)
-        self._learned_at = time.monotonic()
+            return self._replace(idle_s=seconds, learned_at=now)
+        error_s = abs(seconds - self.expect(cost))
+        if was_idle:
+            return self._replace(
+                idle_s=_follow(self.idle_s, seconds, _IDLE_GAIN),
+                deviation_s=_follow(self.deviation_s, error_s, _IDLE_GAIN),
+                deviations=_follow(self.deviations, _FEWEST_DEVIATIONS, _IDLE_GAIN),
+                learned_at=now,
+            )
+        # For a model that is never idle, this corrects the effect of one slow row.
+        idle_s = _follow(self.idle_s, min(self.idle_s, seconds), _GAIN)
+        return self._replace(
+            idle_s=idle_s,
+            deviation_s=_follow(self.deviation_s, error_s, _GAIN),
+            excess_s=_follow(self.excess_s, max(0.0, seconds - idle_s), _GAIN),
+            work=_follow(self.work, cost, _GAIN),
+            weight=_follow(self.weight, 1.0, _GAIN),
+            learned_at=now,
+        )
 
-    def judge(self, *, is_late: bool) -> None:
-        """Learns whether a row that was admitted by forecast came too late."""
+    def judge(self, *, is_late: bool) -> Self:
+        """Learn whether a row that was admitted by forecast came too late."""
         step = _LATE_STEP * ((1 - _LATE) if is_late else -_LATE)
         wanted = self.deviations + step
-        self.deviations = min(_MOST_DEVIATIONS, max(_FEWEST_DEVIATIONS, wanted))
+        return self._replace(
+            deviations=min(_MOST_DEVIATIONS, max(_FEWEST_DEVIATIONS, wanted))
+        )
 
     def expect(self, cost: float) -> float:
         """Seconds that work of this cost usually takes."""
         return self.idle_s + self.slope_s * cost
 
-    def forecast(self, cost: float, window: float) -> float:
+    def forecast(self, cost: float, window: float, now: float) -> float:
         """Seconds that work of this cost hardly ever exceeds if the model has `window` of it
         in hand at a time. By Little's law a full window passes in the time of its last row.
 
@@ -90,11 +96,11 @@ class LatencyEstimator:
         than a single row.
         """
         at_once = min(cost, window)
-        work = self._work + (1.0 - self._weight) * window
-        excess_s = self._excess_s * at_once / work if work else 0.0
+        work = self.work + (1.0 - self.weight) * window
+        excess_s = self.excess_s * at_once / work if work else 0.0
         windows = cost / at_once if at_once else 1.0
         in_window_s = (self.idle_s + excess_s) * windows
-        worth = 2.0 ** ((self._learned_at - time.monotonic()) / _HALF_LIFE_S)
+        worth = 2.0 ** ((self.learned_at - now) / _HALF_LIFE_S)
         return float(worth * (in_window_s + self.deviations * self.deviation_s))
 
     def fit(self, seconds: float) -> float:
@@ -102,3 +108,7 @@ class LatencyEstimator:
         if not self.slope_s:
             return float("inf")
         return max(0.0, seconds - self.idle_s) / self.slope_s
+
+
+def _follow(average: float, value: float, gain: float) -> float:
+    return average + gain * (value - average)

@@ -5,15 +5,14 @@ itself, and would delay every other request if it came in one piece.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import gevent
 from gevent.event import Event
 
-from gateway.admission.dispatcher import LONGEST_RETRY_S, MARGIN
-from gateway.admission.queue import ClientQueue, FairQueue
+from gateway.admission.policy import LONGEST_RETRY_S, MARGIN
+from gateway.admission.queue import AnnouncedWork, ClientQueue, FairQueue
 from gateway.errors import Overloaded
 from gateway.http.caller import Caller
 from gateway.http.connection import let_others_run
@@ -22,7 +21,7 @@ from gateway.http.connection import let_others_run
 _SLICE = 2000
 #: More slices than these are bulk.
 _FEW_SLICES = 4
-#: The weight of the next slices in the average pace.
+#: The weight of the next slices in the average time of a unit.
 _GAIN = 0.05
 
 
@@ -42,10 +41,9 @@ class LoopQueue:
 
     def __init__(self) -> None:
         self._queue: FairQueue[_Slice] = FairQueue()
-        #: The work that clients have announced and not been given.
-        self._announced: Counter[ClientQueue] = Counter()
+        self._announced = AnnouncedWork()
         #: Seconds per unit of work, with all that others do meanwhile.
-        self._pace_s = 0.0
+        self._unit_s = 0.0
         self._is_running = False
 
     def take_turns(
@@ -57,26 +55,25 @@ class LoopQueue:
         DeadlineExceeded or ClientGone.
         """
         slices = list(_cut(texts, weigh))
-        left = sum(part.cost for part in slices)
-        flow = ClientQueue(caller.address, caller.is_bulk or len(slices) > _FEW_SLICES)
-        self._check(flow, left, caller)
-        self._announced[flow] += left
+        left, cost = len(slices), sum(part.cost for part in slices)
+        client = ClientQueue(caller.address, caller.is_bulk or left > _FEW_SLICES)
+        self._check(client, cost, caller)
+        self._announced.add(client, cost, left)
         try:
             for part in slices:
-                self._wait(flow, part, caller)
+                self._wait(client, part, caller)
                 yield from part.texts
-                self._withdraw(flow, part.cost)
-                left -= part.cost
+                self._announced.remove(client, part.cost, 1)
+                left, cost = left - 1, cost - part.cost
         finally:
-            self._withdraw(flow, left)
+            self._announced.remove(client, cost, left)
 
-    def _check(self, flow: ClientQueue, cost: int, caller: Caller) -> None:
-        """Raises Overloaded if other clients' turns and the caller's own take too long."""
-        if not self._announced:
+    def _check(self, client: ClientQueue, cost: int, caller: Caller) -> None:
+        """Raise Overloaded if other clients' turns and the caller's own take too long."""
+        if not self._announced.rows:
             return
-        weights = sum(one.weight for one in {flow, *self._announced})
-        in_turns = (self._announced[flow] + cost) * weights / flow.weight
-        needed_s = min(in_turns, self._announced.total() + cost) * self._pace_s
+        in_turns = self._announced.count_turns(client, cost)
+        needed_s = min(in_turns, self._announced.cost + cost) * self._unit_s
         left_s = max(0.0, caller.deadline - time.monotonic())
         if needed_s > left_s * MARGIN:
             raise Overloaded(
@@ -85,18 +82,13 @@ class LoopQueue:
                 retry_after_s=min(LONGEST_RETRY_S, needed_s - left_s * MARGIN),
             )
 
-    def _withdraw(self, flow: ClientQueue, cost: int) -> None:
-        self._announced[flow] -= cost
-        if not self._announced[flow]:
-            del self._announced[flow]
-
-    def _wait(self, flow: ClientQueue, part: _Slice, caller: Caller) -> None:
+    def _wait(self, client: ClientQueue, part: _Slice, caller: Caller) -> None:
         caller.patience.check()
         if not self._is_running:
             self._is_running = True
             gevent.spawn(self._run)
             return
-        self._queue.push(flow, part.cost, part)
+        self._queue.push(client, part.cost, part)
         try:
             while not part.called.wait(caller.patience.check()):
                 pass
@@ -116,9 +108,9 @@ class LoopQueue:
                     part.called.set()
             let_others_run()
             if done:
-                pace_s = (time.monotonic() - began) / done
-                gain = _GAIN if self._pace_s else 1.0
-                self._pace_s += gain * (pace_s - self._pace_s)
+                unit_s = (time.monotonic() - began) / done
+                gain = _GAIN if self._unit_s else 1.0
+                self._unit_s += gain * (unit_s - self._unit_s)
         self._is_running = False
 
 

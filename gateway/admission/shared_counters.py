@@ -38,15 +38,15 @@ class ModelLoad(NamedTuple):
     heard_at: float = 0.0
 
 
-#: When a process told its load, and the load.
+#: When a process published its load, and the load.
 _RECORD = struct.Struct(f"{1 + len(ModelLoad._fields)}d")
 _WAITING_ROWS = ModelLoad._fields.index("waiting_rows")
 _HEARD_AT = _RECORD.size - _DOUBLE.size
 
 
 class SharedCounters:
-    """One process's place. Without a folder, or where all places are taken, there is only
-    this process.
+    """The counters of one process, in a place of its own. Without a folder, or where all
+    places are taken, there is only this process.
 
     Each process writes its own place and reads all others, so no locks are needed. A place is
     free again as soon as its process has ended, in whatever way.
@@ -66,10 +66,10 @@ class SharedCounters:
         self._rows[first : first + ROWS] = bytes(ROWS)
         self._free = deque(range(first, first + ROWS))
 
-    def open(self, model: str) -> ModelBoard:
-        """The part of the board that is about one model."""
+    def open(self, model: str) -> ModelCounters:
+        """The counters of one model."""
         memory = map_file(self._folder, f"{model}.model", _find(PROCESSES))
-        return ModelBoard(memory, self.place)
+        return ModelCounters(memory, self.place)
 
     def take_number(self) -> int | None:
         """A number by which workers can look up whether a row is still wanted. None if no
@@ -91,7 +91,7 @@ class SharedCounters:
         self._free.append(number)
 
 
-class ModelBoard:
+class ModelCounters:
     """Each process's work for one model."""
 
     def __init__(self, memory: mmap.mmap, place: int) -> None:
@@ -100,8 +100,8 @@ class ModelBoard:
         self._own = _find(place)
         self._write(0.0, ModelLoad())
 
-    def tell(self, load: ModelLoad) -> None:
-        """Publishes this process's work."""
+    def publish(self, load: ModelLoad) -> None:
+        """Publish this process's work."""
         # A reader between these two writes must not find a row without its time.
         _DOUBLE.pack_into(self._memory, self._own + _HEARD_AT, load.heard_at)
         self._write(time.monotonic(), load)
@@ -115,7 +115,7 @@ class ModelBoard:
             load
             for place in range(self._count_places())
             for when, *load in (_RECORD.unpack_from(self._memory, _find(place)),)
-            # A process may have told something since `now`, so an age may be negative. A
+            # A process may have published since `now`, so an age may be negative. A
             # place of before the last boot may be from the far future.
             if abs(now - when) < _SILENT_S
         ]

@@ -88,7 +88,7 @@ class Backend(Protocol):
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Return the state of each model; None for one that cannot be asked."""
 
-    def find_room(self, model: Model) -> Capacity:
+    def capacity(self, model: Model) -> Capacity:
         """How much a model can have in hand."""
 
 

@@ -78,7 +78,7 @@ class TorchServeBackend:
         is not registered or when TorchServe does not answer."""
         return self._states.find(models)
 
-    def find_room(self, model: Model) -> Capacity:
+    def capacity(self, model: Model) -> Capacity:
         """As the map has it."""
         return Capacity(model.workers)
 

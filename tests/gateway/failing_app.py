@@ -30,7 +30,7 @@ class FailingBackend:
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return dict.fromkeys(models)
 
-    def find_room(self, model: Model) -> Capacity:
+    def capacity(self, model: Model) -> Capacity:
         return Capacity(model.workers)
 
 

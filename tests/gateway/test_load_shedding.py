@@ -27,7 +27,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     found: list[tuple[float, int]] = []
 
     def refuse(
-        self: ModelDispatcher, flow: Any, cost: float, rows: int, caller: Any
+        self: ModelDispatcher, client: Any, cost: float, rows: int, caller: Any
     ) -> None:
         found.append((cost, rows))
         raise Overloaded("Too much.", retry_after_s=2.5)

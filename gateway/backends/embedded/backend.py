@@ -88,7 +88,7 @@ class EmbeddedBackend:
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return {name: self._served[name].describe() for name in models}
 
-    def find_room(self, model: Model) -> Capacity:
+    def capacity(self, model: Model) -> Capacity:
         """As the map has it."""
         return Capacity(model.workers)
 

@@ -134,7 +134,7 @@ class RayBackend:
         found = Pool(_LOOKS).map(lambda presence: presence.state, known)
         return dict(zip(models, found, strict=True))
 
-    def find_room(self, model: Model) -> Capacity:
+    def capacity(self, model: Model) -> Capacity:
         """That of all replicas which are known to be there. Each holds its own rows."""
         replicas = self._known[model.name].crowd.count()
         return Capacity(replicas, replicas * Capacity.most_bytes)

@@ -66,16 +66,16 @@ class Replica:
 
 
 class Call(Event):  # type: ignore[misc]
-    """Tells that a row's turn has come, or has ended. To look at all that wait would take
+    """Says that a row may be sent, or has ended. To look at all that wait would take
     most of a simulation's time."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
+    def __init__(self, say: Callable[[], None]) -> None:
         super().__init__()
-        self._tell = tell
+        self._say = say
 
     def set(self) -> None:
         super().set()
-        self._tell()
+        self._say()
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Simulation:
         model = catalog.Model(
             "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
         )
-        self.lane = ModelDispatcher(
+        self.dispatcher = ModelDispatcher(
             model, SharedCounters().open("ko"), lambda: Capacity(self.replicas)
         )
 
@@ -131,34 +131,34 @@ class Simulation:
 
     def _arrive(self, client: str, limit_s: float) -> None:
         cost = self._random.uniform(40, 60)
-        flow = ClientQueue(client)
+        queue = ClientQueue(client)
         caller = Caller(client, limit_s, self.now + limit_s)
         try:
-            self.lane.announce(flow, cost, 1, caller)
+            self.dispatcher.announce(queue, cost, 1, caller)
         except Overloaded:
             self.outcomes[client].refused += 1
             return
-        turn = PendingRow(cost, 100, caller.deadline)
-        turn.called = Call(partial(self._called.append, turn))
-        self._waiting[turn] = (client, flow)
-        self.lane.join(flow, turn)
-        self._at(caller.deadline, lambda: self._expire(turn))
+        row = PendingRow(cost, 100, caller.deadline)
+        row.called = Call(partial(self._called.append, row))
+        self._waiting[row] = (client, queue)
+        self.dispatcher.join(queue, row)
+        self._at(caller.deadline, lambda: self._expire(row))
 
-    def _expire(self, turn: PendingRow) -> None:
-        if turn in self._waiting:
-            turn.end(Overloaded("late"))
+    def _expire(self, row: PendingRow) -> None:
+        if row in self._waiting:
+            row.end(Overloaded("late"))
 
     def _send(self) -> None:
-        """Those whose turn it is go to the model."""
+        """Send the rows that may be sent to the model."""
         while self._called:
-            turn = self._called.pop(0)
-            client, flow = self._waiting.pop(turn)
-            self.lane.withdraw(flow, turn.cost, 1)
-            if turn.problem:
+            row = self._called.pop(0)
+            client, queue = self._waiting.pop(row)
+            self.dispatcher.withdraw(queue, row.cost, 1)
+            if row.problem:
                 self.outcomes[client].given_up += 1
                 continue
             replica = min(self._all, key=lambda each: each.rows)
-            replica.queued.append((turn, client, self.now))
+            replica.queued.append((row, client, self.now))
             replica.rows += 1
             if not replica.is_busy:
                 replica.is_busy = True
@@ -175,11 +175,11 @@ class Simulation:
 
     def _end(self, replica: Replica, rows: list[Sent]) -> None:
         replica.rows -= len(rows)
-        for turn, client, sent_at in rows:
-            is_late = turn.deadline < self.now
+        for row, client, sent_at in rows:
+            is_late = row.deadline < self.now
             self.outcomes[client].late += is_late
             self.outcomes[client].answered += not is_late
-            self.lane.finish(turn, self.now - sent_at, is_answered=not is_late)
+            self.dispatcher.finish(row, self.now - sent_at, is_answered=not is_late)
         self._send()
         replica.is_busy = bool(replica.queued)
         if replica.is_busy:

@@ -40,7 +40,7 @@ class Slow:
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return {}
 
-    def find_room(self, model: catalog.Model) -> Capacity:
+    def capacity(self, model: catalog.Model) -> Capacity:
         return Capacity(model.workers)
 
 

@@ -159,7 +159,7 @@ def make_model(**settings: int) -> catalog.Model:
     return catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), section)
 
 
-def make_lane(**settings: int) -> ModelDispatcher:
+def make(**settings: int) -> ModelDispatcher:
     model = make_model(**settings)
     return ModelDispatcher(
         model, SharedCounters().open("ko"), lambda: Capacity(model.workers)
@@ -167,136 +167,113 @@ def make_lane(**settings: int) -> ModelDispatcher:
 
 
 def join(
-    lane: ModelDispatcher, count: int, *, size: int = 1, client: str = "a"
+    dispatcher: ModelDispatcher, count: int, *, size: int = 1, client: str = "a"
 ) -> list[PendingRow]:
     caller = make_caller(address=client)
-    lane.announce(ClientQueue(client), float(count), count, caller)
-    turns = [PendingRow(1.0, size, caller.deadline) for _ in range(count)]
-    for turn in turns:
-        lane.join(ClientQueue(client), turn)
-    return turns
+    dispatcher.announce(ClientQueue(client), float(count), count, caller)
+    rows = [PendingRow(1.0, size, caller.deadline) for _ in range(count)]
+    for row in rows:
+        dispatcher.join(ClientQueue(client), row)
+    return rows
 
 
-def sent(turns: list[PendingRow]) -> int:
-    return sum(turn.is_sent for turn in turns)
+def sent(rows: list[PendingRow]) -> int:
+    return sum(row.is_sent for row in rows)
 
 
 def test_the_model_has_one_batch_and_the_next():
-    lane = make_lane(batch_size=8)
-    turns = join(lane, 40)
-    assert sent(turns) == 16
-    lane.finish(turns[0], 0.1, is_answered=True)
-    assert sent(turns) == 17
+    dispatcher = make(batch_size=8)
+    rows = join(dispatcher, 40)
+    assert sent(rows) == 16
+    dispatcher.finish(rows[0], 0.1, is_answered=True)
+    assert sent(rows) == 17
 
 
 def test_the_model_has_a_bounded_number_of_bytes():
-    turns = join(make_lane(), 40, size=8 << 20)
-    assert sent(turns) == 8
+    rows = join(make(), 40, size=8 << 20)
+    assert sent(rows) == 8
 
 
-def test_a_model_with_more_room_has_more_rows_and_bytes():
-    room = Capacity(1)
+def test_a_model_whose_capacity_grows_gets_more_rows_and_bytes():
+    capacity = Capacity(1)
     model = make_model(batch_size=8)
-    lane = ModelDispatcher(model, SharedCounters().open("ko"), lambda: room)
-    turns = join(lane, 100, size=8 << 20)
-    assert sent(turns) == 8
-    room = Capacity(4, 4 * Capacity.most_bytes)
-    lane.finish(turns[0], 0.1, is_answered=True)
-    assert sent(turns) == 1 + 32
-    room = Capacity(4, 400 * Capacity.most_bytes)
-    lane.finish(turns[1], 0.1, is_answered=True)
-    assert sent(turns) == 2 + 64
+    dispatcher = ModelDispatcher(model, SharedCounters().open("ko"), lambda: capacity)
+    rows = join(dispatcher, 100, size=8 << 20)
+    assert sent(rows) == 8
+    capacity = Capacity(4, 4 * Capacity.most_bytes)
+    dispatcher.finish(rows[0], 0.1, is_answered=True)
+    assert sent(rows) == 1 + 32
+    capacity = Capacity(4, 400 * Capacity.most_bytes)
+    dispatcher.finish(rows[1], 0.1, is_answered=True)
+    assert sent(rows) == 2 + 64
 
 
-def make_slow_lane() -> ModelDispatcher:
-    """The dispatcher of a model that takes 4.2 s for a batch and 0.3 s for a row."""
-    lane = make_lane(batch_size=64)
-    lane.pace.learn(120.0, 0.3)
-    for _ in range(300):
-        lane.pace.learn(64 * 120.0, 4.2)
-    return lane
-
-
-def count_at_once(lane: ModelDispatcher) -> float:
-    """The rows of 120 characters that the model gets at once."""
-    return min(lane._most_rows, lane._most_cost() / 120.0)
-
-
-def test_a_callers_time_limit_takes_nothing_from_others():
-    lane = make_slow_lane()
-    assert count_at_once(lane) == 128
-    for limit_s in (0.001, 2, 0.5, 30):
+def test_only_the_time_limits_of_admitted_rows_make_the_work_in_hand_short():
+    dispatcher, client = make(), ClientQueue("hasty")
+    (row,) = join(dispatcher, 1)
+    dispatcher.finish(row, 1.0, is_answered=True)
+    before_s = dispatcher._limit_s
+    for _ in range(9):
         with suppress(Overloaded):
-            lane.announce(ClientQueue("hasty"), 120.0, 1, make_caller(limit_s))
-        lane.announce(ClientQueue("usual"), 600.0, 5, make_caller(30))
-        assert count_at_once(lane) == 128
-    for _ in range(100):
-        with pytest.raises(Overloaded):
-            lane.announce(ClientQueue("hasty"), 120.0, 1, make_caller(0.001))
-    assert count_at_once(lane) == 128
-
-
-def test_where_all_have_short_limits_the_work_in_hand_is_short():
-    lane = make_slow_lane()
-    for _ in range(30):
-        lane.announce(ClientQueue("hasty"), 120.0, 1, make_caller(2))
-        lane.withdraw(ClientQueue("hasty"), 120.0, 1)
-    assert count_at_once(lane) < 16
+            dispatcher.announce(client, 9.0, 9, make_caller(0.001))
+    assert dispatcher._limit_s == before_s
+    dispatcher.announce(client, 1.0, 1, make_caller(10))
+    assert dispatcher._limit_s < before_s
 
 
 def test_a_row_that_is_larger_than_that_goes_alone():
-    turns = join(make_lane(), 2, size=100 << 20)
-    assert sent(turns) == 1
+    rows = join(make(), 2, size=100 << 20)
+    assert sent(rows) == 1
 
 
 def test_a_full_queue_says_how_long_it_takes():
-    lane = make_lane(queue_size=100)
-    turns = join(lane, 200)
-    for turn in turns[:128]:
-        lane.finish(turn, 0.5, is_answered=True)
+    dispatcher = make(queue_size=100)
+    rows = join(dispatcher, 200)
+    for row in rows[:128]:
+        dispatcher.finish(row, 0.5, is_answered=True)
     with pytest.raises(Overloaded, match="200 rows wait already") as caught:
-        join(lane, 1)
+        join(dispatcher, 1)
     assert int(caught.value.headers["Retry-After"]) >= 1
 
 
 def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
-    lane = make_lane(batch_size=1)
-    turns = join(lane, 10)
-    for turn in turns[:6]:
-        lane.finish(turn, 2.0, is_answered=True)
+    dispatcher = make(batch_size=1)
+    rows = join(dispatcher, 10)
+    for row in rows[:6]:
+        dispatcher.finish(row, 2.0, is_answered=True)
     caller = make_caller(3)
     with pytest.raises(Overloaded, match="take about [0-9.]+ s, it has [23]") as caught:
-        lane.announce(ClientQueue("b"), 5.0, 5, caller)
+        dispatcher.announce(ClientQueue("b"), 5.0, 5, caller)
     assert int(caught.value.headers["Retry-After"]) > 1
 
 
-def test_a_turn_that_was_ended_is_passed_over():
-    lane = make_lane(batch_size=2)
-    *with_model, gone, last = join(lane, 6)
+def test_a_row_that_was_ended_is_passed_over():
+    dispatcher = make(batch_size=2)
+    *with_model, gone, last = join(dispatcher, 6)
     assert sent(with_model) == 4
     gone.end(Overloaded("gone"))
-    lane.finish(with_model[0], 0.1, is_answered=True)
+    dispatcher.finish(with_model[0], 0.1, is_answered=True)
     assert (gone.is_sent, last.is_sent) == (False, True)
     with pytest.raises(Overloaded, match="gone"):
-        lane.wait(gone)
+        dispatcher.wait(gone)
 
 
 def test_whoever_is_ended_after_being_called_gives_the_place_back():
-    lane = make_lane(batch_size=2)
-    first, *_, last = join(lane, 5)
+    dispatcher = make(batch_size=2)
+    first, *_, last = join(dispatcher, 5)
     first.end(Overloaded("gone"))
     with pytest.raises(Overloaded, match="gone"):
-        lane.wait(first)
+        dispatcher.wait(first)
     assert last.is_sent
 
 
 def test_a_row_that_waits_in_vain_is_not_sent():
-    lane = make_lane(batch_size=2)
-    *with_model, last = join(lane, 5)
+    dispatcher = make(batch_size=2)
+    *with_model, last = join(dispatcher, 5)
     last.deadline = -math.inf
     with pytest.raises(DeadlineExceeded, match="while the model is silent"):
-        lane.wait(last)  # the model is silent
-    lane.finish(with_model[0], 0.1, is_answered=True)
+        dispatcher.wait(last)  # the model is silent
+    dispatcher.finish(with_model[0], 0.1, is_answered=True)
     assert not last.is_sent
 
 
@@ -316,66 +293,52 @@ def test_a_row_without_enough_time_is_refused_only_because_of_others(
 ):
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    lane = make_lane(batch_size=2)
-    (first,) = join(lane, 1)
-    lane.finish(first, 0.01, is_answered=True)
-    *with_model, last = join(lane, 5)
+    dispatcher = make(batch_size=2)
+    (first,) = join(dispatcher, 1)
+    dispatcher.finish(first, 0.01, is_answered=True)
+    *with_model, last = join(dispatcher, 5)
     last.deadline = now + 10 + left_s
     now += 10
-    for turn in with_model[:3]:
-        lane.finish(turn, 10, is_answered=is_answered)
+    for row in with_model[:3]:
+        dispatcher.finish(row, 10, is_answered=is_answered)
     assert not last.is_sent
     with pytest.raises(problem):
-        lane.wait(last)
+        dispatcher.wait(last)
 
 
 def test_rows_that_are_given_up_leave_the_queue():
-    lane = make_lane(batch_size=2)
-    join(lane, 4)
+    dispatcher = make(batch_size=2)
+    join(dispatcher, 4)
     for _ in range(100):
-        turns = join(lane, 8)
-        for turn in turns:
-            turn.end(Overloaded("gone"))
+        rows = join(dispatcher, 8)
+        for row in rows:
+            row.end(Overloaded("gone"))
             with pytest.raises(Overloaded, match="gone"):
-                lane.wait(turn)
-        lane.withdraw(ClientQueue("a"), 8.0, 8)
-    assert len(lane._queue) <= 2 * 8
-
-
-def test_what_was_announced_and_withdrawn_leaves_nothing():
-    lane = make_lane()
-    for client in ("a", "b") * 50:
-        lane.announce(ClientQueue(client), 0.1, 3, make_caller(address=client))
-    for client in ("b", "a") * 50:
-        lane.withdraw(ClientQueue(client), 0.1, 3)
-        lane.withdraw(ClientQueue(client), 0.0, 0)
-    load, processes = lane._board.read()
-    assert (load.waiting_rows, load.waiting, processes, lane._weights) == (0, 0, 0, 0)
-    assert not lane._shares
+                dispatcher.wait(row)
+        dispatcher.withdraw(ClientQueue("a"), 8.0, 8)
+    assert len(dispatcher._queue) <= 2 * 8
 
 
 def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(
     tmp_path: Path,
 ):
-    model = catalog.Model(
-        "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
-    )
+    model = make_model()
     other = SharedCounters(tmp_path / "board").open("ko")
-    lane = ModelDispatcher(
+    dispatcher = ModelDispatcher(
         model,
         SharedCounters(tmp_path / "board").open("ko"),
         lambda: Capacity(model.workers),
     )
-    other.tell(ModelLoad(sent_rows=1, sent=1.0, heard_at=time.monotonic()))
-    join(lane, 1)
-    other.tell(ModelLoad())
-    lane.check(ClientQueue("b"), 1.0, 1, make_caller(30))
+    other.publish(ModelLoad(sent_rows=1, sent=1.0, heard_at=time.monotonic()))
+    join(dispatcher, 1)
+    other.publish(ModelLoad())
+    dispatcher.check(ClientQueue("b"), 1.0, 1, make_caller(30))
 
 
 def test_what_comes_too_late_to_be_answered_is_not_even_tried():
-    lane = make_lane()
-    (turn,) = join(lane, 1)
-    lane.finish(turn, 1.0, is_answered=True)
-    lane.withdraw(ClientQueue("a"), 1.0, 1)
+    dispatcher = make()
+    (row,) = join(dispatcher, 1)
+    dispatcher.finish(row, 1.0, is_answered=True)
+    dispatcher.withdraw(ClientQueue("a"), 1.0, 1)
     with pytest.raises(Overloaded, match=r"it has 0\.0 s"):
-        lane.announce(ClientQueue("a"), 1.0, 1, make_caller(-1))
+        dispatcher.announce(ClientQueue("a"), 1.0, 1, make_caller(-1))

@@ -87,7 +87,7 @@ def test_clients_take_turns_however_much_each_asks():
 
 def test_what_takes_too_long_with_what_waits_is_refused_at_once():
     crowd = Crowd()
-    crowd.queue._pace_s = 0.000_1
+    crowd.queue._unit_s = 0.000_1
     begun = crowd.queue.take_turns([LONG] * 300, make_caller(address="a"), len)
     next(begun)
     with pytest.raises(Overloaded, match="takes about") as caught:
@@ -96,7 +96,7 @@ def test_what_takes_too_long_with_what_waits_is_refused_at_once():
     crowd.ask("b", 3)
     begun.close()
     crowd.ask("a", 3)
-    assert not crowd.queue._announced
+    assert not crowd.queue._announced.rows
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_for_whoever_does_not_wait_nothing_is_done(
         list(crowd.queue.take_turns([LONG], caller, len))
     gevent.joinall(others, timeout=LIMIT_S, raise_error=True)
     assert crowd.done.total() == 9 * len(others)
-    assert not crowd.queue._announced
+    assert not crowd.queue._announced.rows
 
 
 def test_a_slice_that_was_given_up_is_passed_over():
@@ -129,7 +129,7 @@ def test_a_slice_that_was_given_up_is_passed_over():
     leaving.kill()
     gevent.joinall(others, timeout=LIMIT_S, raise_error=True)
     assert crowd.done == {"b": 90}
-    assert not crowd.queue._announced
+    assert not crowd.queue._announced.rows
 
 
 @pytest.mark.parametrize(

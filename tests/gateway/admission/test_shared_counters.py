@@ -24,21 +24,21 @@ def folder(tmp_path: Path) -> Path:
 def test_a_process_alone_reads_what_it_says():
     model = SharedCounters().open("ko")
     assert model.read() == (ModelLoad(), 0)
-    model.tell(LOAD)
+    model.publish(LOAD)
     assert model.read() == (LOAD, 1)
 
 
 def test_processes_add_up(folder: Path):
     first, second = (SharedCounters(folder).open("ko") for _ in range(2))
-    first.tell(LOAD)
-    second.tell(ModelLoad(1, 10.0, 100, 0, 0.0, 7.0))
+    first.publish(LOAD)
+    second.publish(ModelLoad(1, 10.0, 100, 0, 0.0, 7.0))
     assert first.read() == second.read() == (ModelLoad(4, 40.0, 400, 4, 40.0, 7.0), 1)
 
 
 def test_models_are_apart(folder: Path):
     board = SharedCounters(folder)
     ko, fr = board.open("ko"), board.open("fr")
-    ko.tell(LOAD)
+    ko.publish(LOAD)
     assert fr.read() == (ModelLoad(), 0)
 
 
@@ -50,15 +50,15 @@ def test_a_process_that_says_nothing_does_not_count(
     now = time.monotonic()
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic", lambda: now - age_s)
-        first.tell(LOAD)
+        first.publish(LOAD)
     assert second.read() == (ModelLoad(), 0)
 
 
-def test_what_is_told_while_somebody_reads_counts(
+def test_what_is_published_while_somebody_reads_counts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     first, second = (SharedCounters(folder).open("ko") for _ in range(2))
-    first.tell(LOAD)
+    first.publish(LOAD)
     before = time.monotonic() - 0.01
     monkeypatch.setattr(time, "monotonic", lambda: before)
     assert second.read() == (LOAD, 1)
@@ -68,7 +68,7 @@ def test_a_process_that_waits_for_a_slow_batch_counts_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ):
     model = SharedCounters().open("ko")
-    model.tell(LOAD)
+    model.publish(LOAD)
     later = time.monotonic() + 60
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert model.read() == (LOAD, 1)
@@ -89,7 +89,7 @@ def test_a_torn_file_is_made_whole(folder: Path):
     (folder / "rows").write_bytes(b"\1")
     (folder / "ko.model").write_bytes(b"")
     board = SharedCounters(folder)
-    board.open("ko").tell(LOAD)
+    board.open("ko").publish(LOAD)
     assert (folder / "rows").stat().st_size == PROCESSES * ROWS
 
 
@@ -100,10 +100,10 @@ def test_a_process_without_a_place_sees_itself(
     first, second, third = (SharedCounters(folder) for _ in range(3))
     assert {first.place, second.place} == {0, 1}
     assert "2 processes use" in caplog.text
-    first.open("ko").tell(LOAD)
+    first.open("ko").publish(LOAD)
     alone = third.open("ko")
     assert alone.read() == (ModelLoad(), 0)
-    alone.tell(LOAD)
+    alone.publish(LOAD)
     assert alone.read() == second.open("ko").read() == (LOAD, 1)
     assert third.take_number() is None
 

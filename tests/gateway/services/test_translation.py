@@ -49,7 +49,7 @@ class Model:
         self.rows: list[Mapping[str, Any]] = []
         self._answer, self._limit, self._others = answer, limit, others
 
-    def find_room(self, model: catalog.Model) -> Capacity:
+    def capacity(self, model: catalog.Model) -> Capacity:
         return Capacity(model.workers)
 
     def predict(

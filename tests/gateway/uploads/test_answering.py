@@ -58,7 +58,7 @@ class FakeBackend:
     def states(self, models):
         raise AssertionError
 
-    def find_room(self, model: catalog.Model) -> Capacity:
+    def capacity(self, model: catalog.Model) -> Capacity:
         return Capacity(model.workers)
 
 

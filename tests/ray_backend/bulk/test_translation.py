@@ -70,7 +70,7 @@ class Backend:
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return {name: ModelState(True, 64, 0) for name in models}
 
-    def find_room(self, model: catalog.Model) -> Capacity:
+    def capacity(self, model: catalog.Model) -> Capacity:
         return Capacity(model.workers)
 
 

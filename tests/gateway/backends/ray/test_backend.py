@@ -335,11 +335,11 @@ def test_a_model_has_room_for_the_replicas_that_are_sure_or_have_answered(
 ):
     monkeypatch.setattr("gateway.backends.ray.replica_counter._COUNTED_S", 0.0)
     ko = models.route("translation", "ko")
-    assert growing.find_room(ko) == Capacity(2, 2 * Capacity.most_bytes)
+    assert growing.capacity(ko) == Capacity(2, 2 * Capacity.most_bytes)
     for name in names:
         ingress[0].replica = name
         predict(growing)
-    assert growing.find_room(ko) == Capacity(count, count * Capacity.most_bytes)
+    assert growing.capacity(ko) == Capacity(count, count * Capacity.most_bytes)
 
 
 def test_a_replica_that_has_not_answered_lately_is_gone(
@@ -350,10 +350,10 @@ def test_a_replica_that_has_not_answered_lately_is_gone(
         ingress[0].replica = name
         predict(growing)
     monkeypatch.setattr("gateway.backends.ray.replica_counter._REMEMBERED_S", 0.0)
-    assert growing.find_room(models.route("translation", "ko")).workers == 2
+    assert growing.capacity(models.route("translation", "ko")).workers == 2
 
 
 def test_without_a_number_in_the_map_there_are_as_many_replicas_as_workers(
     backend, models
 ):
-    assert backend.find_room(models.route("translation", "ko")).workers == 1
+    assert backend.capacity(models.route("translation", "ko")).workers == 1

@@ -1,0 +1,206 @@
+"""What a model gets, and what is refused, by what is known of it at one moment."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from gateway.admission import policy
+from gateway.admission.latency import LatencyEstimator
+from gateway.admission.policy import Snapshot, Window
+from gateway.admission.queue import AnnouncedWork, ClientQueue
+from gateway.admission.shared_counters import ModelLoad
+from gateway.backends.backend import Capacity
+
+NOW = 1000.0
+#: A model that takes 0.3 s for a row of 120 characters and 4.2 s for 64 of them.
+SLOW = LatencyEstimator(
+    idle_s=0.3, excess_s=3.9, work=64 * 120.0, weight=1, learned_at=NOW
+)
+WINDOW = Window(rows=16, cost=160.0, size=1000)
+
+
+def see(
+    *,
+    own: tuple[float, float] = (0, 0),
+    load: tuple[float, float] = (0, 0),
+    processes: int = 1,
+    latency: LatencyEstimator = SLOW,
+    **more: float,
+) -> Snapshot:
+    """A moment at which these rows with this work are sent: by us, and by all."""
+    all_sent = ModelLoad(sent_rows=load[0], sent=load[1], heard_at=NOW)
+    return Snapshot(
+        NOW,
+        ModelLoad(sent_rows=own[0], sent=own[1]),
+        all_sent._replace(**more),
+        processes,
+        WINDOW,
+        latency,
+    )
+
+
+#: A model that does work of 1,000 a second.
+STEADY = LatencyEstimator(excess_s=1, work=1000, weight=1, learned_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "cost"),
+    [
+        pytest.param({}, 128, 30_000, id="one batch and the next"),
+        pytest.param({"capacity": Capacity(8)}, 1024, 30_000, id="of each worker"),
+        pytest.param({"batch_size": 1}, 4, 30_000, id="at least a few rows"),
+        pytest.param({"limit_s": 8}, 128, 4000, id="half of the average time limit"),
+        pytest.param({"limit_s": 0.1}, 128, 500, id="half a second at least"),
+        pytest.param(
+            {"response_timeout_s": 16}, 128, 4000, id="a quarter of a batch's"
+        ),
+        pytest.param({"mean_cost": 40_000}, 128, 40_000, id="one row at least"),
+        pytest.param({"latency": LatencyEstimator()}, 128, math.inf, id="unknown"),
+    ],
+)
+def test_a_model_gets_what_it_can_use(changes: dict[str, Any], rows: int, cost: float):
+    given: dict[str, Any] = {
+        "capacity": Capacity(1),
+        "batch_size": 64,
+        "latency": STEADY,
+    }
+    limits = {"response_timeout_s": 120, "limit_s": 60, "mean_cost": 120}
+    window = policy.open_window(**(given | limits | changes))
+    assert window == Window(rows, cost, Capacity.most_bytes)
+
+
+def test_the_average_time_limit_follows_admitted_rows():
+    first = policy.start_limit(120)
+    assert first == 60
+    assert policy.follow_limit(first, 10, rows=1) == pytest.approx(50)
+    many = policy.follow_limit(first, 10, rows=5)
+    one_by_one = first
+    for _ in range(5):
+        one_by_one = policy.follow_limit(one_by_one, 10, rows=1)
+    assert many == pytest.approx(one_by_one)
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(see(load=(99, 999.0)), True, id="we have sent none"),
+        pytest.param(see(own=(15, 150), load=(15, 150)), True, id="the last row"),
+        pytest.param(see(own=(16, 16), load=(16, 16)), False, id="no row more"),
+        pytest.param(see(own=(2, 151), load=(2, 151)), False, id="too much work"),
+        pytest.param(
+            *(see(own=(1, 1), load=(1, 1), sent_bytes=991), False), id="too many bytes"
+        ),
+        pytest.param(
+            *(see(own=(7, 70), load=(99, 999), processes=2), True), id="our half"
+        ),
+        pytest.param(
+            *(see(own=(8, 80), load=(16, 160), processes=2), False), id="others' half"
+        ),
+        pytest.param(
+            see(own=(8, 80), load=(8, 80), processes=2), True, id="others leave theirs"
+        ),
+    ],
+)
+def test_a_row_is_sent_where_the_model_has_capacity(seen: Snapshot, expected: bool):
+    assert policy.has_capacity(seen, cost=10.0, size=10) is expected
+
+
+def busy_for(begun_s: float) -> Snapshot:
+    """The slow model began so long ago with work that takes two seconds."""
+    return see(load=(8.0, SLOW.fit(2.0)), heard_at=NOW - begun_s)
+
+
+@pytest.mark.parametrize(
+    ("seen", "begun_s"),
+    [
+        pytest.param(see(), 0.0, id="idle"),
+        pytest.param(busy_for(1.5), 1.5, id="busy"),
+        pytest.param(busy_for(3.0), -1.0, id="overdue"),
+    ],
+)
+def test_work_that_has_begun_counts_less(seen: Snapshot, begun_s: float):
+    assert seen.begun_s == pytest.approx(begun_s)
+    assert policy.forecast(seen, 120.0, 10.0) == pytest.approx(
+        SLOW.forecast(seen.load.sent + 120.0, 160.0, NOW) - begun_s
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "left_s", "expected"),
+    [
+        pytest.param(see(), 0.01, False, id="an idle model may try"),
+        pytest.param(see(), -0.01, True, id="its deadline has passed"),
+        pytest.param(busy_for(1.5), 0.6, False, id="the rest of the work fits"),
+        pytest.param(busy_for(1.5), 0.4, True, id="the rest of the work does not fit"),
+    ],
+)
+def test_a_row_that_would_come_too_late_is_not_sent(
+    seen: Snapshot, left_s: float, expected: bool
+):
+    assert policy.is_too_late(seen, 0.0, NOW + left_s) is expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "changes", "expected"),
+    [
+        pytest.param(see(), {}, True, id="an idle model"),
+        pytest.param(see(load=(1, 1)), {}, False, id="a busy model"),
+        pytest.param(see(waiting_rows=1), {}, False, id="others wait"),
+        pytest.param(see(), {"rows": 17}, False, id="more rows than it gets at once"),
+        pytest.param(see(), {"left_s": 0.0}, False, id="the deadline has passed"),
+        pytest.param(
+            see(), {"left_s": 0.2}, False, id="too slow even for one, just now"
+        ),
+        pytest.param(
+            see(),
+            {"left_s": 0.2, "tried_at": NOW - 1},
+            True,
+            id="too slow, now and then",
+        ),
+    ],
+)
+def test_a_late_request_may_test_how_fast_an_idle_model_is(
+    seen: Snapshot, changes: dict[str, Any], expected: bool
+):
+    given = {"rows": 1, "left_s": 1.0, "tried_at": NOW} | changes
+    assert policy.may_try(seen, **given) is expected
+
+
+@pytest.mark.parametrize(
+    ("announced", "client", "turns"),
+    [
+        pytest.param({}, ClientQueue("a"), 10, id="alone"),
+        pytest.param({ClientQueue("a"): 30}, ClientQueue("a"), 40, id="after its own"),
+        pytest.param({ClientQueue("b"): 900}, ClientQueue("a"), 20, id="half of two"),
+        pytest.param(
+            *({ClientQueue("b", is_bulk=True): 900}, ClientQueue("a"), 12.5),
+            id="before bulk",
+        ),
+        pytest.param(
+            *({ClientQueue("b"): 900}, ClientQueue("a", is_bulk=True), 50),
+            id="as bulk",
+        ),
+    ],
+)
+def test_until_a_clients_end_every_other_client_gets_its_share(
+    announced: dict[ClientQueue, float], client: ClientQueue, turns: float
+):
+    work = AnnouncedWork()
+    for other, cost in announced.items():
+        work.add(other, cost, 3)
+    assert work.count_turns(client, 10) == pytest.approx(turns)
+
+
+def test_what_was_announced_and_taken_back_leaves_nothing():
+    work = AnnouncedWork()
+    clients = [ClientQueue("a"), ClientQueue("b", is_bulk=True)]
+    for client in clients * 50:
+        work.add(client, 0.1, 3)
+    for client in clients[::-1] * 50:
+        work.remove(client, 0.1, 3)
+        work.remove(client, 0.0, 0)
+    assert (work.cost, work.rows) == (0, 0)
+    assert work.count_turns(clients[1], 1.0) == 1.0
