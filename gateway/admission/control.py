@@ -18,7 +18,7 @@ from gateway.admission.disconnects import DisconnectWatcher
 from gateway.admission.dispatcher import ModelDispatcher, PendingRow, late
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
-from gateway.backends.backend import Backend, Call, RowRequest
+from gateway.backends.backend import Backend, Cancellation, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.http.caller import Caller
 
@@ -106,7 +106,7 @@ class Ticket:
     _rows: int
     _waiting: set[PendingRow] = field(default_factory=set)
     _numbers: set[int] = field(default_factory=set)
-    _calls: set[Call] = field(default_factory=set)
+    _cancellations: set[Cancellation] = field(default_factory=set)
     _is_gone: bool = False
 
     def predict(self, row: RowRequest, cost: float) -> dict[str, Any]:
@@ -133,8 +133,8 @@ class Ticket:
             pending.end(_gone())
         for number in self._numbers:
             self._admission.counters.revoke(number)
-        for call in self._calls:
-            call.give_up()
+        for cancellation in self._cancellations:
+            cancellation.cancel()
         self.close()
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Ticket:
         row = replace(row, number=number)
         if number is not None:
             self._numbers.add(number)
-        self._calls.add(row.call)
+        self._cancellations.add(row.cancellation)
         began, is_answered = time.monotonic(), False
         try:
             answer = self._admission.backend.predict(
@@ -162,7 +162,7 @@ class Ticket:
         finally:
             seconds = time.monotonic() - began
             self._dispatcher.finish(pending, seconds, is_answered=is_answered)
-            self._calls.discard(row.call)
+            self._cancellations.discard(row.cancellation)
             if number is not None:
                 self._numbers.discard(number)
                 counters.give_back(number)

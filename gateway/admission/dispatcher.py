@@ -56,7 +56,7 @@ class ModelDispatcher:
         self._settings = model.settings
         self._capacity = capacity
         self._counters = counters
-        #: What the other processes know of this one.
+        #: This process's own part of the shared counters.
         self._own = ModelLoad()
         self._announced = AnnouncedWork()
         self._queue: FairQueue[PendingRow] = FairQueue()

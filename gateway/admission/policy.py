@@ -39,7 +39,7 @@ class Window(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What is known of a model at one moment."""
+    """A model at one moment, as far as it is known."""
 
     now: float
     #: This process's work, and that of all processes.
@@ -80,7 +80,7 @@ def open_window(
     limit_s: float,
     mean_cost: float,
 ) -> Window:
-    """What a model gets at once, where rows have this mean cost and average time limit."""
+    """The window of a model whose rows have this mean cost and average time limit."""
     longest_s = min(_TIMEOUT_SHARE * response_timeout_s, limit_s / 2)
     return Window(
         rows=max(_FEWEST_ROWS, _BATCHES * batch_size * capacity.workers),

@@ -17,17 +17,17 @@ from catalog import Model
 _STATES_S = 1.0
 
 
-class Call:
-    """A row with the backend, which its caller may give up."""
+class Cancellation:
+    """A caller's way to give up a row that the backend works at."""
 
     def __init__(self) -> None:
-        self.is_given_up = False
+        self.is_cancelled = False
         #: How the backend stops working at it.
         self.stop: Callable[[], None] | None = None
 
-    def give_up(self) -> None:
-        """Says that nobody waits for the answer any more. May be called in the hub."""
-        self.is_given_up = True
+    def cancel(self) -> None:
+        """Say that nobody waits for the answer any more. May be called in the hub."""
+        self.is_cancelled = True
         if self.stop:
             self.stop()
 
@@ -41,7 +41,7 @@ class RowRequest:
     parameters: Mapping[str, str] = field(default_factory=dict)
     #: Where the worker sees whether somebody still waits for the answer.
     number: int | None = None
-    call: Call = field(default_factory=Call, compare=False)
+    cancellation: Cancellation = field(default_factory=Cancellation, compare=False)
 
 
 def write_row(content: Mapping[str, Any]) -> RowRequest:

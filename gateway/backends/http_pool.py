@@ -5,47 +5,29 @@ one of three exceptions.
 from __future__ import annotations
 
 import errno
+import json
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
+from email.message import Message
+from http.client import HTTPConnection, HTTPException
 from typing import Any
-from urllib.parse import urlencode
-
-import urllib3
-from urllib3.connection import HTTPConnection
-from urllib3.response import HTTPResponse
-from urllib3.util import SKIP_HEADER
+from urllib.parse import urlencode, urlsplit
 
 from contract import rows
-from gateway.backends.backend import Call, RowRequest
+from gateway.backends.backend import Cancellation, RowRequest
 from gateway.errors import DeadlineExceeded
 from gateway.http.sending import is_readable
 
 _CONNECT_S = 2.0
 _LEAST_S = 0.001
-#: The system's errors of a cut link; the latter two on the same network, where it also
-#: finds no machine of that address any more.
+#: The errors of a cut link; the latter two on the same network, where it also finds
+#: no machine of that address any more.
 _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
-#: A handler reads the headers of each row one by one.
-_NO_HEADERS = {"User-Agent": SKIP_HEADER, "Accept-Encoding": SKIP_HEADER}
-
-
-@dataclass(frozen=True)
-class HealthProbe:
-    """A question that is asked once while a call waits. It may raise the error that ends
-    the call."""
-
-    after_s: float
-    ask: Callable[[], None]
-
-
-#: The call that the connection in use works for, and the doubt about its answer.
-_calls: ContextVar[Call | None] = ContextVar("_calls", default=None)
-_doubts: ContextVar[HealthProbe | None] = ContextVar("_doubts", default=None)
 
 #: A socket's level, option and value.
 Option = tuple[int, int, int]
@@ -63,6 +45,27 @@ class ReadTimeout(Exception):
     """The answer did not come within the call's limit."""
 
 
+@dataclass(frozen=True)
+class HealthProbe:
+    """A question that is asked once while a call waits. It may raise what ends the call."""
+
+    after_s: float
+    ask: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer of any status."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+    def read_json(self) -> Any:
+        """The content of the body."""
+        return json.loads(self.body)
+
+
 class Channel:
     """A pool of keep-alive connections to one address, safe to share among greenlets."""
 
@@ -70,24 +73,18 @@ class Channel:
         self, url: str, *, connections: int, options: Sequence[Option] = ()
     ) -> None:
         self.url = url
-        self._connections = connections
-        self._options = [*HTTPConnection.default_socket_options, *options]
-        self._open()
-
-    def _open(self) -> None:
-        # The pool below requests, whose own part was a fifth of the gateway's CPU.
-        self._pool = urllib3.connection_from_url(
-            self.url, maxsize=self._connections, socket_options=self._options
-        )
-        self._pool.ConnectionCls = _Connection
+        self._most_idle = connections
+        self._options = options
+        self._idle: deque[_Connection] = deque()
         self._opened_at = time.monotonic()
 
     def renew(self, age_s: float) -> None:
-        """Closes the idle connections, unless all were made in the last `age_s`."""
+        """Close the idle connections, unless all were made in the last `age_s`."""
         if time.monotonic() - self._opened_at > age_s:
-            old = self._pool
-            self._open()
-            old.close()
+            old, self._idle = self._idle, deque()
+            self._opened_at = time.monotonic()
+            for connection in old:
+                connection.close()
 
     def call(
         self,
@@ -95,34 +92,39 @@ class Channel:
         path: str,
         headers: Mapping[str, str],
         *,
-        body: bytes | None = None,
+        body: bytes = b"",
         until: float,
-        call: Call | None = None,
-        doubt: HealthProbe | None = None,
-    ) -> urllib3.BaseHTTPResponse:
-        """An answer of any status, before `until` by the monotonic clock. The connection is
-        closed if the `call` is given up. Raises ConnectError, ConnectionClosed, ReadTimeout,
-        and what the `doubt` raises."""
-        limit_s = max(_LEAST_S, until - time.monotonic())
-        call_token, doubt_token = _calls.set(call), _doubts.set(doubt)
+        cancellation: Cancellation | None = None,
+        probe: HealthProbe | None = None,
+    ) -> Reply:
+        """Return an answer before `until` by the monotonic clock. The connection is closed if
+        the call is cancelled. Raises ConnectError, ConnectionClosed, ReadTimeout, and what the
+        `probe` raises."""
+        idle = self._idle
         try:
-            return self._pool.urlopen(
-                method,
-                path,
-                body=body,
-                headers={**headers, **_NO_HEADERS},
-                retries=False,
-                timeout=urllib3.Timeout(connect=limit_s, read=limit_s),
+            connection = idle.pop()  # the one that was used last
+        except IndexError:
+            connection = _Connection(self.url, self._options)
+        try:
+            connection.open(max(_LEAST_S, until - time.monotonic()))
+            connection.send_request(
+                method, path, headers, body, cancellation=cancellation
             )
-        except urllib3.exceptions.ConnectTimeoutError as error:  # or a refusal
-            raise ConnectError("It does not accept connections.") from error
-        except urllib3.exceptions.HTTPError as error:
+            reply = connection.read_reply(until, probe)
+        except (OSError, HTTPException) as error:
+            connection.close()
             raise _explain(error) from error
+        except BaseException:
+            connection.close()
+            raise
         finally:
-            _calls.reset(call_token)
-            _doubts.reset(doubt_token)
-            if call:
-                call.stop = None
+            if cancellation:
+                cancellation.stop = None
+        if idle is self._idle and len(idle) < self._most_idle:
+            idle.append(connection)
+        else:
+            connection.close()
+        return reply
 
 
 class Slots:
@@ -161,64 +163,86 @@ def describe(row: RowRequest) -> dict[str, str]:
 
 
 def _explain(error: Exception) -> Exception:
-    """Tells our own limit from the system's, which gives up a connection whose other end
+    """Tell our own limit from the system's, which gives up a connection whose other end
     acknowledges nothing, and both from a connection that was closed."""
-    origin = error.__cause__ or error.__context__
-    if isinstance(origin, OSError) and origin.errno in _CUT:
+    if isinstance(error, OSError) and error.errno in _CUT:
         return ConnectError("It does not acknowledge what is sent.")
-    if isinstance(origin, TimeoutError):
+    if isinstance(error, TimeoutError):
         return ReadTimeout("It does not answer.")
     return ConnectionClosed("It closed the connection.")
 
 
 class _Connection(HTTPConnection):
-    """urllib3 asks gevent's `poll` whether an idle connection is still open, which costs
-    more than all the rest of a request. And its limit for connecting is also the one for
-    sending, which is too short for a large row."""
+    """One connection, which may be closed and opened again."""
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether a request can be sent by it."""
-        return self.sock is not None and not is_readable(self.sock)
+    def __init__(self, url: str, options: Sequence[Option]) -> None:
+        parts = urlsplit(url)
+        super().__init__(parts.hostname or "", parts.port)
+        self._options = options
 
-    def connect(self) -> None:
-        """Connects within its own limit."""
-        whole = self.timeout
-        self.timeout = min(_CONNECT_S, whole or _CONNECT_S)
+    def __del__(self) -> None:
+        self.close()  # idle, of a channel that has gone
+
+    def open(self, limit_s: float) -> None:
+        """Connect, unless a request can be sent by it as it is. Raises ConnectError."""
+        if self.sock is not None and is_readable(self.sock):
+            self.close()
+        if self.sock is None:
+            self._connect(limit_s)
+        self.sock.settimeout(limit_s)
+
+    def _connect(self, limit_s: float) -> None:
+        # The limit for sending a large row would be too long.
+        self.timeout = min(_CONNECT_S, limit_s)
         try:
-            super().connect()
-        finally:
-            self.timeout = whole
-        self.sock.settimeout(whole)
+            self.connect()
+        except OSError as error:
+            raise ConnectError("It does not accept connections.") from error
+        for option in self._options:
+            self.sock.setsockopt(*option)
 
-    def request(self, *args: Any, **options: Any) -> None:
-        """Sends a request, and from then on can be closed by the call."""
-        super().request(*args, **options)
-        if call := _calls.get():
-            call.stop = self._shut
-            if call.is_given_up:  # while it was being sent
+    def send_request(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        cancellation: Cancellation | None,
+    ) -> None:
+        """Send a request that can be cancelled from then on."""
+        self.putrequest(method, path, skip_accept_encoding=True)
+        for name, value in headers.items():
+            self.putheader(name, value)
+        if method != "GET":
+            self.putheader("Content-Length", str(len(body)))
+        # The other end may have answered before it has read a large row.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.endheaders(body)
+        if cancellation:
+            cancellation.stop = self._shut
+            if cancellation.is_cancelled:  # while it was being sent
                 self._shut()
 
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
-        """As http.client's. The doubt is asked if nothing has come by then."""
-        doubt, limit_s = _doubts.get(), self.timeout
-        if doubt and self.sock and limit_s and limit_s > doubt.after_s:
-            began = time.monotonic()
-            self._wait(doubt)
-            self.timeout = max(_LEAST_S, limit_s - (time.monotonic() - began))
-        return super().getresponse()
+    def read_reply(self, until: float, probe: HealthProbe | None) -> Reply:
+        """Read the whole answer. The probe is asked if nothing has come by then."""
+        if probe and until - time.monotonic() > probe.after_s:
+            self._wait(probe)
+        self.sock.settimeout(max(_LEAST_S, until - time.monotonic()))
+        response = self.getresponse()
+        return Reply(response.status, response.headers, response.read())
 
-    def _wait(self, doubt: HealthProbe) -> None:
-        self.sock.settimeout(doubt.after_s)
+    def _wait(self, probe: HealthProbe) -> None:
+        self.sock.settimeout(probe.after_s)
         try:
             self.sock.recv(1, socket.MSG_PEEK)
         except TimeoutError as error:
             if error.errno:  # the system's, for a cut link
                 raise
-            doubt.ask()
+            probe.ask()
 
     def _shut(self) -> None:
-        """Shut the connection: the greenlet that waits for the answer sees it end."""
+        """End the connection for the greenlet that waits for the answer."""
         if self.sock is not None:
             with suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)

@@ -11,8 +11,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import urllib3
-
 from catalog import Model
 from contract import rows
 from contract.problems import CONTENT_TYPE
@@ -22,6 +20,7 @@ from gateway.backends.http_pool import (
     ConnectError,
     ConnectionClosed,
     ReadTimeout,
+    Reply,
     Slots,
     count_remaining,
     describe,
@@ -113,7 +112,7 @@ class TorchServeBackend:
             headers[rows.NUMBER] = str(row.number)
         path = rows.prediction_path(model)
         try:
-            response = self._channel.call(
+            reply = self._channel.call(
                 "POST", path, headers, body=row.body, until=deadline
             )
         except ConnectError as error:
@@ -124,22 +123,22 @@ class TorchServeBackend:
             ) from error
         except ConnectionClosed as error:
             raise WorkerDied from error
-        return self._read(model, response)
+        return self._read(model, reply)
 
-    def _read(self, model: str, response: urllib3.BaseHTTPResponse) -> dict[str, Any]:
-        if response.status == HTTPStatus.OK:
-            return response.json()  # type: ignore[no-any-return]
-        if response.headers.get("Content-Type") == CONTENT_TYPE:
-            raise RowProblem(response.json())
-        is_bad = response.status == HTTPStatus.BAD_REQUEST
-        if is_bad and b"InvalidKeyException" in response.data:
+    def _read(self, model: str, reply: Reply) -> dict[str, Any]:
+        if reply.status == HTTPStatus.OK:
+            return reply.read_json()  # type: ignore[no-any-return]
+        if reply.headers.get("Content-Type") == CONTENT_TYPE:
+            raise RowProblem(reply.read_json())
+        is_bad = reply.status == HTTPStatus.BAD_REQUEST
+        if is_bad and b"InvalidKeyException" in reply.body:
             raise KeyRejected
-        if b"ServiceUnavailableException" in response.data:
+        if b"ServiceUnavailableException" in reply.body:
             # TorchServe says the same of a full queue and of a model without workers.
             state = self.states([model])[model]
             if state and state.is_ready:
                 raise Overloaded(f"The queue for {model} is full.")
             raise NotReady(f"The model for {model} has no worker yet.")
-        if response.status == HTTPStatus.NOT_FOUND:
+        if reply.status == HTTPStatus.NOT_FOUND:
             raise NotReady(f"The model for {model} is not registered yet.")
         raise WorkerDied

@@ -7,16 +7,14 @@ from __future__ import annotations
 import logging
 import random
 import socket
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
-import urllib3
-
-from gateway.backends.backend import Call
-from gateway.backends.http_pool import Channel, ConnectError, HealthProbe, Option
+from gateway.backends.http_pool import Channel, ConnectError, Option, Reply
+from gateway.backends.ray.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger(__name__)
 
@@ -62,50 +60,30 @@ class Address:
 
     channel: Channel
     key: GatewayKey
-    #: 0 while it is well.
-    rests_until: float = 0.0
+    breaker: CircuitBreaker = field(default_factory=lambda: CircuitBreaker(_REST_S))
 
     def call(
-        self,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        *,
-        body: bytes | None = None,
-        until: float,
-        call: Call | None = None,
-        doubt: HealthProbe | None = None,
-    ) -> urllib3.BaseHTTPResponse:
-        """Call the address. A refused key is read again first."""
+        self, method: str, path: str, headers: dict[str, str], **options: Any
+    ) -> Reply:
+        """Call as `Channel.call` does. A refused key is read again first."""
         while True:
             key = str(self.key)
+            named = headers | {"Authorization": f"Bearer {key}"}
             try:
-                response = self.channel.call(
-                    method,
-                    path,
-                    {"Authorization": f"Bearer {key}", **headers},
-                    body=body,
-                    until=until,
-                    call=call,
-                    doubt=doubt,
-                )
+                reply = self.channel.call(method, path, named, **options)
             except ConnectError:
-                self._rest()
+                if not self.breaker.is_open:
+                    log.warning(
+                        "%s cannot be reached; others are asked", self.channel.url
+                    )
+                self.breaker.open()
                 raise
-            self._revive()
-            is_refused = response.status == HTTPStatus.UNAUTHORIZED
+            if self.breaker.is_open:
+                log.warning("%s can be reached again", self.channel.url)
+                self.breaker.close()
+            is_refused = reply.status == HTTPStatus.UNAUTHORIZED
             if not is_refused or not self.key.read_again(key):
-                return response
-
-    def _rest(self) -> None:
-        if not self.rests_until:
-            log.warning("%s cannot be reached; others are asked", self.channel.url)
-        self.rests_until = time.monotonic() + _REST_S
-
-    def _revive(self) -> None:
-        if self.rests_until:
-            log.warning("%s can be reached again", self.channel.url)
-            self.rests_until = 0.0
+                return reply
 
 
 class Addresses:
@@ -122,11 +100,8 @@ class Addresses:
     def arrange(self) -> list[Address]:
         """The order in which a row asks them: those that are well, in any order, and then
         those that rest. The first of those that have rested goes before all."""
-        now = time.monotonic()
         order = self.list_well_first()
-        rested = (each for each in order if 0.0 < each.rests_until <= now)
-        if tried := next(rested, None):
-            tried.rests_until = now + _REST_S
+        if tried := next((each for each in order if each.breaker.let_one_try()), None):
             order.remove(tried)
             order.insert(0, tried)
         return order
@@ -134,4 +109,4 @@ class Addresses:
     def list_well_first(self) -> list[Address]:
         """The same order for those who only look, and try none for others."""
         shuffled = random.sample(self._all, len(self._all))
-        return sorted(shuffled, key=lambda address: address.rests_until)
+        return sorted(shuffled, key=lambda address: address.breaker.rests_until)

@@ -7,13 +7,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import urllib3
 from gevent.pool import Pool
 
 from catalog import Model
@@ -25,14 +22,12 @@ from gateway.backends.http_pool import (
     ConnectError,
     ConnectionClosed,
     ReadTimeout,
+    Reply,
     Slots,
     describe,
 )
 from gateway.backends.ray.addresses import Address, Addresses, GatewayKey
-from gateway.backends.ray.attempt_timeout import AttemptTimeout
-from gateway.backends.ray.circuit_breaker import CircuitBreaker
-from gateway.backends.ray.looking import look
-from gateway.backends.ray.replica_counter import ReplicaCounter
+from gateway.backends.ray.replicas import ModelReplicas
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -63,16 +58,6 @@ class NotServed(Exception):
     """An ingress knows no application for the model."""
 
 
-@dataclass
-class _Known:
-    """A model of the map, and what its answers have taught."""
-
-    model: Model
-    crowd: ReplicaCounter
-    presence: CircuitBreaker
-    patience: AttemptTimeout = field(default_factory=AttemptTimeout)
-
-
 class RayBackend:
     """A `Backend` with the ingress addresses of one cluster."""
 
@@ -88,13 +73,8 @@ class RayBackend:
             urls, GatewayKey(key_file), connections=connections + _LOOKS
         )
         self._slots = Slots(connections)
-        self._known = {
-            model.name: _Known(
-                model,
-                ReplicaCounter(*_bound(model)),
-                CircuitBreaker(model.name, partial(self._look, model)),
-            )
-            for model in models
+        self._replicas = {
+            model.name: ModelReplicas(model, self._addresses) for model in models
         }
 
     def predict(
@@ -103,8 +83,8 @@ class RayBackend:
         """Try address after address. One that cannot be reached is not asked again; after
         any other fault the next one is, and each at last once more. Nobody waits for a
         model that has no replica."""
-        known = self._known[model]
-        known.presence.check()
+        replicas = self._replicas[model]
+        replicas.check()
         with self._slots.take(deadline):
             addresses = deque(self._addresses.arrange())
             left = _ATTEMPTS
@@ -114,12 +94,10 @@ class RayBackend:
                 if fault:
                     address.channel.renew(_FRESH_S)
                 try:
-                    return _ask(address, known, row, deadline, is_last=left == 1)
+                    return _ask(address, replicas, row, deadline, is_last=left == 1)
                 except (ConnectError, NotServed) as error:
                     fault = error
-                except (
-                    ReadTimeout
-                ) as error:  # which has cost much time, and is borne once
+                except ReadTimeout as error:  # after much time: there is one more try
                     fault, left = error, min(left - 1, 1)
                     addresses.append(address)
                 except (ConnectionClosed, ReplicaFailed) as error:
@@ -130,76 +108,73 @@ class RayBackend:
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Return the state of a replica of each model, at most a second old."""
-        known = (self._known[model].presence for model in models)
-        found = Pool(_LOOKS).map(lambda presence: presence.state, known)
+        asked = (self._replicas[model] for model in models)
+        found = Pool(_LOOKS).map(lambda replicas: replicas.state, asked)
         return dict(zip(models, found, strict=True))
 
     def capacity(self, model: Model) -> Capacity:
-        """That of all replicas which are known to be there. Each holds its own rows."""
-        replicas = self._known[model.name].crowd.count()
-        return Capacity(replicas, replicas * Capacity.most_bytes)
-
-    def _look(self, model: Model) -> ModelState:
-        return look(self._addresses.list_well_first(), model)
+        """That of all replicas which are known to be there."""
+        return self._replicas[model.name].capacity
 
 
 def _ask(
-    address: Address, known: _Known, row: RowRequest, deadline: float, *, is_last: bool
+    address: Address,
+    replicas: ModelReplicas,
+    row: RowRequest,
+    deadline: float,
+    *,
+    is_last: bool,
 ) -> dict[str, Any]:
-    """One attempt, which leaves time for another unless it `is_last`. Raises NotReady where
+    """Try once, and leave time for another attempt unless it `is_last`. Raises NotReady where
     no replica is there."""
     began = time.monotonic()
     remaining_s = max(0.0, deadline - began)
-    limit_s = remaining_s if is_last else known.patience.limit(remaining_s)
-    headers = {rows.REMAINING: str(int(limit_s * 1000)), **describe(row)}
-    path = prediction_path(known.model.name)
+    limit_s = remaining_s if is_last else replicas.timeout.limit(remaining_s)
+    model = replicas.model.name
     try:
-        response = address.call(
+        reply = address.call(
             "POST",
-            path,
-            headers,
+            prediction_path(model),
+            {rows.REMAINING: str(int(limit_s * 1000)), **describe(row)},
             body=row.body,
             until=began + limit_s,
-            call=row.call,
-            doubt=known.presence.doubt(remaining_s),
+            cancellation=row.cancellation,
+            probe=replicas.make_probe(remaining_s),
         )
-        if replica := response.headers.get(rows.REPLICA):
-            known.crowd.hear(replica)
-        answer = _read(known.model.name, response)
-        known.presence.hear()
+        if replica := reply.headers.get(rows.REPLICA):
+            replicas.count(replica)
+        answer = _read(model, reply)
+        replicas.hear()
     except ReadTimeout:
-        known.patience.learn(time.monotonic() - began)
+        replicas.timeout.learn(time.monotonic() - began)
         raise
-    known.patience.learn(time.monotonic() - began)
+    replicas.timeout.learn(time.monotonic() - began)
     if isinstance(answer, RowProblem):
         raise answer
     return answer
 
 
-def _read(
-    model: str, response: urllib3.BaseHTTPResponse
-) -> dict[str, Any] | RowProblem:
-    """Return the handler's result for the row. Raises NotServed or ReplicaFailed when the
-    reply says nothing about it."""
-    if response.headers.get("Content-Type") == CONTENT_TYPE:
-        return _judge(response)
-    if response.status == HTTPStatus.OK:
-        return response.json()  # type: ignore[no-any-return]
-    if response.status == HTTPStatus.NOT_FOUND:
+def _read(model: str, reply: Reply) -> dict[str, Any] | RowProblem:
+    """The handler's answer to the row. Raises an error if the reply says nothing about it."""
+    if reply.headers.get("Content-Type") == CONTENT_TYPE:
+        return _judge(reply)
+    if reply.status == HTTPStatus.OK:
+        return reply.read_json()  # type: ignore[no-any-return]
+    if reply.status == HTTPStatus.NOT_FOUND:
         raise NotServed(f"The cluster serves no model {model} yet.")
     # HAProxy says 500 where a replica has closed the connection.
     raise ReplicaFailed(f"The replicas for {model} do not answer.")
 
 
-def _judge(response: urllib3.BaseHTTPResponse) -> RowProblem:
+def _judge(reply: Reply) -> RowProblem:
     """Return the problem of a row. Raises errors where the replica refuses for its own
     sake."""
-    problem = RowProblem(response.json())
-    match response.status, problem.slug:
+    problem = RowProblem(reply.read_json())
+    match reply.status, problem.slug:
         case HTTPStatus.UNAUTHORIZED, _:
             raise ReplicaFailed("The replicas do not take the gateway's key.")
         case HTTPStatus.TOO_MANY_REQUESTS, _:
-            retry_after_s = float(response.headers.get("Retry-After", 1))
+            retry_after_s = float(reply.headers.get("Retry-After", 1))
             raise Overloaded(problem.detail, retry_after_s=retry_after_s)
         case HTTPStatus.SERVICE_UNAVAILABLE, NotReady.slug:
             raise ReplicaFailed(problem.detail)
@@ -215,12 +190,12 @@ def _pause(left: int, deadline: float) -> None:
 
 
 def _is_wanted(row: RowRequest, deadline: float) -> bool:
-    return deadline > time.monotonic() and not row.call.is_given_up
+    return deadline > time.monotonic() and not row.cancellation.is_cancelled
 
 
 def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
     """Why a row has no answer."""
-    if row.call.is_given_up:
+    if row.cancellation.is_cancelled:
         return ClientGone("The client has closed the connection.")
     match fault:
         case None | ReadTimeout():
@@ -230,9 +205,3 @@ def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
         case ConnectionClosed():
             return NotReady(f"The replicas for {model} do not answer.")
     return NotReady("No ingress of the cluster can be reached.")
-
-
-def _bound(model: Model) -> tuple[int, int]:
-    """The fewest and the most replicas."""
-    replicas = model.cluster.replicas
-    return (model.workers,) * 2 if replicas == "auto" else replicas

@@ -7,9 +7,9 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 
 import pytest
-from urllib3.connection import HTTPConnection
 
 from gateway.backends.http_pool import (
     Channel,
@@ -37,10 +37,10 @@ def call(
     *,
     limit_s: float = 60,
     body: bytes = b"",
-    doubt: HealthProbe | None = None,
+    probe: HealthProbe | None = None,
 ) -> None:
     until = time.monotonic() + limit_s
-    channel.call("POST", "/", {}, body=body, until=until, doubt=doubt)
+    channel.call("POST", "/", {}, body=body, until=until, probe=probe)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def call(
 @pytest.mark.parametrize(
     ("kind", "when"),
     [
-        (HTTPConnection, "request"),
+        (HTTPConnection, "endheaders"),
         (HTTPConnection, "getresponse"),
         (socket.socket, "recv"),
     ],
-    ids=["sending", "waiting", "waiting with a doubt"],
+    ids=["sending", "waiting", "waiting with a probe"],
 )
 def test_the_system_says_why_a_connection_has_ended(
     channel, monkeypatch, kind, when, error, expected
@@ -71,7 +71,7 @@ def test_the_system_says_why_a_connection_has_ended(
 
     monkeypatch.setattr(kind, when, fail)
     with pytest.raises(expected):
-        call(channel, limit_s=0.05, doubt=HealthProbe(0.01, lambda: None))
+        call(channel, limit_s=0.05, probe=HealthProbe(0.01, lambda: None))
 
 
 def test_who_refuses_connections_is_not_there(channel, listener):
@@ -99,23 +99,23 @@ def test_a_call_may_be_ended_while_it_waits(channel):
         raise Impatient
 
     with pytest.raises(Impatient):
-        call(channel, doubt=HealthProbe(0.01, ask))
+        call(channel, probe=HealthProbe(0.01, ask))
 
 
 def test_a_call_that_waits_is_asked_about_once_and_has_its_whole_limit(channel):
     asked: list[None] = []
     began = time.monotonic()
     with pytest.raises(ReadTimeout):
-        call(channel, limit_s=0.3, doubt=HealthProbe(0.01, lambda: asked.append(None)))
+        call(channel, limit_s=0.3, probe=HealthProbe(0.01, lambda: asked.append(None)))
     assert len(asked) == 1
     assert time.monotonic() - began >= 0.3
 
 
-def test_an_answer_that_comes_soon_is_not_doubted(channel, listener):
+def test_an_answer_that_comes_soon_needs_no_probe(channel, listener):
     asked: list[None] = []
     with ThreadPoolExecutor(1) as pool:
         answered = pool.submit(answer, listener)
-        call(channel, doubt=HealthProbe(30.0, lambda: asked.append(None)))
+        call(channel, probe=HealthProbe(30.0, lambda: asked.append(None)))
         answered.result()
     assert asked == []
 

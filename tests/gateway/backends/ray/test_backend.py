@@ -161,14 +161,13 @@ def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, c
     assert caplog.messages == [f"{ingress[0].url} cannot be reached; others are asked"]
 
 
-def test_an_address_that_has_rested_is_tried_by_one_row(
-    backend, ingress, monkeypatch, caplog
-):
-    monkeypatch.setattr("gateway.backends.ray.addresses._REST_S", 0.0)
+def test_an_address_that_has_rested_is_tried_by_one_row(backend, ingress):
+    resting = backend._addresses.list_well_first()[0].breaker
+    resting.rest_s = 0.0
     port = int(ingress[0].url.rpartition(":")[2])
     ingress[0].stop()
     assert predict(backend) == TRANSLATED
-    monkeypatch.setattr("gateway.backends.ray.addresses._REST_S", 600.0)
+    resting.rest_s = 600.0
     assert predict(backend) == TRANSLATED  # and it rests again
     with socket.create_server(("127.0.0.1", port)):
         assert predict(backend) == TRANSLATED
@@ -238,25 +237,25 @@ def test_a_replica_that_hangs_does_not_use_up_the_deadline(backend, ingress):
 
 
 @pytest.fixture
-def quick_doubts(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_probes_of_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that waits asks at once whether its model is there."""
-    monkeypatch.setattr("gateway.backends.ray.circuit_breaker._QUIET_S", 0.05)
+    monkeypatch.setattr("gateway.backends.ray.replicas._QUIET_S", 0.05)
 
 
 @pytest.fixture
 def absent(ingress: list[FakeIngress], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody says anything to the next row, nor to a look at the state: as Serve's own
     proxy does where a model has no replica."""
-    monkeypatch.setattr("gateway.backends.ray.looking._LIMIT_S", 0.05)
+    monkeypatch.setattr("gateway.backends.ray.replicas._LOOK_S", 0.05)
     for each in ingress:
         each.state = "hang"
     ingress[0].will("hang")
 
 
 def test_nobody_waits_for_a_model_without_replicas(
-    quick_doubts, absent, backend, ingress, monkeypatch
+    quick_probes_of_models, absent, backend, ingress
 ):
-    monkeypatch.setattr("gateway.backends.ray.circuit_breaker._REST_S", 10_000.0)
+    backend._replicas["ko"]._breaker.rest_s = 10_000.0
     for _ in range(3):
         with pytest.raises(NotReady, match="The replicas for ko do not answer"):
             predict(backend, timeout_s=10_000)
@@ -264,17 +263,17 @@ def test_nobody_waits_for_a_model_without_replicas(
 
 
 def test_a_model_that_comes_back_is_found(
-    quick_doubts, absent, backend, ingress, monkeypatch
+    quick_probes_of_models, absent, backend, ingress, monkeypatch
 ):
-    monkeypatch.setattr("gateway.backends.ray.circuit_breaker._REST_S", 0.0)
+    backend._replicas["ko"]._breaker.rest_s = 0.0
     with pytest.raises(NotReady):
         predict(backend, timeout_s=10_000)
-    monkeypatch.setattr("gateway.backends.ray.circuit_breaker._QUIET_S", 60.0)
+    monkeypatch.setattr("gateway.backends.ray.replicas._QUIET_S", 60.0)
     assert predict(backend) == TRANSLATED
 
 
 def test_a_slow_answer_of_a_model_that_is_there_is_waited_for(
-    quick_doubts, backend, ingress
+    quick_probes_of_models, backend, ingress
 ):
     ingress[0].will("wait-for-look")
     assert predict(backend, timeout_s=10_000) == TRANSLATED
@@ -287,7 +286,7 @@ def test_a_row_that_is_given_up_is_taken_from_its_replica(backend, ingress):
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(backend.predict, "ko", row, deadline=time.monotonic() + 60)
         ingress[0].wait_for_calls(1)
-        row.call.give_up()
+        row.cancellation.cancel()
         with pytest.raises(ClientGone):
             asked.result()
     assert ingress[0].has_left.wait(LIMIT_S)
@@ -296,7 +295,7 @@ def test_a_row_that_is_given_up_is_taken_from_its_replica(backend, ingress):
 
 def test_a_row_that_was_given_up_before_is_not_sent(backend, ingress):
     row = write_row(ITEM)
-    row.call.give_up()
+    row.cancellation.cancel()
     with pytest.raises(ClientGone):
         backend.predict("ko", row, deadline=time.monotonic() + 60)
     assert ingress[0].calls == []
@@ -305,7 +304,7 @@ def test_a_row_that_was_given_up_before_is_not_sent(backend, ingress):
 def test_a_row_that_has_its_answer_closes_nobodys_connection(backend, ingress):
     row = write_row(ITEM)
     backend.predict("ko", row, deadline=time.monotonic() + 60)
-    row.call.give_up()
+    row.cancellation.cancel()
     predict(backend)
     first, second = ingress[0].calls
     assert first.port == second.port
@@ -333,7 +332,7 @@ def growing(ingress, key_file, map_path: Path) -> RayBackend:
 def test_a_model_has_room_for_the_replicas_that_are_sure_or_have_answered(
     growing, ingress, monkeypatch, models, names, count
 ):
-    monkeypatch.setattr("gateway.backends.ray.replica_counter._COUNTED_S", 0.0)
+    monkeypatch.setattr("gateway.backends.ray.replicas._COUNTED_S", 0.0)
     ko = models.route("translation", "ko")
     assert growing.capacity(ko) == Capacity(2, 2 * Capacity.most_bytes)
     for name in names:
@@ -345,11 +344,11 @@ def test_a_model_has_room_for_the_replicas_that_are_sure_or_have_answered(
 def test_a_replica_that_has_not_answered_lately_is_gone(
     growing, ingress, monkeypatch, models
 ):
-    monkeypatch.setattr("gateway.backends.ray.replica_counter._COUNTED_S", 0.0)
+    monkeypatch.setattr("gateway.backends.ray.replicas._COUNTED_S", 0.0)
     for name in "abc":
         ingress[0].replica = name
         predict(growing)
-    monkeypatch.setattr("gateway.backends.ray.replica_counter._REMEMBERED_S", 0.0)
+    monkeypatch.setattr("gateway.backends.ray.replicas._REMEMBERED_S", 0.0)
     assert growing.capacity(models.route("translation", "ko")).workers == 2
 
 

@@ -1,124 +1,82 @@
-"""When a model counts as absent, and when it is tried again."""
+"""When callers stay away, and who tries."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from gateway.backends.backend import ModelState
+from gateway.backends.ray.addresses import Address, Addresses, GatewayKey
 from gateway.backends.ray.circuit_breaker import CircuitBreaker
-from gateway.errors import NotReady
+
+NOW = 1000.0
 
 
-@dataclass
-class Model:
-    """A model with or without replicas, at a time that a test sets."""
-
-    has_replicas: bool = False
-    now_s: float = 1000.0
-    look_s: float = 2.0
-    looks: int = 0
-    presence: CircuitBreaker = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.presence = CircuitBreaker("ko", self.look)
-
-    def look(self) -> ModelState:
-        """It takes time where nobody answers."""
-        self.looks += 1
-        self.now_s += 0.0 if self.has_replicas else self.look_s
-        return ModelState(self.has_replicas, batch_size=1, queued_rows=0)
-
-    def wait_in_vain(self) -> None:
-        """A row waits until it has its doubts."""
-        doubt = self.presence.doubt(30.0)
-        assert doubt
-        doubt.ask()
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the next row is."""
-        try:
-            self.presence.check()
-        except NotReady:
-            return True
-        return False
+@pytest.mark.parametrize(
+    ("acts", "tries"),
+    [
+        pytest.param("", [False, False], id="closed"),
+        pytest.param("open", [False, False], id="it rests"),
+        pytest.param("open wait", [True, False], id="it has rested: one tries"),
+        pytest.param("open wait try wait", [True, False], id="it has rested again"),
+        pytest.param("open wait try", [False, False], id="while one tries"),
+        pytest.param("open wait try close wait", [False, False], id="it answers again"),
+    ],
+)
+def test_after_a_rest_one_caller_tries(
+    acts: str, tries: list[bool], monkeypatch: pytest.MonkeyPatch
+):
+    now_s = NOW
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    breaker = CircuitBreaker(5.0)
+    for act in acts.split():
+        if act == "wait":
+            now_s += 5.0
+        else:
+            {"open": breaker.open, "close": breaker.close, "try": breaker.let_one_try}[
+                act
+            ]()
+    assert breaker.is_open is ("open" in acts and "close" not in acts)
+    assert [breaker.let_one_try() for _ in tries] == tries
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    model = Model()
-    monkeypatch.setattr("time.monotonic", lambda: model.now_s)
-    return model
+def addresses(tmp_path: Path) -> Addresses:
+    urls = [f"http://{name}:7810" for name in "abc"]
+    return Addresses(urls, GatewayKey(tmp_path / "none"), connections=1)
 
 
-def test_a_model_that_nothing_is_known_of_is_asked(model):
-    assert not model.is_refused
+def name(address: Address) -> str:
+    return address.channel.url[7]
 
 
-def test_a_model_without_replicas_is_refused_from_then_on(model):
-    with pytest.raises(NotReady, match="replicas for ko do not answer") as refusal:
-        model.wait_in_vain()
-    assert int(refusal.value.headers["Retry-After"]) > 0
-    assert model.is_refused
+def rest(addresses: Addresses, wanted: str) -> None:
+    """Let an address of this name rest."""
+    for address in addresses.list_well_first():
+        if name(address) == wanted:
+            address.breaker.open()
 
 
-def test_one_row_tries_a_model_that_was_absent(model):
-    with pytest.raises(NotReady):
-        model.wait_in_vain()
-    model.now_s += 2.0
-    assert [model.is_refused for _ in range(3)] == [False, True, True]
-    model.now_s += 2.0
-    assert [model.is_refused for _ in range(3)] == [False, True, True]
+def test_all_addresses_get_their_part(addresses):
+    first = Counter(name(addresses.arrange()[0]) for _ in range(3000))
+    assert min(first.values()) > 800
 
 
-@pytest.mark.parametrize("by", ["an answer", "a look"])
-def test_a_model_that_answers_again_is_there(model, by):
-    with pytest.raises(NotReady):
-        model.wait_in_vain()
-    model.now_s += 2.0
-    model.has_replicas = True
-    if by == "an answer":
-        model.presence.hear()
-    else:
-        assert model.presence.state.is_ready
-    assert [model.is_refused for _ in range(3)] == [False] * 3
+def test_one_that_rests_is_asked_last(addresses):
+    rest(addresses, "b")
+    for _ in range(50):
+        assert name(addresses.arrange()[-1]) == "b"
 
 
-def test_a_row_waits_for_a_slow_model_that_is_there(model):
-    model.has_replicas = True
-    model.wait_in_vain()
-    assert model.looks == 1
-    assert not model.is_refused
-
-
-@pytest.mark.parametrize(("heard_ago_s", "looks"), [(1.9, 0), (2.0, 1)])
-def test_a_model_that_has_just_answered_is_not_doubted(model, heard_ago_s, looks):
-    model.has_replicas = True
-    model.presence.hear()
-    model.now_s += heard_ago_s
-    model.wait_in_vain()
-    assert model.looks == looks
-
-
-def test_looks_that_meet_a_replica_which_has_ended_refuse_no_row(model, monkeypatch):
-    """Another one answers soon."""
-    model.look_s = 0.0
-    monkeypatch.setattr("time.sleep", lambda _: model.presence.hear())
-    model.wait_in_vain()
-    assert not model.is_refused
-
-
-def test_all_rows_that_wait_use_one_look(model):
-    for _ in range(5):
-        with pytest.raises(NotReady):
-            model.wait_in_vain()
-    assert model.looks == 1
-
-
-@pytest.mark.parametrize(("remaining_s", "has_doubts"), [(7.1, True), (7.0, False)])
-def test_a_row_with_little_time_does_not_spend_it_on_doubts(
-    model, remaining_s, has_doubts
-):
-    assert (model.presence.doubt(remaining_s) is not None) is has_doubts
+def test_of_those_that_have_rested_one_row_tries_one(addresses, monkeypatch):
+    now_s = NOW
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    rest(addresses, "a")
+    rest(addresses, "b")
+    now_s += 60
+    for _ in range(50):  # no row is sent
+        assert name(addresses.list_well_first()[0]) == "c"
+    tries = ["".join(map(name, addresses.arrange())) for _ in range(4)]
+    assert sorted(tries[:2]) == ["acb", "bca"]
+    assert {each[0] for each in tries[2:]} == {"c"}
