@@ -23,7 +23,7 @@ help:     ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 # Add their own packages: a cluster, and what the gateway's environment asks for.
-EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),ray) $(filter lingua,$(BABELGATE_IDENTIFIER)) $(if $(BABELGATE_LIMITS_URL),redis)
+EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),cluster) $(filter lingua,$(BABELGATE_IDENTIFIER)) $(if $(BABELGATE_LIMITS_URL),redis)
 READY = .venv/ready $(patsubst %,.venv/ready-%,$(EXTRAS))
 ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(ADDRESS)")
 
@@ -124,10 +124,10 @@ install = $(PIP_INSTALL) --no-build-isolation --editable '.$(1)' && { $(COMPILE)
 	@echo 'Installing the pinned Python packages into .venv …'
 	@$(PYTHON) -m venv .venv
 	@$(PIP_INSTALL) --upgrade pip setuptools
-	@$(call install)
+	@$(call install,[stack])
 	@touch $@
 
-# An extra of pyproject.toml.
+# A further extra of pyproject.toml.
 .venv/ready-%: .venv/ready
 	@echo 'Adding the Python packages for "$*" to .venv …'
 	@$(call install,[$*])

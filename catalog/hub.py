@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 
-import httpx2
 from huggingface_hub import HfApi, constants, hf_hub_url
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.errors import (  # type: ignore[attr-defined]
+    HfHubHTTPError,
+    HFValidationError,
+    HTTPError,
+)
 from huggingface_hub.file_download import http_get
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 from huggingface_hub.utils import (  # type: ignore[attr-defined]
@@ -158,7 +161,7 @@ def _explain(name: str, advice: str) -> Iterator[None]:
             if status in _HIDDEN
             else f"{name}: {hub} answered {status}. {advice}"
         ) from error
-    except httpx2.HTTPError as error:
+    except HTTPError as error:
         reason = str(error) or type(error).__name__
         raise ModelError(
             f"{name}: {hub} cannot be reached ({reason}). {advice}"

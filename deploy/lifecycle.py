@@ -102,7 +102,7 @@ def choose_serving(stack: Stack, console: Console) -> Serving:
     """Return what the models of a stack run on. Raises StackError if it is missing."""
     if stack.server == "ray":
         if find_spec("ray") is None:
-            raise StackError("Ray is missing: `make .venv/ready-ray` installs it.")
+            raise StackError("Ray is missing: `make .venv/ready-cluster` installs it.")
         return Cluster(stack, console)
     return TorchServe(stack, console)
 

@@ -23,7 +23,7 @@ from ray_backend.deployment import DeploymentError
 try:
     from ray_backend.bulk import command as bulk
 except ModuleNotFoundError as error:
-    raise SystemExit(f"{error}: `make .venv/ready-ray` installs it.") from error
+    raise SystemExit(f"{error}: `make .venv/ready-cluster` installs it.") from error
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()

@@ -108,7 +108,7 @@ LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: deletion elsewhere. Lower them when something goes.
 BOUNDS = {
     "lines of source": 51_850,
-    "lines of tests": 56_200,
+    "lines of tests": 56_300,
     "modules": 405,
     "words of documentation": 41_500,
     "settings": 80,

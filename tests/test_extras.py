@@ -1,19 +1,49 @@
-"""Packages that only some features need: the verbs of make that add them, by a dry run, and
-what programs say without them.
+"""Packages that only some programs need: each is declared where it is imported, verbs of
+make add it, by a dry run, and programs say so without it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 from deploy.stack import ROOT
 from tests.programs import run
+from tests.test_architecture import ALL, File, find_package
+
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
+    "project"
+]["optional-dependencies"]
+#: Packages of ours, and the extras that a machine which runs them has.
+RUN_WITH = {
+    "clients": "clients",
+    "clients.decoding": "clients+captioner",
+    "clients.tables.columnar": "clients+parquet",
+    "contract": "clients",
+    "gateway": "gateway",
+    "text": "gateway",
+    "documents": "gateway",
+    "handlers": "engine",
+    "catalog": "engine gateway",
+    "torchserve_backend": "stack",
+    "deploy": "stack",
+    "models": "stack",
+    "ray_backend": "cluster+stack",
+    "benchmarks": "dev",
+    "tests": "dev",
+}
+#: Programs with an environment of their own.
+APART = ("benchmarks/compare/peers/serve", "tests/e2e/foreign", "tests/fuzz/guided")
 
 URL = "BABELGATE_LIMITS_URL=redis://127.0.0.1:6379"
 
@@ -22,10 +52,10 @@ URL = "BABELGATE_LIMITS_URL=redis://127.0.0.1:6379"
     ("given", "extras"),
     [
         ("up", []),
-        ("up BACKEND=ray", ["ray"]),
-        ("join HEAD=10.0.0.1", ["ray"]),
-        ("service BACKEND=ray", ["ray"]),
-        ("service HEAD=10.0.0.1", ["ray"]),
+        ("up BACKEND=ray", ["cluster"]),
+        ("join HEAD=10.0.0.1", ["cluster"]),
+        ("service BACKEND=ray", ["cluster"]),
+        ("service HEAD=10.0.0.1", ["cluster"]),
         (f"up BABELGATE_IDENTIFIER=lingua {URL}", ["lingua", "redis"]),
         *((verb, ["dev"]) for verb in ("test", "quick", "check", "image", "bench")),
         (".venv/ready-parquet", ["parquet"]),
@@ -37,13 +67,13 @@ def test_a_verb_adds_the_packages_that_it_needs(given: str, extras: list[str]):
     commands = run("make", *arguments, env=environment)
     assert commands.count("-m venv ") == 1
     assert re.findall(r"Adding the Python packages for \"(\w+)\"", commands) == extras
-    assert re.findall(r"--editable '\.\[(\w+)\]'", commands) == extras
+    assert re.findall(r"--editable '\.\[(\w+)\]'", commands) == ["stack", *extras]
 
 
 @pytest.mark.parametrize(
     ("module", "missing", "extra"),
     [
-        ("ray_backend", "obstore", "ray"),
+        ("ray_backend", "obstore", "cluster"),
         ("benchmarks", "playwright", "dev"),
     ],
 )
@@ -61,3 +91,48 @@ def test_a_program_says_in_one_line_what_installs_its_packages(
     )
     assert done.returncode == 1
     assert done.stderr == f"{said}: `make .venv/ready-{extra}` installs it.\n"
+
+
+def test_every_import_is_declared_where_it_is_needed():
+    distributions = packages_distributions()
+    undeclared = {
+        f"{file.name}: {name} in {extra}"
+        for file in ALL
+        if not file.name.startswith(APART)
+        for name, extra in list_needs(file)
+        if normalize(distributions.get(name, [""])[0]) not in list_declared(extra)
+    }
+    assert undeclared == set()
+
+
+def list_needs(file: File) -> Iterator[tuple[str, str]]:
+    """Each foreign module that a file imports, with extras that must have its package. A
+    function may import a package of which its program can do without."""
+    extras = RUN_WITH[find_package(file.module, RUN_WITH) or ""].split()
+    known = {*sys.stdlib_module_names, *RUN_WITH}
+    needed = {module.partition(".")[0] for module in file.needs} - known
+    later = {module.partition(".")[0] for module in file.imports} - known - needed
+    yield from itertools.product(needed, extras)
+    yield from itertools.product(later, ["+".join(EXTRAS)])
+
+
+@cache
+def list_declared(extras: str) -> set[str]:
+    """The packages that extras name, those of extras within them included."""
+    found: set[str] = set()
+    for extra in extras.split("+"):
+        for requirement in EXTRAS[extra]:
+            name, _, inner = requirement.rstrip("]").partition("[")
+            if name == "babelgate":
+                found |= list_declared(inner.replace(",", "+"))
+            else:
+                found.add(normalize(name))
+    return found
+
+
+def normalize(package: str) -> str:
+    return package.lower().replace("_", "-")
+
+
+def test_clients_need_no_model_library():
+    assert list_declared("clients") & {"torch", "torchserve", "transformers"} == set()

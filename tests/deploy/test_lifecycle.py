@@ -123,7 +123,7 @@ def test_a_cluster_without_ray_is_told_what_installs_it(
 ):
     monkeypatch.setattr(lifecycle, "find_spec", lambda name: None)
     cluster = Stack(tmp_path, Path(), backend="ray")
-    with pytest.raises(StackError, match="`make .venv/ready-ray` installs it"):
+    with pytest.raises(StackError, match="`make .venv/ready-cluster` installs it"):
         lifecycle.choose_serving(cluster, Console())
 
 
