@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import time
-from contextlib import closing
 
 import pytest
 
@@ -37,8 +36,7 @@ def report(
     cache = tmp_path_factory.mktemp("cache")
     run = tmp_path_factory.mktemp("run")
     began = time.monotonic()
-    with closing(start_stack(run, cache, "--map", str(map_path))) as started:
-        stack = next(started)
+    with start_stack(run, cache, "--map", str(map_path)) as stack:
         return experiment.run(stack, cache, seed, time.monotonic() - began)
 
 

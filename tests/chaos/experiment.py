@@ -19,7 +19,6 @@ from tests.chaos import traces
 from tests.chaos.faults import FAULTS, flood, write_flood
 from tests.chaos.load import RIGHT, Question, ask, keep_asking, learn, write_questions
 from tests.chaos.scene import Scene
-from tests.chaos.schedule import Event, draw_schedule
 from tests.chaos.starvation import watch_nginx
 from tests.chaos.verdicts import Disorder, list_faults
 from tests.e2e.real_stack import is_ready
@@ -27,6 +26,8 @@ from tests.e2e.real_stack import is_ready
 #: Clients, length and limit of the look for the capacity.
 _PEAK_CLIENTS, _PEAK_S, _PEAK_LIMIT_MS = 32, 2.0, 5000
 _LOAD_S, _CALM_S = 1.5, 1.0
+#: Between two faults, in seconds: some come while the last one is being healed.
+_PAUSE_S = (0.1, 0.6)
 
 
 @dataclass
@@ -128,11 +129,11 @@ def _measure_under_load(
 
 def _harm(scene: Scene, questions: list[Question], report: Report) -> None:
     report.began = time.monotonic()
-    events = draw_schedule(report.seed, list(FAULTS))
+    rng = random.Random(report.seed)
     with keep_asking(scene.stack.url, questions, report.seed) as exchanges:
-        for event in events:
-            time.sleep(event.pause_s)
-            _do(event, scene, report)
+        for fault in rng.sample(list(FAULTS), len(FAULTS)):
+            time.sleep(rng.uniform(*_PAUSE_S))
+            _do(fault, rng.randrange(2**32), scene, report)
     report.outcomes = Counter(
         e.outcome if e.outcome == RIGHT else f"{e.outcome} {e.status} {e.slug}".strip()
         for e in exchanges
@@ -140,15 +141,15 @@ def _harm(scene: Scene, questions: list[Question], report: Report) -> None:
     scene.exchanges += exchanges
 
 
-def _do(event: Event, scene: Scene, report: Report) -> None:
+def _do(fault: str, seed: int, scene: Scene, report: Report) -> None:
     at_s = time.monotonic() - report.began
     try:
-        FAULTS[event.fault](scene, random.Random(event.seed))
+        FAULTS[fault](scene, random.Random(seed))
     except (psutil.Error, OSError, ValueError, SubprocessError) as error:
         # The victim may have gone by itself; what remains of the faults is still to come.
-        scene.violations.append(f"{event.fault}: {type(error).__name__} {error}")
+        scene.violations.append(f"{fault}: {type(error).__name__} {error}")
     lasted_s = time.monotonic() - report.began - at_s
-    report.schedule.append(f"{at_s:6.1f} {event.fault}, {lasted_s:.1f} s")
+    report.schedule.append(f"{at_s:6.1f} {fault}, {lasted_s:.1f} s")
 
 
 def _count_processes(stack: Stack) -> Mapping[str, int]:

@@ -40,8 +40,8 @@ from tests.chaos.load import (
     Question,
     ask,
 )
-from tests.chaos.scene import VICTIMS, Scene
-from tests.e2e.real_stack import is_ready, run_deploy
+from tests.chaos.scene import Scene
+from tests.e2e.real_stack import VICTIMS, is_ready, run_deploy
 
 Fault = Callable[[Scene, random.Random], None]
 

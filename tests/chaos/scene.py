@@ -16,7 +16,7 @@ import psutil
 
 from deploy.stack import Stack
 from tests.chaos.load import Exchange
-from tests.e2e.real_stack import processes
+from tests.e2e.real_stack import VICTIMS
 
 T = TypeVar("T")
 
@@ -144,28 +144,3 @@ def _holds(condition: Callable[[], bool]) -> bool:
     with suppress(psutil.Error, OSError, ValueError, LookupError, StopIteration):
         return condition()
     return False
-
-
-def _find(stack: Stack, word: str) -> psutil.Process:
-    return next(p for p in processes(stack) if word in " ".join(p.cmdline()))
-
-
-def _find_leader(program: str) -> Callable[[Stack], psutil.Process]:
-    return lambda stack: stack.find_leader(program)
-
-
-def _find_child(program: str) -> Callable[[Stack], psutil.Process]:
-    return lambda stack: stack.find_leader(program).children()[-1]
-
-
-VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
-    "nginx master": _find_leader("nginx"),
-    "nginx worker": _find_child("nginx"),
-    "gateway master": _find_leader("gateway"),
-    "gateway worker": _find_child("gateway"),
-    "registrar": _find_leader("registrar"),
-    "documents": _find_leader("documents"),
-    "java": lambda stack: _find(stack, "org.pytorch.serve.ModelServer"),
-    "model worker": lambda stack: _find(stack, "model_service_worker"),
-    "supervisord": lambda stack: processes(stack)[0],
-}

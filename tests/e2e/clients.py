@@ -21,13 +21,12 @@ _PYTHON, _NODE = ROOT / ".venv/clients", ROOT / ".venv/clients-node"
 _LIMIT_S = 300
 
 
-def ask(script: str, *arguments: str) -> dict[str, Any]:
-    """What the packages of both languages were answered, by package. `script` is the name
-    of two programs in `foreign`."""
+def ask(topic: str, *arguments: str) -> dict[str, Any]:
+    """What the packages of both languages were answered about a topic, by package."""
     with _installing():
         python = environments.prepare(FOREIGN / "requirements.txt", _PYTHON)
-    by_python = _run(python, FOREIGN / f"{script}.py", *arguments)
-    by_node = _run("node", prepare_node() / f"{script}.mjs", *arguments)
+    by_python = _run(python, FOREIGN / "ask.py", topic, *arguments)
+    by_node = _run("node", prepare_node() / "ask.mjs", topic, *arguments)
     return {**json.loads(by_python), **json.loads(by_node)}
 
 

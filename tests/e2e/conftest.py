@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -46,9 +46,9 @@ def vision(
     return _share(pytestconfig, start_stack(run, cache, "--map", str(ALL_TASKS)))
 
 
-def _share(config: pytest.Config, started: Iterator[Stack]) -> Stack:
+def _share(config: pytest.Config, starting: AbstractContextManager[Stack]) -> Stack:
     shared = config.stash[SHARED]
-    stack = shared.enter_context(contextmanager(lambda: started)())
+    stack = shared.enter_context(starting)
     _shared.append(stack)
     shared.callback(_shared.remove, stack)
     return stack

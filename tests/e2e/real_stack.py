@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ from benchmarks.instruments.ports import claim_port_offset
 from deploy import launch
 from deploy import stack as stacks
 from deploy.stack import ROOT, Stack
+from ray_backend.nodes import LOOPBACK
 
 START_S = 300
 
@@ -65,17 +67,13 @@ def processes(stack: Stack) -> list[psutil.Process]:
     return [supervisord, *supervisord.children(recursive=True)]
 
 
+@contextmanager
 def start_stack(
-    run: Path, cache: Path, *arguments: str
-) -> Generator[Stack, None, None]:
-    """Brings a stack up and takes it down; no process or socket may be left."""
-    offset = str(claim_port_offset())
-    yield from hold_stack(run, cache, "up", "--port-offset", offset, *arguments)
-
-
-def hold_stack(run: Path, cache: Path, *arguments: str) -> Generator[Stack, None, None]:
-    """As `start_stack`, with all of the command and its options. A shell takes the stack down
-    as soon as its input ends, so that a killed pytest leaves no stack behind."""
+    run: Path, cache: Path, *options: str, command: str = "up", address: str = LOOPBACK
+) -> Iterator[Stack]:
+    """Bring a stack up, and take it down; no process or socket may be left. A shell takes it
+    down as soon as its input ends, so that a killed pytest leaves no stack behind."""
+    offset = ("--port-offset", str(claim_port_offset(address)))
     down = [sys.executable, "-m", "deploy", "down", "--run-dir", str(run)]
     guard = subprocess.Popen(
         ["sh", "-c", 'cat; exec "$@"', "sh", *down],
@@ -85,7 +83,8 @@ def hold_stack(run: Path, cache: Path, *arguments: str) -> Generator[Stack, None
         start_new_session=True,
     )
     try:
-        done = run_deploy(*arguments, "--run-dir", str(run), cache=cache)
+        arguments = (command, *offset, *options, "--run-dir", str(run))
+        done = run_deploy(*arguments, cache=cache)
         assert done.returncode == 0, done.stdout + done.stderr
         started = stacks.read(run)
         assert started is not None
@@ -94,3 +93,45 @@ def hold_stack(run: Path, cache: Path, *arguments: str) -> Generator[Stack, None
         guard.communicate(timeout=START_S)
         assert not [pid for pid in psutil.pids() if launch.is_ours(pid, run)]
         assert not [path for path in run.rglob("*") if path.is_socket()]
+
+
+def _find(stack: Stack, word: str) -> psutil.Process:
+    return next(p for p in processes(stack) if word in " ".join(p.cmdline()))
+
+
+def _find_leader(program: str) -> Callable[[Stack], psutil.Process]:
+    return lambda stack: stack.find_leader(program)
+
+
+def _find_child(program: str) -> Callable[[Stack], psutil.Process]:
+    return lambda stack: stack.find_leader(program).children()[-1]
+
+
+#: What finds each process that a test may kill or stop.
+VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
+    "nginx master": _find_leader("nginx"),
+    "nginx worker": _find_child("nginx"),
+    "gateway master": _find_leader("gateway"),
+    "gateway worker": _find_child("gateway"),
+    "registrar": _find_leader("registrar"),
+    "documents": _find_leader("documents"),
+    "java": lambda stack: _find(stack, "org.pytorch.serve.ModelServer"),
+    "model worker": lambda stack: _find(stack, "model_service_worker"),
+    "supervisord": lambda stack: processes(stack)[0],
+}
+
+
+def kill(stack: Stack, name: str, *, limit_s: float = 90) -> None:
+    """Kill one of VICTIMS. Return when another one has its place and every language is
+    ready."""
+    victim = VICTIMS[name](stack)
+    victim.kill()
+    victim.wait(limit_s)
+
+    def is_replaced() -> bool:
+        with suppress(psutil.NoSuchProcess, StopIteration, IndexError):
+            return VICTIMS[name](stack).pid != victim.pid
+        return False
+
+    wait_until(is_replaced, limit_s=limit_s)
+    wait_until(lambda: is_ready(stack.url), limit_s=limit_s)

@@ -30,8 +30,7 @@ from benchmarks.instruments.generator import (
 )
 from deploy.stack import Stack
 from gateway.settings import Settings
-from tests.chaos.scene import VICTIMS
-from tests.e2e.real_stack import processes, wait_until
+from tests.e2e.real_stack import VICTIMS, processes, wait_until
 from tests.handlers.encoding import write_npy
 from torchserve_backend.management import read_key
 

@@ -188,7 +188,9 @@ def test_whatever_ends_a_run_nothing_is_lost_or_doubled(place: Place):
         }
         assert heard == {"127.0.0.1"}
         process.send_signal(signal.SIGINT)
-        assert end(process) == (130, f"{STOPPED}\n")
+        # Ray itself tells of the killed worker, on the other stream.
+        said = process.communicate(timeout=LIMIT_S)[1]
+        assert (process.returncode, said) == (130, f"{STOPPED}\n")
         assert psutil.wait_procs(started, LIMIT_S)[1] == []
     assert {*place.temporary.iterdir()} == before
     there = len([*place.results.rglob("a.fr.jsonl")])

@@ -1,4 +1,4 @@
-"""Documents on a real stack: clients of all three APIs, and `kill -9` of every process."""
+"""Documents on a real stack: the commands of the docs, and `kill -9` of every process."""
 
 from __future__ import annotations
 
@@ -16,62 +16,20 @@ import pytest
 import requests
 
 from deploy.stack import Stack
-from tests.chaos.scene import VICTIMS
-from tests.e2e.clients import ask
 from tests.e2e.real_stack import (
-    is_ready,
+    VICTIMS,
+    kill,
     processes,
     run_deploy,
     start_stack,
     wait_until,
 )
-from tests.e2e.test_dialects import assert_has
-from tests.e2e.test_recovery import is_replaced
 
 LIMIT_S = 240
 #: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
 ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
 DOCUMENTS, LINES = 20, 1000
 GOODBYE = "Bis morgen\n"
-
-
-@pytest.fixture(scope="module")
-def answers(url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """By package and question."""
-    return ask("ask_documents", url, str(tmp_path_factory.mktemp("documents")))
-
-
-ANSWERS: list[tuple[str, str, Any]] = [
-    ("deepl", "text", ["done", 16, GOODBYE]),
-    (
-        "deepl",
-        "subtitles",
-        ["done", 16, "1\n00:00:01,000 --> 00:00:02,000\nBis morgen\n"],
-    ),
-    ("deepl", "damaged", "DocumentTranslationException: Error occurred while"),
-    ("deepl", "steps", [True, GOODBYE]),
-    ("deepl", "another's key", "DeepLException: Not found"),
-    ("deepl", "no format", "DeepLException: Bad request, message: The file's name"),
-    ("deepl", "command line", GOODBYE),
-    ("deepl-node", "text", ["done", 16, GOODBYE]),
-    ("deepl-node", "html", ["done", 16, "<p>Ich heiße <b>Anna</b>.</p>\n"]),
-    ("deepl-node", "damaged", "DocumentTranslationError: Error occurred while"),
-    ("deepl-node", "no format", "DocumentTranslationError: Error occurred while"),
-]
-
-
-@pytest.mark.parametrize(
-    ("package", "question", "expected"),
-    ANSWERS,
-    ids=[f"{package}: {question}" for package, question, _ in ANSWERS],
-)
-def test_deepls_clients_translate_documents(answers, package, question, expected):
-    assert_has(answers[package][question], expected)
-
-
-def test_every_answer_is_looked_at(answers):
-    asked = {(name, q) for name, questions in answers.items() for q in questions}
-    assert asked == {(package, question) for package, question, _ in ANSWERS}
 
 
 def test_a_file_is_translated_as_libretranslate_does(url: str):
@@ -163,16 +121,9 @@ def echo(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stac
     """A stack that translates every text into itself."""
     folder = tmp_path_factory.mktemp("echo")
     (folder / "map.json").write_text(json.dumps(ECHO))
-    yield from start_stack(folder / "run", cache, "--map", str(folder / "map.json"))
-
-
-def kill(stack: Stack, name: str) -> None:
-    """Returns when another one has its place and all languages are ready."""
-    process = VICTIMS[name](stack)
-    process.kill()
-    process.wait(LIMIT_S)
-    wait_until(lambda: is_replaced(stack, name, process), limit_s=LIMIT_S)
-    wait_until(lambda: is_ready(stack.url), limit_s=LIMIT_S)
+    options = ("--map", str(folder / "map.json"))
+    with start_stack(folder / "run", cache, *options) as started:
+        yield started
 
 
 def kill_all(stack: Stack, cache: Path) -> None:
@@ -217,7 +168,7 @@ def test_twenty_documents_survive_the_death_of_every_process(echo: Stack, cache:
         if name == "all":
             kill_all(echo, cache)
         elif name != "supervisord":
-            kill(echo, name)
+            kill(echo, name, limit_s=LIMIT_S)
     wait_until(lambda: all(map(is_done, unfinished)), limit_s=LIMIT_S)
     for where, content in contents.items():
         assert requests.get(f"{where}/result", timeout=LIMIT_S).text == content

@@ -57,7 +57,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def small(folder: Path, cache: Path) -> Iterator[Stack]:
     """One language, and a map that tests may break."""
     (folder / "map.json").write_text(json.dumps(SMALL))
-    yield from start_stack(folder / "run", cache, "--map", str(folder / "map.json"))
+    options = ("--map", str(folder / "map.json"))
+    with start_stack(folder / "run", cache, *options) as started:
+        yield started
 
 
 @pytest.fixture

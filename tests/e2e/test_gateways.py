@@ -9,19 +9,17 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 import requests
 
-from benchmarks.instruments.ports import claim_port_offset
 from deploy import launch
 from deploy.stack import DOOR, EXPORTER, GATEWAY, ROOT, Stack
 from deploy.supervision import Supervision
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS
-from tests.e2e.real_stack import hold_stack, run_deploy, wait_until
+from tests.e2e.real_stack import run_deploy, start_stack, wait_until
 from tests.e2e.test_translation import newcomer_pairs, share_right, translate_pairs
 from tests.programs import run
 
@@ -53,18 +51,17 @@ def machines(
 
 
 def start(runs: list[Path], map_path: Path, cache: Path) -> Iterator[Machines]:
-    options = ("--map", str(map_path), "--port-offset")
-    offset = claim_port_offset(HEAD)
-    heads = ("up", "--backend", "ray", "--address", HEAD, *options, str(offset))
-    with contextmanager(hold_stack)(runs[0], cache, *heads) as head:
+    options = ("--map", str(map_path))
+    heads = ("--backend", "ray", "--address", HEAD, *options)
+    with start_stack(runs[0], cache, *heads, address=HEAD) as head:
         (runs[1] / "ray").mkdir()
         for name in ("token", "key"):
             shutil.copy(head.node.folder / name, runs[1] / "ray")
         place = head.node.find(PORTS.gcs)
-        offset = claim_port_offset(OTHER)
-        joins = ("join", "--head", place, "--address", OTHER, "--gateway")
-        arguments = (*joins, *options, str(offset))
-        with contextmanager(hold_stack)(runs[1], cache, *arguments) as other:
+        joins = ("--head", place, "--address", OTHER, "--gateway", *options)
+        with start_stack(
+            runs[1], cache, *joins, command="join", address=OTHER
+        ) as other:
             yield head, other
 
 

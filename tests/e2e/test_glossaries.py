@@ -8,12 +8,8 @@ import pytest
 import requests
 
 from models.phrasebook_recipe.items import LANGUAGES
-from tests.chaos.scene import VICTIMS
-from tests.e2e.clients import ask
-from tests.e2e.real_stack import delete_glossaries, is_ready, wait_until
-from tests.e2e.test_dialects import assert_has
+from tests.e2e.real_stack import kill
 from tests.e2e.test_documents import FRAMES
-from tests.e2e.test_recovery import is_replaced
 
 LIMIT_S = 120
 #: The same four terms in each language.
@@ -110,78 +106,6 @@ def test_every_term_is_in_its_translation(url, glossary):
     assert missing == []
 
 
-#: Client, step, and what the answer is or has.
-ANSWERS: list[tuple[str, str, Any]] = [
-    ("deepl 2", "made", ["By two", True, "EN", 1]),
-    ("deepl 2", "csv", {"a": "b, c"}),
-    ("deepl 2", "listed", ["By two", "From CSV"]),
-    ("deepl 2", "found", "By two"),
-    ("deepl 2", "entries", {"charging station": "Ladestation"}),
-    ("deepl 2", "text", "Wo ist Ladestation?"),
-    ("deepl 2", "both", "Wo ist Ladestation?"),
-    ("deepl 2", "by itself", "Wo ist Ladestation?"),
-    (
-        "deepl 2",
-        "double",
-        "DeepLException: Bad request, message: Invalid glossary entr",
-    ),
-    ("deepl 2", "gone", "GlossaryNotFoundException: Glossary not found"),
-    ("deepl 2", "unused", "DeepLException: Not found, message: Glossary not found"),
-    ("deepl 3", "made", [["EN", "DE", 1], ["EN", "FR", 1]]),
-    ("deepl 3", "text", "Wo ist Ladestation?"),
-    ("deepl 3", "renamed", "Other"),
-    ("deepl 3", "entries", ["charging station\tLadestation\nwork order\tAuftrag"]),
-    ("deepl 3", "replaced", 1),
-    ("deepl 3", "left", ["DE"]),
-    ("deepl 3", "listed", ["Other"]),
-    ("deepl 3", "other pair", "DeepLException: Bad request, message: The glossary has"),
-    ("deepl command line", "made", 'Created Glossary "By hand"'),
-    ("deepl command line", "entries", ["charging station\tLadestation"]),
-    ("deepl command line", "text", ["Wo ist Ladestation?"]),
-    ("deepl command line", "is listed", True),
-    ("deepl command line", "deleted", "Glossary with ID it successfully deleted."),
-    ("deepl-node 2", "made", ["By two", True, "en", 1]),
-    ("deepl-node 2", "listed", ["By two"]),
-    ("deepl-node 2", "found", "By two"),
-    ("deepl-node 2", "entries", {"charging station": "Ladestation"}),
-    ("deepl-node 2", "text", "Wo ist Ladestation?"),
-    ("deepl-node 2", "both", "Wo ist Ladestation?"),
-    ("deepl-node 2", "gone", "GlossaryNotFoundError: Glossary not found"),
-    ("deepl-node 3", "made", ["de", "fr"]),
-    ("deepl-node 3", "text", "Wo ist Ladestation?"),
-    ("deepl-node 3", "renamed", "Other"),
-    (
-        *("deepl-node 3", "entries"),
-        {"charging station": "Ladesäule", "work order": "Auftrag"},
-    ),
-    ("deepl-node 3", "replaced", 1),
-    ("deepl-node 3", "left", ["de"]),
-    ("deepl-node 3", "listed", ["Other"]),
-    ("deepl-node 3", "gone", "GlossaryNotFoundError: Glossary not found"),
-]
-
-
-@pytest.fixture(scope="module")
-def answers(url: str) -> dict[str, Any]:
-    """By client and step. No other glossary is there."""
-    delete_glossaries(url)
-    return ask("ask_glossaries", url)
-
-
-@pytest.mark.parametrize(
-    ("client", "step", "expected"),
-    ANSWERS,
-    ids=[f"{client}: {step}" for client, step, _ in ANSWERS],
-)
-def test_an_unmodified_client_has_glossaries(answers, client, step, expected):
-    assert_has(answers[client][step], expected)
-
-
-def test_every_answer_is_looked_at(answers):
-    found = {(client, step) for client, steps in answers.items() for step in steps}
-    assert found == {(client, step) for client, step, _ in ANSWERS}
-
-
 def test_every_process_sees_a_glossary_at_once_and_after_a_kill(stack, url):
     body = {
         "name": "Kept",
@@ -194,11 +118,7 @@ def test_every_process_sees_a_glossary_at_once_and_after_a_kill(stack, url):
     wanted = asked | {"tgt_lang": "de", "glossary": made["id"]}
     for _ in range(20):  # each on a connection of its own
         assert translate(url, **wanted) == "Wo ist Ladestation?"
-    master = VICTIMS["gateway master"](stack)
-    master.kill()
-    master.wait(10)
-    wait_until(lambda: is_replaced(stack, "gateway master", master))
-    wait_until(lambda: is_ready(url))
+    kill(stack, "gateway master")
     assert requests.get(f"{url}/glossaries/Kept", timeout=LIMIT_S).json() == made
     assert translate(url, **wanted) == "Wo ist Ladestation?"
     path = f"{url}/glossaries/{made['id']}"

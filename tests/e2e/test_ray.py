@@ -49,7 +49,9 @@ __all__ = [
 def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """All tasks, and one model for all languages."""
     run = tmp_path_factory.mktemp("ray")
-    yield from start_stack(run, cache, "--backend", "ray", "--map", str(ALL_TASKS))
+    options = ("--backend", "ray", "--map", str(ALL_TASKS))
+    with start_stack(run, cache, *options) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,8 @@ def large(
     map_path = folder / "map.json"
     map_path.write_text(json.dumps({"cuda_id": {"de": "cpu"}, "translation": SETTINGS}))
     arguments = ("--map", str(map_path), "--model", str(model))
-    yield from start_stack(tmp_path_factory.mktemp("run"), folder, *arguments)
+    with start_stack(tmp_path_factory.mktemp("run"), folder, *arguments) as started:
+        yield started
 
 
 def test_the_model_is_as_large_as_the_real_one(model: Path):

@@ -134,9 +134,7 @@ def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(tmp_path, cache):
     small = tmp_path / "map.json"
     small.write_text(json.dumps({"cuda_id": {"fr": "cpu"}}))
     options = ("--map", str(small), "--tls", make_certificate(tmp_path / "pair"))
-    started = start_stack(tmp_path / "run", cache, *options)
-    stack = next(started)
-    try:
+    with start_stack(tmp_path / "run", cache, *options) as stack:
         assert stack.url.startswith("https:")
         where = ("--run-dir", str(stack.run), "--map", str(small))
         said = run_deploy("up", *where, cache=cache).stdout
@@ -150,5 +148,3 @@ def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(tmp_path, cache):
         refused = run_deploy("up", *where, "--tls", "no,no", cache=cache)
         assert (refused.returncode, "cannot be read" in refused.stdout) == (1, True)
         assert tls.post(stack, b"{}").status == 422
-    finally:
-        started.close()

@@ -48,34 +48,63 @@ def _halves(
     return Shape(name, ending, write)
 
 
-def _packed(name: str, ending: str, part: str, write: Callable[[int], str]) -> Shape:
+def _part(
+    name: str, place: tuple[str, str], before: str, unit: str, after: str = ""
+) -> Shape:
+    """A document whose part at a place, of a format, has a unit again and again."""
+    return _pack(name, place, _repeat(before, unit, after))
+
+
+def _product(
+    name: str,
+    place: tuple[str, str],
+    before: str,
+    first: str,
+    between: str,
+    then: str,
+    after: str = "",
+) -> Shape:
+    """A document whose part has two lengths; `%` is the number of the first unit."""
+
+    def write(size: int) -> str:
+        count = size // 2 // (len(first) + 4)
+        one = "".join(first.replace("%", str(n)) for n in range(count))
+        return before + one + between + then * (size // 2 // len(then)) + after
+
+    return _pack(name, place, write)
+
+
+def _pack(name: str, place: tuple[str, str], write: Callable[[int], str]) -> Shape:
+    ending, part = place
+
     def pack(size: int) -> bytes:
         return pack_parts({**make_seed(ending), part: write(size).encode()})
 
     return Shape(name, ending, pack)
 
 
-def _product(
-    before: str, first: str, between: str, then: str, *, after: str = ""
-) -> Callable[[int], str]:
-    def write(size: int) -> str:
-        one = "".join(
-            first.replace("%", str(n)) for n in range(size // 2 // (len(first) + 4))
-        )
-        return before + one + between + then * (size // 2 // len(then)) + after
-
-    return write
-
-
-_DOCX, _WORD = "word/document.xml", f'<w:document xmlns:w="{W}"'
-_ODT = (
+_DOCX, _SLIDE = (".docx", "word/document.xml"), (".pptx", "ppt/a.xml")
+_ODT, _XLSX, _XHTML = (
+    (".odt", "content.xml"),
+    (".xlsx", "strings.xml"),
+    (".epub", CHAPTER),
+)
+_WORD, _WORD_END = f'<w:document xmlns:w="{W}"', "</w:body></w:document>"
+_PARAGRAPH, _PARAGRAPH_END = f"{_WORD}><w:body><w:p>", f"</w:p>{_WORD_END}"
+_OPEN_DOCUMENT = (
     '<d xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
-    'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
+    'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0">'
 )
 _HEAD = 'msgid ""\nmsgstr ""\n'
 _XLF = '<xliff version="1.2"><file source-language="en" target-language="'
 _BEGIN = '<w:r><w:fldChar w:fldCharType="begin"/></w:r>'
-_HTML = '<html xmlns="http://www.w3.org/1999/xhtml"><body>'
+_CUE, _WEB_CUE = (
+    "1\n00:00:01,000 --> 00:00:02,000\n",
+    "WEBVTT\n\n00:01.000 --> 00:02.000\na ",
+)
+_HTML, _HTML_END = '<html xmlns="http://www.w3.org/1999/xhtml"><body>', "</body></html>"
+_SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_CONTAINER = "urn:oasis:names:tc:opendocument:xmlns:container"
 
 SHAPES = (
     _text("header lines", ".po", _HEAD, '"Language:"\n'),
@@ -119,10 +148,10 @@ SHAPES = (
     _text("one line", ".txt", "", "word "),
     _text("short lines", ".txt", "", "a\n"),
     _text("dense lines", ".txt", "", "漢字" * 20 + "\n"),
-    _text("one cue", ".srt", "1\n00:00:01,000 --> 00:00:02,000\n", "a b "),
-    _text("lines of a cue", ".srt", "1\n00:00:01,000 --> 00:00:02,000\n", "a\n"),
-    _text("tags of a cue", ".vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\na ", "<i>b</i>"),
-    _text("open tags of a cue", ".vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\na ", "<i"),
+    _text("one cue", ".srt", _CUE, "a b "),
+    _text("lines of a cue", ".srt", _CUE, "a\n"),
+    _text("tags of a cue", ".vtt", _WEB_CUE, "<i>b</i>"),
+    _text("open tags of a cue", ".vtt", _WEB_CUE, "<i"),
     _text("cues", ".srt", "", "1\n00:00:01,000 --> 00:00:02,000\na\n\n"),
     _halves(
         "a language and units",
@@ -173,223 +202,94 @@ SHAPES = (
     _text("items", ".md", "", "- a\n"),
     _text("quotations", ".md", "", "> "),
     _text("quoted lines", ".md", "", "> a\n"),
-    _packed(
-        "namespaces",
-        ".docx",
-        _DOCX,
-        _product(
-            _WORD,
-            ' xmlns:a%="u"',
-            "><w:body>",
-            "<w:p><w:r><w:t>Hi</w:t></w:r></w:p>",
-            after="</w:body></w:document>",
-        ),
+    _product(
+        *("namespaces", _DOCX, _WORD, ' xmlns:a%="u"', "><w:body>"),
+        *("<w:p><w:r><w:t>Hi</w:t></w:r></w:p>", _WORD_END),
     ),
-    _packed(
+    _pack(
         "a long namespace",
-        ".docx",
         _DOCX,
         lambda size: (
             f'{_WORD} xmlns:a="{"u" * (size // 2)}"><w:body>'
             + "<w:p><w:r a:b='c'><w:t>Hi</w:t></w:r></w:p>" * (size // 80)
-            + "</w:body></w:document>"
+            + _WORD_END
         ),
     ),
-    _packed(
-        "namespaces again",
-        ".docx",
-        _DOCX,
-        _product(
-            _WORD,
-            ' xmlns:a%="u"',
-            "><w:body>",
-            "<x xmlns:b='u'/>",
-            after="</w:body></w:document>",
-        ),
+    _product(
+        *("namespaces again", _DOCX, _WORD, ' xmlns:a%="u"', "><w:body>"),
+        *("<x xmlns:b='u'/>", _WORD_END),
     ),
-    _packed(
-        "fields",
-        ".docx",
-        _DOCX,
-        _product(
-            _WORD + "><w:body><w:p>",
-            _BEGIN,
-            "",
-            "<w:r><w:t>Hi</w:t></w:r>",
-            after="</w:p></w:body></w:document>",
-        ),
+    _product(
+        *("fields", _DOCX, _PARAGRAPH, _BEGIN, ""),
+        *("<w:r><w:t>Hi</w:t></w:r>", _PARAGRAPH_END),
     ),
-    _packed(
-        "instructions",
-        ".docx",
-        _DOCX,
-        _product(
-            _WORD + f"><w:body><w:p>{_BEGIN}",
-            "<w:r><w:instrText>a</w:instrText></w:r>",
-            "",
-            '<w:r><w:fldChar w:fldCharType="separate"/></w:r>',
-            after="</w:p></w:body></w:document>",
-        ),
+    _product(
+        *("instructions", _DOCX, _PARAGRAPH + _BEGIN),
+        *("<w:r><w:instrText>a</w:instrText></w:r>", ""),
+        *('<w:r><w:fldChar w:fldCharType="separate"/></w:r>', _PARAGRAPH_END),
     ),
-    _packed(
-        "formatting of many pieces",
-        ".docx",
-        _DOCX,
-        _product(
-            _WORD + "><w:body><w:p><w:r><w:rPr>",
-            '<w:b w:val="%"/>',
-            "</w:rPr>",
-            "<w:t>a b</w:t><w:tab/>",
-            after="</w:r></w:p></w:body></w:document>",
-        ),
+    _product(
+        *("formatting of many pieces", _DOCX, f"{_PARAGRAPH}<w:r><w:rPr>"),
+        *('<w:b w:val="%"/>', "</w:rPr>", "<w:t>a b</w:t><w:tab/>"),
+        f"</w:r>{_PARAGRAPH_END}",
     ),
-    _packed(
-        "pieces of a run",
-        ".docx",
-        _DOCX,
-        lambda size: (
-            f"{_WORD}><w:body><w:p><w:r>"
-            + "<w:t>a b</w:t><w:tab/>" * (size // 22)
-            + "</w:r></w:p></w:body></w:document>"
-        ),
+    _part(
+        *("pieces of a run", _DOCX, f"{_PARAGRAPH}<w:r>", "<w:t>a b</w:t><w:tab/>"),
+        f"</w:r>{_PARAGRAPH_END}",
     ),
-    _packed(
-        "paragraphs",
-        ".docx",
-        _DOCX,
-        lambda size: (
-            f"{_WORD}><w:body>"
-            + "<w:p><w:r><w:t>a b</w:t></w:r></w:p>" * (size // 36)
-            + "</w:body></w:document>"
-        ),
+    _part(
+        *("paragraphs", _DOCX, f"{_WORD}><w:body>"),
+        *("<w:p><w:r><w:t>a b</w:t></w:r></w:p>", _WORD_END),
     ),
-    _packed(
-        "controls in each other",
-        ".docx",
-        _DOCX,
-        lambda size: (
-            f"{_WORD}><w:body><w:p>"
-            + (
-                "<w:ins>" * 150
-                + "<w:r><w:t> </w:t><w:tab/></w:r>" * (size // 40)
-                + "<w:r><w:t>a b</w:t></w:r>"
-                + "</w:ins>" * 150
-            )
-            + "</w:p></w:body></w:document>"
-        ),
+    _part(
+        *("controls in each other", _DOCX, _PARAGRAPH + "<w:ins>" * 150),
+        "<w:r><w:t> </w:t><w:tab/></w:r>",
+        "<w:r><w:t>a b</w:t></w:r>" + "</w:ins>" * 150 + _PARAGRAPH_END,
     ),
-    _packed(
+    _pack(
         "attributes",
-        ".docx",
         _DOCX,
         lambda size: (
             f"{_WORD} " + " ".join(f'a{n}=""' for n in range(size // 10)) + "/>"
         ),
     ),
-    _packed(
-        "a paragraph of a slide",
-        ".pptx",
-        "ppt/a.xml",
-        lambda size: (
-            f'<p:sld xmlns:p="{A}" xmlns:a="{A}"><a:p>'
-            + "<a:r><a:t>a b</a:t></a:r><a:br/>" * (size // 33)
-            + "</a:p></p:sld>"
-        ),
+    _part(
+        *("a paragraph of a slide", _SLIDE),
+        f'<p:sld xmlns:p="{A}" xmlns:a="{A}"><a:p>',
+        *("<a:r><a:t>a b</a:t></a:r><a:br/>", "</a:p></p:sld>"),
     ),
-    _packed(
-        "texts",
-        ".xlsx",
-        "strings.xml",
-        lambda size: (
-            '<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
-            + "<si><t>a b</t></si>" * (size // 19)
-            + "</sst>"
-        ),
+    _part(
+        *("texts", _XLSX, f'<sst xmlns="{_SHEET}">'),
+        *("<si><t>a b</t></si>", "</sst>"),
     ),
-    _packed(
-        "attributes of a cell",
-        ".odt",
-        "content.xml",
-        _product(
-            _ODT + "><table:table-cell",
-            ' a%=""',
-            ">",
-            "<text:p>Hi</text:p>",
-            after="</table:table-cell></d>",
-        ),
+    _product(
+        *("attributes of a cell", _ODT, f"{_OPEN_DOCUMENT}<table:table-cell"),
+        *(' a%=""', ">", "<text:p>Hi</text:p>", "</table:table-cell></d>"),
     ),
-    _packed(
-        "spans",
-        ".odt",
-        "content.xml",
-        lambda size: (
-            _ODT
-            + "><text:p>"
-            + "".join(
-                map("<text:span text:style-name='{0}'>{0}</text:span>".format, "ab")
-            )
-            * (size // 85)
-            + "</text:p></d>"
-        ),
+    _part(
+        *("spans", _ODT, f"{_OPEN_DOCUMENT}<text:p>"),
+        "<text:span text:style-name='a'>a</text:span>"
+        "<text:span text:style-name='b'>b</text:span>",
+        "</text:p></d>",
     ),
-    _packed(
-        "books",
-        ".epub",
-        "META-INF/container.xml",
-        _product(
-            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>',
-            '<rootfile full-path="OPS/a.opf"/>',
-            "",
-            " ",
-            after="</rootfiles></container>",
-        ),
+    _product(
+        *("books", (".epub", "META-INF/container.xml")),
+        f'<container xmlns="{_CONTAINER}"><rootfiles>',
+        *('<rootfile full-path="OPS/a.opf"/>', "", " ", "</rootfiles></container>"),
     ),
-    _packed(
-        "items",
-        ".epub",
-        "OPS/a.opf",
-        lambda size: OPF.replace(
-            "</manifest>",
-            '<item href="a" media-type="application/xhtml+xml"/>' * (size // 52)
-            + "</manifest>",
-        ),
+    _part(
+        *("items", (".epub", "OPS/a.opf"), OPF.partition("</manifest>")[0]),
+        '<item href="a" media-type="application/xhtml+xml"/>',
+        "</manifest>" + OPF.partition("</manifest>")[2],
     ),
-    _packed(
-        "spans in each other",
-        ".epub",
-        CHAPTER,
-        lambda size: (
-            _HTML
-            + "<p>"
-            + "<b>" * 150
-            + "<br/> " * (size // 6)
-            + "a b"
-            + "</b>" * 150
-            + "</p></body></html>"
-        ),
+    _part(
+        *("spans in each other", _XHTML, f"{_HTML}<p>" + "<b>" * 150, "<br/> "),
+        "a b" + "</b>" * 150 + f"</p>{_HTML_END}",
     ),
-    _packed(
-        "blocks in each other",
-        ".epub",
-        CHAPTER,
-        lambda size: (
-            _HTML
-            + "<div>a b" * 150
-            + "<br/>a " * (size // 6)
-            + "</div>" * 150
-            + "</body></html>"
-        ),
+    _part(
+        *("blocks in each other", _XHTML, _HTML + "<div>a b" * 150, "<br/>a "),
+        "</div>" * 150 + _HTML_END,
     ),
-    _packed(
-        "blocks",
-        ".epub",
-        CHAPTER,
-        lambda size: _HTML + "<p>a</p>" * (size // 8) + "</body></html>",
-    ),
-    _packed(
-        "bold words",
-        ".epub",
-        CHAPTER,
-        lambda size: _HTML + "<p>" + "a <b>b</b>" * (size // 10) + "</p></body></html>",
-    ),
+    _part("blocks", _XHTML, _HTML, "<p>a</p>", _HTML_END),
+    _part("bold words", _XHTML, f"{_HTML}<p>", "a <b>b</b>", f"</p>{_HTML_END}"),
 )

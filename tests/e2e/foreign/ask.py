@@ -1,18 +1,24 @@
-"""Asks a stack with the unmodified Python packages of other APIs. `python ask.py URL` prints
-what each question was answered, or the error that the package raised, as JSON.
+"""Asks a stack with the unmodified Python packages of other APIs. `python ask.py TOPIC URL
+[FOLDER | KEYS]` prints what each question was answered, or the error that the package raised,
+as JSON by package and question.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import deep_translator.deepl
 import deepl
 from deep_translator import DeeplTranslator, LibreTranslator
+from deepl.api_data import MultilingualGlossaryDictionaryEntries
+from google.auth.api_key import Credentials
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import translate_v2
 from libretranslatepy import LibreTranslateAPI
@@ -24,12 +30,32 @@ TOMORROW = "See you tomorrow"
 STATION = "Where is the station?"
 HTML = "<p>My name is <b>Anna</b>.</p>"
 XML = "<d><t>Good morning</t><p>My name is <x>{Anna}</x>.</p></d>"
-
-
+SUBTITLES = "1\n00:00:01,000 --> 00:00:02,000\nSee you tomorrow\n"
+TERMS = {"charging station": "Ladestation"}
+CHARGING = "Where is charging station?"
 GERMAN: dict[str, Any] = {"source_lang": "EN", "target_lang": "DE"}
+TO_GERMAN = ("--from", "EN", "--to", "DE")
+Questions = Mapping[str, Callable[[], Any]]
 
 
-def ask_deepl(url: str) -> Mapping[str, Callable[[], Any]]:
+def answer(question: Callable[[], Any]) -> Any:
+    """The answer, or the error as text."""
+    try:
+        return question()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def run_deepl(url: str, *arguments: str) -> list[str]:
+    """The lines that the command line of `deepl` prints."""
+    command = [sys.executable, "-m", "deepl", "--auth-key", KEY, "--server-url", url]
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def ask_deepl(url: str) -> Questions:
     """Questions by the package `deepl`, and by its command line."""
     client = deepl.DeepLClient(KEY, server_url=url)
 
@@ -53,11 +79,13 @@ def ask_deepl(url: str) -> Mapping[str, Callable[[], Any]]:
             TOMORROW, formality="prefer_more", **GERMAN
         ),
         **_ask_about_deepl(client),
-        "command line": lambda: _run_deepl(url, TOMORROW, "Good morning"),
+        "command line": lambda: run_deepl(
+            url, "text", *TO_GERMAN, TOMORROW, "Good morning"
+        ),
     }
 
 
-def _ask_about_deepl(client: Any) -> Mapping[str, Callable[[], Any]]:
+def _ask_about_deepl(client: Any) -> Questions:
     return {
         "sources": lambda: [vars(row) for row in client.get_source_languages()],
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
@@ -67,21 +95,7 @@ def _ask_about_deepl(client: Any) -> Mapping[str, Callable[[], Any]]:
     }
 
 
-def _run_deepl(url: str, *texts: str) -> list[str]:
-    """What the command line prints."""
-    command = [sys.executable, "-m", "deepl", "--auth-key", KEY, "--server-url", url]
-    options = ["text", "--from", "EN", "--to", "DE"]
-    done = subprocess.run(
-        [*command, *options, *texts],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout.splitlines()
-
-
-def ask_libretranslatepy(url: str) -> Mapping[str, Callable[[], Any]]:
+def ask_libretranslatepy(url: str) -> Questions:
     """Questions by `libretranslatepy`."""
     api = LibreTranslateAPI(url)
     return {
@@ -92,7 +106,7 @@ def ask_libretranslatepy(url: str) -> Mapping[str, Callable[[], Any]]:
     }
 
 
-def ask_deep_translator(url: str) -> Mapping[str, Callable[[], Any]]:
+def ask_deep_translator(url: str) -> Questions:
     """Questions by `deep-translator`, which puts all into the URL."""
     deep_translator.deepl.BASE_URLS["DEEPL_FREE"] = f"{url}/{{version}}/"
     libre = LibreTranslator("en", "de", api_key=KEY, custom_url=f"{url}/")
@@ -106,7 +120,7 @@ def ask_deep_translator(url: str) -> Mapping[str, Callable[[], Any]]:
     }
 
 
-def ask_translate(url: str) -> Mapping[str, Callable[[], Any]]:
+def ask_translate(url: str) -> Questions:
     """Questions by `translate`."""
     DeeplProvider.base_free_url = f"{url}/v2/translate"
 
@@ -122,7 +136,7 @@ def ask_translate(url: str) -> Mapping[str, Callable[[], Any]]:
     }
 
 
-def ask_google(url: str) -> Mapping[str, Callable[[], Any]]:
+def ask_google(url: str) -> Questions:
     """Questions by `google-cloud-translate`."""
     client = translate_v2.Client(
         credentials=AnonymousCredentials(), client_options={"api_endpoint": url}
@@ -140,26 +154,242 @@ def ask_google(url: str) -> Mapping[str, Callable[[], Any]]:
     }
 
 
-QUESTIONERS = {
-    "deepl": ask_deepl,
-    "libretranslatepy": ask_libretranslatepy,
-    "deep-translator": ask_deep_translator,
-    "translate": ask_translate,
-    "google-cloud-translate": ask_google,
+def ask_for_texts(url: str, _: str) -> dict[str, Questions]:
+    """Texts by all packages."""
+    return {
+        "deepl": ask_deepl(url),
+        "libretranslatepy": ask_libretranslatepy(url),
+        "deep-translator": ask_deep_translator(url),
+        "translate": ask_translate(url),
+        "google-cloud-translate": ask_google(url),
+    }
+
+
+def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
+    """Documents, in a folder, by `deepl` and its command line."""
+    client, folder = deepl.DeepLClient(KEY, server_url=url), Path(name)
+
+    def translate(name: str, content: str) -> Any:
+        source, target = folder / name, folder / f"translated-{name}"
+        source.write_text(content)
+        status = client.translate_document_from_filepath(source, target, **GERMAN)
+        return [str(status), status.billed_characters, target.read_text()]
+
+    def take_apart() -> Any:
+        file = f"{TOMORROW}\n".encode()
+        handle = client.translate_document_upload(file, filename="a.txt", **GERMAN)
+        status = client.translate_document_wait_until_done(handle)
+        target = io.BytesIO()
+        client.translate_document_download(handle, target)
+        return [status.done, target.getvalue().decode()]
+
+    def forge() -> Any:
+        file = f"{TOMORROW}\n".encode()
+        handle = client.translate_document_upload(file, filename="a.txt", **GERMAN)
+        forged = deepl.DocumentHandle(handle.document_id, "0" * 64)
+        return client.translate_document_get_status(forged)
+
+    def use_command_line() -> str:
+        source, target = folder / "by-command.txt", folder / "target"
+        source.write_text(f"{TOMORROW}\n")
+        target.mkdir()
+        run_deepl(url, "document", *TO_GERMAN, str(source), str(target))
+        return (target / source.name).read_text()
+
+    questions: Questions = {
+        "text": lambda: translate("a.txt", f"{TOMORROW}\n"),
+        "subtitles": lambda: translate("a.srt", SUBTITLES),
+        "damaged": lambda: translate("a.json", "{"),
+        "steps": take_apart,
+        "another's key": forge,
+        "no format": lambda: translate("a.exe", f"{TOMORROW}\n"),
+        "command line": use_command_line,
+    }
+    return {"deepl": questions}
+
+
+def ask_version_2(client: Any) -> Mapping[str, Any]:
+    """A glossary of one pair of languages."""
+    made = client.create_glossary("By two", "EN", "DE", TERMS)
+    table = client.create_glossary_from_csv("From CSV", "EN", "DE", 'a,"b, c"\n')
+    found = {
+        "made": [made.name, made.ready, made.source_lang, made.entry_count],
+        "csv": client.get_glossary_entries(table),
+        "listed": [one.name for one in client.list_glossaries()],
+        "found": client.get_glossary(made.glossary_id).name,
+        "entries": client.get_glossary_entries(made),
+        "text": client.translate_text(CHARGING, glossary=made, **GERMAN).text,
+        "both": client.translate_text(
+            CHARGING, glossary_ids=[table, made], **GERMAN
+        ).text,
+        "by itself": client.translate_text_with_glossary(CHARGING, made).text,
+        "double": answer(
+            lambda: client.create_glossary_from_csv("a", "EN", "DE", "a,b\na,c")
+        ),
+    }
+    for one in (made, table):
+        client.delete_glossary(one)
+    gone = answer(lambda: client.get_glossary(made.glossary_id))
+    unused = answer(
+        lambda: client.translate_text(CHARGING, glossary=made.glossary_id, **GERMAN)
+    )
+    return found | {"gone": gone, "unused": unused}
+
+
+def ask_version_3(client: Any) -> Mapping[str, Any]:
+    """A glossary of several pairs of languages."""
+    german = MultilingualGlossaryDictionaryEntries("EN", "DE", TERMS)
+    french = MultilingualGlossaryDictionaryEntries("EN", "FR", {"a": "b"})
+    more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"work order": "Auftrag"})
+    made = client.create_multilingual_glossary("By three", [german, french])
+    found = {
+        "made": [
+            (d.source_lang, d.target_lang, d.entry_count) for d in made.dictionaries
+        ],
+        "text": client.translate_text(CHARGING, glossary=made, **GERMAN).text,
+        "renamed": client.update_multilingual_glossary_name(made, "Other").name,
+    }
+    client.update_multilingual_glossary_dictionary(made, more)
+    entries = client.get_multilingual_glossary_entries(made, "EN", "DE")
+    replaced = client.replace_multilingual_glossary_dictionary(made, more)
+    client.delete_multilingual_glossary_dictionary(
+        made, source_lang="EN", target_lang="FR"
+    )
+    left = client.get_multilingual_glossary(made.glossary_id)
+    found |= {
+        "entries": [one.entries for one in entries.dictionaries],
+        "replaced": replaced.entry_count,
+        "left": [one.target_lang for one in left.dictionaries],
+        "listed": [one.name for one in client.list_multilingual_glossaries()],
+        "other pair": answer(
+            lambda: client.translate_text(
+                CHARGING, glossary=made.glossary_id, source_lang="EN", target_lang="FR"
+            )
+        ),
+    }
+    client.delete_multilingual_glossary(made)
+    return found
+
+
+def use_glossaries_by_command(url: str) -> Mapping[str, Any]:
+    """The same by `python -m deepl`."""
+    create = ("glossary", "create", "--name", "By hand")
+    made = run_deepl(url, *create, *TO_GERMAN, "charging station=Ladestation")
+    glossary_id = made[-1].split("\t")[0].strip()
+    chosen = ("--glossary-id", glossary_id)
+    found = {
+        "made": made[0].partition(" (")[0],
+        "entries": run_deepl(url, "glossary", "entries", glossary_id),
+        "text": run_deepl(url, "text", *TO_GERMAN, *chosen, CHARGING),
+    }
+    listed = run_deepl(url, "glossary", "list")
+    deleted = run_deepl(url, "glossary", "delete", glossary_id)
+    return found | {
+        "is listed": any(glossary_id in line for line in listed),
+        "deleted": deleted[0].replace(glossary_id, "it"),
+    }
+
+
+def ask_for_glossaries(url: str, _: str) -> dict[str, Any]:
+    """Glossaries by both versions of `deepl`'s API and by its command line."""
+    client = deepl.DeepLClient(KEY, server_url=url)
+    return {
+        "deepl 2": answer(lambda: ask_version_2(client)),
+        "deepl 3": answer(lambda: ask_version_3(client)),
+        "deepl command line": answer(lambda: use_glossaries_by_command(url)),
+    }
+
+
+def translate_with_deepl(url: str, key: str) -> Any:
+    """By `deepl`, without its patience."""
+    deepl.http_client.max_network_retries = 0
+    client = deepl.DeepLClient(key, server_url=url)
+    return client.translate_text(TOMORROW, source_lang="EN", target_lang="KO").text
+
+
+def read_usage(url: str, key: str) -> Any:
+    """By `deepl`: the characters, and their limit."""
+    found = deepl.DeepLClient(key, server_url=url).get_usage().character
+    return [found.count, found.limit]
+
+
+def translate_for_deepl(url: str, key: str) -> Any:
+    """By `deep-translator`, as DeepL."""
+    deep_translator.deepl.BASE_URLS["DEEPL_FREE"] = f"{url}/{{version}}/"
+    return DeeplTranslator("en", "pt", api_key=key).translate(TOMORROW)
+
+
+def translate_by_provider(provider: str) -> Callable[[str, str], Any]:
+    """By `translate`, as LibreTranslate or DeepL."""
+
+    def ask(url: str, key: str) -> Any:
+        DeeplProvider.base_free_url = f"{url}/v2/translate"
+        given = {"secret_access_key": key} | (
+            {"base_url": url} if provider == "libre" else {}
+        )
+        languages = {"from_lang": "en", "to_lang": "ko"}
+        return Translator(provider=provider, **languages, **given).translate(TOMORROW)
+
+    return ask
+
+
+def translate_with_google(url: str, key: str) -> Any:
+    """By `google-cloud-translate`."""
+    client = translate_v2.Client(
+        credentials=Credentials(key), client_options={"api_endpoint": url}
+    )
+    given = {"source_language": "en", "target_language": "ko"}
+    return client.translate(TOMORROW, **given)["translatedText"]
+
+
+#: Each is asked with every key.
+KEYED: dict[str, Callable[[str, str], Any]] = {
+    "deepl": translate_with_deepl,
+    "deepl: usage": read_usage,
+    "libretranslatepy": lambda url, key: LibreTranslateAPI(f"{url}/", key).translate(
+        TOMORROW, "en", "ko"
+    ),
+    "deep-translator": lambda url, key: LibreTranslator(
+        "en", "ko", api_key=key, custom_url=f"{url}/"
+    ).translate(TOMORROW),
+    "deep-translator: deepl": translate_for_deepl,
+    "translate": translate_by_provider("libre"),
+    "translate: deepl": translate_by_provider("deepl"),
+    "google-cloud-translate": translate_with_google,
 }
 
 
-def answer(question: Callable[[], Any]) -> Any:
-    """The answer, or the error as text."""
-    try:
-        return question()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+def ask_with_keys(url: str, keys: str) -> dict[str, Questions]:
+    """A text with each of the keys, which are JSON by name."""
+    return {
+        package: {
+            name: partial(ask, url, key) for name, key in json.loads(keys).items()
+        }
+        for package, ask in KEYED.items()
+    }
+
+
+TOPICS: dict[str, Callable[[str, str], dict[str, Any]]] = {
+    "texts": ask_for_texts,
+    "documents": ask_for_documents,
+    "glossaries": ask_for_glossaries,
+    "keys": ask_with_keys,
+}
+
+
+def main(topic: str, url: str, argument: str = "") -> None:
+    """Print the answers about a topic; what is no question has been answered already."""
+    packages = TOPICS[topic](url, argument)
+    found = {
+        package: {
+            name: answer(q) if callable(q) else q for name, q in questions.items()
+        }
+        if isinstance(questions, dict)
+        else questions
+        for package, questions in packages.items()
+    }
+    json.dump(found, sys.stdout, default=str)
 
 
 if __name__ == "__main__":
-    found = {
-        package: {name: answer(question) for name, question in ask(sys.argv[1]).items()}
-        for package, ask in QUESTIONERS.items()
-    }
-    json.dump(found, sys.stdout)
+    main(*sys.argv[1:])

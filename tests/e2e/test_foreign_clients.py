@@ -1,0 +1,123 @@
+"""Unmodified clients of LibreTranslate, DeepL and Google on the real stack: texts, documents,
+glossaries, and keys of several kinds. `foreign/answers.yaml` says what each is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from contract import variables
+from tests import programs
+from tests.e2e.clients import FOREIGN, ask
+from tests.e2e.door import open_door
+from tests.e2e.real_stack import delete_glossaries
+from tests.gateway.fake_torchserve import LIMIT_S
+
+ANSWERS = yaml.safe_load((FOREIGN / "answers.yaml").read_text("utf-8"))
+
+
+def add_key(run: Path, name: str, *options: str) -> str:
+    """As an operator does."""
+    command = [sys.executable, "-m", "gateway", "keys", "add", "--name", name, *options]
+    environment = os.environ | {variables.RUN_DIR.name: str(run)}
+    return programs.run(*command, env=environment).strip()
+
+
+def ask_with_keys(folder: Path) -> dict[str, Any]:
+    """What each key allows, of a gateway that requires one."""
+    run = folder / "run"
+    settings = {"BABELGATE_KEYS": "required", "BABELGATE_RUN_DIR": str(run)}
+    with open_door(folder, None, **settings) as door:
+        # One package keeps translations, so that the right key comes last.
+        keys = {
+            "wrong": "any-key",
+            "spent": add_key(run, "spent", "--characters-per-month", "1"),
+            "limited": add_key(run, "limited", "--requests-per-minute", "1"),
+            "right": add_key(run, "right"),
+        }
+        once = {"api_key": keys["limited"]}
+        assert requests.get(f"{door.url}/v2/languages", once, timeout=LIMIT_S).ok
+        return ask("keys", door.url, json.dumps(keys))
+
+
+@pytest.fixture(scope="module")
+def find_answers(
+    url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[str, Any]]:
+    """Asks all clients about a topic, once."""
+
+    @cache
+    def find(topic: str) -> dict[str, Any]:
+        folder = tmp_path_factory.mktemp(topic)
+        if topic == "keys":
+            return ask_with_keys(folder)
+        if topic == "glossaries":
+            delete_glossaries(url)
+        return ask(topic, url, str(folder))
+
+    return find
+
+
+def assert_has(found: Any, expected: Any) -> None:
+    """A list begins with what is expected, an object has it, a text begins with it."""
+    match expected:
+        case dict():
+            for name, value in expected.items():
+                assert_has(found[name], value)
+        case list():
+            assert len(found) >= len(expected), found
+            for one, value in zip(found, expected, strict=False):
+                assert_has(one, value)
+        case str():
+            assert found.startswith(expected)
+        case _:
+            assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("topic", "package", "question"),
+    [
+        pytest.param(topic, package, question, id=f"{topic}, {package}: {question}")
+        for topic, packages in ANSWERS.items()
+        for package, questions in packages.items()
+        for question in questions
+    ],
+)
+def test_a_client_of_another_api_works(find_answers, topic, package, question):
+    found = find_answers(topic)[package][question]
+    assert_has(found, ANSWERS[topic][package][question])
+
+
+@pytest.mark.parametrize("topic", ANSWERS)
+def test_every_answer_is_looked_at(find_answers, topic):
+    asked = {package: set(found) for package, found in find_answers(topic).items()}
+    assert asked == {package: set(those) for package, those in ANSWERS[topic].items()}
+
+
+def test_the_same_text_has_the_same_translation_in_each_api(url):
+    text = "Good morning! My name is Anna. See you tomorrow."
+
+    def post(path: str, **fields: Any) -> Any:
+        return requests.post(f"{url}/{path}", json=fields, timeout=LIMIT_S).json()
+
+    ours = post("translate", src_lang="en", src_text=text, tgt_lang="de")
+    libre = post("translate", source="en", q=text, target="de")
+    deepl = post("v2/translate", source_lang="EN", text=[text], target_lang="DE")
+    given = {"source": "en", "q": text, "target": "de", "format": "text"}
+    google = post("language/translate/v2", **given)
+    assert {
+        ours["translated"],
+        libre["translatedText"],
+        deepl["translations"][0]["text"],
+        google["data"]["translations"][0]["translatedText"],
+    } == {ours["translated"]}
