@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
+
+from tests.programs import run
 
 
 def make_certificate(folder: Path, names: str = "DNS:localhost,IP:127.0.0.1") -> str:
@@ -13,9 +14,5 @@ def make_certificate(folder: Path, names: str = "DNS:localhost,IP:127.0.0.1") ->
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subject = ["-subj", "/CN=babelgate", "-addext", f"subjectAltName={names}"]
     files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-days", "2", *curve, *subject, *files],
-        check=True,
-        capture_output=True,
-    )
+    run("openssl", "req", "-x509", "-days", "2", *curve, *subject, *files)
     return f"{certificate},{key}"

@@ -1,5 +1,4 @@
-"""Finds the processes, listening ports and temporary files that a package's tests leave
-behind."""
+"""Finds processes, listening ports and temporary files that a folder's tests leave behind."""
 
 from __future__ import annotations
 
@@ -91,15 +90,14 @@ def _list_ports() -> Iterator[int]:
             yield connection.laddr.port
 
 
-def name_room(item: pytest.Item) -> str:
+def name_folder(item: pytest.Item) -> str:
     """The folder below `tests/` that a test is in, or `tests` itself."""
     folders = item.path.relative_to(item.config.rootpath).parent.parts
     return "/".join(folders[:2])
 
 
 _TRACES = pytest.StashKey[Traces]()
-#: The fixtures that all tests of a package share. It ends before the look at what they
-#: have left behind.
+#: What all tests of a folder share. It ends before the look at what they have left behind.
 SHARED = pytest.StashKey[ExitStack]()
 
 
@@ -123,11 +121,11 @@ def traces(
 def pytest_runtest_teardown(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Iterator[None]:
-    """Fails the last test of a package where the package has left something."""
+    """Fail the last test of a folder whose tests have left something."""
     yield
     traces = item.config.stash.get(_TRACES, None)
-    room = name_room(item)
-    if traces and (nextitem is None or name_room(nextitem) != room):
+    folder = name_folder(item)
+    if traces and (nextitem is None or name_folder(nextitem) != folder):
         item.config.stash[SHARED].close()
         # An app that nobody has any more ends its processes when it is collected.
         gc.collect()
@@ -136,4 +134,4 @@ def pytest_runtest_teardown(
             time.sleep(0.1)
         if left:
             traces.told.update(left)
-            pytest.fail("\n".join([f"{room} has left behind:", *left]), pytrace=False)
+            pytest.fail("\n".join([f"{folder} has left behind:", *left]), pytrace=False)

@@ -27,10 +27,10 @@ def test_one():
 
 
 @pytest.mark.slow
-def test_the_last_test_of_a_room_fails_where_it_leaks(tmp_path: Path):
-    for room, text in (("first", LEAKING), ("second", "def test_one():\n    pass\n")):
-        (tmp_path / f"tests/{room}").mkdir(parents=True)
-        (tmp_path / f"tests/{room}/test_{room}.py").write_text(text)
+def test_the_last_test_of_a_folder_fails_where_it_leaks(tmp_path: Path):
+    for folder, text in (("first", LEAKING), ("second", "def test_one():\n    pass\n")):
+        (tmp_path / f"tests/{folder}").mkdir(parents=True)
+        (tmp_path / f"tests/{folder}/test_{folder}.py").write_text(text)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.leaks", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""A new task is one file per room and one line in `contract/`: a toy is added and asked."""
+"""A new task is one file per package and one line in `contract/`: a toy is added and asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.random_vision import draw_frames
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("catalog", "contract", "gateway", "handlers", "text", "torchserve_backend")
+PACKAGES = ("catalog", "contract", "gateway", "handlers", "text", "torchserve_backend")
 
 SECTION = """
 from catalog.sections import VisionSection
@@ -70,9 +70,9 @@ os._exit(0)
 
 def add_brightness(tree: Path, model: Path) -> None:
     """The toy, in a copy of the packages."""
-    for room in ROOMS:
+    for package in PACKAGES:
         shutil.copytree(
-            ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__")
+            ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__")
         )
     tasks = tree / "contract/tasks.py"
     last = f'"{PATHS["detection"]}",\n'
@@ -93,7 +93,7 @@ def write_model(model: Path) -> None:
     (model / "model.safetensors").touch()
 
 
-def test_a_task_costs_a_file_per_room_and_a_line(tmp_path: Path):
+def test_a_task_costs_a_file_per_package_and_a_line(tmp_path: Path):
     write_model(tmp_path / "model")
     add_brightness(tmp_path, tmp_path / "model")
     (tmp_path / "map.json").write_text('{"brightness": {"devices": "cpu"}}')

@@ -124,14 +124,3 @@ def test_a_lock_has_one_owner(target):
     assert durable.try_lock(second)
     os.close(first)
     os.close(second)
-
-
-def test_a_transaction_is_committed():
-    class Session:
-        committed = 0
-
-        def commit(self) -> None:
-            self.committed += 1
-
-    durable.commit(session := Session())
-    assert session.committed == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
@@ -15,6 +14,7 @@ from typing import Any
 from benchmarks.compare.peers import environments
 from deploy import programs
 from deploy.stack import ROOT
+from tests.programs import run
 
 FOREIGN = Path(__file__).with_name("foreign")
 _PYTHON, _NODE = ROOT / ".venv/clients", ROOT / ".venv/clients-node"
@@ -25,8 +25,10 @@ def ask(topic: str, *arguments: str) -> dict[str, Any]:
     """What the packages of both languages were answered about a topic, by package."""
     with _installing():
         python = environments.prepare(FOREIGN / "requirements.txt", _PYTHON)
-    by_python = _run(python, FOREIGN / "ask.py", topic, *arguments)
-    by_node = _run("node", prepare_node() / "ask.mjs", topic, *arguments)
+    by_python = run(python, FOREIGN / "ask.py", topic, *arguments, limit_s=_LIMIT_S)
+    by_node = run(
+        "node", prepare_node() / "ask.mjs", topic, *arguments, limit_s=_LIMIT_S
+    )
     return {**json.loads(by_python), **json.loads(by_node)}
 
 
@@ -49,14 +51,14 @@ def prepare_node() -> Path:
     mark, digest = _NODE / "made-of", hashlib.sha256(lock).hexdigest()
     with _installing():
         if not mark.exists() or mark.read_text() != digest:
-            _run("npm", "ci", "--no-audit", "--no-fund", "--prefix", _NODE)
+            run(
+                "npm",
+                "ci",
+                "--no-audit",
+                "--no-fund",
+                "--prefix",
+                _NODE,
+                limit_s=_LIMIT_S,
+            )
             mark.write_text(digest)
     return _NODE
-
-
-def _run(*command: str | Path) -> str:
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=_LIMIT_S
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

@@ -19,7 +19,7 @@ from deploy import programs
 from deploy.stack import GATEWAY, ROOT
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S, FakeTorchServe
-from tests.gateway.test_gunicorn import is_alive, serve_before_fake
+from tests.gateway.test_gunicorn import Running, is_alive, serve_before_fake
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,20 @@ def find_port() -> int:
     raise AssertionError("no free port")
 
 
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
 def start_nginx(
-    run: Path, port: int, gateway: str, edits: Mapping[str, str] | None = None
-) -> psutil.Popen:
-    """nginx with our configuration, one worker, other ports, and edits."""
+    run: Path, gateway: str, edits: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, psutil.Process]]:
+    """nginx with our configuration, one worker, a port of its own, and edits, before the
+    address of a gateway: its URL and its process."""
     for folder in ("temp", "logs"):
         (run / folder).mkdir(parents=True)
-    text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
+    text, port = (ROOT / "nginx/nginx.conf").read_text("utf-8"), find_port()
     changes = {
         r"\b7777\b": str(port),
         rf"127\.0\.0\.1:{GATEWAY}": gateway,
@@ -70,36 +77,54 @@ def start_nginx(
         text, count = re.subn(old, new, text)
         assert count, old
     (run / "nginx.conf").write_text(text)
-    nginx = programs.find(programs.NGINX)
-    assert nginx
-    return psutil.Popen(
-        [nginx, "-p", f"{run}/", "-c", f"{run}/nginx.conf", "-g", "daemon off;"],
+    program = programs.find(programs.NGINX)
+    assert program
+    nginx = psutil.Popen(
+        [program, "-p", f"{run}/", "-c", f"{run}/nginx.conf", "-g", "daemon off;"],
         stderr=subprocess.DEVNULL,
     )
+    try:
+        wait_until(lambda: is_open(port))
+        yield f"http://127.0.0.1:{port}", nginx
+    finally:
+        nginx.terminate()
+        nginx.wait(LIMIT_S)
+
+
+@contextmanager
+def open_before(
+    running: Running, folder: Path, edits: Mapping[str, str] | None = None
+) -> Iterator[Door]:
+    """A door before a Gunicorn that runs; `edits` are of nginx.conf."""
+    gateway, master, fake = running
+    run = folder / "nginx"
+    with start_nginx(run, urlsplit(gateway).netloc, edits) as (url, nginx):
+        wait_until(lambda: is_alive(url))
+        (door, *_), (worker, *_) = nginx.children(), master.children()
+        yield Door(url, door, worker, run, fake, gateway)
 
 
 @contextmanager
 def open_door(
     folder: Path, edits: Mapping[str, str] | None = None, **variables: str
 ) -> Iterator[Door]:
-    """One that answers; `edits` are of nginx.conf, `variables` are Gunicorn's."""
-    with serve_before_fake(folder, **variables) as (gateway, master, fake):
-        port, run = find_port(), folder / "nginx"
-        nginx = start_nginx(run, port, urlsplit(gateway).netloc, edits)
-        url = f"http://127.0.0.1:{port}"
-        try:
-            wait_until(lambda: is_alive(url))
-            door, worker = (one.children()[0] for one in (nginx, master))
-            yield Door(url, door, worker, run, fake, gateway)
-        finally:
-            nginx.terminate()
-            nginx.wait(LIMIT_S)
+    """A door and a Gunicorn of its own, whose `variables` these are."""
+    with (
+        serve_before_fake(folder, **variables) as running,
+        open_before(running, folder, edits) as door,
+    ):
+        yield door
+
+
+def reset(torchserve: FakeTorchServe) -> None:
+    torchserve.will()
+    torchserve.keeps_bodies = True
+    torchserve.calls.clear()
+    torchserve.ending.clear()
 
 
 @pytest.fixture
 def door(started: Door) -> Door:
     """A module's own, with a TorchServe that has nothing to do yet."""
-    started.torchserve.will()
-    started.torchserve.keeps_bodies = True
-    started.torchserve.calls.clear()
+    reset(started.torchserve)
     return started

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,6 +23,7 @@ from tests.e2e.real_stack import (
     start_stack,
     wait_until,
 )
+from tests.programs import run
 
 LIMIT_S = 240
 #: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
@@ -56,17 +56,7 @@ def test_the_log_of_the_door_has_no_names_of_files(url: str, stack: Stack):
 def test_the_commands_of_the_page_work(url: str, tmp_path: Path):
     (tmp_path / "report.md").write_text("# Good morning\n\nSee you *tomorrow*.\n")
 
-    def curl(*arguments: str) -> str:
-        done = subprocess.run(
-            ["curl", "-sS", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=LIMIT_S,
-        )
-        return done.stdout
-
+    curl = partial(run, "curl", "-sS", cwd=tmp_path)
     form = ("-F", "file=@report.md", "-F", "tgt_lang=de")
     where = f"{url}/documents/{json.loads(curl(f'{url}/documents', *form))['id']}"
     wait_until(lambda: json.loads(curl(where))["status"] == "done", limit_s=LIMIT_S)

@@ -1,4 +1,6 @@
-"""Clients that are too many, too slow, elsewhere or odd get an answer or a problem document."""
+"""Clients that are too many, too slow, elsewhere or odd get an answer or a problem document of
+their API, and nginx logs no text of theirs.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,59 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from contract.dialects import LIBRETRANSLATE, OURS, Dialect, find_dialect
+from contract.problems import CONTENT_TYPE, write_problem
 from tests.closing_server import ClosingServer, QuietHandler
-from tests.e2e.door import Door, door, find_port, open_door, start_nginx
+from tests.e2e.door import (
+    Door,
+    door,
+    find_port,
+    open_before,
+    open_door,
+    reset,
+    start_nginx,
+)
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
-from tests.gateway.test_gunicorn import begin
+from tests.gateway.test_gunicorn import Running, begin, serve_before_fake
 
 __all__ = ["door"]
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+GOOGLE_PATH = "/language/translate/v2"
+PATHS = ["/", "/translate", "/detect", "/v2/translate", GOOGLE_PATH]
+SECRET = "xylophone"
 PNG = b"\x89PNG\r\n\x1a\n"
 #: To nginx this is another machine's address: it is neither 127.0.0.1 nor ::1.
 STRANGER = ("127.0.0.2", 0)
 GRACE_S = 1
+MOST = 8
 #: nginx's warnings also where they would quote a query.
 LOUD = {"error.log crit": "error.log warn"}
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    folder = tmp_path_factory.mktemp("door")
-    with open_door(folder, LOUD, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as opened:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Gunicorn for all doors of this file that do not need one of their own."""
+    folder = tmp_path_factory.mktemp("gateway")
+    with serve_before_fake(folder, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def started(
+    running: Running, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Door]:
+    with open_before(running, tmp_path_factory.mktemp("door"), LOUD) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """Before a Gunicorn that takes few connections."""
+    arguments = f"--worker-connections={MOST}"
+    folder = tmp_path_factory.mktemp("crowded")
+    with open_door(folder, GUNICORN_CMD_ARGS=arguments) as opened:
         yield opened
 
 
@@ -78,40 +112,42 @@ def knock(
         return Counter(one.result() for one in asking)
 
 
-MOST = 8
-#: The program that refuses, and what is edited for it.
+#: What is edited so that few connections are too many.
 CROWDS = {
-    "of one address": ({"conn address 1024": f"conn address {MOST}"}, ""),
-    "of all": ({"conn all 4096": f"conn all {MOST}"}, ""),
-    "without a key": ({"conn keyless 3072": f"conn keyless {MOST}"}, ""),
-    "with a key": ({"conn keyed 768": f"conn keyed {MOST}"}, ""),
-    "Gunicorn's": ({}, f"--worker-connections={MOST}"),
+    "of one address": "conn address 1024",
+    "of all": "conn all 4096",
+    "without a key": "conn keyless 3072",
+    "with a key": "conn keyed 768",
 }
 
 
+def knock_thrice(door: Door, url: str, **headers: str) -> Counter[str]:
+    """How three times as many requests end as are let in."""
+    requests.post(door.url, json=WANTED, timeout=LIMIT_S)  # the models are known
+    reset(door.torchserve)
+    door.torchserve.will(*["wait"] * MOST)
+    ends = knock(url, 3 * MOST, door.torchserve.ending, door, **headers)
+    assert ends.keys() == {"200", "429 too-many-connections"}
+    assert ends.total() == 3 * MOST
+    return ends
+
+
 @pytest.mark.parametrize("limit", CROWDS)
-def test_three_times_as_many_as_allowed_are_answered_or_told_so(limit, tmp_path):
-    edits, arguments = CROWDS[limit]
-    with open_door(tmp_path, edits, GUNICORN_CMD_ARGS=arguments) as door:
-        requests.post(door.url, json=WANTED, timeout=LIMIT_S)  # the models are known
-        door.torchserve.calls.clear()
-        release = door.torchserve.ending
-        door.torchserve.will(*["wait"] * MOST)
+def test_three_times_as_many_as_allowed_are_answered_or_told_so(
+    limit, running, tmp_path
+):
+    limited = CROWDS[limit].rpartition(" ")[0]
+    with open_before(running, tmp_path, {CROWDS[limit]: f"{limited} {MOST}"}) as door:
         key = {"Authorization": "any"} if limit == "with a key" else {}
-        ends = knock(door.url, 3 * MOST, release, door, **key)
-        refused = ends.pop("429 too-many-connections")
-        assert (ends, refused) == ({"200": MOST}, 2 * MOST)
+        assert knock_thrice(door, door.url, **key)["200"] == MOST
         again = requests.post(door.url, json=WANTED, timeout=LIMIT_S)
         assert again.status_code == 200
-        assert "worker_connections are not enough" not in door.read_log("error")
 
 
-def test_who_asks_gunicorn_itself_is_told_so_too(tmp_path):
-    with open_door(tmp_path, GUNICORN_CMD_ARGS=f"--worker-connections={MOST}") as door:
-        door.torchserve.will(*["wait"] * MOST)
-        ends = knock(door.gateway_url, 3 * MOST, door.torchserve.ending, door)
-        assert set(ends) == {"200", "429 too-many-connections"}
-        assert sum(ends.values()) == 3 * MOST
+def test_gunicorn_refuses_too_and_tells_who_asks_it_directly(crowded):
+    knock_thrice(crowded, crowded.gateway_url)
+    assert knock_thrice(crowded, crowded.url)["200"] == MOST
+    assert "worker_connections are not enough" not in crowded.read_log("error")
 
 
 def test_idle_uploads_are_in_no_images_way(tmp_path):
@@ -205,13 +241,6 @@ def test_of_a_large_body_nothing_is_written_to_disk(door, kind):
     assert "temp/body" not in door.read_log("error")
 
 
-def test_nginx_would_tell_of_what_it_writes_to_disk(tmp_path):
-    edits = {"proxy_request_buffering off": "proxy_request_buffering on", **LOUD}
-    with open_door(tmp_path, edits) as door:
-        send_large(door, *LARGE["one chunk"])
-        assert "temp/body" in door.read_log("error")
-
-
 def test_a_packed_body_is_unpacked_behind_nginx(door):
     answer = requests.post(
         f"{door.url}/translate",
@@ -266,22 +295,14 @@ class Echo(QuietHandler):
 @pytest.fixture
 def echo(tmp_path: Path) -> Iterator[str]:
     """nginx before such a gateway: its URL."""
-    gateway, port = ClosingServer(("127.0.0.1", 0), Echo), find_port()
+    gateway = ClosingServer(("127.0.0.1", 0), Echo)
     gateway.start()
-    nginx = start_nginx(tmp_path / "nginx", port, f"127.0.0.1:{gateway.server_port}")
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until(lambda: is_open(port))
+    with start_nginx(tmp_path / "nginx", f"127.0.0.1:{gateway.server_port}") as (
+        url,
+        _,
+    ):
         yield url
-    finally:
-        nginx.terminate()
-        nginx.wait(LIMIT_S)
-        gateway.stop()
-
-
-def is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    gateway.stop()
 
 
 @pytest.mark.parametrize(
@@ -312,7 +333,7 @@ def test_the_gateway_learns_where_it_was_asked_for(echo):
 
 
 def test_the_log_has_the_path_that_was_asked_for_and_no_query(door):
-    get(door, "/metrics?secret=xylophone", STRANGER)
+    get(door, f"/metrics?secret={SECRET}", STRANGER)
     wait_until(lambda: "/metrics" in door.read_log("access"))
     (line,) = [
         json.loads(line)
@@ -320,17 +341,90 @@ def test_the_log_has_the_path_that_was_asked_for_and_no_query(door):
         if json.loads(line)["client"] == STRANGER[0]
     ][-1:]
     assert (line["path"], line["status"]) == ("/metrics", 403)
-    assert "xylophone" not in door.read_log("access")
+    assert SECRET not in door.read_log("access")
+
+
+def test_a_query_is_not_in_the_error_log_either(running, tmp_path):
+    nobody = "location /nobody { proxy_pass http://127.0.0.1:1; }\n        location / {"
+    with open_before(running, tmp_path, {r"location / \{": nobody}) as door:
+        answer = requests.get(f"{door.url}/nobody?key={SECRET}", timeout=LIMIT_S)
+        assert answer.status_code == 503
+        assert SECRET not in door.read_log("error")
+
+
+def assert_is_problem(answer: requests.Response, path: str, slug: str) -> None:
+    """It is what the gateway would write, whatever the detail is."""
+    dialect: Dialect = find_dialect(path)
+    found = answer.json()
+    detail = read_detail(found)
+    document = write_problem(
+        slug, answer.status_code, detail, request_id=found.get("request_id")
+    )
+    expected = dialect.answer(document)
+    if path == "/translate":
+        error = LIBRETRANSLATE.answer(document).content["error"]
+        assert found.pop("error") == error
+    assert found == expected.content
+    assert answer.headers["Content-Type"] == expected.content_type
+    assert (dialect is OURS) == (expected.content_type == CONTENT_TYPE)
+
+
+def read_detail(found: dict[str, object]) -> str:
+    match found:
+        case {"detail": str(detail)} | {"message": str(detail)}:
+            return detail
+        case {"error": {"message": str(detail)}}:
+            return detail
+        case {"error": str(detail)}:
+            return detail.rpartition("limit: ")[2]
+    raise AssertionError(found)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_body_that_is_too_large_is_refused_in_each_api(door, path):
+    answer = requests.post(door.url + path, data=b"a" * (2 << 20), timeout=LIMIT_S)
+    assert answer.status_code == 413
+    assert_is_problem(answer, path, "body-too-large")
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_url_that_is_too_long_is_refused_in_each_api(door, path):
+    answer = requests.post(f"{door.url}{path}?q={'a' * 70_000}", timeout=LIMIT_S)
+    assert answer.status_code == 431
+    assert_is_problem(answer, path, "header-too-large")
 
 
 @pytest.mark.parametrize(
-    ("more", "is_quoted"),
-    [({}, False), (LOUD, True)],
-    ids=["as it ships", "verbose"],
+    ("path", "names"),
+    [
+        ("/translate", {"q": "q", "target": "target", "source": "source"}),
+        (
+            "/v2/translate",
+            {"q": "text", "target": "target_lang", "source": "source_lang"},
+        ),
+        (GOOGLE_PATH, {"q": "q", "target": "target", "source": "source"}),
+    ],
 )
-def test_a_query_is_not_in_the_error_log_either(tmp_path, more, is_quoted):
-    nobody = "location /nobody { proxy_pass http://127.0.0.1:1; }\n        location / {"
-    with open_door(tmp_path, {r"location / \{": nobody, **more}) as door:
-        answer = requests.get(f"{door.url}/nobody?key=xylophone", timeout=LIMIT_S)
-        assert answer.status_code == 503
-        assert ("xylophone" in door.read_log("error")) is is_quoted
+def test_five_thousand_characters_of_any_script_fit_into_a_url(door, path, names):
+    given = {names["q"]: "好" * 5000, names["target"]: "ko", names["source"]: "zh"}
+    answer = requests.post(door.url + path, params=given, timeout=LIMIT_S)
+    assert answer.status_code == 200
+    assert "好" * 100 in answer.json().__str__()
+
+
+def test_a_gateway_that_is_down_is_told_in_each_api_and_logged_without_texts(tmp_path):
+    run = tmp_path / "nginx"
+    with start_nginx(run, f"127.0.0.1:{find_port()}") as (url, _):
+        for path in PATHS:
+            answer = requests.get(f"{url}{path}?q={SECRET}", timeout=LIMIT_S)
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+            assert_is_problem(answer, path, "not-ready")
+        page = requests.get(url, headers={"Accept": "text/html"}, timeout=LIMIT_S)
+    assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "The gateway is being restarted." in page.text
+    assert '<meta http-equiv="refresh" content="5">' in page.text
+    logs = [path.read_text("utf-8") for path in (run / "logs").iterdir()]
+    assert any("/v2/translate" in log for log in logs)
+    assert not any(SECRET in log for log in logs)

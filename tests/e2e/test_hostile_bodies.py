@@ -1,5 +1,5 @@
-"""The real stack answers five thousand hostile bodies; no worker ends, nothing grows. While the
-gateway gets hostile forms, it answers everybody else.
+"""The real stack answers three thousand hostile bodies; no worker ends, nothing grows. While
+the gateway gets hostile forms, it answers everybody else.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.hostile_bodies import draw_bodies
 pytestmark = pytest.mark.faults
 
 ROUTES = ("/caption", "/classify", "/detect-objects")
-COUNT = 5_000
+COUNT = 3_000
 #: Bodies after which every program has its working memory.
 SETTLED = 1_000
 CLIENTS = 8
 #: What the whole stack may have grown by between the two looks: less than one leaked row in
-#: fifty would be.
+#: twenty-five would be.
 GROWTH_BYTES = 80_000_000
 
 

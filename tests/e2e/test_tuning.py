@@ -19,7 +19,7 @@ models:
     engine: echo
     max_batch_delay: [5, 2000]
 load:
-  clients: [1, 2, 4]
+  clients: [1, 2]
   seconds: 2
   warm_up_seconds: 1
 sla:

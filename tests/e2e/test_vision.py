@@ -24,6 +24,7 @@ from models.shapes_recipe.samples import Sample, Task, held_out
 from models.shapes_recipe.scenes import classify
 from tests.e2e.real_stack import wait_until
 from tests.handlers.encoding import write_image, write_npy
+from tests.programs import run
 
 SEED = 11
 TIMEOUT_S = 120
@@ -186,7 +187,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return find_video(tmp_path_factory.mktemp("video"), 200, width=320, height=180)
 
 
-def run_client(stack: Stack, video: Path, out: Path, *options: str) -> list[str]:
+def write_command(stack: Stack, video: Path, out: Path, *options: str) -> list[str]:
     return [
         *(sys.executable, "-m", "clients", "caption", str(video), "-o", str(out)),
         *("--url", stack.url, *options),
@@ -199,8 +200,8 @@ def test_a_video_is_captioned_in_every_way_alike(
     texts = {}
     for mode in ("stream-prebatch", "stream-single", "single"):
         out = tmp_path / f"{mode}.jsonl"
-        command = run_client(vision, video, out, "--mode", mode)
-        subprocess.run(command, cwd=ROOT, check=True, timeout=TIMEOUT_S)
+        command = write_command(vision, video, out, "--mode", mode)
+        run(*command)
         texts[mode] = out.read_text("utf-8")
     assert len(set(texts.values())) == 1
     records = list(map(json.loads, texts["single"].splitlines()))
@@ -214,10 +215,8 @@ def test_a_client_that_is_killed_goes_on_to_the_same_result(
     vision: Stack, video: Path, tmp_path: Path
 ):
     whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
-    subprocess.run(
-        run_client(vision, video, whole), cwd=ROOT, check=True, timeout=TIMEOUT_S
-    )
-    slowly = run_client(
+    run(*write_command(vision, video, whole))
+    slowly = write_command(
         *(vision, video, broken, "--prebatch", "4", "--requests-in-flight", "1")
     )
     killed = subprocess.Popen(slowly, cwd=ROOT)
@@ -226,5 +225,5 @@ def test_a_client_that_is_killed_goes_on_to_the_same_result(
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
     assert not broken.exists()
-    subprocess.run(slowly, cwd=ROOT, check=True, timeout=TIMEOUT_S)
+    run(*slowly)
     assert broken.read_bytes() == whole.read_bytes()

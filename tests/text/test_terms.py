@@ -27,19 +27,12 @@ def find(
     [
         pytest.param("en", "server", "A server, servers and a server.", 2, id="Latin"),
         pytest.param("de", "Straße", "Straße, Straßen, STRASSE", 2, id="sharp s"),
-        pytest.param("ru", "сервер", "Сервер и сервера: «сервер»", 2, id="Cyrillic"),
         pytest.param("el", "λόγος", "Ο λόγος. ΛΌΓΟΣ", 2, id="Greek"),
         pytest.param("tr", "ışık", "Işık ve IŞIK, isik", 2, id="Turkish"),
         pytest.param("ar", "خادم", "هذا خادم جديد، خادم؟ والخادم", 2, id="Arabic"),
-        pytest.param("he", "שרת", "זה שרת חדש (שרת) השרת", 2, id="Hebrew"),
         pytest.param("hi", "सर्वर", "यह सर्वर है। सर्वरों", 1, id="Devanagari"),
-        pytest.param("ta", "சேவையகம்", "இது சேவையகம் சேவையகம்.", 2, id="Tamil"),
-        pytest.param("ka", "სერვერი", "ეს სერვერი არის", 1, id="Georgian"),
-        pytest.param("am", "አገልጋይ", "ይህ አገልጋይ ነው", 1, id="Ethiopic"),
         pytest.param("zh", "服务器", "云服务器和服务器坏了", 2, id="Chinese"),
-        pytest.param("ja", "サーバー", "このサーバーはサーバーです", 2, id="Japanese"),
         pytest.param("th", "เซิร์ฟเวอร์", "ฉันใช้เซิร์ฟเวอร์นี้", 1, id="Thai"),
-        pytest.param("my", "ဆာဗာ", "ဤဆာဗာသည်", 1, id="Burmese"),
         pytest.param("ko", "서버", "서버를 서버는 서버, 서버실 웹서버", 3, id="Korean"),
         pytest.param(
             "ko", "지도", "지도 지도를 지도도 지", 3, id="ends like a particle"
