@@ -95,7 +95,7 @@ def start_nginx(
 def open_before(
     running: Running, folder: Path, edits: Mapping[str, str] | None = None
 ) -> Iterator[Door]:
-    """A door before a Gunicorn that runs; `edits` are of nginx.conf."""
+    """nginx, with edits of its configuration, before a Gunicorn that runs."""
     gateway, master, fake = running
     run = folder / "nginx"
     with start_nginx(run, urlsplit(gateway).netloc, edits) as (url, nginx):
@@ -108,7 +108,7 @@ def open_before(
 def open_door(
     folder: Path, edits: Mapping[str, str] | None = None, **variables: str
 ) -> Iterator[Door]:
-    """A door and a Gunicorn of its own, whose `variables` these are."""
+    """nginx before a Gunicorn of its own, which gets the `variables`."""
     with (
         serve_before_fake(folder, **variables) as running,
         open_before(running, folder, edits) as door,
