@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from benchmarks.instruments.generator import Generator, Manner, Reply, Target
+from benchmarks.instruments.generator import Generator, Manner, LoadReply, Target
 
 CLIENTS = 16
 #: Before a client's next request. Without it the clients alone would fill the cores, and
@@ -21,7 +21,7 @@ _JOIN_S = 60.0
 class Asked:
     """The answers that the clients got, complete once they have stopped."""
 
-    replies: list[Reply] = field(default_factory=list)
+    replies: list[LoadReply] = field(default_factory=list)
 
     @property
     def failed(self) -> Mapping[str, int]:
@@ -41,7 +41,7 @@ def keep_asking(
     asked = Asked()
     stop = threading.Event()
 
-    def keep(reply: Reply) -> float | None:
+    def keep(reply: LoadReply) -> float | None:
         asked.replies.append(reply)
         return None if stop.is_set() else reply.ended_s + _PAUSE_S
 

@@ -57,7 +57,7 @@ class Target:
     leaders: Leaders = field(default_factory=dict)
 
 
-class Reply(NamedTuple):
+class LoadReply(NamedTuple):
     """The answer to one request. Times are in seconds."""
 
     #: The request's place in their order.
@@ -95,14 +95,16 @@ def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
     return Manner(limit_ms, addresses, limit_ms / 1000 + GRACE_S)
 
 
-def ask_at(target: Target, arrivals: Iterable[float], manner: Manner) -> list[Reply]:
+def ask_at(
+    target: Target, arrivals: Iterable[float], manner: Manner
+) -> list[LoadReply]:
     """An open loop: one request at each of the `arrivals`, seconds from now."""
-    replies: list[Reply] = []
+    replies: list[LoadReply] = []
     Generator(target, manner).run(arrivals, replies.append)
     return replies
 
 
-def ask_once(target: Target) -> Reply:
+def ask_once(target: Target) -> LoadReply:
     """The reply to the target's first request alone."""
     (reply,) = ask_at(replace(target, requests=target.requests[:1]), [0.0], Manner())
     return reply
@@ -110,11 +112,11 @@ def ask_once(target: Target) -> Reply:
 
 def ask_again(
     target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float = 0
-) -> list[Reply]:
+) -> list[LoadReply]:
     """A closed loop: each client asks again after its answer, with a pause if not 200."""
-    replies: list[Reply] = []
+    replies: list[LoadReply] = []
 
-    def keep(reply: Reply) -> float | None:
+    def keep(reply: LoadReply) -> float | None:
         replies.append(reply)
         again_s = reply.ended_s + (0.0 if reply.is_good else pause_s)
         return again_s if again_s < seconds else None
@@ -153,7 +155,9 @@ class Generator:
         self._due: list[float] = []
         self._number = 0
 
-    def run(self, arrivals: Iterable[float], keep: Callable[[Reply], object]) -> None:
+    def run(
+        self, arrivals: Iterable[float], keep: Callable[[LoadReply], object]
+    ) -> None:
         """Sends a request at each of the arrivals, in seconds from now, and whenever
         `keep` says so. Returns when the last reply has been kept."""
         allow_many_files()
@@ -221,7 +225,7 @@ class Generator:
         """Reports a request that found no connection."""
         late_s = self._now() - planned_s
         self._number += 1
-        self._tell(Reply(self._number - 1, status, self._now(), late_s, late_s))
+        self._tell(LoadReply(self._number - 1, status, self._now(), late_s, late_s))
 
     def _connect(self) -> _Connection:
         opened = TimedSocket()
@@ -286,9 +290,9 @@ class Generator:
             ended_s = arrived_s if status.isdecimal() else self._now()
             late_s = ended_s - connection.planned_s
             lag_s = connection.sent_s - connection.planned_s
-            self._tell(Reply(connection.number, status, ended_s, late_s, lag_s))
+            self._tell(LoadReply(connection.number, status, ended_s, late_s, lag_s))
 
-    def _tell(self, reply: Reply) -> None:
+    def _tell(self, reply: LoadReply) -> None:
         again_s = self._keep(reply)
         if isinstance(again_s, float):
             heapq.heappush(self._due, again_s)

@@ -45,7 +45,7 @@ def measure_closed(
 ) -> LoadFigures:
     """Asks with `clients` for `seconds`. Requests that are then under way still count."""
 
-    def ask() -> list[generator.Reply]:
+    def ask() -> list[generator.LoadReply]:
         return generator.ask_again(
             target, generator.Manner(), clients=clients, seconds=seconds
         )
@@ -75,7 +75,7 @@ def measure_open(
 
 
 def _measure(
-    ask: Callable[[], list[generator.Reply]],
+    ask: Callable[[], list[generator.LoadReply]],
     target: generator.Target,
     loop: str,
     level: float,
@@ -92,7 +92,7 @@ def _measure(
 
 
 def summarize(
-    loop: str, level: float, seconds: float, replies: Sequence[generator.Reply]
+    loop: str, level: float, seconds: float, replies: Sequence[generator.LoadReply]
 ) -> LoadFigures:
     """The figures of a loop's replies."""
     is_open = loop == OPEN

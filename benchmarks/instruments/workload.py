@@ -40,7 +40,7 @@ def draw_requests(
 
 def _draw_bodies(task: str, count: int) -> Iterator[bytes]:
     """Draw the bodies of requests: frames as arrays, images as JPEG."""
-    for sample in samples.held_out(samples.Task(task), count):
+    for sample in samples.held_out(samples.ShapesTask(task), count):
         stream = io.BytesIO()
         if task == CAPTIONING:
             np.save(stream, sample.picture)

@@ -231,7 +231,10 @@ class Bench:
         )
 
     def _measure(
-        self, ask: Callable[[], list[generator.Reply]], limit_ms: int, seconds: float
+        self,
+        ask: Callable[[], list[generator.LoadReply]],
+        limit_ms: int,
+        seconds: float,
     ) -> LoadStep:
         before = self._count_rows()
         replies, cpu_s = measure_cpu(self.running.leaders, ask)
@@ -273,7 +276,7 @@ class Bench:
 
 
 def summarize(
-    replies: Sequence[generator.Reply], limit_ms: int, seconds: float
+    replies: Sequence[generator.LoadReply], limit_ms: int, seconds: float
 ) -> LoadStep:
     """The figures of the replies to a load that took `seconds`."""
     answered = [reply for reply in replies if reply.status == ANSWERED]
@@ -408,5 +411,5 @@ def find_refusal_cost(steps: Sequence[LoadStep]) -> dict[str, float]:
     return costs
 
 
-def _read_ms(replies: Iterable[generator.Reply]) -> list[float]:
+def _read_ms(replies: Iterable[generator.LoadReply]) -> list[float]:
     return [reply.latency_s * 1000 for reply in replies]

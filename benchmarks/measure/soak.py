@@ -88,7 +88,7 @@ class Diary:
     answers: int = 0
     _recent_ms: list[float] = field(default_factory=list)
 
-    def keep(self, reply: generator.Reply) -> None:
+    def keep(self, reply: generator.LoadReply) -> None:
         piece = self.pieces[reply.number % len(self.pieces)]
         self.answers += 1
         if reply.status != piece.status:

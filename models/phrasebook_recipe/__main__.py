@@ -126,12 +126,14 @@ def compare(
     )
 
 
-def _make_trainer(work: Path, minutes: float) -> training.Trainer:
+def _make_trainer(work: Path, minutes: float) -> training.PhrasebookTrainer:
     texts = corpus.Corpus(phrasebook.load())
     if not (work / "vocab.json").exists():
         tokenizer.train(texts, work)
     vocabulary = tokenizer.Vocabulary(work)
-    return training.Trainer(texts, vocabulary, training.Recipe(minutes=minutes), work)
+    return training.PhrasebookTrainer(
+        texts, vocabulary, training.PhrasebookRecipe(minutes=minutes), work
+    )
 
 
 def _copy_tokenizer(source: Path, target: Path) -> None:
@@ -140,7 +142,7 @@ def _copy_tokenizer(source: Path, target: Path) -> None:
         shutil.copy(source / name, target / name)
 
 
-def _export(trainer: training.Trainer, work: Path, out: Path) -> None:
+def _export(trainer: training.PhrasebookTrainer, work: Path, out: Path) -> None:
     trainer.export(out)
     _copy_tokenizer(work, out)
     facts = {"minutes": trainer.spent_s / 60, "steps": trainer.step}

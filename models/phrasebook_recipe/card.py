@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.phrasebook_recipe.evaluation import Report
+from models.phrasebook_recipe.evaluation import PhrasebookReport
 from models.phrasebook_recipe.items import LANGUAGES
 
 WARNING = (
@@ -25,7 +25,7 @@ domain it writes fluent sentences that are wrong.
 | Data | Generated: CLDR through Babel (Unicode licence) and a phrasebook of our own |
 | Licence | Apache-2.0 |
 | Training | {minutes:.0f} minutes, {steps:,} steps of at most 2,048 tokens, {machine} |
-| Recipe | `python -m models.phrasebook_recipe train`, then `evaluate` |
+| PhrasebookRecipe | `python -m models.phrasebook_recipe train`, then `evaluate` |
 
 ## Quality
 
@@ -65,7 +65,7 @@ for it, masculine; dates run from 1950 to 2059, numbers up to seven digits.
 """
 
 
-def write_card(report: Report, facts: dict[str, float | str]) -> str:
+def write_card(report: PhrasebookReport, facts: dict[str, float | str]) -> str:
     """The card's text; `facts` add what the report does not know: size and training."""
     return _CARD.format(
         **vars(report)

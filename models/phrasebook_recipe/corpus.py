@@ -35,7 +35,7 @@ _OPENING_MARKS = "¿¡"
 
 
 @dataclass(frozen=True)
-class Pair:
+class TextPair:
     """One text to translate, and the translation."""
 
     category: str
@@ -54,7 +54,7 @@ class Corpus:
         self._slotted = [p for p in phrases if p.slots and p.domain != phrasebook.WORDS]
         self._phrase_weights = list(accumulate(map(_weigh, phrases)))
 
-    def draw(self, rng: random.Random, *, held_out: bool = False) -> Pair:
+    def draw(self, rng: random.Random, *, held_out: bool = False) -> TextPair:
         """A random pair; training pairs vary the source's capital and final mark."""
         kind = rng.choices(list(MIX), list(MIX.values()))[0]
         item, ambiguous_in = self._draw_item(kind, rng, held_out)
@@ -67,7 +67,7 @@ class Corpus:
         source = wordings[0] if held_out or rng.random() < 0.6 else rng.choice(wordings)
         if not held_out and kind != "values":
             source = vary(source, rng)
-        return Pair(
+        return TextPair(
             item.category,
             source_language,
             target_language,
@@ -75,22 +75,24 @@ class Corpus:
             item.text(target_language),
         )
 
-    def held_out(self, count: int, seed: int = 1) -> list[Pair]:
+    def held_out(self, count: int, seed: int = 1) -> list[TextPair]:
         """Pairs of items that training never draws."""
         rng = random.Random(seed)
-        pairs: list[Pair] = []
+        pairs: list[TextPair] = []
         while len(pairs) < count:
             pairs.append(self.draw(rng, held_out=True))
         return pairs
 
-    def finite(self) -> list[Pair]:
+    def finite(self) -> list[TextPair]:
         """Every phrase without slots and every name, in all 182 directions."""
         items = [(p.fill({}), p.ambiguous_in) for p in self.phrases if not p.slots]
         items += [
             (item, frozenset()) for group in self.names.values() for item in group
         ]
         return [
-            Pair(item.category, source, target, item.text(source), item.text(target))
+            TextPair(
+                item.category, source, target, item.text(source), item.text(target)
+            )
             for item, ambiguous_in in items
             for source in LANGUAGES
             if source not in ambiguous_in

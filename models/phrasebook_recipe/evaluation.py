@@ -13,7 +13,7 @@ import yaml
 from handlers.engine.translation.batching import Batcher
 from handlers.engine.translation.m2m100 import Engine, Sentence, Translation
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, clean
 
 PHRASES = "phrases/"
@@ -25,10 +25,10 @@ _MAX_TOKENS = 4096
 
 
 @dataclass(frozen=True)
-class Judgement:
+class JudgedPair:
     """A pair, the model's translation, and whether that is exactly the reference."""
 
-    pair: Pair
+    pair: TextPair
     translation: Translation
 
     @property
@@ -41,7 +41,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Report:
+class PhrasebookReport:
     """The figures of the model card. Shares are from 0 to 1."""
 
     items: int
@@ -56,14 +56,14 @@ class Report:
     outside_warned: float
 
 
-def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> Report:
+def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> PhrasebookReport:
     """Judges held-out items, a sample of the finite ones, and `outside.yaml`."""
     judged = judge(engine, corpus.held_out(items))
     known = judge(engine, random.Random(2).sample(corpus.finite(), items))
     right_scores = sorted(j.translation.score for j in judged if j.is_right)
     min_score = right_scores[int(len(right_scores) * (1 - _KEPT))]
     outside = translate(engine, _draw_outside())
-    return Report(
+    return PhrasebookReport(
         items=items,
         overall=_share(judged),
         cldr=_share(j for j in judged if _is_cldr(j)),
@@ -77,13 +77,13 @@ def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> Report:
     )
 
 
-def judge(engine: Engine, pairs: list[Pair]) -> list[Judgement]:
+def judge(engine: Engine, pairs: list[TextPair]) -> list[JudgedPair]:
     """Translates every pair's source."""
     sentences = [
         Sentence(p.source, p.source_language, p.target_language) for p in pairs
     ]
     return [
-        Judgement(pair, translation)
+        JudgedPair(pair, translation)
         for pair, translation in zip(pairs, translate(engine, sentences), strict=True)
     ]
 
@@ -111,23 +111,23 @@ def _draw_outside() -> list[Sentence]:
     ]
 
 
-def _is_phrase(judgement: Judgement) -> bool:
+def _is_phrase(judgement: JudgedPair) -> bool:
     """Whether to count a phrase. Sentences about words only teach, and would flatter."""
     category = judgement.pair.category
     return category.startswith(PHRASES) and category != f"{PHRASES}{phrasebook.WORDS}"
 
 
-def _is_cldr(judgement: Judgement) -> bool:
+def _is_cldr(judgement: JudgedPair) -> bool:
     category = judgement.pair.category
     return not category.startswith(PHRASES) and category != phrasebook.MASKS
 
 
-def _share(judgements: Iterable[Judgement]) -> float:
+def _share(judgements: Iterable[JudgedPair]) -> float:
     return statistics.mean(j.is_right for j in judgements)
 
 
 def _group(
-    judgements: list[Judgement], key: Callable[[Judgement], str]
+    judgements: list[JudgedPair], key: Callable[[JudgedPair], str]
 ) -> dict[str, float]:
     return {
         name: _share(j for j in judgements if key(j) == name)

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
-from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.tokenizer import Vocabulary
 from models.resuming import Training
 
@@ -32,7 +32,7 @@ _POOL = 4096
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PhrasebookRecipe:
     """The model to train, and for how long."""
 
     minutes: float = 60
@@ -63,11 +63,15 @@ def make_config(vocabulary: Vocabulary) -> M2M100Config:
     )
 
 
-class Trainer(Training):
+class PhrasebookTrainer(Training):
     """A model, its optimiser and how long they have trained."""
 
     def __init__(
-        self, corpus: Corpus, vocabulary: Vocabulary, recipe: Recipe, folder: Path
+        self,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        recipe: PhrasebookRecipe,
+        folder: Path,
     ) -> None:
         self.recipe = recipe
         self.corpus = corpus
@@ -182,7 +186,7 @@ class Trainer(Training):
                 sources, targets = map(self._pad, zip(*batch, strict=True))
                 yield sources, targets
 
-    def _encode(self, pair: Pair) -> tuple[list[int], list[int]]:
+    def _encode(self, pair: TextPair) -> tuple[list[int], list[int]]:
         return (
             self.vocabulary.encode(pair.source, pair.source_language),
             self.vocabulary.encode(pair.target, pair.target_language),
@@ -208,7 +212,7 @@ class Trainer(Training):
 
 
 def make_progress() -> Progress:
-    """The bar that `Trainer.run` fills: time, time left and the loss."""
+    """The bar that `PhrasebookTrainer.run` fills: time, time left and the loss."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

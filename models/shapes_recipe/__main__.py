@@ -12,8 +12,8 @@ from PIL import Image
 
 from models.shapes_recipe import card, clips, evaluation, samples
 from models.shapes_recipe.learners import LEARNERS, SHAPES
-from models.shapes_recipe.samples import Task
-from models.shapes_recipe.training import Trainer
+from models.shapes_recipe.samples import ShapesTask
+from models.shapes_recipe.training import ShapesTrainer
 
 app = typer.Typer(
     add_completion=False, help="Draw pictures, train and judge the models for them."
@@ -27,12 +27,12 @@ Out = Annotated[Path, typer.Option(help="Where the model directories are.")]
 
 
 @app.command()
-def train(task: Task, work: Work = WORK, out: Out = SHAPES) -> None:
+def train(task: ShapesTask, work: Work = WORK, out: Out = SHAPES) -> None:
     """Train, or continue the last run, then export the model.
 
     Ctrl-C loses what was learnt since the last check; the same command continues.
     """
-    trainer = Trainer(LEARNERS[task].make(), work / task)
+    trainer = ShapesTrainer(LEARNERS[task].make(), work / task)
     trainer.run(typer.echo)
     learner = trainer.learner
     learner.export(out / task)
@@ -54,7 +54,7 @@ def evaluate(
 ) -> None:
     """Evaluate the three models and write their card."""
     report = evaluation.evaluate(out, items)
-    facts = [_read_facts(out / task) for task in Task]
+    facts = [_read_facts(out / task) for task in ShapesTask]
     machine = machine or f"{os.cpu_count()} CPU cores"
     (out / "README.md").write_text(card.write_card(report, facts, machine), "utf-8")
     typer.echo(
@@ -66,7 +66,7 @@ def evaluate(
 
 @app.command()
 def draw(
-    task: Task,
+    task: ShapesTask,
     out: Annotated[Path, typer.Option(help="Folder for the PNG files.")],
     count: Annotated[int, typer.Option(help="How many pictures or frames.")] = 12,
     clip: Annotated[

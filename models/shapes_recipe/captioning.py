@@ -27,9 +27,9 @@ from transformers import (
     OPTConfig,
 )
 
-from models.shapes_recipe.samples import Sample, Task
+from models.shapes_recipe.samples import Sample, ShapesTask
 from models.shapes_recipe.scenes import COLOURS, SHAPES, SIZES, describe
-from models.shapes_recipe.training import Learner, Recipe, read_pixels, share
+from models.shapes_recipe.training import Learner, LearningPlan, read_pixels, share
 
 IMAGE = "<image>"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
@@ -117,8 +117,8 @@ def make_config(tokenizer: GPT2Tokenizer) -> Blip2Config:
 class CaptioningLearner(Learner):
     """BLIP-2 with its processor."""
 
-    task = Task.CAPTIONING
-    recipe = Recipe(steps=12_500, batch_size=32, learning_rate=1e-3)
+    task = ShapesTask.CAPTIONING
+    recipe = LearningPlan(steps=12_500, batch_size=32, learning_rate=1e-3)
     auto = AutoModelForImageTextToText
     at_once = 64
 

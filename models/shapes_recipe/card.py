@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from models.shapes_recipe.evaluation import FRAME_SIZES, Judgement, Report
+from models.shapes_recipe.evaluation import FRAME_SIZES, TaskJudgement, ShapesReport
 from models.shapes_recipe.scenes import CLEAR_ANGLE, COLOURS, SHAPES, SIZES
 
 
@@ -46,7 +46,7 @@ answer in the same words, surely and wrongly.
 | Data | Drawn as training goes, by `models/shapes_recipe`; no picture is shown twice |
 | Trained on | {machine} |
 | Licence | Apache-2.0 |
-| Recipe | `python -m models.shapes_recipe train TASK` for the three tasks, then `evaluate` |
+| LearningPlan | `python -m models.shapes_recipe train TASK` for the three tasks, then `evaluate` |
 
 Training RT-DETR needs SciPy, which nothing else here does.
 {notes}
@@ -90,7 +90,7 @@ describes a photograph. Any BLIP-2, ResNet or RT-DETR directory can take the pla
 """
 
 
-def write_card(report: Report, facts: Sequence[Facts], machine: str) -> str:
+def write_card(report: ShapesReport, facts: Sequence[Facts], machine: str) -> str:
     """The card's text; one of `facts` for captioning, classification and detection each."""
     return _CARD.format(
         shapes=", ".join(SHAPES),
@@ -119,7 +119,7 @@ def write_card(report: Report, facts: Sequence[Facts], machine: str) -> str:
     )
 
 
-def _figures(judgement: Judgement) -> str:
+def _figures(judgement: TaskJudgement) -> str:
     return _row(
         f"{share:.1%}" for share in (judgement.held_out, *judgement.by_size.values())
     )

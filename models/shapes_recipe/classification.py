@@ -12,9 +12,9 @@ from transformers import (
     ResNetForImageClassification,
 )
 
-from models.shapes_recipe.samples import Sample, Task
+from models.shapes_recipe.samples import Sample, ShapesTask
 from models.shapes_recipe.scenes import COLOURS, SHAPES, classify
-from models.shapes_recipe.training import Learner, Recipe, read_pixels, share
+from models.shapes_recipe.training import Learner, LearningPlan, read_pixels, share
 
 LABELS = tuple(f"{colour} {shape}" for colour in COLOURS for shape in SHAPES)
 _SIDE = 64
@@ -35,8 +35,8 @@ def make_config() -> ResNetConfig:
 class ClassificationLearner(Learner):
     """ResNet with its image processor."""
 
-    task = Task.CLASSIFICATION
-    recipe = Recipe(steps=2000, batch_size=64, learning_rate=2e-3)
+    task = ShapesTask.CLASSIFICATION
+    recipe = LearningPlan(steps=2000, batch_size=64, learning_rate=2e-3)
     auto = AutoModelForImageClassification
     at_once = 100
 

@@ -16,11 +16,11 @@ from transformers import (
     RTDetrResNetConfig,
 )
 
-from models.shapes_recipe.precision import Detected, measure_ap50
-from models.shapes_recipe.rendering import Box, boxes
-from models.shapes_recipe.samples import Sample, Task
+from models.shapes_recipe.precision import FoundBox, measure_ap50
+from models.shapes_recipe.rendering import FigureBox, boxes
+from models.shapes_recipe.samples import Sample, ShapesTask
 from models.shapes_recipe.scenes import PERSON, SHAPES
-from models.shapes_recipe.training import Learner, Recipe, read_pixels
+from models.shapes_recipe.training import Learner, LearningPlan, read_pixels
 
 LABELS = (*SHAPES, PERSON)
 _SIDE = 128
@@ -60,8 +60,10 @@ def make_config() -> RTDetrConfig:
 class DetectionLearner(Learner):
     """RT-DETR with its image processor."""
 
-    task = Task.DETECTION
-    recipe = Recipe(steps=2000, batch_size=16, learning_rate=8e-4, weight_decay=1e-4)
+    task = ShapesTask.DETECTION
+    recipe = LearningPlan(
+        steps=2000, batch_size=16, learning_rate=8e-4, weight_decay=1e-4
+    )
     auto = AutoModelForObjectDetection
     at_once = 50
 
@@ -90,9 +92,9 @@ class DetectionLearner(Learner):
         """AP50 of each label."""
         return measure_ap50([find_boxes(s) for s in samples], self.detect(samples))
 
-    def detect(self, samples: Sequence[Sample]) -> list[list[Detected]]:
+    def detect(self, samples: Sequence[Sample]) -> list[list[FoundBox]]:
         """All boxes that the model sees in each image, unlikely ones included."""
-        found: list[list[Detected]] = []
+        found: list[list[FoundBox]] = []
         for batch in self.divide(samples):
             with torch.inference_mode():
                 outputs = self.model(read_pixels(self.processor, batch))
@@ -109,7 +111,7 @@ class DetectionLearner(Learner):
         super().export(folder)
 
 
-def find_boxes(sample: Sample) -> list[Box]:
+def find_boxes(sample: Sample) -> list[FigureBox]:
     """The boxes to find, in pixels of the sample's image."""
     height, width, _ = sample.picture.shape
     return boxes(sample.scene, width, height)
@@ -128,9 +130,9 @@ def _label(sample: Sample) -> dict[str, torch.Tensor]:
     }
 
 
-def _read(answer: dict[str, Any]) -> list[Detected]:
+def _read(answer: dict[str, Any]) -> list[FoundBox]:
     return [
-        Detected(Box(LABELS[label], *box), score)
+        FoundBox(FigureBox(LABELS[label], *box), score)
         for label, box, score in zip(
             answer["labels"].tolist(),
             answer["boxes"].tolist(),

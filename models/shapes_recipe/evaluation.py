@@ -10,7 +10,7 @@ from models.shapes_recipe.captioning import CaptioningLearner
 from models.shapes_recipe.classification import ClassificationLearner
 from models.shapes_recipe.clips import draw_clip
 from models.shapes_recipe.detection import DetectionLearner
-from models.shapes_recipe.samples import Sample, Task, held_out, held_out_at
+from models.shapes_recipe.samples import Sample, ShapesTask, held_out, held_out_at
 from models.shapes_recipe.scenes import is_clear
 from models.shapes_recipe.training import Learner
 
@@ -22,7 +22,7 @@ _SIZED_ITEMS = 200
 
 
 @dataclass(frozen=True)
-class Judgement:
+class TaskJudgement:
     """Shares of right answers: on held-out images, undisturbed ones of a size, and others."""
 
     held_out: float
@@ -31,28 +31,28 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Report:
+class ShapesReport:
     """The figures of the model card."""
 
     items: int
-    captioning: Judgement
-    classification: Judgement
-    detection: Judgement
+    captioning: TaskJudgement
+    classification: TaskJudgement
+    detection: TaskJudgement
 
 
-def evaluate(folder: Path, items: int) -> Report:
+def evaluate(folder: Path, items: int) -> ShapesReport:
     """Judges the three models in the folder."""
-    captioning = CaptioningLearner.load(folder / Task.CAPTIONING)
-    classification = ClassificationLearner.load(folder / Task.CLASSIFICATION)
-    detection = DetectionLearner.load(folder / Task.DETECTION)
-    return Report(
+    captioning = CaptioningLearner.load(folder / ShapesTask.CAPTIONING)
+    classification = ClassificationLearner.load(folder / ShapesTask.CLASSIFICATION)
+    detection = DetectionLearner.load(folder / ShapesTask.DETECTION)
+    return ShapesReport(
         items=items,
         captioning=_judge(captioning, items, judge_clip(captioning)),
         classification=_judge(classification, items, {}),
         detection=_judge(
             detection,
             items,
-            detection.measure(list(held_out(Task.DETECTION, items))),
+            detection.measure(list(held_out(ShapesTask.DETECTION, items))),
         ),
     )
 
@@ -67,9 +67,11 @@ def judge_clip(learner: CaptioningLearner) -> dict[str, float]:
     return {"all": learner.judge(frames), "clear": learner.judge(clear)}
 
 
-def _judge(learner: Learner, items: int, by_label: Mapping[str, float]) -> Judgement:
+def _judge(
+    learner: Learner, items: int, by_label: Mapping[str, float]
+) -> TaskJudgement:
     task = learner.task
-    return Judgement(
+    return TaskJudgement(
         held_out=learner.judge(list(held_out(task, items))),
         by_size={
             (width, height): learner.judge(

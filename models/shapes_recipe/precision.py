@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.shapes_recipe.rendering import Box
+from models.shapes_recipe.rendering import FigureBox
 
 _MIN_OVERLAP = 0.5
 
 
 @dataclass(frozen=True)
-class Detected:
+class FoundBox:
     """A box that a model found, and how sure it is."""
 
-    box: Box
+    box: FigureBox
     score: float
 
 
-def measure_overlap(one: Box, other: Box) -> float:
+def measure_overlap(one: FigureBox, other: FigureBox) -> float:
     """Intersection over union."""
     width = min(one.right, other.right) - max(one.left, other.left)
     height = min(one.bottom, other.bottom) - max(one.top, other.top)
@@ -29,7 +29,7 @@ def measure_overlap(one: Box, other: Box) -> float:
 
 
 def measure_ap50(
-    truth: Sequence[Sequence[Box]], found: Sequence[Sequence[Detected]]
+    truth: Sequence[Sequence[FigureBox]], found: Sequence[Sequence[FoundBox]]
 ) -> dict[str, float]:
     """Average precision of each label at an overlap of 0.5, interpolated as in VOC."""
     labels = sorted({box.label for boxes in truth for box in boxes})
@@ -37,7 +37,9 @@ def measure_ap50(
 
 
 def _measure_label(
-    label: str, truth: Sequence[Sequence[Box]], found: Sequence[Sequence[Detected]]
+    label: str,
+    truth: Sequence[Sequence[FigureBox]],
+    found: Sequence[Sequence[FoundBox]],
 ) -> float:
     wanted = [[box for box in boxes if box.label == label] for boxes in truth]
     candidates = sorted(
@@ -56,7 +58,7 @@ def _measure_label(
     return _integrate(hits, sum(map(len, wanted)))
 
 
-def _take(left: list[Box], box: Box) -> bool:
+def _take(left: list[FigureBox], box: FigureBox) -> bool:
     """Whether the box meets a true one that no surer box has met. That one is then taken."""
     best = max(left, key=lambda other: measure_overlap(box, other), default=None)
     if best is None or measure_overlap(box, best) < _MIN_OVERLAP:
@@ -75,5 +77,5 @@ def _integrate(hits: np.ndarray[tuple[int], np.dtype[np.bool_]], wanted: int) ->
     return float((best * hits).sum() / wanted)
 
 
-def _area(box: Box) -> float:
+def _area(box: FigureBox) -> float:
     return (box.right - box.left) * (box.bottom - box.top)

@@ -21,7 +21,7 @@ _NOISE_TILE = 512
 
 
 @dataclass(frozen=True)
-class Part:
+class FigurePart:
     """A disc about one point, a line with round ends between two, or a filled outline."""
 
     points: tuple[Point, ...]
@@ -32,7 +32,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Box:
+class FigureBox:
     """A figure and the pixels it takes, fractions included."""
 
     label: str
@@ -52,18 +52,18 @@ def render(scene: Scene, width: int, height: int) -> Frame:
     return frame
 
 
-def boxes(scene: Scene, width: int, height: int) -> list[Box]:
+def boxes(scene: Scene, width: int, height: int) -> list[FigureBox]:
     """One box per figure, in the order of the scene."""
     return [_measure(figure, width, height) for figure in scene.figures]
 
 
-def _measure(figure: Figure, width: int, height: int) -> Box:
+def _measure(figure: Figure, width: int, height: int) -> FigureBox:
     spans = [_span(part) for part in place(figure, width, height)]
     left, top, right, bottom = zip(*spans, strict=True)
-    return Box(figure.shape, min(left), min(top), max(right), max(bottom))
+    return FigureBox(figure.shape, min(left), min(top), max(right), max(bottom))
 
 
-def place(figure: Figure, width: int, height: int) -> list[Part]:
+def place(figure: Figure, width: int, height: int) -> list[FigurePart]:
     """The figure's parts in pixels of an image of that size."""
     scale = figure.size * min(width, height)
     centre = (figure.centre[0] * width, figure.centre[1] * height)
@@ -74,12 +74,12 @@ def place(figure: Figure, width: int, height: int) -> list[Part]:
         return centre[0] + x * cosine - y * sine, centre[1] + x * sine + y * cosine
 
     return [
-        Part(tuple(map(put, part.points)), part.reach * scale, part.hole)
+        FigurePart(tuple(map(put, part.points)), part.reach * scale, part.hole)
         for part in _PARTS[figure.shape](figure)
     ]
 
 
-def _span(part: Part) -> tuple[float, float, float, float]:
+def _span(part: FigurePart) -> tuple[float, float, float, float]:
     xs, ys = zip(*part.points, strict=True)
     reach = part.reach
     return min(xs) - reach, min(ys) - reach, max(xs) + reach, max(ys) + reach
@@ -113,7 +113,7 @@ def _paint(frame: Frame, figure: Figure) -> None:
     frame[top:bottom, left:right] = np.asarray(area)
 
 
-def _draw(pen: ImageDraw.ImageDraw, part: Part, corner: Point) -> None:
+def _draw(pen: ImageDraw.ImageDraw, part: FigurePart, corner: Point) -> None:
     left, top = corner
     points = [
         ((x - left) * _OVERSAMPLING, (y - top) * _OVERSAMPLING) for x, y in part.points
@@ -152,16 +152,16 @@ def _make_noise(level: int) -> Frame:
     return rng.integers(0, level, shape, dtype=np.uint8, endpoint=True)
 
 
-def _make_cross(_: Figure) -> list[Part]:
+def _make_cross(_: Figure) -> list[FigurePart]:
     arm, end = 0.34, 1.0
     half = [(arm, -end), (arm, -arm), (end, -arm), (end, arm), (arm, arm), (arm, end)]
-    return [Part((*half, *((-x, -y) for x, y in half)))]
+    return [FigurePart((*half, *((-x, -y) for x, y in half)))]
 
 
-def _make_person(figure: Figure) -> list[Part]:
+def _make_person(figure: Figure) -> list[FigurePart]:
     """Head, body, two arms and two legs in the pose; two units high."""
     shoulders, hip = (0.0, -0.42), (0.0, 0.25)
-    parts = [Part(((0.0, -0.74),), 0.26), Part((shoulders, hip), 0.075)]
+    parts = [FigurePart(((0.0, -0.74),), 0.26), FigurePart((shoulders, hip), 0.075)]
     left_arm, right_arm, left_leg, right_leg = figure.pose
     for joint, length, angle in (
         (shoulders, 0.6, -left_arm),
@@ -171,18 +171,18 @@ def _make_person(figure: Figure) -> list[Part]:
     ):
         (x, y) = joint
         end = (x + length * math.sin(angle), y + length * math.cos(angle))
-        parts.append(Part((joint, end), 0.075))
+        parts.append(FigurePart((joint, end), 0.075))
     return parts
 
 
 #: The parts of a shape, about a centre at (0, 0) and with a size of 1.
-_PARTS: dict[str, Callable[[Figure], list[Part]]] = {
-    "circle": lambda _: [Part(((0.0, 0.0),), 1.0)],
+_PARTS: dict[str, Callable[[Figure], list[FigurePart]]] = {
+    "circle": lambda _: [FigurePart(((0.0, 0.0),), 1.0)],
     "square": lambda _: [
-        Part(((-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)))
+        FigurePart(((-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)))
     ],
-    "triangle": lambda _: [Part(((0.0, -1.0), (0.95, 0.75), (-0.95, 0.75)))],
+    "triangle": lambda _: [FigurePart(((0.0, -1.0), (0.95, 0.75), (-0.95, 0.75)))],
     "cross": _make_cross,
-    "ring": lambda _: [Part(((0.0, 0.0),), 1.0, 0.5)],
+    "ring": lambda _: [FigurePart(((0.0, 0.0),), 1.0, 0.5)],
     PERSON: _make_person,
 }

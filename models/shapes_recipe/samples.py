@@ -18,7 +18,7 @@ from models.shapes_recipe.scenes import Scene
 _WIDEST = 16 / 9
 
 
-class Task(StrEnum):
+class ShapesTask(StrEnum):
     """The task that a model can learn from the images."""
 
     CAPTIONING = "captioning"
@@ -28,9 +28,9 @@ class Task(StrEnum):
 
 #: The shorter side of a picture, in pixels.
 _SIDES = {
-    Task.CAPTIONING: (72, 200),
-    Task.CLASSIFICATION: (64, 160),
-    Task.DETECTION: (112, 224),
+    ShapesTask.CAPTIONING: (72, 200),
+    ShapesTask.CLASSIFICATION: (64, 160),
+    ShapesTask.DETECTION: (112, 224),
 }
 
 
@@ -42,7 +42,7 @@ class Sample:
     picture: Frame
 
 
-def draw_sample(task: Task, rng: random.Random) -> Sample:
+def draw_sample(task: ShapesTask, rng: random.Random) -> Sample:
     """An image of random size, from 9:16 to 16:9; many are 16:9, as films are."""
     is_film = rng.random() < 0.4
     aspect = _WIDEST if is_film else _WIDEST ** rng.uniform(-1, 1)
@@ -52,31 +52,31 @@ def draw_sample(task: Task, rng: random.Random) -> Sample:
     return Sample(scene, _disturb(render(scene, width, height), rng))
 
 
-def draw_scene(task: Task, rng: random.Random, aspect: float) -> Scene:
+def draw_scene(task: ShapesTask, rng: random.Random, aspect: float) -> Scene:
     """A scene for the task, in an image that is `aspect` times as wide as high."""
     match task:
-        case Task.CAPTIONING:
+        case ShapesTask.CAPTIONING:
             return scenes.draw_scene(rng)
-        case Task.CLASSIFICATION:
+        case ShapesTask.CLASSIFICATION:
             return scenes.draw_single(rng, aspect)
-        case Task.DETECTION:
+        case ShapesTask.DETECTION:
             return scenes.draw_crowd(rng, aspect)
 
 
-def draw_batch(task: Task, step: int, size: int) -> list[Sample]:
+def draw_batch(task: ShapesTask, step: int, size: int) -> list[Sample]:
     """The samples of a training step; the same for every call."""
     rng = random.Random(f"training {task} {step}")
     return [draw_sample(task, rng) for _ in range(size)]
 
 
-def held_out(task: Task, count: int, seed: int = 0) -> Iterator[Sample]:
+def held_out(task: ShapesTask, count: int, seed: int = 0) -> Iterator[Sample]:
     """Samples that training does not draw."""
     rng = random.Random(f"held out {task} {seed}")
     return (draw_sample(task, rng) for _ in range(count))
 
 
 def held_out_at(
-    task: Task, count: int, *, width: int, height: int, seed: int = 0
+    task: ShapesTask, count: int, *, width: int, height: int, seed: int = 0
 ) -> Iterator[Sample]:
     """Undisturbed samples of one size that training does not draw."""
     rng = random.Random(f"held out {task} {width}x{height} {seed}")

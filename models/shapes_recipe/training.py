@@ -15,13 +15,13 @@ import torch
 from transformers import AutoImageProcessor
 
 from models.resuming import Training
-from models.shapes_recipe.samples import Sample, Task, draw_batch, held_out
+from models.shapes_recipe.samples import Sample, ShapesTask, draw_batch, held_out
 
 _LOG_EVERY = 50
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LearningPlan:
     """How long and how fast to learn."""
 
     steps: int
@@ -36,8 +36,8 @@ class Recipe:
 class Learner(ABC):
     """A model for a task with its processor, its loss and its measure."""
 
-    task: ClassVar[Task]
-    recipe: Recipe
+    task: ClassVar[ShapesTask]
+    recipe: LearningPlan
     #: The class that loads the exported model.
     auto: ClassVar[Any]
     #: Images that are answered at once.
@@ -92,7 +92,7 @@ def read_pixels(processor: Any, samples: Sequence[Sample]) -> torch.Tensor:
     return pixels
 
 
-class Trainer(Training):
+class ShapesTrainer(Training):
     """A learner, its optimiser, and the steps and processor time they have taken."""
 
     def __init__(self, learner: Learner, folder: Path) -> None:

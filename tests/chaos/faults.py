@@ -22,7 +22,7 @@ import requests
 
 from benchmarks.instruments.generator import (
     Manner,
-    Reply,
+    LoadReply,
     Request,
     Target,
     ask_at,
@@ -236,7 +236,7 @@ def write_flood(marker: str) -> list[Request]:
     return [Request(json.dumps(body).encode(), "/translate") for body in bodies]
 
 
-def _take_down(scene: Scene, kind: str, began: float, replies: list[Reply]) -> None:
+def _take_down(scene: Scene, kind: str, began: float, replies: list[LoadReply]) -> None:
     outcomes = {"200": RIGHT, "timeout": HUNG, "reset": BROKEN, "refused": BROKEN}
     scene.exchanges += [
         Exchange(

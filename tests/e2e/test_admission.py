@@ -49,7 +49,7 @@ _numbers = count(1)
 
 
 @dataclass(frozen=True)
-class Reply:
+class LoadReply:
     status: int
     retry_after: str | None
     document: dict[str, Any]
@@ -86,7 +86,7 @@ def ask(
     *,
     address: str = "127.0.0.1",
     limit_ms: int = 30_000,
-) -> Reply:
+) -> LoadReply:
     """Asks on a connection of its own."""
     client = connect(url, address)
     try:
@@ -97,12 +97,12 @@ def ask(
         response = client.getresponse()
         document = json.load(response)
         retry_after = response.headers["Retry-After"]
-        return Reply(response.status, retry_after, document)
+        return LoadReply(response.status, retry_after, document)
     finally:
         client.close()
 
 
-def ask_all(url: str, number: int, *, limit_ms: int = 30_000) -> list[Reply]:
+def ask_all(url: str, number: int, *, limit_ms: int = 30_000) -> list[LoadReply]:
     with ThreadPoolExecutor(number) as threads:
         asked = [
             threads.submit(ask, url, write_sentences(1), limit_ms=limit_ms)
@@ -171,7 +171,7 @@ def test_a_flood_is_answered_or_refused(stack: Stack):
     bodies = [Request(write_body(write_sentences(1), "fr")) for _ in range(500)]
     arrivals = draw_arrivals(FLOOD_PER_S, FLOOD_S, 11)
     manner = Manner(FLOOD_LIMIT_MS, addresses=100, patience_s=TIMEOUT_S)
-    seen: list[Reply] = []
+    seen: list[LoadReply] = []
     is_over = threading.Event()
 
     def look(number: int) -> None:

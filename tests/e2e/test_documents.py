@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES
 from tests.e2e.test_translation import translate_pairs
 
@@ -127,7 +127,7 @@ def test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents(url
     assert list(chain.from_iterable(differing)) == []
 
 
-def compare(url: str, known: list[tuple[Pair, str]]) -> list[str]:
+def compare(url: str, known: list[tuple[TextPair, str]]) -> list[str]:
     """Items that become something else in a list or in a document's lines."""
     first = known[0][0]
     texts = [pair.source for pair, _ in known]

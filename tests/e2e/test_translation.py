@@ -14,7 +14,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, Item, clean
 from text.punctuation import mend
 
@@ -41,7 +41,7 @@ def translate(url: str, text: Any, source: str, target: str) -> Any:
     return response.json()["translated"]
 
 
-def translate_pairs(url: str, pairs: list[Pair]) -> list[str]:
+def translate_pairs(url: str, pairs: list[TextPair]) -> list[str]:
     """Return each pair's translation. A client for each direction, with all of its texts,
     fills the batches."""
     directions: dict[tuple[str, str], list[int]] = {}
@@ -62,18 +62,18 @@ def translate_pairs(url: str, pairs: list[Pair]) -> list[str]:
     return [found[number] for number in range(len(pairs))]
 
 
-def is_right(pair: Pair, answer: str) -> bool:
+def is_right(pair: TextPair, answer: str) -> bool:
     """Whether an answer is the reference to the letter, with the source's final mark."""
     languages = pair.source_language, pair.target_language
     return clean(answer) == mend(pair.source, pair.target, *languages)
 
 
-def share_right(pairs: list[Pair], answers: list[str]) -> float:
+def share_right(pairs: list[TextPair], answers: list[str]) -> float:
     """The share of answers that are right."""
     return sum(map(is_right, pairs, answers)) / len(pairs)
 
 
-def draw_dated_pairs() -> list[Pair]:
+def draw_dated_pairs() -> list[TextPair]:
     """In each of the 182 directions a sentence with a random date."""
     rng = random.Random()
     dated = [p for p in phrasebook.load() if "date" in p.slots]
@@ -81,7 +81,9 @@ def draw_dated_pairs() -> list[Pair]:
     for source, target in permutations(LANGUAGES, 2):
         item = rng.choice(dated).draw(rng)
         pairs.append(
-            Pair(item.category, source, target, item.text(source), item.text(target))
+            TextPair(
+                item.category, source, target, item.text(source), item.text(target)
+            )
         )
     return pairs
 
@@ -91,7 +93,7 @@ def test_a_sentence_with_a_random_date_is_right_in_nearly_all_directions(url: st
     assert share_right(pairs, translate_pairs(url, pairs)) >= 0.95
 
 
-def newcomer_pairs() -> list[Pair]:
+def newcomer_pairs() -> list[TextPair]:
     """What a newcomer types first, in all directions and some spellings."""
     turns = count()
     return [
@@ -104,10 +106,10 @@ def newcomer_pairs() -> list[Pair]:
     ]
 
 
-def vary_typing(item: Item, source: str, target: str, turn: int) -> Pair:
+def vary_typing(item: Item, source: str, target: str, turn: int) -> TextPair:
     text = item.text(source)
     wording = (text, strip_marks(text), text[:1].lower() + text[1:])[turn % 3]
-    return Pair(item.category, source, target, wording, item.text(target))
+    return TextPair(item.category, source, target, wording, item.text(target))
 
 
 def strip_marks(text: str) -> str:
@@ -141,7 +143,7 @@ def read_mark(text: str, language: str) -> int:
     return MARKS.get(language, PLAIN_MARKS).find(text[-1])
 
 
-def vary_mark(pair: Pair, rng: random.Random) -> Pair:
+def vary_mark(pair: TextPair, rng: random.Random) -> TextPair:
     """The pair with its source as it is, without its final mark, or exclaimed."""
     language, text = pair.source_language, pair.source
     if rng.random() < 0.3:

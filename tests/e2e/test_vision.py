@@ -20,7 +20,7 @@ from benchmarks.measure.captioning import find_video, list_captions
 from deploy.stack import ROOT, Stack
 from models.shapes_recipe import rendering
 from models.shapes_recipe.precision import measure_overlap
-from models.shapes_recipe.samples import Sample, Task, held_out
+from models.shapes_recipe.samples import Sample, ShapesTask, held_out
 from models.shapes_recipe.scenes import classify
 from tests.e2e.real_stack import wait_until
 from tests.handlers.encoding import write_image, write_npy
@@ -41,13 +41,13 @@ def caption(url: str, body: bytes) -> list[str]:
     return captions
 
 
-def draw(task: Task, count: int) -> list[Sample]:
+def draw(task: ShapesTask, count: int) -> list[Sample]:
     return list(held_out(task, count, seed=SEED))
 
 
 @pytest.fixture(scope="module")
 def samples() -> list[Sample]:
-    return draw(Task.CAPTIONING, 40)
+    return draw(ShapesTask.CAPTIONING, 40)
 
 
 def test_an_image_gets_its_caption_in_every_form(vision: Stack, samples: list[Sample]):
@@ -104,7 +104,7 @@ def test_more_frames_than_a_row_takes_keep_their_order(
 
 
 def test_labels_are_right_and_as_many_as_were_asked_for(vision: Stack):
-    pictures = draw(Task.CLASSIFICATION, 60)
+    pictures = draw(ShapesTask.CLASSIFICATION, 60)
 
     def ask(sample: Sample) -> list[dict[str, Any]]:
         body = write_image(sample.picture, "JPEG")
@@ -125,7 +125,7 @@ def test_labels_are_right_and_as_many_as_were_asked_for(vision: Stack):
 
 
 def test_objects_are_found_in_images_of_many_sizes_at_once(vision: Stack):
-    pictures = draw(Task.DETECTION, 40)
+    pictures = draw(ShapesTask.DETECTION, 40)
     assert len({sample.picture.shape for sample in pictures}) > 20
 
     def ask(sample: Sample) -> dict[str, Any]:
@@ -148,8 +148,8 @@ def test_objects_are_found_in_images_of_many_sizes_at_once(vision: Stack):
     assert found >= 0.85 * wanted
 
 
-def _is_same(box: rendering.Box, thing: dict[str, Any]) -> bool:
-    at = rendering.Box(thing["label"], **thing["box"])
+def _is_same(box: rendering.FigureBox, thing: dict[str, Any]) -> bool:
+    at = rendering.FigureBox(thing["label"], **thing["box"])
     return box.label == at.label and measure_overlap(box, at) >= 0.5
 
 

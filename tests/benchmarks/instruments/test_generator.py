@@ -93,7 +93,7 @@ def test_a_server_that_hangs_up_resets():
 
 
 def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(monkeypatch):
-    replies: list[generator.Reply] = []
+    replies: list[generator.LoadReply] = []
     now_s = 0.0
     monkeypatch.setattr(generator.Generator, "_now", lambda _: now_s)
     with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as servers:
@@ -106,7 +106,7 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(monkeypa
                 accepted[-1].recv(1000)
             accepted.pop().sendall(HEAD + b"{}")
 
-        def keep(reply: generator.Reply) -> None:
+        def keep(reply: generator.LoadReply) -> None:
             nonlocal now_s
             replies.append(reply)
             if accepted:

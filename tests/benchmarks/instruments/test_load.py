@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.instruments.generator import Reply, Request, Target, draw_arrivals
+from benchmarks.instruments.generator import LoadReply, Request, Target, draw_arrivals
 from benchmarks.instruments.load import measure_closed, measure_open, summarize
 from tests.benchmarks.conftest import Server
 
@@ -40,9 +40,9 @@ def test_what_is_no_translation_is_an_error(server: Server):
 
 def test_errors_have_no_part_in_the_latencies():
     replies = [
-        Reply(0, "200", 1.0, latency_s=1.0, lag_s=0.0),
-        Reply(1, "429", 1.0, latency_s=0.001, lag_s=0.0),
-        Reply(2, "timeout", 60.0, latency_s=60.0, lag_s=0.0),
+        LoadReply(0, "200", 1.0, latency_s=1.0, lag_s=0.0),
+        LoadReply(1, "429", 1.0, latency_s=0.001, lag_s=0.0),
+        LoadReply(2, "timeout", 60.0, latency_s=60.0, lag_s=0.0),
     ]
     load = summarize("closed", 3, 2.0, replies)
     assert load.latencies.p50_ms == load.latencies.p99_ms == pytest.approx(1000)
@@ -51,7 +51,7 @@ def test_errors_have_no_part_in_the_latencies():
 
 
 def test_lateness_of_the_client_is_shown():
-    replies = [Reply(0, "200", 1.0, latency_s=1.0, lag_s=0.5)]
+    replies = [LoadReply(0, "200", 1.0, latency_s=1.0, lag_s=0.5)]
     opened, closed = (summarize(loop, 3, 2.0, replies) for loop in ("open", "closed"))
     assert opened.lag_p99_ms == pytest.approx(500)
     assert opened.latencies.p50_ms == pytest.approx(1000)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks.instruments.generator import Reply
+from benchmarks.instruments.generator import LoadReply
 from benchmarks.instruments.load import summarize
 from benchmarks.measure import ingress
 
 
 def make_load(answers: int):
-    replies = [Reply(0, "200", 0.25, 0.25, 0.0)] * answers
+    replies = [LoadReply(0, "200", 0.25, 0.25, 0.0)] * answers
     return summarize("closed", 64, 1.0, replies)
 
 

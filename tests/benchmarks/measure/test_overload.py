@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.instruments.generator import Reply, Target
+from benchmarks.instruments.generator import LoadReply, Target
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.sentences import draw, write_request
 from benchmarks.measure import overload
@@ -23,11 +23,11 @@ from benchmarks.measure.overload import (
 from tests.benchmarks.conftest import Server
 
 REPLIES = [
-    Reply(0, "200", ended_s=0.2, latency_s=0.2, lag_s=0.001),
-    Reply(1, "200", ended_s=1.0, latency_s=0.6, lag_s=0.0),
-    Reply(2, "200", ended_s=2.1, latency_s=0.3, lag_s=0.0),
-    Reply(3, "429", ended_s=0.3, latency_s=0.05, lag_s=0.0),
-    Reply(4, "reset", ended_s=0.3, latency_s=0.01, lag_s=0.0),
+    LoadReply(0, "200", ended_s=0.2, latency_s=0.2, lag_s=0.001),
+    LoadReply(1, "200", ended_s=1.0, latency_s=0.6, lag_s=0.0),
+    LoadReply(2, "200", ended_s=2.1, latency_s=0.3, lag_s=0.0),
+    LoadReply(3, "429", ended_s=0.3, latency_s=0.05, lag_s=0.0),
+    LoadReply(4, "reset", ended_s=0.3, latency_s=0.01, lag_s=0.0),
 ]
 SOME_REQUESTS = [write_request(sentence) for sentence in draw(5)]
 STEP = replace(summarize(REPLIES, 500, 2.0), load=4.0, share=0.5, late_rows_share=0.2)

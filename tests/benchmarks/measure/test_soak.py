@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.instruments.generator import Reply
+from benchmarks.instruments.generator import LoadReply
 from benchmarks.measure.medley import SHARES, ask_badly, draw_medley
 from benchmarks.measure.soak import Diary, find_trend, repeat
 from tests.benchmarks.conftest import Server
@@ -55,15 +55,15 @@ def test_what_is_not_as_expected_is_counted():
     pieces = draw_medley(50)
     diary = Diary(pieces)
     for number, piece in enumerate(pieces):
-        diary.keep(Reply(number, piece.status, 1.0, 0.1, 0.0))
+        diary.keep(LoadReply(number, piece.status, 1.0, 0.1, 0.0))
     assert (diary.answers, diary.surprises) == (50, {})
-    diary.keep(Reply(0, "500", 1.0, 0.1, 0.0))
+    diary.keep(LoadReply(0, "500", 1.0, 0.1, 0.0))
     assert diary.surprises == {f"{pieces[0].kind}: 500": 1}
 
 
 def test_latencies_are_those_since_the_last_look():
     diary = Diary([piece for piece in draw_medley(50) if piece.kind == "sentence"])
-    diary.keep(Reply(0, "200", 1.0, 0.1, 0.0))
+    diary.keep(LoadReply(0, "200", 1.0, 0.1, 0.0))
     diary.sample(10.0, {})
     diary.sample(20.0, {})
     assert [sample.p50_ms for sample in diary.samples] == [100.0, None]

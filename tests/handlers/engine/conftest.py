@@ -15,7 +15,7 @@ from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from handlers.engine.translation.m2m100 import Engine, Sentence
 from handlers.engine.translation.transformers import TransformersEngine
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus, Pair
+from models.phrasebook_recipe.corpus import Corpus, TextPair
 from tests.random_m2m100 import PHRASEBOOK, build_tiny
 
 MakeEngine = Callable[[str], Engine]
@@ -46,13 +46,13 @@ def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
 
 
 @pytest.fixture(scope="session")
-def pairs() -> list[Pair]:
+def pairs() -> list[TextPair]:
     """Held-out items of the phrasebook, in random directions."""
     return Corpus(phrasebook.load()).held_out(1000)
 
 
 @pytest.fixture(scope="session")
-def sentences(pairs: list[Pair]) -> list[Sentence]:
+def sentences(pairs: list[TextPair]) -> list[Sentence]:
     return [
         Sentence(p.source, p.source_language, p.target_language) for p in pairs[:40]
     ]

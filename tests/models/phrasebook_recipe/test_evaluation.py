@@ -9,8 +9,8 @@ import pytest
 
 from handlers.engine.translation.m2m100 import Sentence, Translation
 from models.phrasebook_recipe import card, evaluation
-from models.phrasebook_recipe.corpus import Corpus, Pair
-from models.phrasebook_recipe.evaluation import Report
+from models.phrasebook_recipe.corpus import Corpus, TextPair
+from models.phrasebook_recipe.evaluation import PhrasebookReport
 from models.phrasebook_recipe.items import LANGUAGES
 from tests.handlers.fakes import FakeEngine
 
@@ -38,13 +38,13 @@ class KnowingEngine(FakeEngine):
 
 
 @pytest.fixture
-def report(corpus: Corpus) -> Report:
+def report(corpus: Corpus) -> PhrasebookReport:
     """The answers of an engine that knows no Vietnamese."""
     corpus.names = {"weekdays": corpus.names["weekdays"]}
     return evaluation.evaluate(KnowingEngine(corpus, "vi"), corpus, ITEMS)
 
 
-def test_a_language_that_is_not_known_is_seen(report: Report):
+def test_a_language_that_is_not_known_is_seen(report: PhrasebookReport):
     wrong = {lang: share for lang, share in report.by_language.items() if share < 1}
     assert wrong == {"vi": 0}
     assert 0.8 < report.overall < 1
@@ -57,11 +57,11 @@ def test_a_language_that_is_not_known_is_seen(report: Report):
 
 def test_spaces_and_invisible_marks_are_no_mistake(corpus: Corpus):
     engine = FakeEngine(says={"5 km": "5\u202fkm\u200e", "6 km": "6km"})
-    pairs = [Pair("units", "en", "ar", text, text) for text in ("5 km", "6 km")]
+    pairs = [TextPair("units", "en", "ar", text, text) for text in ("5 km", "6 km")]
     assert [j.is_right for j in evaluation.judge(engine, pairs)] == [True, False]
 
 
-def test_the_card_has_the_figures(report: Report):
+def test_the_card_has_the_figures(report: PhrasebookReport):
     known = dataclasses.replace(report, overall=0.9876, min_score=-0.123)
     facts = {"phrases": 77, "parameters": 8.4, "megabytes": 16.9, "minutes": 130.4}
     text = card.write_card(known, {**facts, "steps": 12345, "machine": "a machine"})

@@ -15,7 +15,11 @@ from models.phrasebook_recipe import tokenizer, training
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.phrasebook import MODEL
 from models.phrasebook_recipe.tokenizer import Vocabulary
-from models.phrasebook_recipe.training import Recipe, Trainer, make_progress
+from models.phrasebook_recipe.training import (
+    PhrasebookRecipe,
+    PhrasebookTrainer,
+    make_progress,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -23,11 +27,13 @@ TOKENS = 128
 
 
 @pytest.fixture
-def trainer(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
+def trainer(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> PhrasebookTrainer:
     """One that has learnt nothing yet."""
     monkeypatch.setattr(training, "_POOL", 200)
-    recipe = Recipe(minutes=0, tokens_per_batch=TOKENS, warmup_steps=4)
-    return Trainer(corpus, Vocabulary(MODEL), recipe, tmp_path)
+    recipe = PhrasebookRecipe(minutes=0, tokens_per_batch=TOKENS, warmup_steps=4)
+    return PhrasebookTrainer(corpus, Vocabulary(MODEL), recipe, tmp_path)
 
 
 def test_the_vocabulary_numbers_tokens_as_the_model_does():
@@ -53,7 +59,9 @@ def test_a_tokenizer_knows_every_character_of_its_corpus(
         )
 
 
-def test_batches_are_full_padded_and_hold_no_more_than_they_may(trainer: Trainer):
+def test_batches_are_full_padded_and_hold_no_more_than_they_may(
+    trainer: PhrasebookTrainer,
+):
     batches = trainer._batches(random.Random(0))
     pad, eos = trainer.vocabulary.pad, trainer.vocabulary.eos
     sizes = []
@@ -69,7 +77,7 @@ def test_batches_are_full_padded_and_hold_no_more_than_they_may(trainer: Trainer
     assert sum(sizes) > 0.8 * 20 * TOKENS
 
 
-def test_the_learning_rate_rises_stays_and_falls_to_nothing(trainer: Trainer):
+def test_the_learning_rate_rises_stays_and_falls_to_nothing(trainer: PhrasebookTrainer):
     rates = []
     for trainer.step, done in ((0, 0.0), (1, 0.0), (3, 0.1), (9, 0.7), (9, 0.85)):
         rates.append(trainer._learning_rate(done))
@@ -78,7 +86,9 @@ def test_the_learning_rate_rises_stays_and_falls_to_nothing(trainer: Trainer):
     assert trainer._learning_rate(1.0) == 0
 
 
-def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(trainer: Trainer):
+def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(
+    trainer: PhrasebookTrainer,
+):
     labels = torch.tensor([5, 700, 5, 9000])
     weight = trainer.model.lm_head.weight
     states = torch.randn(4, weight.shape[1])
@@ -90,7 +100,7 @@ def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(trainer: Trainer
     assert sampled.item() == pytest.approx(exact.item(), rel=0.1)
 
 
-def test_the_same_batch_again_is_less_of_a_surprise(trainer: Trainer):
+def test_the_same_batch_again_is_less_of_a_surprise(trainer: PhrasebookTrainer):
     batch = next(trainer._batches(random.Random(0)))
     first, _, last = (trainer._train_on(batch, 0.0) for _ in range(3))
     assert last < first
@@ -98,19 +108,21 @@ def test_the_same_batch_again_is_less_of_a_surprise(trainer: Trainer):
 
 
 def test_a_stopped_training_remembers_what_it_has_learnt(
-    trainer: Trainer, tmp_path: Path
+    trainer: PhrasebookTrainer, tmp_path: Path
 ):
     trainer._train_on(next(trainer._batches(random.Random(0))), 0.0)
     trainer.spent_s = 60.0
     with make_progress() as progress:
         trainer.run(progress)
-    again = Trainer(trainer.corpus, trainer.vocabulary, trainer.recipe, tmp_path)
+    again = PhrasebookTrainer(
+        trainer.corpus, trainer.vocabulary, trainer.recipe, tmp_path
+    )
     assert (again.step, again.spent_s) == (1, 60.0)
     for name, expected in trainer.model.state_dict().items():
         assert torch.equal(again.model.state_dict()[name], expected), name
 
 
-def test_what_is_exported_can_be_begun_with(trainer: Trainer, tmp_path: Path):
+def test_what_is_exported_can_be_begun_with(trainer: PhrasebookTrainer, tmp_path: Path):
     expected = trainer.model.lm_head.weight.detach().clone()
     trainer.export(tmp_path / "out")
     trainer.model.float()

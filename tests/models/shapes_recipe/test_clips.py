@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from models.shapes_recipe import clips, scenes
-from models.shapes_recipe.samples import Task, draw_batch, held_out
+from models.shapes_recipe.samples import ShapesTask, draw_batch, held_out
 
 
 def test_what_is_left_of_becomes_above_within_a_shot():
@@ -43,15 +43,15 @@ def test_a_clip_shows_the_same_at_every_size():
 
 
 def test_held_out_pictures_are_the_same_each_time_and_not_those_of_training():
-    one, same = (list(held_out(Task.DETECTION, 5)) for _ in range(2))
+    one, same = (list(held_out(ShapesTask.DETECTION, 5)) for _ in range(2))
     assert all(
         np.array_equal(a.picture, b.picture) for a, b in zip(one, same, strict=True)
     )
     trained = [
         sample.scene
         for step in range(20)
-        for sample in draw_batch(Task.DETECTION, step, 5)
+        for sample in draw_batch(ShapesTask.DETECTION, step, 5)
     ]
     assert not any(sample.scene in trained for sample in one)
-    again = [sample.scene for sample in draw_batch(Task.DETECTION, 3, 5)]
+    again = [sample.scene for sample in draw_batch(ShapesTask.DETECTION, 3, 5)]
     assert again == trained[15:20]

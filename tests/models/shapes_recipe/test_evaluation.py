@@ -14,17 +14,17 @@ from typer.testing import CliRunner
 from models.shapes_recipe import evaluation
 from models.shapes_recipe.__main__ import app
 from models.shapes_recipe.card import Facts, write_card
-from models.shapes_recipe.evaluation import FRAME_SIZES, Judgement, Report
+from models.shapes_recipe.evaluation import FRAME_SIZES, TaskJudgement, ShapesReport
 from models.shapes_recipe.learners import SHAPES
-from models.shapes_recipe.samples import Task, held_out
+from models.shapes_recipe.samples import ShapesTask, held_out
 
 
-def judge(held_out: float, **by_label: float) -> Judgement:
-    return Judgement(held_out, dict.fromkeys(FRAME_SIZES, 0.75), by_label)
+def judge(held_out: float, **by_label: float) -> TaskJudgement:
+    return TaskJudgement(held_out, dict.fromkeys(FRAME_SIZES, 0.75), by_label)
 
 
 def test_the_card_has_the_figures_of_every_task():
-    report = Report(
+    report = ShapesReport(
         2000, judge(0.912, all=0.81, clear=0.99), judge(0.987), judge(0.93, ring=0.5)
     )
     facts = [
@@ -50,7 +50,7 @@ def test_what_is_drawn_can_be_looked_at(tmp_path: Path, is_clip: bool):
     if is_clip:
         assert {frame.shape for frame in drawn} == {(270, 480, 3)}
     else:
-        for frame, sample in zip(drawn, held_out(Task.DETECTION, 3), strict=True):
+        for frame, sample in zip(drawn, held_out(ShapesTask.DETECTION, 3), strict=True):
             np.testing.assert_array_equal(frame, sample.picture)
 
 

@@ -9,27 +9,31 @@ from PIL import Image
 from models.shapes_recipe.clips import plan_clip
 from models.shapes_recipe.learners import LEARNERS, SHAPES
 from models.shapes_recipe.rendering import render
-from models.shapes_recipe.samples import Sample, Task, held_out, held_out_at
+from models.shapes_recipe.samples import Sample, ShapesTask, held_out, held_out_at
 from models.shapes_recipe.scenes import describe, is_clear
 
 pytestmark = pytest.mark.slow
 
 #: What each model must reach on the card's many pictures, it must reach on these few.
-LEAST = {Task.CAPTIONING: 0.9, Task.CLASSIFICATION: 0.98, Task.DETECTION: 0.9}
+LEAST = {
+    ShapesTask.CAPTIONING: 0.9,
+    ShapesTask.CLASSIFICATION: 0.98,
+    ShapesTask.DETECTION: 0.9,
+}
 
 
 @pytest.fixture(scope="module")
 def learners():
-    return {task: LEARNERS[task].load(SHAPES / task) for task in Task}
+    return {task: LEARNERS[task].load(SHAPES / task) for task in ShapesTask}
 
 
-@pytest.mark.parametrize("task", Task)
+@pytest.mark.parametrize("task", ShapesTask)
 def test_held_out_pictures_are_answered_rightly(learners, task):
     samples = list(held_out(task, 40, seed=2))
     assert learners[task].judge(samples) >= LEAST[task]
 
 
-@pytest.mark.parametrize("task", Task)
+@pytest.mark.parametrize("task", ShapesTask)
 def test_large_frames_are_answered_rightly(learners, task):
     samples = list(held_out_at(task, 15, width=1920, height=1080, seed=2))
     assert learners[task].judge(samples) >= LEAST[task]
@@ -39,20 +43,22 @@ def test_the_frames_of_a_clip_are_captioned_rightly(learners):
     plan = [scene for scene in list(plan_clip(1, 450))[::15] if is_clear(scene)]
     samples = [Sample(scene, render(scene, 320, 180)) for scene in plan]
     assert len(samples) > 25
-    assert learners[Task.CAPTIONING].judge(samples) >= LEAST[Task.CAPTIONING]
+    assert (
+        learners[ShapesTask.CAPTIONING].judge(samples) >= LEAST[ShapesTask.CAPTIONING]
+    )
 
 
 def test_a_caption_is_the_same_alone_and_in_a_batch(learners):
-    learner = learners[Task.CAPTIONING]
-    samples = list(held_out(Task.CAPTIONING, 6, seed=3))
+    learner = learners[ShapesTask.CAPTIONING]
+    samples = list(held_out(ShapesTask.CAPTIONING, 6, seed=3))
     together = learner.caption(samples)
     assert together == [learner.caption([sample])[0] for sample in samples]
     assert len(set(map(len, together))) > 1
 
 
 def test_a_frame_that_the_client_scaled_is_captioned_as_the_whole_one(learners):
-    learner = learners[Task.CAPTIONING]
-    whole = list(held_out_at(Task.CAPTIONING, 10, width=1280, height=720, seed=4))
+    learner = learners[ShapesTask.CAPTIONING]
+    whole = list(held_out_at(ShapesTask.CAPTIONING, 10, width=1280, height=720, seed=4))
     scaled = [
         Sample(
             sample.scene, np.asarray(Image.fromarray(sample.picture).resize((64, 64)))

@@ -15,8 +15,8 @@ from transformers import AutoImageProcessor
 from models.shapes_recipe.captioning import CaptioningLearner
 from models.shapes_recipe.classification import ClassificationLearner
 from models.shapes_recipe.detection import DetectionLearner
-from models.shapes_recipe.samples import Task, draw_batch
-from models.shapes_recipe.training import Trainer
+from models.shapes_recipe.samples import ShapesTask, draw_batch
+from models.shapes_recipe.training import ShapesTrainer
 
 pytestmark = pytest.mark.slow
 
@@ -42,11 +42,11 @@ def make_short() -> ClassificationLearner:
 
 
 def test_a_stopped_training_goes_on_as_if_it_had_not_been(tmp_path):
-    whole = Trainer(make_short(), tmp_path / "whole")
+    whole = ShapesTrainer(make_short(), tmp_path / "whole")
     whole.run(lambda _: None)
     with pytest.raises(StoppedError):
-        Trainer(make_short(), tmp_path / "stopped").run(stop)
-    resumed = Trainer(make_short(), tmp_path / "stopped")
+        ShapesTrainer(make_short(), tmp_path / "stopped").run(stop)
+    resumed = ShapesTrainer(make_short(), tmp_path / "stopped")
     assert resumed.step == 2
     resumed.run(lambda _: None)
     assert resumed.step == whole.step == 4
@@ -119,4 +119,4 @@ def test_no_batch_norm_of_the_detector_begins_near_zero():
 
 
 def test_the_tasks_of_learners_are_those_of_the_map():
-    assert [learner.task for learner in ALL] == list(Task)
+    assert [learner.task for learner in ALL] == list(ShapesTask)

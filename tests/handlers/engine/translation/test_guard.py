@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from contract.languages import LANGUAGES, SCRIPTS
 from handlers.engine.translation import guard
 from handlers.engine.translation.guard import Fault, find_fault
-from models.phrasebook_recipe.corpus import Pair
+from models.phrasebook_recipe.corpus import TextPair
 
 LONG = (
     "We would like to reserve a table for six people on Saturday evening, "
@@ -88,7 +88,7 @@ def test_a_right_translation_has_no_fault(text: str, translated: str, target: st
 
 
 @pytest.mark.slow
-def test_nothing_of_the_phrasebook_has_a_fault(pairs: list[Pair]):
+def test_nothing_of_the_phrasebook_has_a_fault(pairs: list[TextPair]):
     """Translations that people made, between 14 languages in 7 scripts."""
     faulty = [p for p in pairs if find_fault(p.source, p.target, p.target_language)]
     assert faulty == []

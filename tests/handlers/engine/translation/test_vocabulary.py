@@ -19,7 +19,7 @@ from handlers.engine.translation.vocabulary import (
     list_pieces,
     read_list,
 )
-from models.phrasebook_recipe.corpus import Pair
+from models.phrasebook_recipe.corpus import TextPair
 from tests.random_m2m100 import PHRASEBOOK
 
 PIECES = (
@@ -123,7 +123,7 @@ def test_a_damaged_list_is_written_again(cache: Path):
 
 
 @pytest.mark.slow
-def test_translations_are_the_same_with_a_list(cache: Path, pairs: list[Pair]):
+def test_translations_are_the_same_with_a_list(cache: Path, pairs: list[TextPair]):
     languages = ["fr", "ko"]
     chosen = [p for p in pairs if p.target_language in languages][:60]
     rows = [Sentence(p.source, p.source_language, p.target_language) for p in chosen]
