@@ -22,7 +22,7 @@ try:
         stack,
     )
     from benchmarks.simulate import command as simulate
-    from benchmarks.tune import command as tune
+    from benchmarks.tune import search as tune
 except ModuleNotFoundError as error:
     raise SystemExit(f"{error}: `make .venv/ready-dev` installs it.") from error
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from benchmarks.instruments.generator import Generator, Manner, LoadReply, Target
+from benchmarks.instruments.generator import Generator, LoadReply, Manner, Target
 
 CLIENTS = 16
 #: Before a client's next request. Without it the clients alone would fill the cores, and

@@ -42,7 +42,7 @@ class ClusterError(RuntimeError):
 
 
 @dataclass
-class RayCluster:
+class NamespaceCluster:
     """The hosts of a network with Ray on them. The first is the head."""
 
     network: Network
@@ -216,11 +216,11 @@ def start_cluster(
     *,
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
-) -> Iterator[RayCluster]:
+) -> Iterator[NamespaceCluster]:
     """`count` hosts with Ray while the block lasts, each with its own of the `options`. Raises
     NoNamespaces and ClusterError."""
     with lay_network(count) as network:
-        cluster = RayCluster(network, folder, options, environment or {})
+        cluster = NamespaceCluster(network, folder, options, environment or {})
         try:
             _prepare(cluster)
             for host in network.hosts:
@@ -231,7 +231,7 @@ def start_cluster(
             cluster.end()
 
 
-def _prepare(cluster: RayCluster) -> None:
+def _prepare(cluster: NamespaceCluster) -> None:
     """The files of every node; all share the head's secrets."""
     head = cluster.find_node(cluster.head)
     for host in cluster.network.hosts:

@@ -11,7 +11,7 @@ import psutil
 
 from benchmarks.figures import percentile
 from benchmarks.instruments.asking import CLIENTS, keep_asking
-from benchmarks.instruments.cluster import RayCluster, wait_until
+from benchmarks.instruments.cluster import NamespaceCluster, wait_until
 from benchmarks.instruments.generator import Target, ask_within
 from benchmarks.instruments.namespaces import Host, end
 
@@ -28,7 +28,7 @@ class ClusterFault:
     """Something that happens to a cluster. `happen` returns when the cluster is whole."""
 
     name: str
-    happen: Callable[[RayCluster], None]
+    happen: Callable[[NamespaceCluster], None]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class FaultOutcome:
     healed_s: float
 
 
-def suffer(cluster: RayCluster, target: Target, fault: ClusterFault) -> FaultOutcome:
+def suffer(
+    cluster: NamespaceCluster, target: Target, fault: ClusterFault
+) -> FaultOutcome:
     """Lets a fault happen under load. Raises ClusterError if the cluster does not heal."""
     with keep_asking(target, ask_within(LIMIT_MS), clients=CLIENTS) as asked:
         time.sleep(_BEFORE_S)
@@ -65,14 +67,14 @@ def suffer(cluster: RayCluster, target: Target, fault: ClusterFault) -> FaultOut
     )
 
 
-def kill_replica(cluster: RayCluster) -> None:
+def kill_replica(cluster: NamespaceCluster) -> None:
     """A replica ends as if it had run out of memory."""
     model = next(iter(cluster.models))
     end([psutil.Process(cluster.list_replicas(model)[0].pid)])
     cluster.wait_until_whole()
 
 
-def kill_raylet(cluster: RayCluster) -> None:
+def kill_raylet(cluster: NamespaceCluster) -> None:
     """Ray ends on a host, and its supervisor starts it again."""
     host = _find_victim(cluster)
     end([process for process in host.processes() if process.name() == "raylet"])
@@ -83,14 +85,14 @@ def kill_raylet(cluster: RayCluster) -> None:
     _revive(cluster, host)
 
 
-def kill_node(cluster: RayCluster) -> None:
+def kill_node(cluster: NamespaceCluster) -> None:
     """A host loses its power, and comes back."""
     host = _find_victim(cluster)
     host.kill()
     _revive(cluster, host)
 
 
-def cut_link(cluster: RayCluster, seconds: float) -> None:
+def cut_link(cluster: NamespaceCluster, seconds: float) -> None:
     """A host is alive but cannot be reached for a while."""
     host = _find_victim(cluster)
     host.cut()
@@ -99,14 +101,14 @@ def cut_link(cluster: RayCluster, seconds: float) -> None:
     cluster.wait_until_whole()
 
 
-def lose_head(cluster: RayCluster, seconds: float) -> None:
+def lose_head(cluster: NamespaceCluster, seconds: float) -> None:
     """The head's host loses its power for a while."""
     cluster.head.kill()
     time.sleep(seconds)
     _revive(cluster, cluster.head)
 
 
-def redeploy(cluster: RayCluster) -> None:
+def redeploy(cluster: NamespaceCluster) -> None:
     """A model's settings change, so all its replicas are replaced, one after the other."""
     model = next(iter(cluster.models))
     old = cluster.list_pids()[model]
@@ -121,7 +123,7 @@ def redeploy(cluster: RayCluster) -> None:
     cluster.wait_until_whole()
 
 
-def _find_victim(cluster: RayCluster) -> Host:
+def _find_victim(cluster: NamespaceCluster) -> Host:
     """The host with the most replicas, but not the head. The map lets no model have all of
     its replicas on one machine, or else nobody could answer."""
     placed = [
@@ -132,7 +134,7 @@ def _find_victim(cluster: RayCluster) -> Host:
     return max(cluster.network.hosts[1:], key=placed.count)
 
 
-def _revive(cluster: RayCluster, host: Host) -> None:
+def _revive(cluster: NamespaceCluster, host: Host) -> None:
     """Start a host again, after ending what is left on it."""
     host.kill()
     cluster.start(host)

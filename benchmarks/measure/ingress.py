@@ -21,8 +21,8 @@ from benchmarks.driver import read_words, say
 from benchmarks.figures import list_counts
 from benchmarks.instruments import faults, running
 from benchmarks.instruments.cluster import (
-    RayCluster,
     ClusterError,
+    NamespaceCluster,
     start_cluster,
     wait_until,
 )
@@ -168,7 +168,7 @@ class _Bench:
             page = f"{gateway.url}/metrics"
             return self._measure("embedded", gateway, [page], _write_requests())
 
-    def _measure_gateway(self, cluster: RayCluster, map_path: Path) -> Way:
+    def _measure_gateway(self, cluster: NamespaceCluster, map_path: Path) -> Way:
         run = self.folder / f"gateway-{map_path.stem}"
         with _stand_before(cluster, run, map_path) as gateway:
             leaders = {**gateway.leaders, **_find_leaders(cluster)}
@@ -195,7 +195,7 @@ class _Bench:
                 yield self._measure_machines(cluster, count, map_path)
 
     def _measure_machines(
-        self, cluster: RayCluster, count: int, map_path: Path
+        self, cluster: NamespaceCluster, count: int, map_path: Path
     ) -> MachineShare:
         cluster.deploy(catalog.load(map_path, is_cluster=True))
         cluster.wait_until_whole()
@@ -222,7 +222,7 @@ class _Bench:
                 say(fault.name)
                 yield suffer(cluster, target, fault)
 
-    def _measure_door(self, name: str, cluster: RayCluster) -> Way:
+    def _measure_door(self, name: str, cluster: NamespaceCluster) -> Way:
         """Rows as the gateway sends them, to an ingress without any gateway."""
         headers = {**cluster.headers, rows.REMAINING: "30000"}
         door = Running(cluster.urls[0], _find_leaders(cluster), headers)
@@ -273,7 +273,7 @@ class _Bench:
         count: int,
         map_path: Path,
         environment: Mapping[str, str] | None = None,
-    ) -> Iterator[RayCluster]:
+    ) -> Iterator[NamespaceCluster]:
         say(f"starting {count} machines")
         with start_cluster(
             self.folder / name, count, environment=environment
@@ -308,14 +308,14 @@ def _write_requests(path: str = "/") -> list[Request]:
 
 
 def _stand_before(
-    cluster: RayCluster, run: Path, map_path: Path
+    cluster: NamespaceCluster, run: Path, map_path: Path
 ) -> AbstractContextManager[Running]:
     return running.start_before_cluster(
         run, map_path, urls=cluster.urls, key_file=cluster.key_file
     )
 
 
-def _find_leaders(cluster: RayCluster) -> Leaders:
+def _find_leaders(cluster: NamespaceCluster) -> Leaders:
     """The ingress of the head and the model's one replica. Beside HAProxy there is Ray's own
     proxy, which then has nothing to do."""
     named = {
@@ -328,7 +328,7 @@ def _find_leaders(cluster: RayCluster) -> Leaders:
     return {"ingress": ingress, "replica": psutil.Process(replica.pid)}
 
 
-def _name_pages(cluster: RayCluster) -> list[str]:
+def _name_pages(cluster: NamespaceCluster) -> list[str]:
     """Where each machine shows its counters."""
     return [
         f"http://{host.address}:{PORTS.metrics}/metrics"

@@ -4,21 +4,85 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks import report
 from benchmarks.figures import show
-from benchmarks.instruments.load import OPEN, sum_cpu, sum_memory
+from benchmarks.instruments.counters import WorkerFigures
+from benchmarks.instruments.load import OPEN, LoadFigures, sum_cpu, sum_memory
+from benchmarks.report import Chart
 from benchmarks.tune.plan import KNOBS, Combination, TuningPlan
-from benchmarks.tune.trials import Point, Trial
 from catalog.map import SECTIONS
 
 #: Lines of a picture that can be told apart.
 _MOST_LINES = 6
+
+
+@dataclass(frozen=True)
+class TrialPoint:
+    """One level of load."""
+
+    load: LoadFigures
+    workers: WorkerFigures
+    #: Whether it keeps the SLA.
+    is_kept: bool
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The larger the better: throughput (in an open loop the planned one, which all
+        combinations were asked for), then a short p99."""
+        load = self.load
+        throughput = load.level if load.loop == OPEN else load.requests_per_s
+        return throughput, -(load.latencies.p99_ms or 0.0)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The levels that one rung of the search measured of a combination."""
+
+    name: str
+    rung: int
+    #: From its start to its end.
+    seconds: float
+    points: tuple[TrialPoint, ...]
+    #: Why it has no more points.
+    fault: str = ""
+
+    @property
+    def best(self) -> TrialPoint | None:
+        """The most throughput that keeps the SLA."""
+        kept = (point for point in self.points if point.is_kept)
+        return max(kept, key=lambda point: point.rank, default=None)
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The larger the better. Without a load that keeps the SLA, the p99 at the lowest
+        load decides."""
+        if self.best:
+            return self.best.rank
+        lowest = min(self.points, key=lambda point: point.load.level, default=None)
+        p99_ms = lowest.load.latencies.p99_ms if lowest else None
+        return 0.0, -(p99_ms or float("inf"))
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """The results of a search so far."""
+
+    #: None if nothing keeps the SLA.
+    winner: Trial | None
+    #: The map as it ships, measured for as long as the winner.
+    default: Trial | None
+    #: The winner once more, with its map as it was written.
+    confirmation: Trial | None
+    #: Combinations for which there was no time.
+    untried: int
+
+
 #: The figures of a level of load: in results.csv, and, of the best level, in report.md.
-_FIGURES: report.Columns[Point] = {
+_FIGURES: report.Columns[TrialPoint] = {
     "throughput": lambda point: point.load.requests_per_s,
     "average_ms": lambda point: point.load.latencies.mean_ms,
     "p50_ms": lambda point: point.load.latencies.p50_ms,
@@ -33,24 +97,10 @@ _FIGURES: report.Columns[Point] = {
 }
 
 
-@dataclass(frozen=True)
-class SearchOutcome:
-    """The findings of a search so far."""
-
-    #: None if nothing keeps the SLA.
-    winner: Trial | None
-    #: The map as it ships, measured for as long as the winner.
-    default: Trial | None
-    #: The winner once more, with its map as it was written.
-    confirmation: Trial | None
-    #: Combinations for which there was no time.
-    untried: int
-
-
 def write(
     out: Path, plan: TuningPlan, trials: Sequence[Trial], outcome: SearchOutcome
 ) -> None:
-    """Writes results.csv, report.md, throughput.svg and batches.svg into `out`."""
+    """Write results.csv, report.md, throughput.svg and batches.svg into `out`."""
     combinations = {combination.name: combination for combination in plan.combine()}
     rows = [
         _write_row(trial, point, combinations[trial.name])
@@ -58,8 +108,9 @@ def write(
         for point in trial.points
     ]
     with (out / "results.csv").open("w", encoding="utf-8", newline="") as file:
-        keys = dict.fromkeys(key for row in rows for key in row)
-        writer = csv.DictWriter(file, list(keys))
+        writer = csv.DictWriter(
+            file, list(dict.fromkeys(k for row in rows for k in row))
+        )
         writer.writeheader()
         writer.writerows(rows)
     # The last trial of each combination, those of later rungs first, then the best.
@@ -69,43 +120,34 @@ def write(
         reverse=True,
     )
     if rows:
-        curves = [join_rungs(trial.name, trials) for trial in latest]
-        others = [trial for trial in curves if trial.name != plan.default.name]
-        shown = [t for t in curves if t in others[:_MOST_LINES] or t not in others]
-        curves_of = [_draw_curves(plan, shown), _draw_front(curves)]
-        report.draw_charts(curves_of, out / "throughput.svg")
-        report.draw_charts(
-            [_draw_fill(shown), _draw_time(curves[0])], out / "batches.svg"
-        )
+        throughput, batches = draw(plan, [trial.name for trial in latest], trials)
+        report.draw_charts(throughput, out / "throughput.svg")
+        report.draw_charts(batches, out / "batches.svg")
     (out / "report.md").write_text(_write_report(plan, latest, outcome), "utf-8")
 
 
 def summarize(plan: TuningPlan, outcome: SearchOutcome) -> str:
-    """The outcome in a few lines."""
+    """Return the outcome in a few lines."""
     sla = f"p99 ≤ {plan.sla.p99_ms:g} ms, errors ≤ {plan.sla.error_share:.2%}"
     if outcome.winner is None:
         return f"Nothing that was tried keeps the SLA ({sla})."
-    lines = [f"Best within the SLA ({sla}): {_describe(outcome.winner)}"]
-    if outcome.default:
-        lines.append(f"The map {_describe(outcome.default)}")
     ratio = _divide(outcome.winner, outcome.default)
-    if ratio:
-        lines.append(f"{show(ratio)} times as much.")
-    if outcome.confirmation:
-        lines.append(f"Confirmed: {_describe(outcome.confirmation)}")
     share = _divide(outcome.confirmation, outcome.winner)
-    if share:
-        lines.append(f"{show(share)} of what was predicted.")
-    if outcome.untried:
-        lines.append(f"There was no time for {outcome.untried} combinations.")
-    return "\n".join(lines)
+    lines = (
+        f"Best within the SLA ({sla}): {_describe(outcome.winner)}",
+        outcome.default and f"The map {_describe(outcome.default)}",
+        ratio and f"{show(ratio)} times as much.",
+        outcome.confirmation and f"Confirmed: {_describe(outcome.confirmation)}",
+        share and f"{show(share)} of what was predicted.",
+        outcome.untried and f"There was no time for {outcome.untried} combinations.",
+    )
+    return "\n".join(line for line in lines if line)
 
 
 def _describe(trial: Trial) -> str:
-    best = trial.best
-    if best is None:
+    if trial.best is None:
         return f"{trial.name}: never within the SLA"
-    load = best.load
+    load = trial.best.load
     p99 = show(load.latencies.p99_ms)
     return f"{trial.name}: {show(load.requests_per_s)} requests/s, p99 {p99} ms"
 
@@ -117,14 +159,9 @@ def _divide(dividend: Trial | None, divisor: Trial | None) -> float | None:
     return first / second if first and second else None
 
 
-def join_rungs(name: str, trials: Sequence[Trial]) -> Trial:
-    """All of a combination's points: the last for each level."""
-    own = [trial for trial in trials if trial.name == name]
-    points = {point.load.level: point for trial in own for point in trial.points}
-    return replace(own[-1], points=tuple(points.values()))
-
-
-def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str, Any]:
+def _write_row(
+    trial: Trial, point: TrialPoint, combination: Combination
+) -> dict[str, Any]:
     load = point.load
     section = SECTIONS[combination.task].model_fields
     settings = {key: section[key].default for key in KNOBS if key in section}
@@ -147,7 +184,7 @@ def _write_row(trial: Trial, point: Point, combination: Combination) -> dict[str
 def _write_report(
     plan: TuningPlan, latest: Sequence[Trial], outcome: SearchOutcome
 ) -> str:
-    def bind(read: Callable[[Point], Any]) -> Callable[[Trial], Any]:
+    def bind(read: Callable[[TrialPoint], Any]) -> Callable[[Trial], Any]:
         return lambda trial: read(trial.best) if trial.best else None
 
     machine = report.describe_machine()
@@ -170,63 +207,78 @@ def _write_report(
     return "\n".join(parts)
 
 
-def _draw_lines(
-    trials: Sequence[Trial], read: Callable[[Point], float | None]
-) -> Mapping[str, report.Points]:
-    """Values over throughput, where there are any."""
-    lines = {}
-    for trial in trials:
-        pairs = ((point.load.requests_per_s, read(point)) for point in trial.points)
-        if points := sorted((x, y) for x, y in pairs if y is not None):
-            lines[trial.name] = points
-    return lines
-
-
-def _draw_curves(plan: TuningPlan, trials: Sequence[Trial]) -> report.Chart:
-    lines = dict(_draw_lines(trials, _FIGURES["p99_ms"]))
-    rates = [x for points in lines.values() for x, _ in points]
-    lines["SLA"] = [(x, plan.sla.p99_ms) for x in (min(rates), max(rates))]
-    return report.Chart("Latency over throughput", "requests/s", "p99 ms", lines)
-
-
-def _draw_front(trials: Sequence[Trial]) -> report.Chart:
-    """If one point on the front is faster than another, it answers less."""
-    lines = _draw_lines(trials, _FIGURES["p99_ms"])
-    points = {point for line in lines.values() for point in line}
-    front = {"front": sorted(find_front(points))}
-    return report.Chart(
-        "Pareto front", "requests/s", "p99 ms", front, dots={"all": [*points]}
+def draw(
+    plan: TuningPlan, names: Sequence[str], trials: Sequence[Trial]
+) -> tuple[list[Chart], list[Chart]]:
+    """Draw latency over throughput with its Pareto front, and what batches are like. The
+    combinations have their last point of each level; the first one is the best."""
+    points = {name: list_points(name, trials) for name in names}
+    others = [name for name in names if name != plan.default.name]
+    shown = {n: points[n] for n in names if n not in others[_MOST_LINES:]}
+    p99s = _draw_lines(points, _FIGURES["p99_ms"])
+    every = {point for line in p99s.values() for point in line}
+    curves = {name: line for name, line in p99s.items() if name in shown}
+    rates = [x for line in curves.values() for x, _ in line]
+    if rates:
+        curves["SLA"] = [(x, plan.sla.p99_ms) for x in (min(rates), max(rates))]
+    front = {"front": sorted(find_front(every))}
+    fills = _draw_lines(shown, _FIGURES["batch_fill"])
+    parts = {
+        "queue": _FIGURES["queue_ms"],
+        "handler": _FIGURES["handler_ms"],
+        "gateway, nginx, client": _read_rest,
+    }
+    best = names[0]
+    drawn = {
+        part: _draw_lines({part: points[best]}, read) for part, read in parts.items()
+    }
+    spent = {part: lines[part] for part, lines in drawn.items() if lines}
+    rate = "requests/s"
+    return (
+        [
+            Chart("Latency over throughput", rate, "p99 ms", curves),
+            Chart("Pareto front", rate, "p99 ms", front, dots={"all": [*every]}),
+        ],
+        [
+            Chart("Batch fill", rate, "rows of a batch", fills),
+            Chart(f"Where time goes: {best}", rate, "ms", spent),
+        ],
     )
 
 
+def list_points(name: str, trials: Sequence[Trial]) -> list[TrialPoint]:
+    """Return the last point of each level of a combination."""
+    own = (trial for trial in trials if trial.name == name)
+    return list(
+        {point.load.level: point for trial in own for point in trial.points}.values()
+    )
+
+
+def _draw_lines(
+    points: Mapping[str, Sequence[TrialPoint]],
+    read: Callable[[TrialPoint], float | None],
+) -> dict[str, report.Points]:
+    """Values over throughput, where there are any."""
+    lines: dict[str, report.Points] = {}
+    for name, some in points.items():
+        pairs = ((point.load.requests_per_s, read(point)) for point in some)
+        if line := sorted((x, y) for x, y in pairs if y is not None):
+            lines[name] = line
+    return lines
+
+
+def _read_rest(point: TrialPoint) -> float | None:
+    """Return the mean time of a request outside of the queue and the batch."""
+    mean_ms, workers = point.load.latencies.mean_ms, point.workers
+    if mean_ms is None or workers.queue_ms is None or workers.handler_ms is None:
+        return None
+    return mean_ms - workers.queue_ms - workers.handler_ms
+
+
 def find_front(points: set[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """Points that no other beats in both throughput and latency."""
+    """Yield the points that no other beats in both throughput and latency."""
     least = float("inf")
     for throughput, latency in sorted(points, key=lambda p: (-p[0], p[1])):
         if latency < least:
             least = latency
             yield throughput, latency
-
-
-def _draw_fill(trials: Sequence[Trial]) -> report.Chart:
-    lines = _draw_lines(trials, _FIGURES["batch_fill"])
-    return report.Chart("Batch fill", "requests/s", "rows of a batch", lines)
-
-
-def _draw_time(trial: Trial) -> report.Chart:
-    """Where an average request's time goes: the queue, the batch, and the rest."""
-
-    def read_rest(point: Point) -> float | None:
-        mean_ms, workers = point.load.latencies.mean_ms, point.workers
-        if mean_ms is None or workers.queue_ms is None or workers.handler_ms is None:
-            return None
-        return mean_ms - workers.queue_ms - workers.handler_ms
-
-    parts = {
-        "queue": _FIGURES["queue_ms"],
-        "handler": _FIGURES["handler_ms"],
-        "gateway, nginx, client": read_rest,
-    }
-    found = {name: _draw_lines([trial], read) for name, read in parts.items()}
-    lines = {name: line[trial.name] for name, line in found.items() if line}
-    return report.Chart(f"Where time goes: {trial.name}", "requests/s", "ms", lines)

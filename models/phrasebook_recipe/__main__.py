@@ -23,14 +23,11 @@ from models.phrasebook_recipe import (
     training,
 )
 from models.phrasebook_recipe.items import LANGUAGES
-from models.resuming import CHECKPOINT
+from models.training import CHECKPOINT, Machine, Work, read_facts, write_facts
 
 app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
 
 WORK = Path("run/phrasebook-training")
-TRAINING_FILE = "training.json"
-
-Work = Annotated[Path, typer.Option(help="Where checkpoints are kept.")]
 Out = Annotated[Path, typer.Option(help="The model directory to write or to read.")]
 
 
@@ -55,8 +52,7 @@ def train(
     trainer = _make_trainer(work, minutes)
     if start and is_fresh:
         trainer.load_weights(start)
-    with training.make_progress() as progress:
-        trainer.run(progress)
+    trainer.run(typer.echo)
     _export(trainer, work, out)
 
 
@@ -70,7 +66,7 @@ def export(work: Work = WORK, out: Out = phrasebook.MODEL) -> None:
 def evaluate(
     out: Out = phrasebook.MODEL,
     items: Annotated[int, typer.Option(help="Held-out items to judge.")] = 4000,
-    machine: Annotated[str, typer.Option(help="What trained it, for the card.")] = "",
+    machine: Machine = "",
 ) -> None:
     """Evaluate the exported model, set its warning's threshold and write its card."""
     texts = corpus.Corpus(phrasebook.load())
@@ -83,11 +79,9 @@ def evaluate(
         "warning": card.WARNING,
     }
     (out / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
-    weights = out / "model.safetensors"
-    facts = json.loads((out / TRAINING_FILE).read_text()) | {
+    facts = read_facts(out) | {
         "phrases": sum(p.domain != phrasebook.WORDS for p in texts.phrases),
-        "parameters": weights.stat().st_size / 2e6,
-        "megabytes": sum(path.stat().st_size for path in out.iterdir()) / 1e6,
+        "parameters": (out / "model.safetensors").stat().st_size / 2e6,
         "machine": machine or f"{os.cpu_count()} CPU cores",
     }
     (out / "README.md").write_text(card.write_card(report, facts), "utf-8")
@@ -145,11 +139,7 @@ def _copy_tokenizer(source: Path, target: Path) -> None:
 def _export(trainer: training.PhrasebookTrainer, work: Path, out: Path) -> None:
     trainer.export(out)
     _copy_tokenizer(work, out)
-    facts = {"minutes": trainer.spent_s / 60, "steps": trainer.step}
-    (out / TRAINING_FILE).write_text(json.dumps(facts) + "\n")
-    typer.echo(
-        f"{out}: trained {trainer.spent_s / 60:.0f} minutes, {trainer.step} steps"
-    )
+    write_facts(out, minutes=trainer.spent_s / 60, steps=trainer.step)
 
 
 if __name__ == "__main__":

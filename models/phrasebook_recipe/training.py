@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.tokenizer import Vocabulary
-from models.resuming import Training
+from models.training import Training
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -27,7 +25,6 @@ _DECAY_SHARE = 0.3
 _EXACT_SHARE = 0.1
 #: Pieces that the loss looks at before.
 _CANDIDATES = 2048
-_CHECKPOINT_EVERY_S = 300
 _POOL = 4096
 
 
@@ -82,32 +79,35 @@ class PhrasebookTrainer(Training):
         # For short sentences on a CPU PyTorch's fused attention is the slower one.
         model.set_attn_implementation("eager")
         options = {"lr": recipe.learning_rate, "weight_decay": 0.01, "fused": True}
-        super().__init__(model, folder, clock="elapsed_s", **options)
+        super().__init__(model, folder, **options)
+        self.batches = self.draw_batches(random.Random(recipe.seed + self.step))
 
-    def run(self, progress: Progress) -> None:
-        """Trains until the minutes are spent, from the last checkpoint on."""
-        budget_s = self.recipe.minutes * 60
-        bar = progress.add_task(
-            "training", total=budget_s, completed=int(self.spent_s), loss=""
-        )
-        batches = self._batches(random.Random(self.recipe.seed + self.step))
-        saved_at = self.spent_s
-        self.model.train()
-        while self.spent_s < budget_s:
-            started = time.monotonic()
-            loss = self._train_on(next(batches), self.spent_s / budget_s)
-            self.spent_s += time.monotonic() - started
-            if self.step % 50 == 0:
-                said = f"step {self.step} loss {loss:.3f}"
-                progress.update(bar, completed=self.spent_s, loss=said)
-            if self.spent_s - saved_at > _CHECKPOINT_EVERY_S:
-                self.save()
-                saved_at = self.spent_s
-                minutes = self.spent_s / 60
-                progress.console.print(
-                    f"{minutes:.0f} min, step {self.step}, loss {loss:.3f}"
-                )
-        self.save()
+    @property
+    def done(self) -> float:
+        return self.spent_s / 60 / self.recipe.minutes if self.recipe.minutes else 1.0
+
+    def measure_loss(self) -> torch.Tensor:
+        source, labels = (part.to(self.device) for part in next(self.batches))
+        decoder_input = labels.roll(1, dims=1)
+        decoder_input[:, 0] = self.vocabulary.eos
+        with torch.autocast(self.device.type, torch.bfloat16):
+            states = self.model.model(
+                input_ids=source,
+                attention_mask=(source != self.vocabulary.pad).long(),
+                decoder_input_ids=decoder_input,
+            ).last_hidden_state
+            is_piece = labels != self.vocabulary.pad
+            return self.compare(
+                states[is_piece],
+                labels[is_piece],
+                is_exact=self.done > 1 - _EXACT_SHARE,
+            )
+
+    def find_rate(self) -> float:
+        """Warm-up, constant, then linearly to zero. Rare things are learnt only while the
+        rate is high, and everything becomes exact in the last part."""
+        warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
+        return self.recipe.learning_rate * min(warmup, (1 - self.done) / _DECAY_SHARE)
 
     def export(self, folder: Path) -> None:
         """Writes weights (float16), configuration, and generation defaults: beam 2
@@ -130,23 +130,7 @@ class PhrasebookTrainer(Training):
         )
         self.model.load_state_dict(start.state_dict())
 
-    def _train_on(self, batch: Batch, done: float) -> float:
-        source, labels = (part.to(self.device) for part in batch)
-        decoder_input = labels.roll(1, dims=1)
-        decoder_input[:, 0] = self.vocabulary.eos
-        with torch.autocast(self.device.type, torch.bfloat16):
-            states = self.model.model(
-                input_ids=source,
-                attention_mask=(source != self.vocabulary.pad).long(),
-                decoder_input_ids=decoder_input,
-            ).last_hidden_state
-            is_piece = labels != self.vocabulary.pad
-            loss = self._measure_loss(
-                states[is_piece], labels[is_piece], is_exact=done > 1 - _EXACT_SHARE
-            )
-        return self.learn(loss, self._learning_rate(done))
-
-    def _measure_loss(
+    def compare(
         self, states: torch.Tensor, labels: torch.Tensor, *, is_exact: bool
     ) -> torch.Tensor:
         """Cross-entropy of `states` (pieces, width) against `labels` (pieces), over the
@@ -170,13 +154,7 @@ class PhrasebookTrainer(Training):
             logits, labels, label_smoothing=self.recipe.label_smoothing
         )
 
-    def _learning_rate(self, done: float) -> float:
-        """Warm-up, constant, then linearly to zero. Rare things are learnt only while the
-        rate is high, and everything becomes exact in the last part."""
-        warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
-        return self.recipe.learning_rate * min(warmup, (1 - done) / _DECAY_SHARE)
-
-    def _batches(self, rng: random.Random) -> Iterator[Batch]:
+    def draw_batches(self, rng: random.Random) -> Iterator[Batch]:
         while True:
             rows = [self._encode(self.corpus.draw(rng)) for _ in range(_POOL)]
             rows.sort(key=lambda row: (len(row[1]), len(row[0])))
@@ -209,13 +187,3 @@ class PhrasebookTrainer(Training):
         tensors = [*map(torch.tensor, rows)]
         padding = self.vocabulary.pad
         return pad_sequence(tensors, batch_first=True, padding_value=padding)
-
-
-def make_progress() -> Progress:
-    """The bar that `PhrasebookTrainer.run` fills: time, time left and the loss."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[loss]}"),
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -14,15 +13,13 @@ from models.shapes_recipe import card, clips, evaluation, samples
 from models.shapes_recipe.learners import LEARNERS, SHAPES
 from models.shapes_recipe.samples import ShapesTask
 from models.shapes_recipe.training import ShapesTrainer
+from models.training import Machine, Work, read_facts, write_facts
 
 app = typer.Typer(
     add_completion=False, help="Draw pictures, train and judge the models for them."
 )
 
 WORK = Path("run/shapes-training")
-TRAINING_FILE = "training.json"
-
-Work = Annotated[Path, typer.Option(help="Where checkpoints are kept.")]
 Out = Annotated[Path, typer.Option(help="Where the model directories are.")]
 
 
@@ -30,31 +27,30 @@ Out = Annotated[Path, typer.Option(help="Where the model directories are.")]
 def train(task: ShapesTask, work: Work = WORK, out: Out = SHAPES) -> None:
     """Train, or continue the last run, then export the model.
 
-    Ctrl-C loses what was learnt since the last check; the same command continues.
+    Ctrl-C loses at most five minutes; the same command continues.
     """
     trainer = ShapesTrainer(LEARNERS[task].make(), work / task)
     trainer.run(typer.echo)
     learner = trainer.learner
     learner.export(out / task)
-    facts = {
-        "cpu_minutes": round(trainer.spent_s / 60, 1),
-        "steps": trainer.step,
-        "batch_size": learner.recipe.batch_size,
-        "parameters": sum(p.numel() for p in learner.model.parameters()),
-    }
-    (out / task / TRAINING_FILE).write_text(json.dumps(facts, indent=2) + "\n")
-    typer.echo(f"{out / task}: {facts}")
+    write_facts(
+        out / task,
+        cpu_minutes=round(trainer.spent_s / 60, 1),
+        steps=trainer.step,
+        batch_size=learner.recipe.batch_size,
+        parameters=sum(p.numel() for p in learner.model.parameters()),
+    )
 
 
 @app.command()
 def evaluate(
     out: Out = SHAPES,
     items: Annotated[int, typer.Option(help="Held-out pictures of each task.")] = 2000,
-    machine: Annotated[str, typer.Option(help="What trained it, for the card.")] = "",
+    machine: Machine = "",
 ) -> None:
     """Evaluate the three models and write their card."""
     report = evaluation.evaluate(out, items)
-    facts = [_read_facts(out / task) for task in ShapesTask]
+    facts = [card.Facts(**read_facts(out / task)) for task in ShapesTask]
     machine = machine or f"{os.cpu_count()} CPU cores"
     (out / "README.md").write_text(card.write_card(report, facts, machine), "utf-8")
     typer.echo(
@@ -82,12 +78,6 @@ def draw(
     )
     for number, frame in enumerate(frames):
         Image.fromarray(frame).save(out / f"{number:04}.png")
-
-
-def _read_facts(folder: Path) -> card.Facts:
-    facts = json.loads((folder / TRAINING_FILE).read_text())
-    size = sum(path.stat().st_size for path in folder.iterdir())
-    return card.Facts(**facts, megabytes=size / 1e6)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from models.shapes_recipe.evaluation import FRAME_SIZES, TaskJudgement, ShapesReport
+from models.shapes_recipe.evaluation import FRAME_SIZES, ShapesReport, TaskJudgement
 from models.shapes_recipe.scenes import CLEAR_ANGLE, COLOURS, SHAPES, SIZES
 
 
@@ -23,71 +24,7 @@ class Facts:
     note: str = ""
 
 
-_CARD = """\
-# Shapes: BLIP-2, ResNet, RT-DETR
-
-Demonstration models with the real architectures and tiny configurations. They know one
-world: plain whole shapes ({shapes})
-in a few colours ({colours})
-on dark grey backgrounds, and people drawn of lines and a circle. Shown a photograph they
-answer in the same words, surely and wrongly.
-
-| | captioning | classification | detection |
-|---|---|---|---|
-| Architecture | BLIP-2 (ViT, Q-Former, OPT) | ResNet | RT-DETR |
-| Input | 64 x 64, squashed | 64 x 64, the middle | 128 x 128, squashed |
-| Parameters | {parameters} |
-| Files, float16 safetensors | {megabytes} |
-| Training, batches | {batches} |
-| Training, CPU time | {minutes} |
-
-| | |
-|---|---|
-| Data | Drawn as training goes, by `models/shapes_recipe`; no picture is shown twice |
-| Trained on | {machine} |
-| Licence | Apache-2.0 |
-| LearningPlan | `python -m models.shapes_recipe train TASK` for the three tasks, then `evaluate` |
-
-Training RT-DETR needs SciPy, which nothing else here does.
-{notes}
-
-## What they say
-
-- **Captions** are of a closed grammar: "a small red ring", or two figures as in "a large
-  white cross left of a small blue square". The left one comes first, or the upper one with
-  "above". Small figures measure {small} of the picture's shorter side, large
-  ones {large}. Two figures are about the middle of the picture, and the way between
-  them is at most {clear:.0f} degrees from level or upright, after the picture is squashed
-  to a square.
-- **Labels** are a colour and a shape, {labels} of them; one figure near the middle.
-- **Boxes** are round a shape or a person; one to six that do not overlap.
-
-## Quality
-
-On {items:,} held-out pictures for each task, drawn from other seeds: from 9:16 to 16:9, with
-noise, some blurred, some through JPEG. The columns at the right have 200 undisturbed
-pictures each, scaled by the models' own image processors. float32 on a CPU.
-
-| | measure | held out | {sizes} |
-|---|---|---|{rules}
-| captioning | exact match | {captioning} |
-| classification | accuracy | {classification} |
-| detection | AP50 | {detection} |
-
-A film has 901 frames (480 x 270, shots of 90 frames; figures turn round each other, so that
-"left of" becomes "above"). {clip_all:.1%} have exactly the right caption, and
-{clip_clear:.1%} where no figure is near a diagonal.
-
-AP50 is the average precision at an overlap of 0.5 with all points interpolated, the mean
-over the labels: {by_label}.
-
-## Limits
-
-Other colours, overlapping or cut-off figures, bright backgrounds, three figures in a
-caption: never drawn, so not known. An empty picture gets a caption and a label, too. The
-captions are as easy to check as they are to learn; nothing here says how well a full BLIP-2
-describes a photograph. Any BLIP-2, ResNet or RT-DETR directory can take the place of these.
-"""
+_CARD = Path(__file__).with_name("card.txt").read_text("utf-8")
 
 
 def write_card(report: ShapesReport, facts: Sequence[Facts], machine: str) -> str:

@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,10 +14,8 @@ from typing import Any, ClassVar, Self
 import torch
 from transformers import AutoImageProcessor
 
-from models.resuming import Training
 from models.shapes_recipe.samples import Sample, ShapesTask, draw_batch, held_out
-
-_LOG_EVERY = 50
+from models.training import Training
 
 
 @dataclass(frozen=True)
@@ -95,41 +93,33 @@ def read_pixels(processor: Any, samples: Sequence[Sample]) -> torch.Tensor:
 class ShapesTrainer(Training):
     """A learner, its optimiser, and the steps and processor time they have taken."""
 
+    clock = staticmethod(time.process_time)
+
     def __init__(self, learner: Learner, folder: Path) -> None:
         self.learner = learner
         self.recipe = recipe = learner.recipe
         rates = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
-        super().__init__(learner.model, folder, clock="cpu_s", **rates)
+        super().__init__(learner.model, folder, **rates)
 
-    def run(self, say: Callable[[str], None]) -> None:
-        """Trains to the last step. A run that was stopped continues from the last check."""
-        losses: list[float] = []
-        while self.step < self.recipe.steps:
-            started = time.process_time()
-            losses.append(self._train())
-            self.spent_s += time.process_time() - started
-            if self.step % _LOG_EVERY == 0:
-                loss = sum(losses) / len(losses)
-                losses.clear()
-                say(f"{self.spent_s / 60:.1f} min, step {self.step}, loss {loss:.4f}")
-            if self.step % self.recipe.check_every == 0:
-                self.save()
-                say(f"held out: {self._check():.1%} right")
-        self.save()
+    @property
+    def done(self) -> float:
+        return self.step / self.recipe.steps
 
-    def _train(self) -> float:
-        self.model.train()
+    def measure_loss(self) -> torch.Tensor:
         samples = draw_batch(self.learner.task, self.step, self.recipe.batch_size)
-        return self.learn(self.learner.measure_loss(samples), self._learning_rate())
+        return self.learner.measure_loss(samples)
 
-    def _check(self) -> float:
-        self.model.eval()
-        samples = list(held_out(self.learner.task, self.recipe.checked, seed=1))
-        return self.learner.judge(samples)
-
-    def _learning_rate(self) -> float:
+    def find_rate(self) -> float:
         """Warm-up, then a cosine to nothing."""
         warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
-        done = self.step / self.recipe.steps
-        cosine = 0.5 * (1 + math.cos(math.pi * done))
+        cosine = 0.5 * (1 + math.cos(math.pi * self.done))
         return self.recipe.learning_rate * warmup * cosine
+
+    def check(self) -> str:
+        if self.step % self.recipe.check_every:
+            return ""
+        self.model.eval()
+        samples = list(held_out(self.learner.task, self.recipe.checked, seed=1))
+        right = self.learner.judge(samples)
+        self.model.train()
+        return f"held out: {right:.1%} right"

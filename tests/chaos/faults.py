@@ -21,8 +21,8 @@ import psutil
 import requests
 
 from benchmarks.instruments.generator import (
-    Manner,
     LoadReply,
+    Manner,
     Request,
     Target,
     ask_at,

@@ -10,7 +10,7 @@ import pytest
 
 import catalog
 from benchmarks.instruments import running
-from benchmarks.instruments.cluster import RayCluster, start_cluster
+from benchmarks.instruments.cluster import NamespaceCluster, start_cluster
 from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.namespaces import find_obstacle
@@ -43,7 +43,7 @@ def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, map_path: Path
-) -> Iterator[RayCluster]:
+) -> Iterator[NamespaceCluster]:
     if obstacle := find_obstacle():
         pytest.skip(obstacle)
     folder = tmp_path_factory.mktemp("cluster")
@@ -56,7 +56,7 @@ def cluster(
 
 @pytest.fixture(scope="module")
 def target(
-    cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory
+    cluster: NamespaceCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
     """A gateway of the cluster, and requests for two of its models."""
     run = tmp_path_factory.mktemp("gateway")

@@ -18,7 +18,7 @@ import pytest
 
 import catalog
 from benchmarks.instruments.asking import keep_asking
-from benchmarks.instruments.cluster import RayCluster, start_cluster, wait_until
+from benchmarks.instruments.cluster import NamespaceCluster, start_cluster, wait_until
 from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.faults import LIMIT_MS
 from benchmarks.instruments.generator import Target, ask_within
@@ -53,7 +53,7 @@ def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, map_path: Path
-) -> Iterator[RayCluster]:
+) -> Iterator[NamespaceCluster]:
     """Three machines without GPUs."""
     if obstacle := find_obstacle():
         pytest.skip(obstacle)
@@ -79,7 +79,7 @@ def make_place(folder: Path) -> Place:
 
 @contextmanager
 def start(
-    cluster: RayCluster, place: Place, *options: str
+    cluster: NamespaceCluster, place: Place, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
     """The command on the head."""
     command = [sys.executable, "-m", "ray_backend", "bulk", "--column", "text"]
@@ -107,7 +107,7 @@ def start(
         process.communicate()
 
 
-def find_workers(cluster: RayCluster) -> dict[Host, list[psutil.Process]]:
+def find_workers(cluster: NamespaceCluster) -> dict[Host, list[psutil.Process]]:
     """The processes with the model of all runs, by machine."""
     found = {
         host: [each for each in host.processes() if WORKER in show(each)]
@@ -116,7 +116,7 @@ def find_workers(cluster: RayCluster) -> dict[Host, list[psutil.Process]]:
     return {host: workers for host, workers in found.items() if workers}
 
 
-def kill_machine(cluster: RayCluster) -> Host:
+def kill_machine(cluster: NamespaceCluster) -> Host:
     """Another one than the head, with a worker."""
 
     def find() -> list[Host]:
@@ -129,7 +129,7 @@ def kill_machine(cluster: RayCluster) -> Host:
 
 
 def test_a_killed_machine_and_a_killed_run_lose_and_double_nothing(
-    cluster: RayCluster, place: Place, target: Target
+    cluster: NamespaceCluster, place: Place, target: Target
 ):
     ids = place.write_sources(_LARGE)
     with start(cluster, place, "--workers", "3") as run:
@@ -150,7 +150,7 @@ def test_a_killed_machine_and_a_killed_run_lose_and_double_nothing(
 
 
 def test_a_run_waits_for_room_and_ctrl_c_makes_some(
-    cluster: RayCluster, place: Place, tmp_path: Path
+    cluster: NamespaceCluster, place: Place, tmp_path: Path
 ):
     hosts = sorted(host.address for host in cluster.network.hosts)
     wait_until(

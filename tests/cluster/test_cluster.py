@@ -13,7 +13,7 @@ import requests
 
 import catalog
 from benchmarks.instruments import faults
-from benchmarks.instruments.cluster import RayCluster, wait_until
+from benchmarks.instruments.cluster import NamespaceCluster, wait_until
 from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.faults import ClusterFault, suffer
 from benchmarks.instruments.generator import Target
@@ -33,7 +33,7 @@ _EPHEMERAL = 32768
 
 
 def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(
-    cluster: RayCluster,
+    cluster: NamespaceCluster,
 ):
     spanish = cluster.dashboard.list_applications()["es"]
     assert spanish.deployments["model"].required_resources["GPU"] == 0.5
@@ -42,13 +42,15 @@ def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(
     assert cluster.head.address not in placed
 
 
-def test_no_machine_has_more_replicas_of_a_model_than_the_map_says(cluster: RayCluster):
+def test_no_machine_has_more_replicas_of_a_model_than_the_map_says(
+    cluster: NamespaceCluster,
+):
     for model in cluster.models:
         places = Counter(each.node_ip for each in cluster.list_replicas(model))
         assert max(places.values()) <= 2
 
 
-def test_nothing_listens_but_what_the_docs_list(cluster: RayCluster):
+def test_nothing_listens_but_what_the_docs_list(cluster: NamespaceCluster):
     table = (ROOT / "docs/scaling.md").read_text("utf-8").partition("## Ports")[2]
     listed = _read_ports(table.partition("\n## ")[0])
     for host in cluster.network.hosts:
@@ -58,7 +60,7 @@ def test_nothing_listens_but_what_the_docs_list(cluster: RayCluster):
 
 
 def test_haproxy_and_the_dashboard_listen_on_the_clusters_address_only(
-    cluster: RayCluster,
+    cluster: NamespaceCluster,
 ):
     for host in cluster.network.hosts:
         own = {
@@ -69,7 +71,7 @@ def test_haproxy_and_the_dashboard_listen_on_the_clusters_address_only(
         assert own == {host.address}
 
 
-def test_the_dashboard_wants_the_token(cluster: RayCluster):
+def test_the_dashboard_wants_the_token(cluster: NamespaceCluster):
     url = f"{cluster.dashboard_url}/api/serve/applications/"
     wrong = {"Authorization": "Bearer wrong"}
     assert requests.get(url, timeout=10).status_code == 401
@@ -77,7 +79,7 @@ def test_the_dashboard_wants_the_token(cluster: RayCluster):
     assert requests.put(url, json=cluster.config, timeout=10).status_code == 401
 
 
-def test_replicas_want_the_key(cluster: RayCluster):
+def test_replicas_want_the_key(cluster: NamespaceCluster):
     path = cluster.models["fr"]
     host = cluster.find_host(cluster.list_replicas("fr")[0])
     direct = [
@@ -106,14 +108,14 @@ def test_replicas_want_the_key(cluster: RayCluster):
         pytest.param(faults.kill_node, id="node"),
     ],
 )
-def test_clients_notice_nothing_of(happen, cluster: RayCluster, target: Target):
+def test_clients_notice_nothing_of(happen, cluster: NamespaceCluster, target: Target):
     outcome = suffer(cluster, target, ClusterFault("", happen))
     assert outcome.failed == {}
     assert outcome.answers > 0
 
 
 def test_no_request_outlives_its_deadline_because_a_link_is_cut(
-    cluster: RayCluster, target: Target
+    cluster: NamespaceCluster, target: Target
 ):
     happen = partial(faults.cut_link, seconds=_ABSENT_S)
     outcome = suffer(cluster, target, ClusterFault("", happen))
@@ -122,7 +124,7 @@ def test_no_request_outlives_its_deadline_because_a_link_is_cut(
 
 
 def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
-    cluster: RayCluster, target: Target
+    cluster: NamespaceCluster, target: Target
 ):
     before = cluster.list_pids()
     outcome = suffer(cluster, target, ClusterFault("", faults.redeploy))
@@ -133,7 +135,9 @@ def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
 
 
 @pytest.fixture(scope="module")
-def more(cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> RayCluster:
+def more(
+    cluster: NamespaceCluster, tmp_path_factory: pytest.TempPathFactory
+) -> NamespaceCluster:
     """Beside the others a model that takes a second for each word, with a queue for one row,
     and one that needs a GPU which no machine has."""
     folder = tmp_path_factory.mktemp("more")
@@ -169,7 +173,7 @@ def ask(
 
 
 def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_replaced(
-    more: RayCluster, target: Target
+    more: NamespaceCluster, target: Target
 ):
     before = more.list_pids()
     with ThreadPoolExecutor(6) as pool:
@@ -191,7 +195,7 @@ def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_repl
     assert after == before
 
 
-def test_a_model_without_a_place_says_so(more: RayCluster, target: Target):
+def test_a_model_without_a_place_says_so(more: NamespaceCluster, target: Target):
     applications, machines = (
         more.dashboard.list_applications(),
         more.dashboard.list_machines(),

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from benchmarks.__main__ import app
-from benchmarks.compare import comparison, contenders
+from benchmarks.compare import contenders
 from benchmarks.compare.comparison import Lead, describe
 from benchmarks.compare.contenders import (
     OURS,
-    Contender,
     ContenderTurn,
     Workload,
     choose,
 )
 from benchmarks.figures import Latencies, Spread
 from benchmarks.instruments.load import LoadFigures
-from benchmarks.instruments.running import write_map
 from benchmarks.instruments.sentences import draw
 
 
@@ -96,11 +91,6 @@ def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round()
     assert names[-2:] == ["babelgate / best peer", "embedded / best peer"]
 
 
-def test_a_language_that_the_map_lacks_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match="not in the map: xx"):
-        write_map(tmp_path / "map.json", {}, ["fr", "xx"])
-
-
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
@@ -120,20 +110,6 @@ def test_the_engine_alone_takes_a_turn(
     assert turn.cold_start_s is None
 
 
-def test_the_model_is_converted_and_packages_are_installed_before_the_first_turn(
-    tiny: Path, tmp_path: Path, cache: Path
-):
-    installed: list[str] = []
-
-    def take_turn(_: Workload) -> ContenderTurn:
-        raise AssertionError("this is no turn")
-
-    peer = Contender("peer", take_turn, lambda: installed.append("peer"))
-    contenders.prepare([peer], workload(tmp_path / "run", tiny))
-    assert installed == ["peer"]
-    assert list((cache / "ctranslate2").glob("*/int8/model.bin"))
-
-
 def test_several_are_compared_with_ours_and_the_same_one_once():
     chosen = choose(["interactive", "flask", "interactive"])
     assert chosen[0] is OURS
@@ -145,30 +121,7 @@ def test_a_map_that_ships_gives_only_what_it_changes():
     assert contenders._read_differences("interactive.json") == changes
 
 
-def test_what_is_not_compared_with_our_stack_is_compared_alone():
-    ours, theirs = choose(["packing"])
-    assert (ours.name, theirs.name) == ("packed", "unpacked")
-
-
 @pytest.mark.parametrize("names", [[], ["yesterday"], ["flask", "packing"]], ids=str)
 def test_an_unknown_comparison_is_refused(names: list[str]):
     with pytest.raises(ValueError, match="expected some of baseline, interactive"):
         choose(names)
-
-
-def test_a_comparison_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def take_turn(work: Workload) -> ContenderTurn:
-        return take(*(load(5, clients=n) for n in work.clients), cold_start_s=1.0)
-
-    pair = (Contender("babelgate", take_turn), Contender("flask", take_turn))
-    monkeypatch.setattr(comparison, "choose", lambda names: pair)
-    monkeypatch.setattr(comparison, "prepare", lambda *_: None)
-    out = tmp_path / "figures.json"
-    options = ("--rounds", "2", "--clients", "1,2", "--set", "max_batch_delay=5")
-    done = CliRunner().invoke(
-        app, ["compare", "--against", "flask", *options, "--out", str(out)]
-    )
-    assert done.exit_code == 0, done.output
-    results = json.loads(out.read_text("utf-8"))["results"]
-    assert [one["case"] for one in results["relations"]] == ["1", "2"]
-    assert [lead["clients"] for lead in results["leads"]] == ["1", "2"]

@@ -15,12 +15,11 @@ import pytest
 import requests
 
 from benchmarks.compare.peers import environments, launch
-from benchmarks.compare.peers.launch import HERE, PEERS, Peer, find_free_port
+from benchmarks.compare.peers.launch import HERE, PEERS, find_free_port
 from benchmarks.compare.peers.translator import (
     PeerOptions,
     PeerRefusal,
     PeerTranslator,
-    read_options,
 )
 from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
@@ -66,10 +65,6 @@ def is_alive(process: psutil.Process) -> bool:
 def test_what_cannot_be_translated_is_refused(translator: PeerTranslator, body: object):
     with pytest.raises(PeerRefusal):
         translator.parse(body)
-
-
-def test_options_survive_the_command_line(options: PeerOptions):
-    assert read_options(options.write()) == options
 
 
 def test_a_peer_gets_the_model_and_the_batches_of_the_map(
@@ -128,17 +123,6 @@ def test_a_peer_serves_batches_and_leaves_nothing_behind(
     assert (refused.status_code, not_json.ok) == (422, False)
     assert len(family) == processes
     assert not any(map(is_alive, family))
-
-
-def test_a_peer_that_does_not_come_up_is_said_with_the_end_of_its_log(
-    options: PeerOptions, tmp_path: Path
-):
-    broken = Peer("broken", "benchmarks.compare.peers.serve_nothing")
-    with (
-        pytest.raises(StackError, match=r"(?s)broken does not come up:.*serve_nothing"),
-        launch.serve(broken, Path(sys.executable), tmp_path / "run", options),
-    ):
-        pass
 
 
 def test_an_environment_is_made_once_and_anew_for_other_versions(tmp_path: Path):

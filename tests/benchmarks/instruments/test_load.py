@@ -7,19 +7,10 @@ import json
 import pytest
 
 from benchmarks.instruments.generator import LoadReply, Request, Target, draw_arrivals
-from benchmarks.instruments.load import measure_closed, measure_open, summarize
+from benchmarks.instruments.load import measure_open, summarize
 from tests.benchmarks.conftest import Server
 
 REQUESTS = [Request(json.dumps({"number": i}).encode()) for i in range(5)]
-
-
-def test_a_closed_loop_counts_every_answer_once(server: Server):
-    load = measure_closed(Target(server.url, REQUESTS), clients=3, seconds=0.3)
-    assert load.answers == len(server.asked) > 0
-    assert load.statuses == {"200": load.answers}
-    assert load.errors == 0
-    assert (load.loop, load.level, load.lag_p99_ms) == ("closed", 3, None)
-    assert set(load.cpu_ms) == {"client"}
 
 
 def test_an_open_loop_sends_a_request_per_arrival(server: Server):

@@ -28,11 +28,6 @@ def test_cpu_is_what_came_since():
     assert processes.subtract(after, before) == {"gateway": 1.75}
 
 
-def test_cpu_is_told_per_answer():
-    assert processes.divide({"nginx": 2.0}, 1000) == {"nginx": pytest.approx(2.0)}
-    assert processes.divide({"nginx": 2.0}, 0) == {"nginx": pytest.approx(2000)}
-
-
 def test_the_cost_is_that_of_each_program_and_the_cpu_of_their_client(
     idle: psutil.Process,
 ):

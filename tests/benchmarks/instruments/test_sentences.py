@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
-from benchmarks.instruments.sentences import draw, write_request
-from handlers.engine.translation.m2m100 import Sentence, Tokenizer
+from benchmarks.instruments.sentences import draw
+from handlers.engine.translation.m2m100 import Tokenizer
 from models.phrasebook_recipe import phrasebook
 
 
@@ -36,14 +34,3 @@ def test_texts_are_about_as_long_as_was_asked_for():
     lengths = count_tokens(20, 20)
     assert lengths[1] >= 17
     assert lengths[-1] <= 23
-
-
-def test_a_body_is_what_the_api_takes():
-    request = write_request(Sentence("안녕", "ko", "en"))
-    assert json.loads(request.body) == {
-        "src_lang": "ko",
-        "src_text": "안녕",
-        "tgt_lang": "en",
-    }
-    assert "안녕".encode() in request.body
-    assert request.path == "/"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.figures import Spread, spread
-from benchmarks.instruments import bare, passes, random_model
+from benchmarks.instruments import passes
 from benchmarks.instruments.bare import EngineSubject
 from benchmarks.instruments.passes import (
     Measurement,
@@ -71,20 +71,6 @@ def measure(plan: PassPlan, batch: int, directory: Path) -> Measurement:
     return passes.measure(plan, batch)
 
 
-@pytest.mark.parametrize(
-    ("name", "compute_type"), [("ctranslate2", "int8"), ("transformers", "bfloat16")]
-)
-def test_an_engine_is_measured(
-    tiny: Path, tmp_path: Path, name: str, compute_type: str
-):
-    subject = EngineSubject(tiny, name, compute_type)
-    eight = PassPlan(subject, (8,), draw(8), 4, repetitions=2, limit_s=60)
-    measured = measure(eight, 8, subject.prepare(tmp_path))
-    assert (measured.batch, measured.items, measured.repetitions) == (8, 8, 2)
-    assert measured.memory_mb > 0
-    assert measured.tokens_per_s > 0
-
-
 def test_a_task_that_takes_images_is_measured(tmp_path: Path):
     model = find_model(CLASSIFICATION, "fr", "cpu", {"threads": 1})
     bodies = tuple(request.body for request in draw_requests(CLASSIFICATION, 2))
@@ -117,13 +103,6 @@ def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     assert [m.batch for m in measured if isinstance(m, Measurement)] == [1, 4]
     assert isinstance(last, SkippedSubject)
     assert last.reason == "memory ends before batches of 8: they are run in halves"
-
-
-def test_a_model_that_cannot_be_loaded_is_skipped(tmp_path: Path):
-    missing = EngineSubject(tmp_path / "missing", "echo", "float32")
-    (skipped,) = measure_apart(plan(missing, 1), tmp_path)
-    assert isinstance(skipped, SkippedSubject)
-    assert "missing" in skipped.reason
 
 
 def test_passes_become_figures():
@@ -239,17 +218,3 @@ def test_a_batch_that_is_not_done_is_no_measurement(
 ):
     with pytest.raises(error):
         run_handler(cast(Any, handler), [[b"{}"]])
-
-
-def test_a_random_model_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def build(directory: Path) -> Path:
-        directory.mkdir()
-        (directory / "model.safetensors").write_text("random")
-        return directory
-
-    monkeypatch.setattr(random_model, "build", build)
-    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path))
-    built = bare.find_model("418M")
-    (built / "model.safetensors").write_text("the first")
-    assert bare.find_model("418M") == built
-    assert (built / "model.safetensors").read_text() == "the first"

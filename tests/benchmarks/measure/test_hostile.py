@@ -13,17 +13,6 @@ from benchmarks.instruments.running import start_gateway, write_map
 from benchmarks.measure import hostile
 from benchmarks.measure.hostile_inputs import SHAPES
 
-COSTS = [
-    hostile.HostileCost("letters", "text", 0.5, 1.0, "200"),
-    hostile.HostileCost("open tags", "html", 1.0, 2.5, "200"),
-    hostile.HostileCost("scripts", "html", 0.01, 0.05, "200"),
-]
-
-
-def test_the_first_shapes_are_asked_at_once_until_there_are_enough():
-    names = [shape.name for shape in hostile.choose(COSTS, 4)]
-    assert names == ["letters", "open tags", "scripts", "letters"]
-
 
 def test_a_shape_is_about_as_long_as_it_is_to_be():
     sizes = {

@@ -15,7 +15,6 @@ from benchmarks.measure.overload import (
     SMALL,
     Bench,
     Ladder,
-    choose,
     find_misses,
     find_refusal_cost,
     summarize,
@@ -40,11 +39,6 @@ def test_what_is_late_or_after_the_load_is_no_goodput():
     assert STEP.p99_ms == pytest.approx(600)
     assert STEP.others == {"reset": 1}
     assert STEP.offered_per_s == pytest.approx(2.5)
-
-
-def test_every_missed_promise_is_named():
-    assert len(find_misses([replace(STEP, refusal_p99_ms=250.0)], SMALL)) == 5
-    assert find_misses([replace(STEP, load=0.0)], SMALL) == []
 
 
 @pytest.mark.parametrize(
@@ -101,9 +95,3 @@ def test_a_server_that_answers_nothing_has_no_peak(
     bench = Bench(Running(server.url, {}), target, ladder)
     with pytest.raises(ValueError, match="no request is answered within 500 ms"):
         bench.press(500, None)
-
-
-def test_an_unknown_server_is_refused():
-    assert list(choose([])) == ["babelgate"]
-    with pytest.raises(ValueError, match="expected some of litserve"):
-        choose(["nobody"])

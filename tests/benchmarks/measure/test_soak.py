@@ -47,10 +47,6 @@ def test_little_of_something_small_is_no_growth(most: float, is_flat: bool):
     assert trend.is_flat is is_flat
 
 
-def test_few_samples_have_no_trend():
-    assert find([1.0] * 5) is None
-
-
 def test_what_is_not_as_expected_is_counted():
     pieces = draw_medley(50)
     diary = Diary(pieces)
@@ -59,14 +55,6 @@ def test_what_is_not_as_expected_is_counted():
     assert (diary.answers, diary.surprises) == (50, {})
     diary.keep(LoadReply(0, "500", 1.0, 0.1, 0.0))
     assert diary.surprises == {f"{pieces[0].kind}: 500": 1}
-
-
-def test_latencies_are_those_since_the_last_look():
-    diary = Diary([piece for piece in draw_medley(50) if piece.kind == "sentence"])
-    diary.keep(LoadReply(0, "200", 1.0, 0.1, 0.0))
-    diary.sample(10.0, {})
-    diary.sample(20.0, {})
-    assert [sample.p50_ms for sample in diary.samples] == [100.0, None]
 
 
 def test_a_medley_has_requests_of_every_kind():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -37,20 +36,6 @@ def test_lengths_that_differ_wait_as_pollaczek_and_khinchine_found(make: Make):
     traffic = {"requests_per_s": 60, "tokens_spread": 1.0}
     outcome = simulate(make(traffic=traffic, stretch=LONG))
     assert wait_ms(outcome, 10) == pytest.approx(10 * 0.6 / 0.8 * 2, rel=0.1)
-
-
-def test_several_works_wait_as_in_an_m_g_c_queue(make: Make):
-    # Half of the M/M/c queue's wait, where each row takes the same time.
-    workers, load = 2, 0.8
-    offered = workers * load
-    terms = [offered**n / math.factorial(n) for n in range(workers + 1)]
-    last = terms[-1] / (1 - load)
-    all_busy = last / (sum(terms[:-1]) + last)
-    expected = all_busy * 10 / (workers * (1 - load)) / 2
-    traffic = {"requests_per_s": 100 * offered}
-    replica = {"workers": workers}
-    outcome = simulate(make(traffic=traffic, replica=replica, stretch=LONG))
-    assert wait_ms(outcome, 10) == pytest.approx(expected, rel=0.1)
 
 
 def test_a_gateway_process_is_an_m_d_1_queue_too(make: Make):
@@ -121,17 +106,6 @@ def test_rows_that_come_too_late_are_counted(make: Make):
     outcome = simulate(make(traffic=traffic))
     assert 0.01 < outcome.late < 0.5
     assert (outcome.latencies.p99_ms or 0) <= 200
-
-
-def test_languages_get_their_shares(make: Make):
-    traffic = {"requests_per_s": 100, "languages": {"ja": 1, "fr": 3}}
-    whole, french, japanese = run(make(traffic=traffic, replicas=2), 1)
-    assert (whole.language, french.language, japanese.language) == ("all", "fr", "ja")
-    assert french.requests_per_s == pytest.approx(75, rel=0.05)
-    assert whole.requests_per_s == pytest.approx(
-        french.requests_per_s + japanese.requests_per_s
-    )
-    assert whole.replicas == french.replicas + japanese.replicas == 4
 
 
 def test_the_seed_decides_alone(make: Make):

@@ -55,22 +55,6 @@ def test_alike_traffic_needs_the_same_replicas_all_day(make: Make):
     assert outcome.cost_per_million == pytest.approx(expected)
 
 
-def test_a_part_of_the_replicas_is_like_all_of_them(make: Make):
-    def simulate(most: int) -> float:
-        scenario = make(
-            traffic={"requests_per_s": 400},
-            replica=REPLICA,
-            replicas=10,
-            day={**DAY, "most_replicas": most},
-        )
-        (outcome,) = run(scenario, 1)
-        assert outcome.replicas == 10
-        assert outcome.mean_batch
-        return outcome.mean_batch
-
-    assert simulate(4) == pytest.approx(simulate(10), rel=0.05)
-
-
 def test_replicas_follow_the_wave_with_serves_delays(make: Make):
     scenario = make(
         traffic={"requests_per_s": 2000, "wave": 0.8, "peak_hour": 12.5},

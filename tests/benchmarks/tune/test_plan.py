@@ -9,7 +9,7 @@ import pytest
 import catalog
 from benchmarks.plan_file import PlanError
 from benchmarks.tune.plan import TuningPlan, read_plan
-from benchmarks.tune.trials import write_map
+from benchmarks.tune.search import write_map
 
 PLAN = """\
 models:
@@ -39,12 +39,6 @@ def test_every_combination_is_made_once_after_the_default(tmp_path: Path):
         for delay in (5, 20)
     ]
     assert {combination.languages for combination in others} == {("fr", "de")}
-
-
-def test_devices_are_combined_too(tmp_path: Path):
-    text = PLAN.replace("workers: 1", 'device: [cpu, "0", ["0", "1"]]')
-    devices = {combination.device for combination in read(tmp_path, text).combine()}
-    assert devices == {None, "cpu", "0", ("0", "1")}
 
 
 DETECTION = """\

@@ -16,10 +16,10 @@ from benchmarks.__main__ import app
 from benchmarks.figures import Latencies
 from benchmarks.instruments.counters import WorkerFigures
 from benchmarks.instruments.load import LoadFigures
-from benchmarks.tune import command as tune
+from benchmarks.tune import search as tune
 from benchmarks.tune.plan import Combination, SlaEntry, TuningPlan
-from benchmarks.tune.report import find_front, join_rungs
-from benchmarks.tune.trials import Point, Trial, find_highest, keeps
+from benchmarks.tune.report import Trial, TrialPoint, find_front, list_points
+from benchmarks.tune.search import find_highest, keeps
 
 pytestmark = pytest.mark.slow
 
@@ -59,13 +59,13 @@ class Stacks:
         if len(self.tried) == self.stops_after:
             raise KeyboardInterrupt
         settings = json.loads(map_path.read_text())["translation"]
-        points: list[Point] = []
+        points: list[TrialPoint] = []
 
         def passes(number: int) -> bool:
             level = plan.load.levels[number]
             load = make_load(level, settings["max_batch_delay"] + level)
             workers = WorkerFigures(10, 5.0, 20.0, 30.0, 0.1, 100)
-            points.append(Point(load, workers, keeps(load, plan.sla)))
+            points.append(TrialPoint(load, workers, keeps(load, plan.sla)))
             return points[-1].is_kept
 
         find_highest(len(plan.load.levels), passes, options["start"])
@@ -206,15 +206,15 @@ def test_the_highest_level_that_passes_is_found(
 def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
     """With the throughput and p99 of each level."""
     workers = WorkerFigures(10, 5.0, 20.0, 30.0, 0.1, 100)
-    points = (Point(make_load(*level), workers, is_kept=True) for level in levels)
+    points = (TrialPoint(make_load(*level), workers, is_kept=True) for level in levels)
     return Trial(name, 0, 1.0, tuple(points))
 
 
 def test_a_combination_has_its_last_point_of_each_level():
     early = make_trial("fast", (10, 50), (80, 90))
     last = make_trial("fast", (80, 100), (90, 300))
-    joined = join_rungs("fast", [early, make_trial("slow", (20, 50)), last])
-    p99s = {p.load.level: p.load.latencies.p99_ms for p in joined.points}
+    points = list_points("fast", [early, make_trial("slow", (20, 50)), last])
+    p99s = {p.load.level: p.load.latencies.p99_ms for p in points}
     assert p99s == {10: 50, 80: 100, 90: 300}
 
 

@@ -4,6 +4,7 @@ one remembers.
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from models.phrasebook_recipe.tokenizer import Vocabulary
 from models.phrasebook_recipe.training import (
     PhrasebookRecipe,
     PhrasebookTrainer,
-    make_progress,
 )
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def trainer(
 ) -> PhrasebookTrainer:
     """One that has learnt nothing yet."""
     monkeypatch.setattr(training, "_POOL", 200)
-    recipe = PhrasebookRecipe(minutes=0, tokens_per_batch=TOKENS, warmup_steps=4)
+    recipe = PhrasebookRecipe(minutes=1, tokens_per_batch=TOKENS, warmup_steps=4)
     return PhrasebookTrainer(corpus, Vocabulary(MODEL), recipe, tmp_path)
 
 
@@ -62,7 +62,7 @@ def test_a_tokenizer_knows_every_character_of_its_corpus(
 def test_batches_are_full_padded_and_hold_no_more_than_they_may(
     trainer: PhrasebookTrainer,
 ):
-    batches = trainer._batches(random.Random(0))
+    batches = trainer.draw_batches(random.Random(0))
     pad, eos = trainer.vocabulary.pad, trainer.vocabulary.eos
     sizes = []
     for _ in range(20):
@@ -79,11 +79,18 @@ def test_batches_are_full_padded_and_hold_no_more_than_they_may(
 
 def test_the_learning_rate_rises_stays_and_falls_to_nothing(trainer: PhrasebookTrainer):
     rates = []
-    for trainer.step, done in ((0, 0.0), (1, 0.0), (3, 0.1), (9, 0.7), (9, 0.85)):
-        rates.append(trainer._learning_rate(done))
+    for trainer.step, done in (
+        (0, 0.0),
+        (1, 0.0),
+        (3, 0.1),
+        (9, 0.7),
+        (9, 0.85),
+        (9, 1),
+    ):
+        trainer.spent_s = done * 60
+        rates.append(trainer.find_rate())
     highest = trainer.recipe.learning_rate
-    assert rates == pytest.approx([highest * x for x in (0.25, 0.5, 1, 1, 0.5)])
-    assert trainer._learning_rate(1.0) == 0
+    assert rates == pytest.approx([highest * x for x in (0.25, 0.5, 1, 1, 0.5, 0)])
 
 
 def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(
@@ -92,17 +99,17 @@ def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(
     labels = torch.tensor([5, 700, 5, 9000])
     weight = trainer.model.lm_head.weight
     states = torch.randn(4, weight.shape[1])
-    exact = trainer._measure_loss(states, labels, is_exact=True)
+    exact = trainer.compare(states, labels, is_exact=True)
     smoothing = trainer.recipe.label_smoothing
     whole = cross_entropy(states @ weight.T, labels, label_smoothing=smoothing)
     assert exact.item() == pytest.approx(whole.item(), rel=1e-4)
-    sampled = trainer._measure_loss(states, labels, is_exact=False)
+    sampled = trainer.compare(states, labels, is_exact=False)
     assert sampled.item() == pytest.approx(exact.item(), rel=0.1)
 
 
 def test_the_same_batch_again_is_less_of_a_surprise(trainer: PhrasebookTrainer):
-    batch = next(trainer._batches(random.Random(0)))
-    first, _, last = (trainer._train_on(batch, 0.0) for _ in range(3))
+    trainer.batches = itertools.repeat(next(trainer.batches))
+    first, _, last = (trainer.learn() for _ in range(3))
     assert last < first
     assert trainer.step == 3
 
@@ -110,10 +117,9 @@ def test_the_same_batch_again_is_less_of_a_surprise(trainer: PhrasebookTrainer):
 def test_a_stopped_training_remembers_what_it_has_learnt(
     trainer: PhrasebookTrainer, tmp_path: Path
 ):
-    trainer._train_on(next(trainer._batches(random.Random(0))), 0.0)
+    trainer.learn()
     trainer.spent_s = 60.0
-    with make_progress() as progress:
-        trainer.run(progress)
+    trainer.run(print)
     again = PhrasebookTrainer(
         trainer.corpus, trainer.vocabulary, trainer.recipe, tmp_path
     )

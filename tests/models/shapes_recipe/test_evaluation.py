@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from models.shapes_recipe import evaluation
 from models.shapes_recipe.__main__ import app
 from models.shapes_recipe.card import Facts, write_card
-from models.shapes_recipe.evaluation import FRAME_SIZES, TaskJudgement, ShapesReport
+from models.shapes_recipe.evaluation import FRAME_SIZES, ShapesReport, TaskJudgement
 from models.shapes_recipe.learners import SHAPES
 from models.shapes_recipe.samples import ShapesTask, held_out
 

@@ -1,0 +1,126 @@
+"""A training that can be stopped: it continues from its last checkpoint. Both recipes use it,
+and the same options on their command lines.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from contract import durable
+
+CHECKPOINT = "checkpoint.pt"
+#: Where an exported model says how it was trained.
+FACTS_FILE = "training.json"
+_CHECKPOINT_EVERY_S = 300
+_LOG_EVERY = 50
+
+Work = Annotated[Path, typer.Option(help="Where checkpoints are kept.")]
+Machine = Annotated[
+    str, typer.Option(help="The machine of the training, for the card.")
+]
+
+
+class Training(ABC):
+    """A model, its optimiser, and how long they have trained, from the last checkpoint on."""
+
+    #: Reads the seconds that a training spends.
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+
+    def __init__(self, model: Any, folder: Path, **options: Any) -> None:
+        self.model = model
+        self.checkpoint = folder / CHECKPOINT
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), betas=(0.9, 0.98), **options
+        )
+        self.step, self.spent_s = 0, 0.0
+        if self.checkpoint.exists():
+            device = next(model.parameters()).device
+            state = torch.load(self.checkpoint, map_location=device, weights_only=True)
+            model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.step, self.spent_s = state["step"], state["spent_s"]
+
+    @property
+    @abstractmethod
+    def done(self) -> float:
+        """The share of the training that is done."""
+
+    @abstractmethod
+    def measure_loss(self) -> torch.Tensor:
+        """Return how wrong the model is on the next batch."""
+
+    @abstractmethod
+    def find_rate(self) -> float:
+        """Return the learning rate of this step."""
+
+    def check(self) -> str:
+        """Say how good the model is; nothing between two checks."""
+        return ""
+
+    def run(self, say: Callable[[str], None]) -> None:
+        """Train from the last checkpoint to the end, with a checkpoint every five minutes and
+        at each check."""
+        saved_s = self.spent_s
+        losses: list[float] = []
+        self.model.train()
+        while self.done < 1:
+            started = self.clock()
+            losses.append(self.learn())
+            self.spent_s += self.clock() - started
+            if self.step % _LOG_EVERY == 0:
+                loss = sum(losses) / len(losses)
+                losses.clear()
+                minutes = self.spent_s / 60
+                say(f"{self.done:.0%}, {minutes:.1f} min, step {self.step}, {loss:.4f}")
+            checked = self.check()
+            if checked or self.spent_s - saved_s > _CHECKPOINT_EVERY_S:
+                self.save()
+                saved_s = self.spent_s
+            if checked:
+                say(checked)
+        self.save()
+
+    def learn(self) -> float:
+        """Take one step and return the loss."""
+        rate, loss = self.find_rate(), self.measure_loss()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.step += 1
+        return float(loss.detach())
+
+    def save(self) -> None:
+        """Replace the checkpoint."""
+        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "spent_s": self.spent_s,
+        }
+        with durable.create(self.checkpoint) as file:
+            torch.save(state, file)
+
+
+def write_facts(folder: Path, **facts: float) -> None:
+    """Write how an exported model was trained, and say it."""
+    (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n")
+    typer.echo(f"{folder}: {facts}")
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Return how an exported model was trained, and the size of its files."""
+    facts: dict[str, Any] = json.loads((folder / FACTS_FILE).read_text())
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return {**facts, "megabytes": size / 1e6}
