@@ -26,7 +26,7 @@ from benchmarks.tune.report import SearchOutcome, Trial, TrialPoint
 from deploy.stack import StackError
 
 #: Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
-#: briefly, the best one of so many twice as long, and so on.
+#: briefly, the best third of them twice as long, and so on.
 _ETA = 3
 #: The first rung's share of the time: what it has not come to by then is not tried.
 _FIRST_SHARE = 0.6
