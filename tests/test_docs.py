@@ -307,14 +307,6 @@ def test_ports_agree(monkeypatch):
     assert read_torchserve("management_address") == settings.management_url
 
 
-def test_make_bench_runs_the_commands_that_gave_the_figures():
-    page = (ROOT / "docs/performance.md").read_text("utf-8")
-    commands = re.findall(r"^\.venv/bin/python -m benchmarks (.+)$", page, re.MULTILINE)
-    recipe = (ROOT / "Makefile").read_text("utf-8")
-    run = re.findall(r"^\t\$\(BENCHMARK\) (.+?) --out ", recipe, re.MULTILINE)
-    assert sorted(commands) == sorted(run)
-
-
 def list_plan_keys() -> list[str]:
     """Every key of a tuning plan, as docs/tuning.md writes it."""
     entries: dict[str, type[BaseModel]] = {

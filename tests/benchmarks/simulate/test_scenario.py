@@ -10,7 +10,6 @@ import pytest
 from benchmarks.plan_file import PlanError
 from benchmarks.simulate.scenario import (
     HOUR_S,
-    Scenario,
     TrafficEntry,
     change,
     read_scenario,
@@ -109,26 +108,3 @@ def test_values_can_be_changed(tmp_path: Path):
     assert changed.day.moments == 2
     assert changed.replica == scenario.replica
     assert change(scenario, []) == scenario
-
-
-def list_keys() -> list[str]:
-    """Every key of a scenario, as docs/scaling.md writes it."""
-    content = Scenario.model_json_schema()
-    names = {
-        name: (field.get("$ref") or field.get("anyOf", [{}])[0].get("$ref") or "")
-        for name, field in content["properties"].items()
-    }
-    return [
-        f"{name}.{key}" if reference else name
-        for name, reference in names.items()
-        for key in content["$defs"]
-        .get(reference.rpartition("/")[2], {})
-        .get("properties", [name])
-    ]
-
-
-def test_keys_of_a_scenario_are_documented():
-    page = (ROOT / "docs/scaling.md").read_text("utf-8")
-    keys = list_keys()
-    assert {"replicas", "traffic.zipf", "day.moments"} <= set(keys)
-    assert [key for key in keys if f"`{key}`" not in page] == []
