@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -13,8 +13,11 @@ from av.sidedata.sidedata import Type as SideDataType
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from clients.errors import VideoError
-from clients.frames import Frame, FrameSize, Pixels, VideoOptions
+from clients.frames import Frame, FrameSize, VideoOptions
 from clients.sources import Source
+
+if TYPE_CHECKING:
+    from clients.frames import Pixels
 
 #: Times from a file are fractions of its clock: a frame this close to its time is on time.
 _TOLERANCE_S = 1e-6

@@ -6,8 +6,8 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -21,12 +21,6 @@ from contract.tasks import CAPTIONING, PATHS
 DEFAULT_URL = "http://127.0.0.1:7777"
 #: Nobody's captions are larger; more is not read.
 MAX_ANSWER_BYTES = 16 << 20
-_FIRST_DELAY_S = 0.5
-_LONGEST_DELAY_S = 30.0
-#: The longest that a server may ask us to wait.
-_LONGEST_RETRY_AFTER_S = 300.0
-_CONNECT_TIMEOUT_S = 10.0
-
 _PIECE_BYTES = 1 << 16
 
 Body = Sequence[bytes | memoryview]
@@ -40,6 +34,18 @@ class RetryPolicy:
 
     attempts: int = 10
     timeout_s: float = 120
+    connect_timeout_s: float = 10.0
+    #: Between the first two attempts, and between any two.
+    first_delay_s: float = 0.5
+    longest_delay_s: float = 30.0
+    #: The longest that a server may ask us to wait.
+    longest_retry_after_s: float = 300.0
+
+    def choose_delay(self, attempt: int) -> float:
+        """Return the seconds after an attempt: ever longer, and by chance shorter than
+        another client's."""
+        delay_s = self.first_delay_s * 2.0 ** min(attempt - 1, 30)
+        return min(self.longest_delay_s, delay_s) * random.uniform(0.5, 1)
 
 
 @dataclass(frozen=True)
@@ -57,16 +63,29 @@ class ApiRequest:
 
 
 @dataclass(frozen=True)
-class _Problem:
-    """Why an attempt has failed. Status 0: there was no answer."""
+class Attempt:
+    """A failed attempt of a request. Status 0: there was no answer."""
 
+    #: Its place among the attempts, from 1.
+    number: int
     status: int
     text: str
-    delay_s: float = 0.0
+    #: Until the next one.
+    delay_s: float
+    #: How long the server asks us to wait.
+    retry_after_s: float = 0.0
+    #: The problem document.
+    problem: Mapping[str, Any] = field(default_factory=dict)
+    is_timeout: bool = False
 
     @property
     def may_pass(self) -> bool:
+        """Whether another attempt may succeed."""
         return self.status in (0, 429) or self.status >= 500
+
+
+#: Says whether a request is sent again after an attempt.
+MayRetry = Callable[[Attempt], bool]
 
 
 class RunStopped(Exception):
@@ -82,14 +101,19 @@ class ApiClient:
         patience: RetryPolicy = RetryPolicy(),
         connections: int = 1,
         key: str = "",
+        *,
+        headers: Mapping[str, str] | None = None,
+        wait: Callable[[float], None] | None = None,
     ) -> None:
+        """`wait` lets seconds pass before another attempt; what it raises ends the request."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ServerError(f"--url {url}: expected a URL such as {DEFAULT_URL}")
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._patience = patience
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._headers = {"Authorization": f"Bearer {key}"} if key else headers or {}
+        self._wait = wait or self.wait
         self._stopping = threading.Event()
         #: Until then the server has no capacity for anybody.
         self._full_until = 0.0
@@ -103,7 +127,7 @@ class ApiClient:
         self._pool.close()
 
     def stop(self) -> None:
-        """Sends nothing more. Attempts that wait raise Stopped."""
+        """Sends nothing more. Attempts that wait raise RunStopped."""
         self._stopping.set()
 
     def find_input(self) -> FrameSize:
@@ -134,16 +158,15 @@ class ApiClient:
             )
         return [str(caption) for caption in captions]
 
-    def ask(self, request: ApiRequest) -> Any:
+    def ask(self, request: ApiRequest, may_retry: MayRetry | None = None) -> Any:
         """The JSON of the first attempt that succeeds; None where that has no content.
         Raises ServerError, or RunStopped."""
-        content = self._try(request, self._read)
-        try:
+
+        def read(answer: Answer, deadline: float) -> Any:
+            content = self._read(answer, deadline)
             return json.loads(content) if content else None
-        except ValueError as error:
-            raise ServerError(
-                f"{self.url}{request.path}: the answer is not JSON"
-            ) from error
+
+        return self._try(request, read, may_retry)
 
     def download(self, request: ApiRequest, file: BinaryIO) -> None:
         """Writes a file of any length, like `ask`."""
@@ -159,45 +182,63 @@ class ApiClient:
         self._try(request, write)
 
     def wait(self, delay_s: float) -> None:
-        """Returns after this time; raises Stopped as soon as the run ends."""
+        """Returns after this time; raises RunStopped as soon as the run ends."""
         if self._stopping.wait(delay_s):
             raise RunStopped
 
-    def _try(self, request: ApiRequest, read: Callable[[Answer, float], Read]) -> Read:
+    def _try(
+        self,
+        request: ApiRequest,
+        read: Callable[[Answer, float], Read],
+        may_retry: MayRetry | None = None,
+    ) -> Read:
         """Return the result of `read` for the first answer that is 2xx."""
-        attempt = faults = 0
+        may_retry = may_retry or self._count_attempts(request)
+        number = 0
         while True:
+            number += 1
             # Others would take the place for which the refused one waits.
-            self.wait(max(0.0, self._full_until - time.monotonic()))
-            found = self._attempt(request, read)
-            if not isinstance(found, _Problem):
+            self._wait(max(0.0, self._full_until - time.monotonic()))
+            found = self._attempt(request, number, read)
+            if not isinstance(found, Attempt):
                 return found
-            attempt += 1
             if found.status == 429:
-                self._full_until = time.monotonic() + found.delay_s
-            faults += found.status >= 500
-            if not found.may_pass or found.status in request.final:
-                raise self._fail(request, found, "")
-            if attempt == self._patience.attempts or faults == request.most_faults:
-                raise self._fail(request, found, f" (attempts: {attempt})")
-            self._stopping.wait(max(found.delay_s, choose_delay(attempt)))
+                self._full_until = time.monotonic() + found.retry_after_s
+            if not may_retry(found):
+                may_pass = found.may_pass and found.status not in request.final
+                ending = f" (attempts: {number})" if may_pass else ""
+                message = f"{self.url}{request.path}: {found.text}{ending}"
+                raise ServerError(message, found.text, found.status)
+            self._wait(found.delay_s)
+
+    def _count_attempts(self, request: ApiRequest) -> MayRetry:
+        """The limits of the policy and of the request."""
+        faults = 0
+
+        def may_retry(attempt: Attempt) -> bool:
+            nonlocal faults
+            faults += attempt.status >= 500
+            if not attempt.may_pass or attempt.status in request.final:
+                return False
+            is_last = attempt.number == self._patience.attempts
+            return not is_last and faults != request.most_faults
+
+        return may_retry
 
     def _attempt(
-        self, request: ApiRequest, read: Callable[[Answer, float], Read]
-    ) -> Read | _Problem:
+        self, request: ApiRequest, number: int, read: Callable[[Answer, float], Read]
+    ) -> Read | Attempt:
         try:
-            return self._send(request, read)
+            return self._send(request, number, read)
         except HTTPError as error:
-            return _Problem(0, _explain(error))
-
-    def _fail(self, request: ApiRequest, problem: _Problem, ending: str) -> ServerError:
-        message = f"{self.url}{request.path}: {problem.text}{ending}"
-        return ServerError(message, problem.text, problem.status)
+            delay_s = self._patience.choose_delay(number)
+            is_timeout = isinstance(error, ReadTimeoutError)
+            return Attempt(number, 0, _explain(error), delay_s, is_timeout=is_timeout)
 
     def _send(
-        self, request: ApiRequest, read: Callable[[Answer, float], Read]
-    ) -> Read | _Problem:
-        timeout_s = self._patience.timeout_s
+        self, request: ApiRequest, number: int, read: Callable[[Answer, float], Read]
+    ) -> Read | Attempt:
+        patience, timeout_s = self._patience, self._patience.timeout_s
         deadline = time.monotonic() + timeout_s
         answer = self._pool.urlopen(
             request.method,
@@ -213,13 +254,16 @@ class ApiClient:
             redirect=False,
             preload_content=False,
             timeout=urllib3.Timeout(
-                connect=min(_CONNECT_TIMEOUT_S, timeout_s), read=timeout_s
+                connect=min(patience.connect_timeout_s, timeout_s), read=timeout_s
             ),
         )
         try:
             if 200 <= answer.status < 300:
                 return read(answer, deadline)
-            return _read_problem(answer, self._read(answer, deadline))
+            return self._read_problem(answer, number, deadline)
+        except json.JSONDecodeError:
+            delay_s = patience.choose_delay(number)
+            return Attempt(number, answer.status, "the answer is not JSON", delay_s)
         except BaseException:
             answer.close()
             raise
@@ -239,30 +283,23 @@ class ApiClient:
                 )
         return bytes(content)
 
-
-def choose_delay(attempt: int) -> float:
-    """Seconds after each attempt: ever longer, and by chance shorter than another client's."""
-    longest_s: float = min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** (attempt - 1))
-    return longest_s * random.uniform(0.5, 1)
-
-
-def _read_retry_after(answer: Answer) -> float:
-    policy = urllib3.Retry(retry_after_max=int(_LONGEST_RETRY_AFTER_S))
-    try:
-        return policy.get_retry_after(answer) or 0.0
-    except InvalidHeader:
-        return 0.0
-
-
-def _read_problem(answer: Answer, content: bytes) -> _Problem:
-    """Return the server's reason for its refusal, or just the status."""
-    try:
-        problem = json.loads(content)
-        detail = problem.get("detail") or problem.get("title")
-    except (ValueError, AttributeError):
-        detail = None
-    text = f"{answer.status} {detail or answer.reason or ''}".strip()
-    return _Problem(answer.status, text, _read_retry_after(answer))
+    def _read_problem(self, answer: Answer, number: int, deadline: float) -> Attempt:
+        """Return the server's reason for its refusal, or just the status."""
+        content = self._read(answer, deadline)
+        try:
+            problem = json.loads(content)
+            detail = problem.get("detail") or problem.get("title")
+        except (ValueError, AttributeError):
+            problem, detail = {}, None
+        longest_s = int(self._patience.longest_retry_after_s)
+        try:
+            policy = urllib3.Retry(retry_after_max=longest_s)
+            retry_after_s = policy.get_retry_after(answer) or 0.0
+        except InvalidHeader:
+            retry_after_s = 0.0
+        text = f"{answer.status} {detail or answer.reason or ''}".strip()
+        delay_s = max(retry_after_s, self._patience.choose_delay(number))
+        return Attempt(number, answer.status, text, delay_s, retry_after_s, problem)
 
 
 def _explain(error: HTTPError) -> str:

@@ -55,7 +55,10 @@ class TranslationOptions:
         body |= {"format": self.format}
         body |= {"src_lang": self.source} if self.source else {}
         body |= {"glossary": self.glossary} if self.glossary else {}
-        return json.dumps(body, ensure_ascii=False).encode()
+        try:
+            return json.dumps(body, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # half a character, which only an escape can name
+            return json.dumps(body).encode()
 
 
 @dataclass(frozen=True)

@@ -94,10 +94,10 @@ CLIENT_KEY = Variable(
 )
 DATABASE_URL = Variable(
     "BABELGATE_DATABASE_URL",
-    "Where keys, usage, glossaries and the jobs of documents are: `sqlite:///FILE` or "
+    "Where keys, usage and glossaries are: `sqlite:///FILE` or "
     "`postgresql://USER:PASSWORD@HOST/DATABASE`. Default: `access/keys.db` in the run "
-    "directory. Jobs are in `jobs/jobs.db` there unless it is PostgreSQL.",
-    readers=("gateway", "documents"),
+    "directory.",
+    readers=("gateway",),
 )
 LIMITS_URL = Variable(
     "BABELGATE_LIMITS_URL",

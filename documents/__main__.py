@@ -10,23 +10,19 @@ import signal
 import sys
 
 from pydantic import ValidationError
-from sqlalchemy import Engine
 
 from documents.jobs import open_jobs
-from documents.postgresql import limit_waits
 from documents.settings import DocumentSettings, read_settings
 
 log = logging.getLogger("documents")
 
-#: Seconds for an answer of PostgreSQL; making the tables takes the longest.
-_ANSWER_S = 15
 _ID = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b")
 #: The most seconds that a look for documents, or the start, may take.
 _LONGEST_TURN_S = 120.0
 
 
 def main() -> None:
-    """Ends with 1 where a setting is wrong, or the database or the folder cannot be used."""
+    """Ends with 1 where a setting is wrong, or the folder cannot be used."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
@@ -34,7 +30,6 @@ def main() -> None:
     )
     for handler in logging.getLogger().handlers:
         handler.addFilter(_shorten_ids)
-    logging.getLogger("dbos").addFilter(_shorten)
     try:
         settings = read_settings()
     except ValidationError as error:
@@ -42,23 +37,15 @@ def main() -> None:
             log.error("%s: %s", fault["loc"][0], fault["msg"])
         sys.exit(1)
     status = 0
-    limit_waits(Engine, _ANSWER_S)
     try:
         _translate(settings)
         log.info("ended")
     except Exception as error:  # the process's edge
-        said = str(error).partition("\n")[0]
-        log.error("the database or the folder cannot be used: %s", said)
+        log.error("the folder cannot be used: %s", error)
         status = 1
     logging.shutdown()
-    # A thread of DBOS that still asks a database for something must not keep the process.
+    # A document whose step does not end must not keep the process.
     os._exit(status)
-
-
-def _shorten(record: logging.LogRecord) -> bool:
-    """The library's messages say enough without the places in its code."""
-    record.exc_info = None
-    return _shorten_ids(record)
 
 
 def _shorten_ids(record: logging.LogRecord) -> bool:

@@ -5,14 +5,11 @@ divide it, and joins the translations as the gateway would join them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from contract.markup import scan
 from text.segmentation import segment
 from text.spacing import compare, find_separator, separate
-
-if TYPE_CHECKING:
-    from documents.formats.format import Markup
 
 #: For a text whose language nobody knows.
 _LANGUAGE = "en"
@@ -28,7 +25,7 @@ class TextPiece(NamedTuple):
 
 
 def divide(
-    text: str, language: str | None, markup: Markup, most_characters: int
+    text: str, language: str | None, markup: str, most_characters: int
 ) -> list[TextPiece]:
     """A text in pieces of sentences. A piece has more than `most_characters` only if it is a
     single sentence, or elements that cannot be divided."""

@@ -1,6 +1,6 @@
-"""Which documents this machine translates, and when: durable jobs in a database, by the library
-DBOS. A document in `unfinished` has a job; a job that has ended without finishing its document,
-or whose machine is gone, is begun again.
+"""Which documents this machine translates, and when. A document in `unfinished` is to be
+translated, and the program that holds the lock of its folder does it. The system lets go of a
+lock with its program or machine, so whatever ends, somebody goes on.
 """
 
 from __future__ import annotations
@@ -8,27 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from dbos import (
-    DBOS,
-    DBOSConfig,
-    DBOSPortableJSONSerializer,
-    SetEnqueueOptions,
-    SetWorkflowID,
-    WorkflowStatus,
-)
-
-from documents.asking import MOST_AT_ONCE, Gateway
-from documents.paths import (
-    find_documents,
-    find_jobs,
-    read_machine,
-    read_name,
-    read_secret,
-)
+from documents.gateway import Gateway
+from documents.paths import find_documents, read_secret
 from documents.sandbox import Sandbox
 from documents.settings import DocumentSettings
 from documents.storage import DocumentJob, DocumentStorage, Gone
@@ -36,77 +23,38 @@ from documents.translation import DocumentTranslation, WorkerStopped
 
 log = logging.getLogger(__name__)
 
-#: A new version of ours goes on with the jobs of an older one.
-_VERSION = "1"
-#: PostgreSQL's schema for the library's tables.
-_SCHEMA = "babelgate_documents"
-#: Seconds between two looks for new documents, and for jobs that must be begun again.
-_SCAN_S, _MEND_S, _SWEEP_S = 0.25, 10.0, 20.0
+#: Seconds between two looks for new documents, and for those that are to be deleted.
+_SCAN_S, _SWEEP_S = 0.25, 20.0
 #: Seconds between two looks at all documents, and how many are looked at in a turn.
 _WALK_S, _WALKED = 86_400.0, 50
-#: Seconds between two looks at a document that another program translates.
-_LOCKED_S = 5.0
+#: Seconds until a document is begun again that another program translates, or that has failed.
+_LOCKED_S, _FAILED_S = 5.0, 10.0
 #: How long a stop waits for answers that are on their way.
-_STOP_S = 60
-_ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
-_OVER = ["SUCCESS", "ERROR", "CANCELLED"]
+_STOP_S = 60.0
 
 
 @contextmanager
 def open_jobs(settings: DocumentSettings) -> Iterator[Jobs]:
-    """The jobs of this machine, which end with the block. Raises OSError, and what the library
-    raises where the database cannot be used."""
+    """The jobs of this machine, which end with the block. Raises OSError."""
     folder = find_documents(settings.documents)
-    name = f"documents-{read_name(folder)[:12]}"
-    gateway = Gateway(settings.gateway, read_secret(), MOST_AT_ONCE * settings.at_once)
-    DBOS(config=_configure(settings.database_url, name))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     sandbox = Sandbox("documents.worker")
     jobs = Jobs(
-        DocumentStorage(folder), gateway, sandbox, kept_s=settings.kept_s, name=name
+        DocumentStorage(folder),
+        Gateway(settings.gateway, read_secret()),
+        sandbox,
+        kept_s=settings.kept_s,
+        at_once=settings.at_once,
     )
     try:
-        DBOS.launch()
-        DBOS.register_queue(
-            name,
-            worker_concurrency=settings.at_once,
-            partition_worker_concurrency=max(1, settings.at_once // 2),
-            polling_interval_sec=_SCAN_S,
-            on_conflict="always_update",
-        )
         yield jobs
     finally:
-        jobs.stop()
-        DBOS.destroy(workflow_completion_timeout_sec=_STOP_S)
-        gateway.close()
+        jobs.close()
         sandbox.close()
 
 
-def _configure(database_url: str, name: str) -> DBOSConfig:
-    """Nothing is pickled, and nothing goes to anybody but the database."""
-    return DBOSConfig(
-        name=name,
-        system_database_url=_find_database(database_url),
-        dbos_system_schema=_SCHEMA,
-        application_version=_VERSION,
-        executor_id=read_machine(),
-        serializer=DBOSPortableJSONSerializer(),
-        use_listen_notify=False,
-        enable_otlp=False,
-        log_level="WARNING",
-    )
-
-
-def _find_database(url: str) -> str:
-    """PostgreSQL's URL, or that of a file of this machine."""
-    scheme, _, rest = url.partition("://")
-    if scheme.partition("+")[0] in ("postgres", "postgresql"):
-        return f"postgresql+psycopg://{rest}"
-    return f"sqlite:///{find_jobs() / 'jobs.db'}"
-
-
 class Jobs:
-    """The jobs of this machine. There is one in a process. `name` is that of its queue and of
-    the application, so that stacks with other documents may use the same database."""
+    """The jobs of this machine: `at_once` at the same time, and half of them of one caller."""
 
     def __init__(
         self,
@@ -115,121 +63,102 @@ class Jobs:
         sandbox: Sandbox,
         *,
         kept_s: float,
-        name: str,
+        at_once: int,
     ) -> None:
         self._storage = storage
         self._gateway = gateway
         self._sandbox = sandbox
         self._kept_s = kept_s
-        self._name = name
+        self._at_once = at_once
         self._stopping = threading.Event()
-        self._known: set[str] = set()
+        self._pool = ThreadPoolExecutor(at_once, "document")
+        #: The first come first; when each may begin.
+        self._due_at: dict[DocumentJob, float] = {}
+        self._running: dict[DocumentJob, Future[float]] = {}
         self._unseen: Iterator[None] = iter(())
-
-        def work(owner: str, caller: str, document_id: str) -> None:
-            self.translate(DocumentJob(owner, caller, document_id))
-
-        # It may begin as often as it takes: `DocumentTranslation` knows when that is of no use.
-        self._work = DBOS.workflow(name="translate", max_recovery_attempts=None)(work)
 
     def stop(self) -> None:
         """Ends `run` soon. What is being translated stays unfinished."""
         self._stopping.set()
 
+    def close(self) -> None:
+        """Waits, not for ever, until nothing is being translated."""
+        self.stop()
+        wait(self._running.values(), _STOP_S)
+        self._pool.shutdown(wait=False)
+
     def run(self, beat: Callable[[], None] = lambda: None) -> None:
         """Looks for work until `stop`, and calls `beat` as often as it looks."""
-        plan = {self._mend: _MEND_S, self._sweep: _SWEEP_S, self._walk: _WALK_S}
-        due_at = dict.fromkeys([*plan, self._scan], 0.0)
+        plan = {self._sweep: _SWEEP_S, self._walk: _WALK_S, self._scan: 0.0}
+        due_at = dict.fromkeys(plan, 0.0)
         while not self._stopping.is_set():
             beat()
-            for act in due_at:
+            for act, pause_s in plan.items():
                 if time.monotonic() < due_at[act]:
                     continue
-                due_at[act] = time.monotonic() + plan.get(act, 0.0)
+                due_at[act] = time.monotonic() + pause_s
                 with _told("looking for documents"):
                     act()
             self._stopping.wait(_SCAN_S)
 
-    def translate(self, job: DocumentJob) -> None:
-        """Translates a document, unless it is deleted or this program is to end."""
+    def translate(self, job: DocumentJob) -> float:
+        """Translates a document, unless it is deleted or this program is to end. Returns how
+        many seconds to leave it alone if it is still there."""
         began = time.monotonic()
         with _told(f"document {job.id}"), suppress(WorkerStopped):
-            try:
-                self._translate_alone(job)
-            except Gone:
-                self._storage.put_aside(job.owner, job.id)
+            if not self._translate_alone(job):
+                return _LOCKED_S
             self._storage.finish(job)
             seconds = time.monotonic() - began
             log.info("document %s: ended after %.1f s", job.id, seconds)
+        return _FAILED_S
 
-    def _translate_alone(self, job: DocumentJob) -> None:
-        document = self._storage.find(job.owner, job.id)
-        while True:
+    def _translate_alone(self, job: DocumentJob) -> bool:
+        """Returns False where another program translates it."""
+        try:
+            document = self._storage.find(job.owner, job.id)
             with document.lock() as is_ours:
                 if is_ours:
                     work = (document, self._gateway, self._sandbox, self._stopping)
                     DocumentTranslation(*work).run(self._kept_s)
-                    return
-            if self._stopping.wait(_LOCKED_S):
-                raise WorkerStopped
+                return is_ours
+        except Gone:
+            self._storage.put_aside(job.owner, job.id)
+            return True
 
     def _scan(self) -> None:
-        """Gives each new document a job; it has one already if another machine was faster.
-        Looks at a few of all others as well."""
+        """Begins the documents that wait, as many as may be, and looks at a few others."""
+        now = time.monotonic()
+        for job, ended in [*self._running.items()]:
+            if ended.done():
+                self._due_at[job] = now + ended.result()
+                del self._running[job]
         unfinished = self._storage.list_unfinished()
-        for job in unfinished:
-            if job.id not in self._known and self._storage.is_complete(job):
-                self._enqueue(job)
-                self._known.add(job.id)
-        self._known &= {job.id for job in unfinished}
+        for job in self._due_at.keys() - unfinished:
+            del self._due_at[job]
+        for job in self._storage.sort_by_age(set(unfinished) - self._due_at.keys()):
+            if self._storage.is_complete(job):
+                self._due_at[job] = now
+        self._begin(now)
         for _ in islice(self._unseen, _WALKED):
             pass
 
-    def _enqueue(self, job: DocumentJob) -> None:
-        with SetWorkflowID(job.id), SetEnqueueOptions(queue_partition_key=job.caller):
-            DBOS.enqueue_workflow(self._name, self._work, *job)
-
-    def _mend(self) -> None:
-        """Begins jobs again that have ended without finishing their documents, and those of
-        machines that are gone: nobody holds the locks of their documents."""
-        unfinished = self._storage.list_unfinished()
-        active = {found.workflow_id: found for found in self._list_workflows(_ACTIVE)}
-        for job in unfinished:
-            if not self._storage.is_complete(job):
-                continue
-            found = active.get(job.id)
-            if found is None:
-                DBOS.delete_workflow(job.id)
-                self._known.discard(job.id)
-            elif found.status == "PENDING" and found.executor_id != DBOS.executor_id:
-                self._take_over(job)
-
-    def _take_over(self, job: DocumentJob) -> None:
-        with suppress(Gone, PermissionError):
-            with self._storage.find(job.owner, job.id).lock() as is_free:
-                pass
-            if is_free:
-                log.warning("document %s: its machine is gone", job.id)
-                DBOS.resume_workflow(job.id, queue_name=self._name)
+    def _begin(self, now: float) -> None:
+        counts = Counter(job.caller for job in self._running)
+        for job, due_at in self._due_at.items():
+            is_full = counts[job.caller] == max(1, self._at_once // 2)
+            if len(self._running) == self._at_once:
+                return
+            if now >= due_at and job not in self._running and not is_full:
+                self._running[job] = self._pool.submit(self.translate, job)
+                counts[job.caller] += 1
 
     def _sweep(self) -> None:
         for document_id in self._storage.sweep(time.time()):
             log.info("document %s: deleted, its time has come", document_id)
-        unfinished = {job.id for job in self._storage.list_unfinished()}
-        over = {found.workflow_id for found in self._list_workflows(_OVER)}
-        if over - unfinished:
-            DBOS.delete_workflows(list(over - unfinished))
 
     def _walk(self) -> None:
         self._unseen = self._storage.walk()
-
-    def _list_workflows(self, statuses: list[str]) -> list[WorkflowStatus]:
-        return DBOS.list_workflows(
-            status=statuses,
-            application_name=self._name,
-            load_input=False,
-            load_output=False,
-        )
 
 
 @contextmanager

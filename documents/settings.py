@@ -16,7 +16,6 @@ class DocumentSettings(BaseModel):
 
     documents: Path | None = Field(alias=variables.DOCUMENTS.name)
     gateway: str = Field(alias=variables.GATEWAY_BIND.name, pattern=r"^[^/\s]+:\d+$")
-    database_url: str = Field(alias=variables.DATABASE_URL.name, repr=False)
     kept_s: PositiveFloat = Field(alias=variables.DOCUMENTS_KEPT_S.name)
     at_once: PositiveInt = Field(alias=variables.DOCUMENTS_AT_ONCE.name)
 
@@ -25,7 +24,7 @@ def read_settings() -> DocumentSettings:
     """The settings in the environment. Raises pydantic's ValidationError, which names a wrong
     one."""
     shared = (
-        *(variables.DOCUMENTS, variables.GATEWAY_BIND, variables.DATABASE_URL),
+        *(variables.DOCUMENTS, variables.GATEWAY_BIND),
         *(variables.DOCUMENTS_KEPT_S, variables.DOCUMENTS_AT_ONCE),
     )
     given = {variable.name: variable.read() for variable in shared}

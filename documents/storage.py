@@ -17,7 +17,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -298,6 +299,12 @@ class DocumentStorage:
         uploaded."""
         names = disk.list_names(self.folder / "unfinished")
         return [DocumentJob(*name.split("~")) for name in names if name.count("~") == 2]
+
+    def sort_by_age(self, jobs: Iterable[DocumentJob]) -> list[DocumentJob]:
+        """Sort jobs by how long they have waited, the longest first."""
+        now = time.time()
+        ages = {job: disk.read_age(self._find_mark(job), now) for job in jobs}
+        return sorted(ages, key=lambda job: ages[job], reverse=True)
 
     def is_complete(self, job: DocumentJob) -> bool:
         """Whether its upload has ended."""

@@ -17,14 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+from clients.translator import TranslationOptions
 from contract import durable
-from documents.asking import (
-    MOST_AT_ONCE,
-    ConcurrencyLimit,
-    DocumentOptions,
-    Gateway,
-    TranslationRefused,
-)
 from documents.division import TextPiece, divide
 from documents.errors import (
     DamagedDocument,
@@ -33,6 +27,11 @@ from documents.errors import (
     DocumentTooSlow,
     TranslationFailed,
     explain,
+)
+from documents.gateway import (
+    MOST_AT_ONCE,
+    Gateway,
+    TranslationRefused,
 )
 from documents.journal import DocumentJournal
 from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
@@ -155,7 +154,10 @@ class DocumentTranslation:
     def _translate(self) -> None:
         found = self._run("read")
         source = self._find_language(found)
-        wanted = DocumentOptions(self._document.order, source, found["markup"])
+        order = self._document.order
+        wanted = TranslationOptions(
+            order.tgt_lang, source, found["markup"], order.glossary
+        )
         journal = DocumentJournal(self._document.journal)
         try:
             with self._document.texts.open("rb") as texts:
@@ -193,41 +195,43 @@ class DocumentTranslation:
         source = order.src_lang or self._state.src_lang
         if source is None and sample:
             self._report(attempts=0)
-            source = self._gateway.identify(sample, order, self._watch.wait)
+            with self._gateway.connect(order, self._watch.wait) as translator:
+                source = translator.identify(sample)
         told = {name: found[name] for name in ("texts", "characters", "media_type")}
         self._report(src_lang=source, **told)
         return source
 
     def _read(
-        self, texts: Iterable[bytes], wanted: DocumentOptions
+        self, texts: Iterable[bytes], wanted: TranslationOptions
     ) -> Iterator[TextPiece]:
         """Read the texts to translate; long texts are divided, as requests have a time
         limit."""
         for text in map(json.loads, texts):
             self._look()
-            yield from divide(text, wanted.src_lang, wanted.markup, _CHUNK_CHARACTERS)
+            yield from divide(text, wanted.source, wanted.format, _CHUNK_CHARACTERS)
 
     def _ask_for(
         self,
         pieces: Iterator[TextPiece],
-        wanted: DocumentOptions,
+        wanted: TranslationOptions,
         journal: DocumentJournal,
     ) -> None:
         """Translates texts into the journal, in their order."""
-        chunks, pace = _cut(pieces), ConcurrencyLimit()
+        chunks = _cut(pieces)
         watch = CancellationWatch(self._document, self._watch.stopping)
         sent: deque[_Sent] = deque()
 
-        def ask(chunk: list[TextPiece]) -> list[str]:
-            texts = [piece.text for piece in chunk]
-            return self._gateway.translate(texts, wanted, watch.wait, pace)
-
         def send() -> None:
-            room = max(0, int(pace.allowed) - len(sent))
+            room = max(0, int(translator.pace.allowed) - len(sent))
             for chunk in islice(chunks, room):
-                sent.append(_Sent(chunk, pool.submit(ask, chunk)))
+                texts = [piece.text for piece in chunk]
+                answer = pool.submit(translator.translate, texts, wanted)
+                sent.append(_Sent(chunk, answer))
 
-        with ThreadPoolExecutor(MOST_AT_ONCE, "asking") as pool:
+        with (
+            self._gateway.connect(self._document.order, watch.wait) as translator,
+            ThreadPoolExecutor(MOST_AT_ONCE, "asking") as pool,
+        ):
             try:
                 self._keep_all(sent, send, journal)
             except WorkerStopped:

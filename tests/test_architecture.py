@@ -25,7 +25,7 @@ ALLOWED = {
         *("catalog", "text", "torchserve_backend.management"),
         "gateway.backends.embedded",
         *("documents.budget", "documents.errors", "documents.formats"),
-        *("documents.pages", "documents.paths", "documents.postgresql"),
+        *("documents.pages", "documents.paths"),
         "documents.storage",
     },
     "gateway.backends.embedded": {
@@ -52,7 +52,7 @@ ALLOWED = {
         *("handlers.microbatcher", "ray_backend", "torchserve_backend"),
     },
     "clients": set(),
-    "documents": {"text"},
+    "documents": {"text", "clients"},
 }
 MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "sentencepiece"}
 #: Libraries that a package must not need.

@@ -105,7 +105,7 @@ def _make_engine(url: URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    from documents.postgresql import limit_waits
+    from gateway.database.postgresql import limit_waits
 
     limits = "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
     options = " ".join(f"-c {name}={_LIMIT_S}s" for name in limits)

@@ -10,13 +10,14 @@ from clients.server import ApiClient, RetryPolicy
 from tests.clients.fake_server import FakeServer
 from tests.clients.fake_stack import FakeStack
 
-#: Between the first two attempts of a request.
-FIRST_DELAY_S = 0.001
+#: Between two attempts of a request.
+DELAY_S = 0.001
 
 
 @pytest.fixture(autouse=True)
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clients.server._FIRST_DELAY_S", FIRST_DELAY_S)
+    policy = "clients.server.RetryPolicy.choose_delay"
+    monkeypatch.setattr(policy, lambda *_: DELAY_S)
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ import pytest
 
 from clients.errors import ServerError
 from clients.frames import FrameSize
-from clients.server import ApiClient, ApiRequest, RetryPolicy, RunStopped, choose_delay
+from clients.server import ApiClient, ApiRequest, RetryPolicy, RunStopped
 from contract.npy import write_header
-from tests.clients.conftest import FIRST_DELAY_S
 from tests.clients.drawing import draw_number
 from tests.clients.fake_server import TASKS
+
+choose_delay = RetryPolicy.choose_delay
 
 
 def make_body(*numbers: int) -> tuple[bytes, memoryview]:
@@ -139,9 +140,8 @@ def test_while_the_server_is_full_nobody_else_takes_the_place(fake, server, wait
 
 
 def test_delays_double_up_to_a_limit_and_differ():
-    first_s = FIRST_DELAY_S
-    for attempt, longest_s in [(1, first_s), (3, 4 * first_s), (50, 30)]:
-        delays = [choose_delay(attempt) for _ in range(200)]
+    for attempt, longest_s in [(1, 0.5), (3, 2), (50, 30), (5000, 30)]:
+        delays = [choose_delay(RetryPolicy(), attempt) for _ in range(200)]
         assert longest_s / 2 <= min(delays) < max(delays) <= longest_s
 
 

@@ -160,7 +160,7 @@ pathlib.Path(sys.argv[1]).write_text("")
     ("name", "known"),
     [
         ("gateway", ["BABELGATE_DATABASE_URL", "BABELGATE_LIMITS_URL"]),
-        ("documents", ["BABELGATE_DATABASE_URL"]),
+        ("documents", []),
         ("nginx", []),
         ("torchserve", []),
         ("ray", []),

@@ -11,9 +11,9 @@ import pytest
 
 from contract import variables
 from documents import worker
-from documents.asking import Gateway
 from documents.errors import DamagedDocument
 from documents.formats.format import Format, Languages
+from documents.gateway import Gateway
 from documents.pages import read_page
 from documents.sandbox import Allowance, Sandbox
 from documents.storage import (
@@ -121,10 +121,8 @@ def gateway() -> Iterator[FakeGateway]:
 
 
 @pytest.fixture
-def asking(gateway: FakeGateway) -> Iterator[Gateway]:
-    found = Gateway(gateway.address, "secret", connections=8)
-    yield found
-    found.close()
+def asking(gateway: FakeGateway) -> Gateway:
+    return Gateway(gateway.address, "secret")
 
 
 def list_orders(storage: DocumentStorage, owner: str) -> list[Order]:

@@ -44,6 +44,8 @@ class FakeGateway:
     asked: list[Asked] = field(default_factory=list)
     #: Before each answer.
     pause: Callable[[], None] = lambda: None
+    #: Writes the content of an answer.
+    encode: Callable[[Any], bytes] = lambda content: json.dumps(content).encode()
     #: Called with the texts of a request; may refuse them.
     judge: Callable[[list[str]], Failure | None] = lambda texts: None
 
@@ -85,7 +87,7 @@ class _Handler(QuietHandler):
         self._fake.asked.append(asked)
         self._fake.pause()
         status, content, headers = self._fake.answer(asked)
-        data = json.dumps(content).encode()
+        data = self._fake.encode(content)
         with suppress(OSError):
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(data))}.items():

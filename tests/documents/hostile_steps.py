@@ -73,7 +73,7 @@ def _fail(_: Mapping[str, Any]) -> None:
 
 
 def _look_around(_: Mapping[str, Any]) -> Any:
-    return [dict(os.environ), "dbos" in sys.modules]
+    return [dict(os.environ), "urllib3" in sys.modules]
 
 
 _DEEDS = {

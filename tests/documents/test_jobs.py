@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from functools import partial
 
 import psutil
@@ -18,12 +16,10 @@ import pytest
 from contract import variables
 from deploy.stack import ROOT
 from documents.jobs import Jobs
-from documents.paths import find_jobs
 from documents.storage import DocumentFolder, State
 from tests.documents.conftest import list_orders
 from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
-from tests.gateway.access.servers import make_postgresql
 
 pytestmark = pytest.mark.slow
 
@@ -115,11 +111,8 @@ def test_documents_are_translated_and_their_jobs_end(
     program.terminate()
     assert program.wait(LIMIT_S) == 0
     kept = (tmp_path / "run.log").read_bytes()
-    with closing(sqlite3.connect(find_jobs() / "jobs.db")) as database:
-        kept += "\n".join(database.iterdump()).encode()
     assert secret.encode() not in kept
     assert secret.upper().encode() not in kept
-    assert oct((find_jobs() / "secret").stat().st_mode)[-3:] == "600"
 
 
 def kill(program: subprocess.Popen[bytes]) -> None:
@@ -129,12 +122,6 @@ def kill(program: subprocess.Popen[bytes]) -> None:
     program.wait(LIMIT_S)
     _, alive = psutil.wait_procs(children, LIMIT_S)
     assert alive == []
-
-
-def kill_and_lose_the_database(program: subprocess.Popen[bytes]) -> None:
-    kill(program)
-    for path in find_jobs().glob("jobs.db*"):
-        path.unlink()
 
 
 def stop(program: subprocess.Popen[bytes]) -> None:
@@ -147,7 +134,7 @@ def test_however_programs_end_they_lose_and_double_nothing(
     add_text, start, storage, gateway
 ):
     documents = [add_text(*MANY) for _ in range(4)]
-    for end in (kill, kill_and_lose_the_database, stop):
+    for end in (kill, kill, stop):
         is_full = answer_only(5, gateway)
         program = start()
         wait_until(is_full, limit_s=LIMIT_S)
@@ -200,7 +187,7 @@ def test_what_is_old_goes_and_what_nobody_can_read_stops_no_document(
 def test_a_look_that_fails_keeps_no_other_from_its_turn(
     storage, asking, sandbox, monkeypatch, caplog
 ):
-    jobs = Jobs(storage, asking, sandbox, kept_s=60, name="one-that-is-not-started")
+    jobs = Jobs(storage, asking, sandbox, kept_s=60, at_once=1)
     turns: list[str] = []
 
     def make(look: str) -> Callable[[Jobs], None]:
@@ -210,7 +197,7 @@ def test_a_look_that_fails_keeps_no_other_from_its_turn(
 
         return fail
 
-    looks = ["_mend", "_sweep", "_walk"]
+    looks = ["_sweep", "_walk"]
     for look in looks:
         monkeypatch.setattr(Jobs, look, make(look))
     monkeypatch.setattr(Jobs, "_scan", lambda jobs: turns.append("scanned"))
@@ -220,7 +207,7 @@ def test_a_look_that_fails_keeps_no_other_from_its_turn(
             jobs.stop()
 
     jobs.run(beat)
-    assert turns[:5] == [*looks, "scanned", "scanned"]
+    assert turns[:4] == [*looks, "scanned", "scanned"]
     assert "what a document says" not in caplog.text
 
 
@@ -271,19 +258,16 @@ def test_a_program_that_hangs_says_where_and_ends(start, tmp_path):
 
 @pytest.mark.faults
 def test_another_machine_goes_on_for_one_that_is_gone(add_text, start, gateway):
-    with make_postgresql() as server, server.run():
-        url = {variables.DATABASE_URL.name: f"{server.url}/postgres"}
-        documents = [add_text(*MANY) for _ in range(3)]
-        for machine in ("first", "second"):
-            is_full = answer_only(2, gateway)
-            program = start(machine, **url)
-            wait_until(is_full, limit_s=LIMIT_S)
-            kill(program)
-        gateway.judge = lambda _: None
-        program = start("second", **url)
-        wait_for(documents)
-        check_results(documents)
-        stop(program)
+    documents = [add_text(*MANY) for _ in range(3)]
+    is_full = answer_only(2, gateway)
+    first = start("first")
+    wait_until(is_full, limit_s=LIMIT_S)
+    second = start("second")
+    kill(first)
+    gateway.judge = lambda _: None
+    wait_for(documents)
+    check_results(documents)
+    stop(second)
 
 
 def test_nobody_waits_for_a_client_with_many_documents(
@@ -301,13 +285,12 @@ def test_nobody_waits_for_a_client_with_many_documents(
     assert not any(document.folder.exists() for document in many)
 
 
-def test_a_database_that_is_gone_is_told_without_its_password(start, tmp_path):
-    url = "postgresql://me:password@127.0.0.1:9/none"
-    program = start(**{variables.DATABASE_URL.name: url})
+def test_a_folder_that_cannot_be_used_is_told(start, tmp_path):
+    (tmp_path / "file").touch()
+    program = start(**{variables.DOCUMENTS.name: str(tmp_path / "file")})
     wait_until(lambda: program.poll() == 1, limit_s=LIMIT_S)
     said = (tmp_path / "run.log").read_text()
-    assert "cannot be used: (psycopg.OperationalError)" in said
-    assert "password" not in said
+    assert "the folder cannot be used: [Errno 17] File exists" in said
     assert "Traceback" not in said
 
 

@@ -189,9 +189,9 @@ def test_workers_end_with_a_program_that_is_killed(tmp_path, deed):
 
 def test_workers_know_no_secrets(hostile, monkeypatch):
     monkeypatch.setenv("BABELGATE_DATABASE_URL", "postgresql://me:password@db/x")
-    environment, has_database = ask(hostile, "look around")
+    environment, has_client = ask(hostile, "look around")
     assert "password" not in json.dumps(environment)
-    assert not has_database
+    assert not has_client
 
 
 def test_workers_run_at_the_same_time(hostile):

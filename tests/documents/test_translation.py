@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import pytest
 
+from clients.server import RetryPolicy
 from documents.division import TextPiece, divide
 from documents.journal import DocumentJournal
 from documents.storage import DocumentFolder, Gone, State
@@ -173,7 +174,8 @@ def test_pieces_go_on_where_they_stopped(add, run_one, gateway, stopping):
 def test_a_text_that_cannot_be_done_fails_with_its_place(
     add, run_one, gateway, monkeypatch
 ):
-    monkeypatch.setattr("documents.asking._LONGEST_DELAY_S", 0.001)
+    patience = RetryPolicy(longest_delay_s=0.001)
+    monkeypatch.setattr("documents.gateway._PATIENCE", patience)
     long = " ".join(f"This is sentence number {n}." for n in range(1000))
     bad = Failure(504, "deadline", "Too late.")
     gateway.judge = lambda texts: bad if "Bad" in " ".join(texts) else None

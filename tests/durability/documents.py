@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from contract import durable
 from documents import worker
-from documents.asking import Gateway
+from documents.gateway import ConcurrencyLimit, Gateway
 from documents.journal import read_journal
 from documents.storage import (
     DocumentFolder,
@@ -42,6 +42,13 @@ class Billing:
 
     def __init__(self, diary: Diary) -> None:
         self._diary = diary
+
+    def connect(self, *_: Any) -> AbstractContextManager[Billing]:
+        return nullcontext(self)
+
+    @property
+    def pace(self) -> ConcurrencyLimit:
+        return ConcurrencyLimit()
 
     def translate(self, texts: Sequence[str], *_: Any) -> list[str]:
         for text in texts:

@@ -12,10 +12,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import urllib3
@@ -25,11 +27,11 @@ from typer.testing import CliRunner
 import catalog
 from contract import variables
 from documents import worker
-from documents.asking import Gateway
+from documents.gateway import DocumentTranslator, Gateway, Wait
 from documents.jobs import Jobs
 from documents.paths import read_secret
 from documents.sandbox import Allowance, Sandbox
-from documents.storage import DocumentStorage
+from documents.storage import DocumentStorage, Order
 from gateway.__main__ import app as commands
 from gateway.access.keys import make_token
 from gateway.app import GLOSSARIES, create_app
@@ -207,8 +209,7 @@ class Service:
             found = f"gateway.access.{module}.find_month"
             set_attribute(found, lambda _: _MONTH + self.months)
         set_attribute("gateway.access.registry._LEAST_S", 0.0)
-        set_attribute("documents.jobs.DBOS.workflow", lambda **_: lambda work: work)
-        set_attribute("documents.asking.MOST_AT_ONCE", 1)
+        set_attribute("documents.gateway.MOST_AT_ONCE", 1)
         set_attribute("documents.translation.ThreadPoolExecutor", _AtOnce)
         set_attribute("documents.translation._LOOK_S", 0.0)
         set_attribute("documents.translation._CHUNK_TEXTS", CHUNK)
@@ -270,7 +271,7 @@ class Service:
 
         gateway, sandbox = _Asking(self, step), _Steps(step)
         kept_s = 3600 * (self.hours + KEPT_H)
-        jobs = Jobs(self.documents, gateway, sandbox, kept_s=kept_s, name="any")
+        jobs = Jobs(self.documents, gateway, sandbox, kept_s=kept_s, at_once=1)
         with suppress(Killed):
             jobs.translate(job)
 
@@ -313,17 +314,30 @@ class _Asking(Gateway):
     """Asks the application without a connection."""
 
     def __init__(self, service: Service, before: Step) -> None:
-        super().__init__("localhost:0", read_secret(), 1)
-        self.close()
-        self._pool: Any = self
+        super().__init__("localhost:0", read_secret())
         self._service, self._before = service, before
+
+    @contextmanager
+    def connect(self, order: Order, wait: Wait) -> Iterator[DocumentTranslator]:
+        """Puts itself in the place of the connections."""
+        with (
+            super().connect(order, wait) as translator,
+            patch.object(translator._client, "_pool", self),
+        ):
+            yield translator
+
+    def close(self) -> None:
+        """Like urllib3's."""
 
     def urlopen(self, method: str, path: str, **given: Any) -> urllib3.BaseHTTPResponse:
         """As urllib3's."""
         self._before()
         answer = self._service.client.open(
-            path, method=method, data=given["body"], headers=given["headers"]
+            path, method=method, data=b"".join(given["body"]), headers=given["headers"]
         )
         return urllib3.HTTPResponse(
-            answer.data, dict(answer.headers), status=answer.status_code
+            BytesIO(answer.data),
+            dict(answer.headers),
+            status=answer.status_code,
+            preload_content=False,
         )

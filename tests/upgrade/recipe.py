@@ -58,8 +58,7 @@ def main(folder: Path) -> None:
         tokens = _use_gateway(scratch)
         _translate_documents(run)
         (run / "tokens.json").write_text(json.dumps(tokens, indent=1) + "\n")
-        for database in (run / "access/keys.db", run / "jobs/jobs.db"):
-            _write_sql(database)
+        _write_sql(run / "access/keys.db")
         shutil.copytree(run, folder)
 
 

@@ -12,10 +12,8 @@ from sqlalchemy import Engine, event
 Row = TypeVar("Row")
 
 
-def limit_waits(target: Engine | type[Engine], limit_s: int) -> None:
-    """Closes a connection that gives no answer for `limit_s` seconds. For the class, this
-    holds for all engines of the process that are made later; other databases stay as they are.
-    """
+def limit_waits(target: Engine, limit_s: int) -> None:
+    """Closes a connection that gives no answer for `limit_s` seconds."""
 
     class LimitedConnection(psycopg.Connection[Row]):
         def wait(
@@ -27,9 +25,7 @@ def limit_waits(target: Engine | type[Engine], limit_s: int) -> None:
                 self.pgconn.finish()  # nobody could tell whose a late answer is
                 raise psycopg.OperationalError(f"no answer for {limit_s} s") from error
 
-    def connect(dialect: Any, _: object, given: list[Any], named: Any) -> Any:
-        if dialect.name != "postgresql":
-            return None  # SQLAlchemy connects
+    def connect(_: object, __: object, given: list[Any], named: Any) -> Any:
         limits = {
             "connect_timeout": limit_s,
             "tcp_user_timeout": 1000 * limit_s,

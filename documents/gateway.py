@@ -1,0 +1,244 @@
+"""Has the gateway translate the texts of a document, on behalf of its owner. A gateway that is
+busy, restarting or gone is asked again; a text that cannot be done is divided, or refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from clients.errors import ServerError
+from clients.server import ApiClient, ApiRequest, Attempt, MayRetry, RetryPolicy
+from clients.translator import TranslationOptions
+from contract.documents import OWNER_HEADER, WORKER_HEADER
+from contract.problems import write_problem
+from contract.tasks import PATHS, TRANSLATION
+from documents.division import TextPiece, divide, join
+from documents.errors import TranslationFailed
+from documents.storage import NOBODY, Order
+
+#: Requests of one document that are with the gateway at the same time: enough to fill the
+#: models' batches where nobody else asks.
+MOST_AT_ONCE = 8
+_FEWEST_AT_ONCE = 1
+_PATIENCE = RetryPolicy(
+    timeout_s=60.0,
+    connect_timeout_s=5.0,
+    first_delay_s=0.4,
+    longest_delay_s=5.0,
+    longest_retry_after_s=60.0,
+)
+#: How often a request may fail by a fault of the gateway's own.
+_FAULTS = 5
+#: How often a request is refused for lack of time or memory before it is divided.
+_REFUSALS = 3
+#: The failures of a text that cannot be divided and may need too much. One counts four times
+#: if others of its document were translated meanwhile: then it is the text, and not the stack.
+_MOST_FAILURES, _WEIGHT = 20, 4
+#: How long a request waits in all: for a gateway that has no room for it, and for one that is
+#: not there.
+_LONGEST_BUSY_S, _LONGEST_GONE_S = 3_600.0, 86_400.0
+
+_BUSY = frozenset(
+    {
+        *(HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS),
+        *(HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE),
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+_OVERLOADED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.GATEWAY_TIMEOUT})
+_OUT_OF_MEMORY = "urn:babelgate:out-of-memory"
+_SILENT = write_problem("deadline", 504, "The gateway was silent.")
+_GONE = write_problem("not-ready", 503, "The gateway does not answer.")
+_WRONG = write_problem("internal", 500, "The gateway has answered wrongly.")
+#: A problem's place in the request.
+_PLACE = re.compile(r"src_text\[(\d+)\](?:: )?")
+
+Wait = Callable[[float], None]
+
+
+class TranslationRefused(TranslationFailed):
+    """The gateway will not translate this. `index` is the text's place, if it is one text's."""
+
+    def __init__(self, problem: Mapping[str, Any], index: int | None = None) -> None:
+        super().__init__(problem)
+        self.index = index
+
+
+class ConcurrencyLimit:
+    """How many requests of a document are sent at once: more while they succeed, and half as
+    many where the gateway has no time for them."""
+
+    def __init__(self) -> None:
+        self.allowed = float(MOST_AT_ONCE)
+        #: How many requests have succeeded.
+        self.successes = 0
+        self._lock = threading.Lock()
+
+    def quicken(self) -> None:
+        """A request has succeeded."""
+        with self._lock:
+            self.successes += 1
+            self.allowed = min(MOST_AT_ONCE, self.allowed + 1 / self.allowed)
+
+    def slow(self) -> None:
+        """The gateway had no time for a request."""
+        with self._lock:
+            self.allowed = max(_FEWEST_AT_ONCE, self.allowed / 2)
+
+
+class _Retries:
+    """How often and how long a request is sent again, by what the gateway answers."""
+
+    def __init__(self, pace: ConcurrencyLimit) -> None:
+        self._pace = pace
+        self._successes = pace.successes
+        self._failures = 0
+        self._waited_s: defaultdict[int, float] = defaultdict(float)
+        #: The last answer other than 200.
+        self.problem: Mapping[str, Any] = _WRONG
+        #: Whether fewer texts, or shorter ones, may have a better chance.
+        self.is_too_much = False
+
+    def count(self, attempt: Attempt) -> bool:
+        """Notes a failed attempt. Whether the request may be sent again."""
+        said = _SILENT if attempt.is_timeout else attempt.problem
+        self.problem = said if "type" in said else _GONE
+        status, type = int(self.problem["status"]), self.problem["type"]
+        is_late = status == HTTPStatus.GATEWAY_TIMEOUT
+        needs_too_much = is_late or type == _OUT_OF_MEMORY
+        is_refused = needs_too_much or status in _OVERLOADED
+        self.is_too_much = status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or (
+            is_refused and attempt.number > _REFUSALS
+        )
+        if status in _OVERLOADED:
+            self._pace.slow()
+        if needs_too_much:
+            self._failures += _WEIGHT if self._pace.successes > self._successes else 1
+            self._successes = self._pace.successes
+            return self._failures < _MOST_FAILURES
+        if status not in _BUSY:
+            return status >= 500 and attempt.number < _FAULTS
+        is_busy = status == HTTPStatus.TOO_MANY_REQUESTS
+        longest_s = _LONGEST_BUSY_S if is_busy else _LONGEST_GONE_S
+        waited_s = self._waited_s[status]
+        self._waited_s[status] += attempt.delay_s
+        return waited_s < longest_s
+
+    def refuse(self, texts: int) -> TranslationRefused:
+        """The last answer, without the place in a request that nobody else has seen."""
+        detail = str(self.problem.get("detail") or "The gateway has refused a text.")
+        place = _PLACE.search(detail)
+        index = 0 if texts == 1 else int(place[1]) if place else None
+        slug = str(self.problem["type"]).rpartition(":")[2]
+        status = int(self.problem["status"])
+        problem = write_problem(slug, status, _PLACE.sub("", detail))
+        return TranslationRefused(problem, index)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The gateway of this machine, and the secret that it shares with this program."""
+
+    address: str
+    secret: str
+
+    @contextmanager
+    def connect(self, order: Order, wait: Wait) -> Iterator[DocumentTranslator]:
+        """A client for one document. `wait` may raise, which ends what is asked."""
+        headers = {"X-Real-IP": order.address, WORKER_HEADER: self.secret}
+        if order.owner != NOBODY:
+            headers[OWNER_HEADER] = order.owner
+        url = f"http://{self.address}"
+        with ApiClient(
+            url, _PATIENCE, MOST_AT_ONCE, headers=headers, wait=wait
+        ) as client:
+            yield DocumentTranslator(client)
+
+
+class DocumentTranslator:
+    """Asks the gateway for the texts of one document. Threads may share it."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self.pace = ConcurrencyLimit()
+
+    def translate(self, texts: Sequence[str], options: TranslationOptions) -> list[str]:
+        """A translation for each text. Raises TranslationRefused, and what `wait` raises."""
+        retries = _Retries(self.pace)
+
+        def may_divide() -> bool:
+            return retries.is_too_much and _count_pieces(texts, options) > 1
+
+        def may_retry(attempt: Attempt) -> bool:
+            return retries.count(attempt) and not may_divide()
+
+        try:
+            body = options.write_body(texts)
+            answer = self._ask(PATHS[TRANSLATION], body, may_retry)
+        except ServerError as error:
+            if may_divide():
+                return self._translate_divided(texts, options)
+            raise retries.refuse(len(texts)) from error
+        self.pace.quicken()
+        match answer:
+            case {"translated": [*translated]} if len(translated) == len(texts):
+                return [str(text) for text in translated]
+        raise TranslationRefused(_WRONG)
+
+    def identify(self, text: str) -> str | None:
+        """The likeliest language of a text, if it has letters. Raises what `translate`
+        raises."""
+        retries = _Retries(self.pace)
+        body = json.dumps({"src_text": text}).encode()
+        try:
+            answer = self._ask("/identify", body, retries.count)
+        except ServerError as error:
+            raise retries.refuse(1) from error
+        match answer:
+            case {"languages": [{"language": str(language)}, *_]}:
+                return language
+        return None
+
+    def _ask(self, path: str, body: bytes, may_retry: MayRetry) -> Any:
+        request = ApiRequest("POST", path, [body], "application/json")
+        return self._client.ask(request, may_retry)
+
+    def _translate_divided(
+        self, texts: Sequence[str], options: TranslationOptions
+    ) -> list[str]:
+        """The translations of texts by their halves, or that of one by its sentences."""
+        if len(texts) > 1:
+            return self._translate_halves(texts, options)
+        pieces = divide(texts[0], options.source, options.format, 1)
+        try:
+            found = self._translate_halves([piece.text for piece in pieces], options)
+        except TranslationRefused as error:
+            raise TranslationRefused(error.problem, 0) from error
+        joined = map(TextPiece, found, [piece.gap for piece in pieces])
+        return list(join(joined, options.source, options.target))
+
+    def _translate_halves(
+        self, texts: Sequence[str], options: TranslationOptions
+    ) -> list[str]:
+        middle = len(texts) // 2
+        first = self.translate(texts[:middle], options)
+        try:
+            return first + self.translate(texts[middle:], options)
+        except TranslationRefused as error:
+            index = None if error.index is None else middle + error.index
+            raise TranslationRefused(error.problem, index) from error
+
+
+def _count_pieces(texts: Sequence[str], options: TranslationOptions) -> int:
+    """How many parts texts can be divided into."""
+    if len(texts) > 1:
+        return len(texts)
+    return len(divide(texts[0], options.source, options.format, 1))
