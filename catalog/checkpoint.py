@@ -14,8 +14,8 @@ from contract import variables
 from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION
 from handlers.engine.directories import (
+    InputSize,
     ModelError,
-    Size,
     check_directory,
     read_input_size,
     read_settings,
@@ -39,7 +39,7 @@ def locate(name: str, cache: Path) -> Path:
     return directory if directory.exists() else cache / "hub" / name
 
 
-def find_input_size(model: Model) -> Size | None:
+def find_input_size(model: Model) -> InputSize | None:
     """The size of the images that a model reads; None if it is not here yet or does not
     say."""
     with suppress(ModelError, OSError):

@@ -155,7 +155,7 @@ def _make_flask(settings: Settings) -> Flask:
 
 def _embed(models: Catalog, telemetry: Telemetry) -> tuple[Catalog, Backend]:
     """The models in this process. Nothing else needs the handlers' libraries."""
-    from gateway.backends.embedded.backend import EmbeddedBackend, share
+    from gateway.backends.embedded import EmbeddedBackend, share
 
     shared = share(models)
     return shared, EmbeddedBackend(shared.models, telemetry.registry)

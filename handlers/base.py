@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import mmap
 import os
 import time
 from abc import ABC, abstractmethod
@@ -23,14 +24,15 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 
 import contract.rows
+from contract import variables
 from contract.problems import CONTENT_TYPE, title, write_problem
 from contract.tasks import find_class
 from contract.validation import list_faults
 from handlers.engine.errors import DeviceFault
-from handlers.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
+_METRICS = Path(__file__).parents[1] / "torchserve_backend" / "metrics.yaml"
 #: Recent batches, whose shortest time is what a row needs at least.
 _RECENT_BATCHES = 16
 #: A row that has waited longer was sent by somebody with another clock.
@@ -38,6 +40,8 @@ _LONGEST_WAIT_S = 3600
 #: TorchServe's names for a request's body, and for a form's.
 _BODY = ("body", "data")
 _JSON = "application/json; charset=utf-8"
+#: In the stack's run directory; `gateway/admission/shared_counters.py` writes it.
+ROWS_FILE = Path("admission", "rows")
 
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -72,7 +76,7 @@ class Row:
     #: seconds of the monotonic clock.
     deadline: float = math.inf
     sent_at: float | None = None
-    #: Where `Wanted` finds whether somebody still waits for it.
+    #: Where `CancellationTable` finds whether somebody still waits for it.
     number: str | None = None
 
     def read_json(self) -> Any:
@@ -141,6 +145,31 @@ class Context(Protocol):
 Item = TypeVar("Item")
 
 
+class CancellationTable:
+    """The rows that somebody still waits for: one byte per row in a file that the gateway
+    shares with the workers on its machine, 0 once nobody waits. Without the file every row is
+    wanted."""
+
+    def __init__(self) -> None:
+        self._run = variables.find_run()
+        self._bytes: mmap.mmap | None = None
+
+    def is_wanted(self, number: str | None) -> bool:
+        """Whether somebody waits for the row with this number, which its header names."""
+        if not self._run or number is None or not number.isdecimal():
+            return True
+        rows = self._bytes = self._bytes or self._open(self._run)
+        return rows is None or int(number) >= len(rows) or bool(rows[int(number)])
+
+    def _open(self, run: Path) -> mmap.mmap | None:
+        """Opens the file later if the gateway starts after this worker."""
+        try:
+            with (run / ROWS_FILE).open("rb") as file:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            return None
+
+
 class TaskHandler(ABC, Generic[Item]):
     """A task: `load_model` loads the model, `preprocess` reads a row, `infer` answers a batch.
 
@@ -178,7 +207,7 @@ class TaskHandler(ABC, Generic[Item]):
 
     def start(self, config: ModelConfig) -> None:
         """Makes the handler ready for `answer`."""
-        self._wanted = Wanted()
+        self._cancelled = CancellationTable()
         self._recent_s: deque[float] = deque(maxlen=_RECENT_BATCHES)
         self.load_model(config)
 
@@ -214,7 +243,7 @@ class TaskHandler(ABC, Generic[Item]):
     def _drop(self, row: Row) -> TaskError | None:
         """Why a row is not computed, if nobody waits for it, or nobody will by the end of
         even the shortest recent batch."""
-        if not self._wanted.has(row.number):
+        if not self._cancelled.is_wanted(row.number):
             return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody waits for the row.")
         needed_s = min(self._recent_s, default=0.0)
         if time.monotonic() + needed_s <= row.deadline:
@@ -259,6 +288,14 @@ class TaskHandler(ABC, Generic[Item]):
         second = self._infer_in_halves(items[half:], deadline)
         counts = Counter(first.counts) + Counter(second.counts)
         return Outcome(first.results + second.results, counts)
+
+
+def list_counters() -> list[str]:
+    """The counts of a batch that are shown to operators; TorchServe drops all others."""
+    import yaml  # workers of TorchServe need none
+
+    declared = yaml.safe_load(_METRICS.read_text("utf-8"))
+    return [counter["name"] for counter in declared["model_metrics"]["counter"]]
 
 
 def find_handler(task: str) -> type[TaskHandler[Any]]:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from itertools import chain, islice
 
 from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
-from handlers.engine.errors import OutOfMemory
-from handlers.engine.halving import run_in_halves
+from handlers.engine.errors import OutOfMemory, run_in_halves
 from handlers.engine.vision.captioner import CaptioningEngine
-from handlers.engine.vision.preprocessing import Image
+from handlers.engine.vision.engine import Image
 from handlers.images import BLACK, no_memory, place_engine, read_frames
 
 

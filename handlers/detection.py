@@ -9,16 +9,14 @@ from dataclasses import asdict
 from typing import Any
 
 from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
-from handlers.engine.errors import OutOfMemory
-from handlers.engine.halving import run_in_halves
 from handlers.engine.vision.detector import DetectionEngine, Object, Question
 from handlers.images import (
     BLACK,
-    no_memory,
+    answer_images,
     place_engine,
     read_frame,
 )
-from handlers.schemas import DetectionParameters
+from handlers.schemas import DetectionRow
 
 
 class DetectionHandler(TaskHandler[Question]):
@@ -30,30 +28,22 @@ class DetectionHandler(TaskHandler[Question]):
         self.engine.detect([Question(self.engine.preprocess(BLACK), threshold=0.5)])
 
     def preprocess(self, row: Row) -> Question:
-        threshold = row.read_parameters(DetectionParameters).threshold
+        threshold = row.read_parameters(DetectionRow).threshold
         image = self.engine.preprocess(read_frame(row, self.max_pixels))
         return Question(image, threshold)
 
     def infer(self, items: Sequence[Question], deadline: float) -> Outcome:
-        answers, halved = run_in_halves(self.engine.detect, items)
-        results = [
-            _answer(item, answer) for item, answer in zip(items, answers, strict=True)
-        ]
-        return Outcome(
-            results, {"BabelgateFrames": len(items), "BabelgateHalvedPacks": halved}
-        )
+        return answer_images(self.engine.detect, items, _describe)
 
 
-def _answer(item: Question, objects: list[Object] | OutOfMemory) -> Result:
-    if isinstance(objects, OutOfMemory):
-        return no_memory()
+def _describe(item: Question, objects: list[Object]) -> Result:
     return {
-        "objects": [_describe(found) for found in objects],
+        "objects": [_describe_object(found) for found in objects],
         "width": item.image.width,
         "height": item.image.height,
     }
 
 
-def _describe(found: Object) -> dict[str, Any]:
+def _describe_object(found: Object) -> dict[str, Any]:
     box = {side: round(pixels, 1) for side, pixels in asdict(found.box).items()}
     return {"label": found.label, "score": round(found.score, 4), "box": box}

@@ -4,22 +4,26 @@ what is wrong with them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 import numpy as np
 
-from handlers.base import ModelConfig, Row, TaskError
+from handlers.base import ModelConfig, Outcome, Result, Row, TaskError
+from handlers.engine.errors import OutOfMemory, run_in_halves
 from handlers.engine.inference import limit_threads
 from handlers.engine.vision.decoding import (
     Frame,
     ImageError,
-    UnsupportedImage,
+    UnknownImageFormat,
     decode_frames,
 )
 from handlers.engine.vision.engine import VisionEngine
 
 Engine = TypeVar("Engine", bound=VisionEngine)
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 #: Warms a model up.
 BLACK: Frame = np.zeros((64, 64, 3), np.uint8)
@@ -42,7 +46,7 @@ def read_frames(row: Row, max_pixels: int) -> list[Frame]:
     body = row.body if isinstance(row.body, bytes | bytearray) else b""
     try:
         return decode_frames(body, max_pixels=max_pixels)
-    except UnsupportedImage as error:
+    except UnknownImageFormat as error:
         raise TaskError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-image", _sentence(error)
         ) from error
@@ -56,6 +60,22 @@ def read_frame(row: Row, max_pixels: int) -> Frame:
     if len(frames) > 1:
         raise _invalid_image(f"Expected one image, found {len(frames)} frames.")
     return frames[0]
+
+
+def answer_images(
+    run: Callable[[Sequence[Item]], Sequence[Answer]],
+    items: Sequence[Item],
+    describe: Callable[[Item, Answer], Result],
+) -> Outcome:
+    """Run a batch of one image per row, and describe each answer."""
+    answers, halved = run_in_halves(run, items)
+    results = [
+        no_memory() if isinstance(answer, OutOfMemory) else describe(item, answer)
+        for item, answer in zip(items, answers, strict=True)
+    ]
+    return Outcome(
+        results, {"BabelgateFrames": len(items), "BabelgateHalvedPacks": halved}
+    )
 
 
 def no_memory() -> TaskError:

@@ -23,13 +23,13 @@ class TranslationRow(BaseModel):
     alternatives: int
 
 
-class ClassificationParameters(BaseModel):
+class ClassificationRow(BaseModel):
     """The parameters of an image to classify."""
 
     top_k: int = Field(TOP_K.default, ge=TOP_K.least, le=TOP_K.most)
 
 
-class DetectionParameters(BaseModel):
+class DetectionRow(BaseModel):
     """The parameters of an image in which objects are detected."""
 
     threshold: float = Field(THRESHOLD.default, ge=THRESHOLD.least, le=THRESHOLD.most)

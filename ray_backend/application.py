@@ -7,19 +7,17 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
 from ray import serve
 from ray.serve import Application
 from ray.util.metrics import Counter
 
-from catalog import ROOT, checkpoint
-from ray_backend.arguments import Arguments
-from ray_backend.config import DEPLOYMENT
+from catalog import checkpoint
+from handlers.base import list_counters
+from ray_backend.config import DEPLOYMENT, Arguments
 from ray_backend.replica import Replica, load_handler
 
 #: How many threads libraries compute with.
 _THREADS = "OMP_NUM_THREADS"
-_DECLARED = ROOT / "torchserve_backend" / "metrics.yaml"
 
 
 def build(args: dict[str, Any]) -> Application:
@@ -57,12 +55,9 @@ class BatchCounters:
     """The counters that `torchserve_backend/metrics.yaml` declares, on Ray's metrics page."""
 
     def __init__(self, model: str) -> None:
-        declared = yaml.safe_load(_DECLARED.read_text("utf-8"))
         self._counters = {
-            counter["name"]: Counter(
-                counter["name"], "See docs/operations.md.", ("ModelName",)
-            )
-            for counter in declared["model_metrics"]["counter"]
+            name: Counter(name, "See docs/operations.md.", ("ModelName",))
+            for name in list_counters()
         }
         self._tags = {"ModelName": model}
 

@@ -1,5 +1,5 @@
 """From the map to the configuration of Ray Serve: one application per model, whose replicas
-Ray places.
+Ray places, and the arguments that each replica gets, as JSON.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from catalog import CPU, Catalog, Model
+from pydantic import BaseModel, ConfigDict
+
+from catalog import CPU, SECTIONS, Catalog, Model
+from catalog.sections import PLACEMENT
 from contract.rows import prediction_path
-from ray_backend.arguments import write_arguments
 
 #: The name of the one deployment of each application.
 DEPLOYMENT = "model"
@@ -23,6 +25,39 @@ _REPLICA_CPUS = 0.1
 _DRAIN_S = 35
 #: Ray knows no finer parts of a GPU.
 _SHARES = 10_000
+
+
+class Arguments(BaseModel):
+    """A model of the map without its placement, and who may ask it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    task: str
+    languages: tuple[str, ...]
+    devices: tuple[str, ...]
+    settings: dict[str, Any]
+    #: The SHA-256 of the key that the gateway sends, in hexadecimal digits.
+    key_digest: str
+
+    @property
+    def model(self) -> Model:
+        """The model. Raises ValidationError if its settings are of another version."""
+        settings = SECTIONS[self.task].model_validate(self.settings)
+        return Model(self.name, self.task, self.languages, self.devices, settings)
+
+
+def write_arguments(model: Model, key_digest: str) -> dict[str, Any]:
+    """A model as `Arguments` reads it."""
+    return Arguments(
+        name=model.name,
+        task=model.task,
+        languages=model.languages,
+        devices=model.devices,
+        # A change of the placement would otherwise restart every replica.
+        settings=model.settings.model_dump(mode="json", exclude=PLACEMENT),
+        key_digest=key_digest,
+    ).model_dump(mode="json")
 
 
 def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from handlers.base import (
     write_answer,
 )
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
-from ray_backend.arguments import Arguments
+from ray_backend.config import Arguments
 
 log = logging.getLogger(__name__)
 

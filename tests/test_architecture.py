@@ -126,13 +126,12 @@ LINES = """
 """
 #: Class names that stand in several files, until each has one of its own.
 REPEATED = """
-    BatchCounters Box BulkJob Captions ClassificationParameters Cluster DetectFields
-    Detected Detection DetectionParameters DictionaryInfo DocumentForm DocumentJob
-    Judgement Label Language Languages LanguagesFields Pair Part Recipe Reply Report
-    Shape Size Table Task TextFormat Trainer TranslateFields Translated Translation
-    Translations UnsupportedImage
+    Box BulkJob Captions Cluster DetectFields Detected Detection DictionaryInfo
+    DocumentForm DocumentJob Judgement Language Languages LanguagesFields Pair Part
+    Recipe Reply Report Table Task TextFormat Trainer TranslateFields Translated
+    Translation Translations
 """.split()
-MAX_REPEATED = 34
+MAX_REPEATED = 27
 #: Words of TorchServe's protocols, and the one file that knows each.
 TORCHSERVE = {
     "/predictions/": "contract/rows.py",

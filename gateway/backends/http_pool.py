@@ -54,7 +54,7 @@ class HealthProbe:
 
 
 @dataclass(frozen=True)
-class Reply:
+class HttpReply:
     """An answer of any status."""
 
     status: int
@@ -96,7 +96,7 @@ class Channel:
         until: float,
         cancellation: Cancellation | None = None,
         probe: HealthProbe | None = None,
-    ) -> Reply:
+    ) -> HttpReply:
         """Return an answer before `until` by the monotonic clock. The connection is closed if
         the call is cancelled. Raises ConnectError, ConnectionClosed, ReadTimeout, and what the
         `probe` raises."""
@@ -224,13 +224,13 @@ class _Connection(HTTPConnection):
             if cancellation.is_cancelled:  # while it was being sent
                 self._shut()
 
-    def read_reply(self, until: float, probe: HealthProbe | None) -> Reply:
+    def read_reply(self, until: float, probe: HealthProbe | None) -> HttpReply:
         """Read the whole answer. The probe is asked if nothing has come by then."""
         if probe and until - time.monotonic() > probe.after_s:
             self._wait(probe)
         self.sock.settimeout(max(_LEAST_S, until - time.monotonic()))
         response = self.getresponse()
-        return Reply(response.status, response.headers, response.read())
+        return HttpReply(response.status, response.headers, response.read())
 
     def _wait(self, probe: HealthProbe) -> None:
         self.sock.settimeout(probe.after_s)

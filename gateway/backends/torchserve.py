@@ -19,8 +19,8 @@ from gateway.backends.http_pool import (
     Channel,
     ConnectError,
     ConnectionClosed,
+    HttpReply,
     ReadTimeout,
-    Reply,
     Slots,
     count_remaining,
     describe,
@@ -125,7 +125,7 @@ class TorchServeBackend:
             raise WorkerDied from error
         return self._read(model, reply)
 
-    def _read(self, model: str, reply: Reply) -> dict[str, Any]:
+    def _read(self, model: str, reply: HttpReply) -> dict[str, Any]:
         if reply.status == HTTPStatus.OK:
             return reply.read_json()  # type: ignore[no-any-return]
         if reply.headers.get("Content-Type") == CONTENT_TYPE:

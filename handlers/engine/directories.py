@@ -59,7 +59,7 @@ class ModelError(ValueError):
 
 
 @dataclass(frozen=True)
-class Size:
+class InputSize:
     """The size of an image, in pixels."""
 
     height: int
@@ -99,7 +99,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
-def read_input_size(directory: Path) -> Size:
+def read_input_size(directory: Path) -> InputSize:
     """The size of the images that a model reads, so that one of this size is not scaled.
     A model that takes images of several sizes has the largest.
 
@@ -121,7 +121,7 @@ def read_input_size(directory: Path) -> Size:
             f"{path}: size is {size!r}, expected one such as "
             '{"height": 224, "width": 224} or {"shortest_edge": 224}'
         )
-    return Size(*sides)
+    return InputSize(*sides)
 
 
 def list_files(directory: Path) -> list[str]:

@@ -8,8 +8,12 @@ EngineError         a batch has no translations
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class EngineError(RuntimeError):
@@ -56,3 +60,21 @@ def device_errors() -> Iterator[None]:
             if clue in message:
                 raise kind(str(error)) from error
         raise
+
+
+def run_in_halves(
+    run: Callable[[Sequence[Item]], Sequence[Answer]], items: Sequence[Item]
+) -> tuple[list[Answer | OutOfMemory], int]:
+    """Run a batch that may be too large for the device: if it is, its halves run instead, and
+    so on. Returns the answers in order, and how many batches were halved. An item that does
+    not fit alone is answered with the error."""
+    try:
+        return list(run(items)), 0
+    except OutOfMemory as error:
+        if len(items) == 1:
+            return [OutOfMemory(str(error))], 0
+    # Here the error no longer keeps alive what the engine had in memory.
+    half = len(items) // 2
+    first, halved_first = run_in_halves(run, items[:half])
+    second, halved_second = run_in_halves(run, items[half:])
+    return first + second, 1 + halved_first + halved_second

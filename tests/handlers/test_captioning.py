@@ -12,7 +12,7 @@ import pytest
 from handlers.captioning import CaptioningHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.vision.decoding import Frame
-from handlers.engine.vision.preprocessing import Image
+from handlers.engine.vision.engine import Image
 from tests.handlers.encoding import write_image, write_npy
 from tests.handlers.fakes import FakeMetrics, ask, ask_one
 from tests.handlers.test_vision import limit_memory, start

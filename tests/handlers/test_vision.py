@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handlers.base import TaskHandler, find_handler
+from handlers.base import Row, TaskError, TaskHandler, find_handler
 from handlers.engine.errors import OutOfMemory
+from handlers.images import read_frame, read_frames
+from handlers.schemas import ClassificationRow, DetectionRow
 from tests.handlers.encoding import write_image, write_npy
 from tests.handlers.fakes import (
     Answer,
@@ -183,3 +185,38 @@ def test_no_log_holds_what_people_send(
     assert [answer.status for answer in answers] == [500, 500, 415]
     assert "a batch of 2 rows failed with RuntimeError" in caplog.text
     assert SECRET.decode() not in caplog.text
+
+
+def test_where_one_image_is_wanted_several_are_refused():
+    frames = np.stack(draw_frames(2, height=8, width=8))
+    (frame,) = read_frames(Row(write_npy(frames[0])), 64)
+    assert np.array_equal(frame, frames[0])
+    assert np.array_equal(read_frame(Row(write_npy(frames[:1])), 64), frames[0])
+    with pytest.raises(TaskError, match=r"Expected one image, found 2 frames\."):
+        read_frame(Row(write_npy(frames)), 64)
+
+
+@pytest.mark.parametrize(("given", "top_k"), [({}, 5), ({"top_k": "100"}, 100)])
+def test_a_row_may_say_how_many_labels_it_wants(given, top_k):
+    assert Row(b"", given).read_parameters(ClassificationRow).top_k == top_k
+
+
+@pytest.mark.parametrize(("given", "least"), [({}, 0.5), ({"threshold": ".3"}, 0.3)])
+def test_a_row_may_say_which_score_an_object_needs(given, least):
+    assert Row(b"", given).read_parameters(DetectionRow).threshold == least
+
+
+@pytest.mark.parametrize("text", ["", "0", "101", "5.5", "five", "9" * 5000])
+def test_another_number_of_labels_is_refused(text):
+    with pytest.raises(TaskError) as refusal:
+        Row(b"", {"top_k": text}).read_parameters(ClassificationRow)
+    assert refusal.value.slug == "invalid-request"
+    assert refusal.value.detail == (
+        f"top_k: found {text[:20]!r}, expected a whole number from 1 to 100"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "-0.1", "1.01", "nan", "inf", "half"])
+def test_another_threshold_is_refused(text):
+    with pytest.raises(TaskError, match="expected a number from 0 to 1"):
+        Row(b"", {"threshold": text}).read_parameters(DetectionRow)

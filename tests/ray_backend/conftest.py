@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from handlers.base import ModelConfig, Outcome, Row, TaskHandler
-from ray_backend.arguments import Arguments
+from ray_backend.config import Arguments
 from ray_backend.replica import Replica
 
 LIMIT_S = 60

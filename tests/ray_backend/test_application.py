@@ -10,7 +10,7 @@ from ray.serve import Application
 from ray.util import metrics
 
 from ray_backend.application import BatchCounters, ReplicaServer, build
-from ray_backend.arguments import write_arguments
+from ray_backend.config import write_arguments
 from tests.ray_backend.conftest import DIGEST, make_arguments
 
 

@@ -11,8 +11,7 @@ from ray.serve.schema import ServeDeploySchema
 
 import catalog
 from catalog import SECTIONS, Catalog
-from ray_backend.arguments import Arguments
-from ray_backend.config import make_config
+from ray_backend.config import Arguments, make_config
 
 DIGEST = "0" * 64
 

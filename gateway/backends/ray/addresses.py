@@ -13,7 +13,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from gateway.backends.http_pool import Channel, ConnectError, Option, Reply
+from gateway.backends.http_pool import Channel, ConnectError, HttpReply, Option
 from gateway.backends.ray.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Address:
 
     def call(
         self, method: str, path: str, headers: dict[str, str], **options: Any
-    ) -> Reply:
+    ) -> HttpReply:
         """Call as `Channel.call` does. A refused key is read again first."""
         while True:
             key = str(self.key)

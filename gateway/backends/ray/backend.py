@@ -21,8 +21,8 @@ from gateway.backends.backend import Capacity, ModelState, RowRequest
 from gateway.backends.http_pool import (
     ConnectError,
     ConnectionClosed,
+    HttpReply,
     ReadTimeout,
-    Reply,
     Slots,
     describe,
 )
@@ -154,7 +154,7 @@ def _ask(
     return answer
 
 
-def _read(model: str, reply: Reply) -> dict[str, Any] | RowProblem:
+def _read(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
     """The handler's answer to the row. Raises an error if the reply says nothing about it."""
     if reply.headers.get("Content-Type") == CONTENT_TYPE:
         return _judge(reply)
@@ -166,7 +166,7 @@ def _read(model: str, reply: Reply) -> dict[str, Any] | RowProblem:
     raise ReplicaFailed(f"The replicas for {model} do not answer.")
 
 
-def _judge(reply: Reply) -> RowProblem:
+def _judge(reply: HttpReply) -> RowProblem:
     """Return the problem of a row. Raises errors where the replica refuses for its own
     sake."""
     problem = RowProblem(reply.read_json())

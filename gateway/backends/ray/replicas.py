@@ -17,8 +17,8 @@ from gateway.backends.http_pool import (
     ConnectError,
     ConnectionClosed,
     HealthProbe,
+    HttpReply,
     ReadTimeout,
-    Reply,
 )
 from gateway.backends.ray.addresses import Address, Addresses
 from gateway.backends.ray.circuit_breaker import CircuitBreaker
@@ -197,7 +197,7 @@ def _ask(address: Address, model: Model) -> ModelState | str:
         return f"{address.channel.url}: {error}"
 
 
-def _read(reply: Reply) -> ModelState | str:
+def _read(reply: HttpReply) -> ModelState | str:
     if reply.status == HTTPStatus.NOT_FOUND:
         return "The cluster serves no such model."
     if reply.headers.get("Content-Type") == CONTENT_TYPE:

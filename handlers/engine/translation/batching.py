@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
-from handlers.engine.errors import OutOfMemory, TooLate
-from handlers.engine.halving import run_in_halves
-from handlers.engine.translation import packing
+from handlers.engine.errors import OutOfMemory, TooLate, run_in_halves
 from handlers.engine.translation.guard import find_fault
 from handlers.engine.translation.m2m100 import Decoding, Engine, Sentence, Translation
 
@@ -109,9 +108,9 @@ class Batcher:
         if self._max_tokens:
             beams = max(_USUAL_BEAMS, decoding.beams)
             most = max(1, self._max_tokens * _USUAL_BEAMS // beams)
-            packs = packing.spread(lengths, max_tokens=most, translators=translators)
+            packs = spread(lengths, max_tokens=most, translators=translators)
         else:
-            packs = packing.split(len(sentences), translators=translators)
+            packs = split(len(sentences), translators=translators)
         for rows in packs:
             tokens = sum(lengths[row] for row in rows)
             longest = max(lengths[row] for row in rows)
@@ -157,3 +156,42 @@ def _choose(first: Answer, second: Answer) -> Answer:
     if second.fault is None:
         return second
     return max(first, second, key=lambda translation: translation.score)
+
+
+def pack(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
+    """Packs of rows with similar lengths, longest first. With padding, a pack has at most
+    `max_tokens`; a longer row goes alone."""
+    packs: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
+        if packs and lengths[packs[-1][0]] * (len(packs[-1]) + 1) <= max_tokens:
+            packs[-1].append(row)
+        else:
+            packs.append([row])
+    return packs
+
+
+def spread(
+    lengths: Sequence[int], *, max_tokens: int, translators: int
+) -> list[list[int]]:
+    """Packs for `translators` that work at the same time: as many as `max_tokens` needs,
+    rounded up so that no translator is idle, with tokens as equal as possible.
+
+    A larger budget makes fewer packs, so bisection finds the smallest budget that makes no
+    more than the wanted number.
+    """
+    least = len(pack(lengths, max_tokens=max_tokens))
+    wanted = -(-least // translators) * translators
+    budget = bisect_left(
+        range(max_tokens),
+        -wanted,
+        key=lambda tokens: -len(pack(lengths, max_tokens=tokens)),
+    )
+    return pack(lengths, max_tokens=budget)
+
+
+def split(rows: int, *, translators: int) -> list[list[int]]:
+    """Rows in their order, in one part per translator."""
+    size = max(1, -(-rows // translators))
+    return [
+        list(range(start, min(start + size, rows))) for start in range(0, rows, size)
+    ]

@@ -15,8 +15,7 @@ from transformers import (
     GenerationConfig,
 )
 
-from handlers.engine.vision.engine import VisionEngine
-from handlers.engine.vision.preprocessing import Image
+from handlers.engine.vision.engine import Image, VisionEngine
 
 
 class CaptioningEngine(VisionEngine):

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import torch
 from transformers import AutoModelForImageClassification
 
-from handlers.engine.vision.engine import VisionEngine
-from handlers.engine.vision.preprocessing import Image
+from handlers.engine.vision.engine import Image, VisionEngine
 
 
 @dataclass(frozen=True)
-class Label:
+class ScoredLabel:
     """A possible label of an image, and its probability from 0 to 1."""
 
     label: str
@@ -25,21 +24,23 @@ class ClassificationEngine(VisionEngine):
 
     kind = AutoModelForImageClassification
 
-    def classify(self, images: Sequence[Image], *, top_k: int) -> list[list[Label]]:
+    def classify(
+        self, images: Sequence[Image], *, top_k: int
+    ) -> list[list[ScoredLabel]]:
         """The `top_k` likeliest labels of each image, or all labels if there are fewer, best
         first. Raises OutOfMemory or DeviceFault."""
 
-        def rank(places: list[int], pixels: torch.Tensor) -> list[list[Label]]:
+        def rank(places: list[int], pixels: torch.Tensor) -> list[list[ScoredLabel]]:
             return self._rank(pixels, top_k)
 
         return self._infer(images, rank)
 
-    def _rank(self, pixels: torch.Tensor, top_k: int) -> list[list[Label]]:
+    def _rank(self, pixels: torch.Tensor, top_k: int) -> list[list[ScoredLabel]]:
         logits = self._model(pixels).logits.float()
         best = logits.softmax(dim=1).topk(min(top_k, logits.shape[1]))
         names = self._model.config.id2label
         return [
-            [Label(names[i], score) for i, score in zip(ids, scores, strict=True)]
+            [ScoredLabel(names[i], score) for i, score in zip(ids, scores, strict=True)]
             for ids, scores in zip(
                 best.indices.tolist(), best.values.tolist(), strict=True
             )

@@ -50,7 +50,7 @@ class ImageError(ValueError):
     """Why bytes have no frames: what was found, and what was expected."""
 
 
-class UnsupportedImage(ImageError):
+class UnknownImageFormat(ImageError):
     """The bytes are of none of the formats."""
 
 
@@ -66,7 +66,7 @@ def decode_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
     for beginning, reader in _FORMATS:
         if beginning.match(data):
             return [_read_file(data, reader, max_pixels)]
-    raise UnsupportedImage(
+    raise UnknownImageFormat(
         "expected an image file (JPEG, PNG or WebP) or a .npy array of frames, found "
         f"{_describe_beginning(data)}"
     )

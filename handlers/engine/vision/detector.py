@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from transformers import AutoModelForObjectDetection
 
-from handlers.engine.vision.engine import VisionEngine
-from handlers.engine.vision.preprocessing import Image
+from handlers.engine.vision.engine import Image, VisionEngine
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +20,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Box:
+class BoundingBox:
     """A box in pixels of the image, from its upper left corner."""
 
     left: float
@@ -36,7 +35,7 @@ class Object:
 
     label: str
     score: float
-    box: Box
+    box: BoundingBox
 
 
 class DetectionEngine(VisionEngine):
@@ -81,7 +80,7 @@ class DetectionEngine(VisionEngine):
         boxes = found["boxes"][kept].clamp(min=torch.zeros_like(limits), max=limits)
         names = self._model.config.id2label
         return [
-            Object(names[label], score, Box(*box))
+            Object(names[label], score, BoundingBox(*box))
             for label, score, box in zip(
                 found["labels"][kept].tolist(),
                 found["scores"][kept].tolist(),

@@ -1,20 +1,107 @@
-"""The base of all engines for images: a Transformers model and its preprocessing, on a
-device.
+"""The base of all engines for images: a Transformers model on a device, and the tensors that
+it reads, made of frames of any size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from transformers import AutoImageProcessor
+from transformers.image_processing_backends import PilBackend
 
+from handlers.engine.directories import read_input_size
 from handlers.engine.inference import choose_device, infer, load_model
 from handlers.engine.vision.decoding import Frame
-from handlers.engine.vision.preprocessing import Image, Preprocessor
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """A frame scaled to the size that a model reads, so that batches are small."""
+
+    #: Colours in (height, width, channel), or the model's input in (channel, height, width).
+    pixels: NDArray[np.uint8] | NDArray[np.float32]
+    #: The size of the original frame.
+    height: int
+    width: int
+
+
+class Preprocessor:
+    """Does what a model directory's image processor says.
+
+    The processor scales and crops each frame. If it then only multiplies and shifts each
+    pixel, as usual, that is done for all images at once on the device, and a frame that
+    already has the right size skips the processor.
+    """
+
+    def __init__(
+        self, directory: Path, *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.processor = AutoImageProcessor.from_pretrained(
+            directory, backend="pil", local_files_only=True
+        )
+        self._device, self._dtype = device, dtype
+        self._is_usual = _is_usual(self.processor)
+        size = read_input_size(directory)
+        #: Frames of this shape need no scaling.
+        self._shape = (
+            (size.height, size.width, 3)
+            if self._is_usual and _only_scales(self.processor)
+            else None
+        )
+        self._factor, self._shift = (
+            part.to(device) for part in _read_colours(self.processor)
+        )
+
+    def preprocess(self, frame: Frame) -> Image:
+        """The frame scaled to the model's size, on the CPU."""
+        height, width, _ = frame.shape
+        if frame.shape == self._shape:
+            return Image(frame, height, width)
+        # Images are not padded to other images' sizes: see `map_batches`.
+        options = {"input_data_format": "channels_last", "do_pad": False}
+        if self._is_usual:
+            options |= {"do_rescale": False, "do_normalize": False}
+        pixels = np.asarray(self.processor(frame, **options)["pixel_values"][0])
+        if self._is_usual:
+            pixels = np.moveaxis(pixels, 0, -1)
+        return Image(pixels, height, width)
+
+    def map_batches(
+        self,
+        images: Sequence[Image],
+        compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],
+    ) -> list[Answer]:
+        """One answer per image, in order. `compute` gets the places of images of one size and
+        their pixels on the device, and answers each.
+
+        A model that keeps the proportions of images gets a batch for each size, because
+        padding would change the answers.
+        """
+        sizes: dict[tuple[int, ...], list[int]] = {}
+        for place, image in enumerate(images):
+            sizes.setdefault(image.pixels.shape, []).append(place)
+        answers: dict[int, Answer] = {}
+        for places in sizes.values():
+            pixels = np.stack([images[place].pixels for place in places])
+            answers.update(
+                zip(places, compute(places, self._read(pixels)), strict=True)
+            )
+        return [answers[place] for place in range(len(images))]
+
+    def _read(self, pixels: NDArray[Any]) -> torch.Tensor:
+        values = torch.from_numpy(pixels).to(self._device)
+        if self._is_usual:
+            values = values.permute(0, 3, 1, 2)
+            values = torch.addcmul(self._shift, values, self._factor)
+        return values.to(self._dtype)
 
 
 class VisionEngine:
@@ -47,3 +134,28 @@ class VisionEngine:
     ) -> list[Answer]:
         """One answer per image, in order. Raises OutOfMemory or DeviceFault."""
         return infer(lambda: self._preprocessor.map_batches(images, compute))
+
+
+def _is_usual(processor: Any) -> bool:
+    """Whether the processor only multiplies and shifts each pixel."""
+    kind = type(processor)
+    return kind.rescale is PilBackend.rescale and kind.normalize is PilBackend.normalize
+
+
+def _only_scales(processor: Any) -> bool:
+    """Whether the processor scales every image to one size and does not crop."""
+    size = processor.size
+    return bool(size and size.get("height") and not processor.do_center_crop)
+
+
+def _read_colours(processor: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """The factor of each colour, and what is added to it."""
+    factor = processor.rescale_factor if processor.do_rescale else 1.0
+    mean, deviation = 0.0, 1.0
+    if processor.do_normalize:
+        mean, deviation = processor.image_mean, processor.image_std
+    means, deviations = (
+        torch.tensor(value, dtype=torch.float32).reshape(-1, 1, 1)
+        for value in (mean, deviation)
+    )
+    return factor / deviations, -means / deviations

@@ -11,14 +11,14 @@ import pytest
 from gateway import shared_memory
 from gateway.admission.shared_counters import ROWS, ModelLoad, SharedCounters
 from gateway.shared_memory import PROCESSES
-from handlers.wanted import FILE, Wanted
+from handlers.base import ROWS_FILE, CancellationTable
 
 LOAD = ModelLoad(3, 30.0, 300, 4, 40.0, 5.0)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return tmp_path / FILE.parent
+    return tmp_path / ROWS_FILE.parent
 
 
 def test_a_process_alone_reads_what_it_says():
@@ -112,14 +112,17 @@ def test_workers_see_which_rows_are_wanted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(folder.parent))
-    wanted, board = Wanted(), SharedCounters(folder)
+    wanted, board = CancellationTable(), SharedCounters(folder)
     first, second = board.take_number(), board.take_number()
     assert first is not None
     assert second is not None
-    assert (wanted.has(str(first)), wanted.has(str(second))) == (True, True)
+    assert (wanted.is_wanted(str(first)), wanted.is_wanted(str(second))) == (True, True)
     board.revoke(first)
     board.give_back(second)
-    assert (wanted.has(str(first)), wanted.has(str(second))) == (False, False)
+    assert (wanted.is_wanted(str(first)), wanted.is_wanted(str(second))) == (
+        False,
+        False,
+    )
 
 
 def test_where_numbers_run_out_rows_have_none(folder: Path):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from handlers.engine.directories import (
+    InputSize,
     ModelError,
-    Size,
     check_directory,
     missing_files,
     read_input_size,
@@ -110,13 +110,13 @@ def test_what_is_no_directory_or_no_json_is_refused(directory: Path):
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({"size": {"height": 3, "width": 4}}, Size(3, 4)),
-        ({"size": {"shortest_edge": 5}}, Size(5, 5)),
-        ({"size": {"shortest_edge": 5, "longest_edge": 9}}, Size(5, 9)),
-        ({"size": 6}, Size(6, 6)),
-        ({"size": 6, "crop_size": {"height": 3, "width": 2}}, Size(3, 2)),
-        ({"size": 6, "crop_size": 5}, Size(5, 5)),
-        ({"size": 6, "crop_size": 5, "do_center_crop": False}, Size(6, 6)),
+        ({"size": {"height": 3, "width": 4}}, InputSize(3, 4)),
+        ({"size": {"shortest_edge": 5}}, InputSize(5, 5)),
+        ({"size": {"shortest_edge": 5, "longest_edge": 9}}, InputSize(5, 9)),
+        ({"size": 6}, InputSize(6, 6)),
+        ({"size": 6, "crop_size": {"height": 3, "width": 2}}, InputSize(3, 2)),
+        ({"size": 6, "crop_size": 5}, InputSize(5, 5)),
+        ({"size": 6, "crop_size": 5, "do_center_crop": False}, InputSize(6, 6)),
     ],
     ids=[
         *("both sides", "the shorter side", "both edges", "a number"),
@@ -124,7 +124,7 @@ def test_what_is_no_directory_or_no_json_is_refused(directory: Path):
     ],
 )
 def test_the_size_that_a_model_takes_is_read(
-    config: dict[str, Any], expected: Size, directory: Path
+    config: dict[str, Any], expected: InputSize, directory: Path
 ):
     write(directory, "preprocessor_config.json", config)
     assert read_input_size(directory) == expected

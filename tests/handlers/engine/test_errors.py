@@ -2,48 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
-from handlers.engine.errors import DeviceFault, EngineError, OutOfMemory, device_errors
-
-OUT_OF_MEMORY = (
-    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
-    RuntimeError("CUDA failed with error out of memory"),
-    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
-    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
-    MemoryError("std::bad_alloc"),
+from handlers.engine.errors import (
+    DeviceFault,
+    EngineError,
+    OutOfMemory,
+    device_errors,
+    run_in_halves,
 )
-FAULTS = (
-    torch.AcceleratorError("CUDA error: device-side assert triggered", 710),
-    RuntimeError("CUDA failed with error an illegal memory access was encountered"),
-    RuntimeError("cuBLAS failed with status CUBLAS_STATUS_EXECUTION_FAILED"),
-    RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"),
+from handlers.engine.inference import choose_device, infer
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to …"), OutOfMemory),
+        (RuntimeError("CUDA failed with error out of memory"), OutOfMemory),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when …"), OutOfMemory),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), OutOfMemory),
+        (MemoryError("std::bad_alloc"), OutOfMemory),
+        (torch.AcceleratorError("CUDA error: device-side assert", 710), DeviceFault),
+        (RuntimeError("CUDA failed with error an illegal memory access"), DeviceFault),
+        (RuntimeError("cuBLAS failed with status …"), DeviceFault),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"), DeviceFault),
+        (RuntimeError("No position encodings are defined"), None),
+        (ValueError("CUDA"), None),
+    ],
+    ids=str,
 )
-OTHERS = (RuntimeError("No position encodings are defined"), ValueError("CUDA"))
-
-
-@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=str)
-def test_a_batch_that_is_too_large_is_out_of_memory(error: Exception):
-    with pytest.raises(OutOfMemory) as caught, device_errors():
+def test_an_error_of_a_library_is_ours_if_it_is_about_the_device(
+    error: Exception, kind: type[Exception] | None
+):
+    with pytest.raises(kind or type(error)) as caught, device_errors():
         raise error
-    assert caught.value.__cause__ is error
-
-
-@pytest.mark.parametrize("error", FAULTS, ids=str)
-def test_everything_else_on_the_device_is_a_fault(error: Exception):
-    with pytest.raises(DeviceFault) as caught, device_errors():
-        raise error
-    assert caught.value.__cause__ is error
-
-
-@pytest.mark.parametrize("error", OTHERS, ids=str)
-def test_what_is_not_the_devices_passes(error: Exception):
-    with pytest.raises(type(error)) as caught, device_errors():
-        raise error
-    assert caught.value is error
+    assert (caught.value.__cause__ if kind else caught.value) is error
 
 
 def test_torchserve_reports_a_model_that_does_not_load_because_of_its_device():
     """It reports RuntimeErrors only."""
     assert issubclass(EngineError, RuntimeError)
+
+
+def double(items: Sequence[int]) -> list[int]:
+    """Has room for a sum of 10."""
+    if sum(items) > 10:
+        raise OutOfMemory("too much")
+    return [2 * item for item in items]
+
+
+@pytest.mark.parametrize(
+    ("items", "answers", "halved"),
+    [
+        ([], [], 0),
+        ([1, 2, 3], [2, 4, 6], 0),
+        ([5, 5, 5, 5], [10, 10, 10, 10], 1),
+        ([6, 6, 6], [12, 12, 12], 2),
+    ],
+    ids=["empty", "fits", "halves fit", "single ones fit"],
+)
+def test_answers_keep_their_order(items: list[int], answers: list[int], halved: int):
+    assert run_in_halves(double, items) == (answers, halved)
+
+
+def test_what_does_not_fit_alone_costs_the_others_nothing():
+    (first, lost, last), halved = run_in_halves(double, [1, 11, 2])
+    assert (first, last) == (2, 4)
+    assert isinstance(lost, OutOfMemory)
+    assert halved == 2
+
+
+def test_another_error_is_not_answered_with_halves():
+    def fail(items: Sequence[int]) -> list[int]:
+        raise DeviceFault(str(items))
+
+    with pytest.raises(DeviceFault, match=r"\[1, 2\]"):
+        run_in_halves(fail, [1, 2])
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_an_error_of_the_device_is_ours():
+    with pytest.raises(OutOfMemory):
+        infer(lambda: fail(torch.OutOfMemoryError("CUDA out of memory. Tried to …")))
+
+
+def test_nothing_is_kept_for_gradients():
+    weights = torch.ones(3, requires_grad=True)
+    assert infer(lambda: weights * 2).is_inference()
+
+
+def test_a_device_is_the_cpu_or_a_gpu_by_its_index():
+    assert choose_device("cpu", 3) == torch.device("cpu")
+    assert choose_device("cuda", 3) == torch.device("cuda:3")

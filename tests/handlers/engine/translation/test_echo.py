@@ -38,6 +38,6 @@ def test_a_batch_takes_the_time_that_the_model_directory_says(
     slow: Engine, monkeypatch: pytest.MonkeyPatch
 ):
     slept: list[float] = []
-    monkeypatch.setattr("handlers.engine.translation.echo.time.sleep", slept.append)
+    monkeypatch.setattr("handlers.engine.translation.loading.time.sleep", slept.append)
     slow.translate(SENTENCES)
     assert slept == [pytest.approx(0.05)]

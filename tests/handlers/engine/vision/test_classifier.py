@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoImageProcessor, AutoModelForImageClassification
 
-from handlers.engine.vision.classifier import ClassificationEngine, Label
+from handlers.engine.vision.classifier import ClassificationEngine, ScoredLabel
 from handlers.engine.vision.decoding import Frame
 from tests.random_vision import LABELS, draw_frames
 
@@ -24,7 +24,7 @@ FRAMES = [
 
 def classify(
     engine: ClassificationEngine, frames: Sequence[Frame], top_k: int = 3
-) -> list[list[Label]]:
+) -> list[list[ScoredLabel]]:
     return engine.classify([engine.preprocess(frame) for frame in frames], top_k=top_k)
 
 
@@ -42,14 +42,6 @@ def test_scores_are_those_of_transformers(resnet: Path):
         by_name = {label.label: label.score for label in labels}
         wanted = dict(zip(LABELS, scores.tolist(), strict=True))
         assert by_name == pytest.approx(wanted, abs=1e-5)
-
-
-@pytest.mark.parametrize(("top_k", "labels"), [(1, 1), (3, 3), (100, 3)])
-def test_there_are_as_many_labels_as_are_wanted_and_known(
-    resnet: Path, top_k: int, labels: int
-):
-    (found,) = classify(ClassificationEngine(resnet), FRAMES[:1], top_k)
-    assert len(found) == labels
 
 
 def test_half_precision_says_much_the_same(resnet: Path):

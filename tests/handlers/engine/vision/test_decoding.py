@@ -17,7 +17,7 @@ from contract import npy
 from handlers.engine.vision.decoding import (
     MAX_ASPECT,
     ImageError,
-    UnsupportedImage,
+    UnknownImageFormat,
     decode_frames,
 )
 from tests.handlers.encoding import write_image, write_npy
@@ -180,7 +180,7 @@ def test_a_truncated_file_is_refused(format: str, share: float):
     ids=["nothing", "GIF", "BMP", "TIFF", "PDF", "text", "sound", "half a magic"],
 )
 def test_another_format_is_unsupported(data: bytes):
-    with pytest.raises(UnsupportedImage) as refusal:
+    with pytest.raises(UnknownImageFormat) as refusal:
         read(data)
     assert "expected an image file (JPEG, PNG or WebP) or a .npy" in str(refusal.value)
     assert len(str(refusal.value)) < 200

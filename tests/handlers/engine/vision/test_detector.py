@@ -92,24 +92,6 @@ def test_no_box_leaves_its_image(directory: Path):
             assert 0 <= box.top <= box.bottom <= height
 
 
-def test_the_threshold_is_each_images_own(directory: Path):
-    engine = DetectionEngine(directory)
-    (all_of_it,) = detect(engine, FRAMES[:1], 0.0)
-    scores = [thing.score for thing in all_of_it]
-    assert scores == sorted(scores, reverse=True)
-    middle = scores[len(scores) // 2]
-    image = engine.preprocess(FRAMES[0])
-    thresholds = (0.0, middle, 1.0)
-    answers = engine.detect([Question(image, each) for each in thresholds])
-    for threshold, found in zip(thresholds, answers, strict=True):
-        expected = [score for score in scores if score > threshold + 1e-5]
-        assert [thing.score for thing in found][: len(expected)] == pytest.approx(
-            expected, abs=1e-5
-        )
-        assert len(found) - len(expected) <= 1
-    assert answers[2] == []
-
-
 def test_float16_sees_much_the_same(directory: Path):
     exact = detect(DetectionEngine(directory), FRAMES[:3])
     half = detect(DetectionEngine(directory, compute_type="float16"), FRAMES[:3])

@@ -15,7 +15,7 @@ from transformers.models.efficientnet.image_processing_pil_efficientnet import (
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from handlers.engine.vision.decoding import Frame
-from handlers.engine.vision.preprocessing import Preprocessor
+from handlers.engine.vision.engine import Preprocessor
 from tests.random_vision import SIDE, draw_frames
 
 #: Sizes, some of which look like the channels of an image.

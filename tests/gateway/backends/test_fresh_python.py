@@ -13,7 +13,7 @@ from tests.programs import run
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 PYTHON = (sys.executable, "-W", "error", "-c")

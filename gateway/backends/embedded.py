@@ -8,7 +8,7 @@ import atexit
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from functools import partial
@@ -18,14 +18,20 @@ from typing import Any
 
 from gevent import get_hub
 from gevent.event import Event
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from catalog import CPU, Catalog, Model, checkpoint, describe_handler
 from gateway.backends.backend import Capacity, ModelState, RowRequest
-from gateway.backends.embedded.counting import BatchCounters
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
-from handlers.base import ModelConfig, Result, TaskError, TaskHandler, find_handler
+from handlers.base import (
+    ModelConfig,
+    Result,
+    TaskError,
+    TaskHandler,
+    find_handler,
+    list_counters,
+)
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 
 log = logging.getLogger(__name__)
@@ -61,8 +67,19 @@ class EmbeddedBackend:
         registry: CollectorRegistry,
         cache: Path | None = None,
     ) -> None:
-        self._counters = BatchCounters(registry)
-        self._served = {model.name: _Served(model, self._counters) for model in models}
+        # Named and labelled as on TorchServe's page of metrics. They are gauges, because the
+        # client library's counters have names that end with `_total`.
+        self._gauges = {
+            name: Gauge(
+                name,
+                "See docs/operations.md.",
+                ["ModelName"],
+                registry=registry,
+                multiprocess_mode="sum",
+            )
+            for name in list_counters()
+        }
+        self._served = {model.name: _Served(model, self._count) for model in models}
         self._loader = threading.Thread(
             target=self._load, args=(cache or checkpoint.default_cache(),), daemon=True
         )
@@ -107,6 +124,11 @@ class EmbeddedBackend:
         for served in self._served.values():
             served.load(cache)
 
+    def _count(self, model: str, counts: Mapping[str, int]) -> None:
+        """Add the counts of a batch. Safe to call from any thread."""
+        for name in counts.keys() & self._gauges.keys():
+            self._gauges[name].labels(model).inc(counts[name])
+
     def _ask(self, model: str, row: RowRequest, deadline: float) -> Result:
         sent_at = time.monotonic()
         future = self._served[model].batcher.submit(
@@ -117,14 +139,16 @@ class EmbeddedBackend:
                 return future.result()
         finally:
             if future.cancel():
-                self._counters.add(model, {"BabelgateDroppedRows": 1})
+                self._count(model, {"BabelgateDroppedRows": 1})
         raise DeadlineExceeded("The deadline passed before the model answered.")
 
 
 class _Served:
     """A model of the map: a handler for each of its workers, and the queue they share."""
 
-    def __init__(self, model: Model, counters: BatchCounters) -> None:
+    def __init__(
+        self, model: Model, count: Callable[[str, Mapping[str, int]], None]
+    ) -> None:
         self.handlers: Future[list[TaskHandler[Any]]] = Future()
         self.batcher: MicroBatcher[base.Row, Result] = MicroBatcher(
             *(partial(self._answer, number) for number in range(model.workers)),
@@ -133,7 +157,7 @@ class _Served:
             queue_size=model.settings.queue_size,
         )
         self._model = model
-        self._counters = counters
+        self._count = count
 
     def load(self, cache: Path) -> None:
         """Loads the handlers, unless that has been cancelled."""
@@ -162,7 +186,7 @@ class _Served:
     def _answer(self, number: int, rows: Sequence[base.Row]) -> list[Result]:
         """Waits while the handlers are loaded."""
         outcome = self.handlers.result()[number].answer(rows)
-        self._counters.add(self._model.name, outcome.counts)
+        self._count(self._model.name, outcome.counts)
         return outcome.results
 
 

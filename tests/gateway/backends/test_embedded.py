@@ -19,9 +19,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 import catalog
 from catalog import Model, TranslationSection, checkpoint
 from contract.tasks import TRANSLATION
+from gateway.backends import embedded
 from gateway.backends.backend import write_row
-from gateway.backends.embedded import backend as embedded
-from gateway.backends.embedded.backend import EmbeddedBackend, share
+from gateway.backends.embedded import EmbeddedBackend, share
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, Problem, RowProblem
 from handlers import base
 from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
@@ -32,6 +32,14 @@ LIMIT_S = 60
 FOR_EVER_MS = 10 * LIMIT_S * 1000
 
 Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """Whatever a test does, `close` ends the threads."""
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
 
 
 class Slow(TaskHandler[str]):

@@ -1,1 +1,0 @@
-"""The models in the gateway's own process, without TorchServe."""
