@@ -180,7 +180,7 @@ INTERNAL = (
     *(INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE, RAY_ADDRESS, HAPROXY),
     *(PROMETHEUS, JAVA_HOME, UNBUFFERED),
 )
-#: Those of other programs that matter here.
+#: Variables of other programs that matter here.
 FOREIGN = (
     Variable(
         "WEB_CONCURRENCY",

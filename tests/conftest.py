@@ -31,7 +31,7 @@ FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faul
 #: such stack starts.
 ALL_TASKS = """e2e/test_admission e2e/test_openapi e2e/test_page e2e/test_placement
 e2e/test_readme e2e/test_vision""".split()
-#: What takes longest comes first, so that short files fill the end of a run.
+#: The slowest files come first, so that short ones fill the end of a run.
 SLOW = [
     *ALL_TASKS,
     *"""e2e/test_bulk_on_ray cluster/test_cluster e2e/test_image e2e/test_gateways

@@ -119,7 +119,7 @@ def _write_header(rng: random.Random) -> bytes:
 
 
 def _write_pickle(rng: random.Random) -> bytes:
-    """What would run a command where it was unpickled."""
+    """A pickle that would run a command where it was loaded."""
     stream = io.BytesIO()
     np.save(stream, np.array([{"a": 1}, None], dtype=object), allow_pickle=True)
     return rng.choice([stream.getvalue(), pickle.dumps([1]), pickle.dumps(_Bomb())])

@@ -17,7 +17,7 @@ import pytest
 
 from deploy.stack import ROOT, Stack
 
-#: What has been told to end may need this long.
+#: A program that has been told to end may need this long.
 PATIENCE_S = 10
 #: Caches that PyTorch and Matplotlib keep for the next process.
 _CACHES = ("torchinductor_", "matplotlib-")
@@ -31,13 +31,13 @@ class Traces:
 
     #: pytest's own folder.
     base: Path
-    #: What programs take for the machine's folder of temporary files.
+    #: The machine's folder of temporary files.
     temporary: Path
-    #: What was in the repository's run directory before.
+    #: The files in the repository's run directory before.
     run: frozenset[Path]
     #: The ports on which pytest's plugins listen.
     ports: frozenset[int]
-    #: What has been told already.
+    #: The traces that have been reported already.
     told: set[str] = field(default_factory=set)
 
     @classmethod
@@ -48,7 +48,7 @@ class Traces:
         return cls(base, temporary, run, ports)
 
     def find(self) -> list[str]:
-        """What is there now and should not be."""
+        """Find the traces that should not be there."""
         ports = [f"port {port}" for port in _list_ports() if port not in self.ports]
         found = [*self._find_processes(), *ports, *self._find_files()]
         return [left for left in found if left not in self.told]
@@ -84,7 +84,7 @@ class Traces:
 
 
 def _list_ports() -> Iterator[int]:
-    """Those on which this process still listens; another one's end with it."""
+    """List the ports on which this process still listens; another one's end with it."""
     for connection in psutil.Process().net_connections("inet"):
         if connection.status == psutil.CONN_LISTEN:
             yield connection.laddr.port
@@ -97,7 +97,8 @@ def name_folder(item: pytest.Item) -> str:
 
 
 _TRACES = pytest.StashKey[Traces]()
-#: What all tests of a folder share. It ends before the look at what they have left behind.
+#: The fixtures that all tests of a folder share. It ends before the look at what they
+#: have left behind.
 SHARED = pytest.StashKey[ExitStack]()
 
 

@@ -18,7 +18,7 @@ _LIMIT_S = 60
 
 @contextmanager
 def serve_objects(folder: Path, bucket: str) -> Iterator[dict[str, str]]:
-    """What the environment of its clients holds. The bucket is empty; logs go to the folder."""
+    """Serve an empty bucket. Returns the environment of its clients; logs go to the folder."""
     log = folder / "moto.log"
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
     with log.open("wb") as file:

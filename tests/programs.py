@@ -18,7 +18,7 @@ def run(
     env: Mapping[str, str] | None = None,
     limit_s: float = 120,
 ) -> str:
-    """What a program prints that must end well."""
+    """Run a program that must end well, and return its output."""
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,

@@ -31,7 +31,7 @@ from transformers.models.rt_detr.image_processing_pil_rt_detr import (
 
 from handlers.engine.vision.decoding import Frame
 
-#: What `build_blip2`, `build_resnet` and `build_rt_detr` scale pictures to.
+#: The size to which `build_blip2`, `build_resnet` and `build_rt_detr` scale pictures.
 SIDE = 64
 LABELS = ("person", "circle", "square")
 _WORDS = "a red blue green circle square left right of above below person small".split()

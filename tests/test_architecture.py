@@ -191,7 +191,7 @@ class File:
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All that is below a node, but for expressions, which hold no statement."""
+    """Yield the nodes below one, but for expressions, which hold no statement."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.expr):
             yield child

@@ -62,7 +62,7 @@ def list_commands() -> list[tuple[str, str]]:
 
 
 def list_names(pattern: str, files: str) -> list[str]:
-    """What a pattern's group finds in the repository's files."""
+    """List the matches of a pattern's group in the repository's files."""
     texts = (path.read_text("utf-8") for path in sorted(ROOT.glob(files)))
     return [name for text in texts for name in re.findall(pattern, text)]
 

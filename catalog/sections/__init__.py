@@ -13,7 +13,8 @@ AUTO = "auto"
 
 #: Keys of a section that place a model's processes. The processes need not know them.
 PLACEMENT = {"placement", "workers"}
-#: Those, and keys for the server or for the choice of the model, which no handler needs.
+#: Keys for the placement, the server or the choice of the model, which no handler
+#: needs.
 SERVING = PLACEMENT | {
     *("model", "vocabulary", "batch_size", "max_batch_delay"),
     *("queue_size", "response_timeout"),

@@ -35,7 +35,7 @@ class Fault:
 
 @dataclass
 class FakeHub:
-    """What it has, how it misbehaves, and what it was asked."""
+    """A hub with its repositories, its faults, and the requests to it."""
 
     repositories: dict[str, Path] = field(default_factory=dict)
     url: str = ""
@@ -43,7 +43,7 @@ class FakeHub:
     calls: list[str] = field(default_factory=list)
     #: Status and body of every answer instead of the right one.
     instead: tuple[int, bytes] | None = None
-    #: What goes wrong with the next answers that carry a file's content.
+    #: The faults of the next answers that carry a file's content.
     faults: dict[str, list[Fault]] = field(default_factory=dict)
     is_closing: threading.Event = field(default_factory=threading.Event)
 

@@ -55,7 +55,7 @@ class Machine:
 
     @property
     def weights_part(self) -> Path:
-        """What there is of the weights before."""
+        """The weights' file while it is incomplete."""
         folder = self.downloaded.with_name(f"phrasebook-{COMMIT}.part")
         return folder / f"{WEIGHTS}.part"
 
@@ -77,7 +77,7 @@ class Machine:
     def run_process(
         self, *command: str, expect: int = 0, hub: str = ""
     ) -> tuple[str, str]:
-        """What a command that must end with this exit code has said."""
+        """Run a command that must end with this exit code, and return its output."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with self.start(*command, hub=hub, text=True, **pipes) as process:
             said, logged = process.communicate(timeout=START_S)
@@ -86,7 +86,7 @@ class Machine:
         return said, logged
 
     def run(self, expect: int = 0) -> str:
-        """What the command says as a call in this process."""
+        """Call the command in this process, and return its output."""
         url = f"{self.hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
         with pytest.MonkeyPatch.context() as patch:
             # The library reads HF_ENDPOINT when it is imported.
@@ -235,7 +235,7 @@ def test_a_terminal_shows_how_far_the_download_is(machine: Machine):
 
 
 def read_terminal(controller: int) -> bytes:
-    """What a terminal shows next; nothing when its last program has closed it."""
+    """Read a terminal's next output; nothing when its last program has closed it."""
     try:
         return os.read(controller, 65536)
     except OSError:

@@ -23,7 +23,7 @@ FLOATS = "auto, float32, float16, bfloat16"
 
 
 def refuse(content: Any) -> list[str]:
-    """What is said of a map, fault by fault."""
+    """Return the refusals of a map, fault by fault."""
     with pytest.raises(CatalogError) as refusal:
         check(WHOLE_MAP, content, "map.json")
     places, lines = zip(

@@ -32,7 +32,7 @@ _PAUSE_S = (0.1, 0.6)
 
 @dataclass
 class Report:
-    """What was done, and what must not have happened."""
+    """A report of the actions, and of violations."""
 
     seed: int
     #: Seconds since the first fault, and its name.
@@ -42,7 +42,7 @@ class Report:
     #: When the first fault came, by the monotonic clock.
     began: float = 0.0
     wrong_answers: list[str] = field(default_factory=list)
-    #: What the faults themselves saw.
+    #: The violations that the faults themselves saw.
     violations: list[str] = field(default_factory=list)
     ready_after_s: float = 0.0
     #: Megabytes by program under the same load, before the faults and after them.
@@ -51,7 +51,7 @@ class Report:
     traces: list[str] = field(default_factory=list)
 
     def explain(self, *found: str) -> str:
-        """What a failed test says."""
+        """The message of a failed test."""
         return "\n".join(
             [
                 *found,

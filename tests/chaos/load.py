@@ -19,7 +19,7 @@ from benchmarks.instruments.timed_socket import TimedSocket
 CLIENTS = 8
 #: Before the next request: after a right answer, and after anything else.
 PAUSE_S, LONG_PAUSE_S = 0.03, 0.3
-#: What requests allow themselves.
+#: The time limits of requests.
 LIMITS_MS = (2000, 4000, 8000)
 #: How much longer than promised a client waits, to see how late an answer is.
 PATIENCE_S = 6.0
@@ -42,7 +42,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a request got; times are of the monotonic clock."""
+    """A request and its answer; times are of the monotonic clock."""
 
     kind: str
     began: float

@@ -1,4 +1,4 @@
-"""What the faults act on: a stack, its times out of order, and strangers beside it."""
+"""The scene of the faults: a stack, its times out of order, and strangers beside it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Scene:
     stack: Stack
     cache: Path
     marker: str
-    #: What the stack needed to start.
+    #: The time that the stack needed to start.
     start_s: float = 0.0
     #: Requests/s that it answers.
     capacity: float = 0.0
@@ -57,7 +57,7 @@ class Scene:
     frozen: list[Window] = field(default_factory=list)
     #: The faults' own requests.
     exchanges: list[Exchange] = field(default_factory=list)
-    #: What the faults saw go wrong.
+    #: The violations that the faults saw.
     violations: list[str] = field(default_factory=list)
     strangers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -95,7 +95,8 @@ class Scene:
         return self.read(name, lambda: VICTIMS[name](self.stack), default=None)
 
     def read(self, what: str, read: Callable[[], T], default: T) -> T:
-        """What is read, as soon as it can be; the default, and a violation, where it cannot."""
+        """Read as soon as it is possible. Returns the default, and notes a violation, where
+        it is not."""
         found: list[T] = []
 
         def look() -> bool:
@@ -125,7 +126,7 @@ class Scene:
         return stranger
 
     def find_hurt_strangers(self) -> list[str]:
-        """Those that have ended or stand still."""
+        """Find the strangers that have ended or stand still."""
         return [
             f"{stranger.args!r} ({stranger.pid})"
             for stranger in self.strangers

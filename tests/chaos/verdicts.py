@@ -14,7 +14,7 @@ from tests.chaos.scene import Window
 
 #: A connection that was accepted just before or after may break as well.
 _SLACK_S = 0.5
-#: What a well-formed request may get in place of its answer.
+#: The statuses that a well-formed request may get in place of its answer.
 _TEMPORARY = {429, 503, 504}
 #: Requests that have no right answer of their own.
 _NO_REQUEST = ("junk", "text")
@@ -48,7 +48,7 @@ def read_problems() -> set[tuple[str, int]]:
 
 
 def find_fault(exchange: Exchange, disorder: Disorder) -> str:
-    """What is wrong with what a request got; empty where nothing is."""
+    """Describe the fault of an answer; empty where there is none."""
     is_shut = any(_touches(window, exchange) for window in disorder.shut)
     late_s = exchange.lasted_s - exchange.limit_s - GRACE_S
     if late_s > 0:

@@ -44,7 +44,7 @@ class FakeServer:
     arrays: list[Any] = field(default_factory=list)
     caption: Callable[[Any], str] = lambda pixels: f"number {read_number(pixels)}"
     headers: list[Mapping[str, str]] = field(default_factory=list)
-    #: Those that clients have made.
+    #: The connections that clients have made.
     connections: int = 0
     #: Requests that are being answered now, and the most so far.
     at_once: int = 0

@@ -58,7 +58,7 @@ class FakeStack:
     documents: list[Document] = field(default_factory=list)
     #: How often a document is under way.
     polls: int = 2
-    #: What the stack says of documents with these names: a status, or why they fail.
+    #: The stack's answer to documents with these names: a status, or why they fail.
     refused: dict[str, int] = field(default_factory=dict)
     failing: dict[str, str] = field(default_factory=dict)
     #: Instead of deleting.

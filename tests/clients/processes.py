@@ -27,7 +27,8 @@ def start(folder: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # What a shell has started in the background ignores Ctrl-C, and so do its children.
+        # A program that a shell has started in the background ignores Ctrl-C, and so do
+        # its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 

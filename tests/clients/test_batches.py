@@ -1,4 +1,4 @@
-"""What goes into one request."""
+"""The content of one request."""
 
 from __future__ import annotations
 

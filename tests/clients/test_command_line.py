@@ -70,7 +70,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, reques
     assert run(
         folder, fake.url, "caption", *videos, "-o", "killed.jsonl", *OPTIONS
     ) == (0, "")
-    # What was under way or waited for its turn is asked again, nothing else.
+    # Only requests that were under way or waited for their turn are sent again.
     assert 90 - requests < len(fake.arrays) <= 90 - requests + 2 * 3 + 2
     whole, again = (folder / f"{name}.jsonl" for name in ("whole", "killed"))
     assert again.read_bytes() == whole.read_bytes()

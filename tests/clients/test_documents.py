@@ -116,7 +116,7 @@ def test_a_job_that_is_stopped_anywhere_goes_on(stack, server, folder, stop_afte
     outcome, _ = run(make_job(server, ["in"], "out", at_once=1))
     assert outcome.errors == []
     assert len(list_files(folder / "out")) == 4
-    # What was on its way when it was stopped is not known to the next run.
+    # The next run does not know an upload that was on its way at the stop.
     assert 4 <= len(stack.documents) <= 5
 
 

@@ -1,4 +1,4 @@
-"""What is in the journal after a kill, and who may go on with it."""
+"""The journal after a kill, and the runs that may go on with it."""
 
 from __future__ import annotations
 

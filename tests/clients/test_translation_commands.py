@@ -82,7 +82,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_result(stack, folder, answe
     stack.is_open.set()
     stack.bodies.clear()
     assert run(folder, stack.url, *options) == (0, "")
-    # What was under way or waited for its turn is asked again, nothing else.
+    # Only requests that were under way or waited for their turn are sent again.
     left = REQUESTS - answered
     assert left <= len(stack.bodies) <= left + 2 * 3 + 2
     assert (folder / "a.fr.csv").read_bytes() == expect()

@@ -17,7 +17,8 @@ from benchmarks.instruments.namespaces import find_obstacle
 
 #: Every machine but the head has a GPU, which Ray counts and no model needs.
 _OPTIONS = ("--num-gpus=0", "--num-gpus=1", "--num-gpus=1")
-#: What a replica that leaves waits for its last rows; HAProxy knows sooner that it leaves.
+#: The time that a leaving replica waits for its last rows; HAProxy knows sooner that it
+#: leaves.
 _ENVIRONMENT = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5"}
 _LANGUAGES = {"fr": "cpu", "de": "cpu", "es": "0"}
 #: Other languages of the gateway, for models that a test adds.

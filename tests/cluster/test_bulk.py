@@ -33,7 +33,7 @@ _ENVIRONMENT = {"RAY_health_check_period_ms": "1000"}
 _LARGE = 40_000
 #: Long enough for whatever should happen before the end.
 _SLOW_MS = 3
-#: What a worker takes so that no second one has room on its machine.
+#: The share of a worker that leaves no space for a second one on its machine.
 _MOST_OF_A_MACHINE = ("--cpus", "3")
 _NO_ROOM = (
     r"waiting for room: other work has taken it\. Each needs 3 CPU; "
@@ -86,7 +86,7 @@ def start(
     where = ["--address", f"{cluster.head.address}:7800", *options]
     changed = {
         "BABELGATE_MAP": str(place.folder / "map.json"),
-        # What is killed leaves a folder there.
+        # A killed program leaves a folder there.
         "TMPDIR": str(place.temporary),
         "BABELGATE_RAY_TOKEN_FILE": str(cluster.find_node(cluster.head).token_file),
     }

@@ -1,4 +1,4 @@
-"""What a cluster of three machines promises, and keeps whatever ends."""
+"""The promises of a cluster of three machines, whatever ends."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_replicas_want_the_key(cluster: NamespaceCluster):
             requests.post(f"{url}{path}", json={}, headers=headers, timeout=10)
             for url in (*cluster.urls, *direct)
         ]
-        # Those of other models know no such path.
+        # Replicas of other models know no such path.
         refused = [each for each in answers if each.status_code != 404]
         assert len(refused) > len(cluster.urls)
         assert {each.status_code for each in refused} == {401}
@@ -163,7 +163,7 @@ def more(
 def ask(
     target: Target, language: str, text: str = "Hello", *, limit_ms: int = 60_000
 ) -> requests.Response:
-    """What the gateway answers to a client."""
+    """Return the gateway's answer to a client."""
     return requests.post(
         f"{target.url}/translate",
         json={"src_lang": "en", "src_text": text, "tgt_lang": language},

@@ -113,7 +113,7 @@ def fill_in(expected: Any, found: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def description(tmp_path_factory) -> Description:
-    """What the document says of a gateway that serves every task, with keys."""
+    """The description of a gateway that serves every task, with keys."""
     path = write_map(tmp_path_factory.mktemp("map") / "map.json", LANGUAGES, TASKS)
     app = create_app(Settings.model_construct(), models=catalog.load(path))
     keys = Keys(is_required=True, open_routes=OPEN_ROUTES)
@@ -199,7 +199,7 @@ def make_world(
 def test_case(name, is_cluster, request, description):
     expected = read_response(name)
     given = expected.get("given", {})
-    # What a case makes is there for no other.
+    # Things that a case makes are there for no other.
     if given or is_cluster or expected["status"] in (201, 202):
         client = request.getfixturevalue("make_world")(given, is_cluster)
     else:

@@ -1,4 +1,4 @@
-"""What each API's clients are told, and whose path is whose."""
+"""The answers to each API's clients, and the owner of each path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is durable is whole, in its place, and leaves no draft."""
+"""Durable files are whole, in their place, and leave no draft."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class _Pods(_Resource):
 
 
 class ServiceMonitor(_Resource):
-    """What the Prometheus operator scrapes behind a Service."""
+    """The targets of the Prometheus operator behind a Service."""
 
     apiVersion: Literal["monitoring.coreos.com/v1"]
     kind: Literal["ServiceMonitor"]
@@ -114,7 +114,7 @@ class ServiceMonitor(_Resource):
 
 
 class PodMonitor(_Resource):
-    """What it scrapes of pods."""
+    """The targets of the Prometheus operator among pods."""
 
     apiVersion: Literal["monitoring.coreos.com/v1"]
     kind: Literal["PodMonitor"]

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 
 Resource = dict[str, Any]
 
-#: What a strategic merge replaces. A null would delete, and lists merge by rules of their own.
+#: The values that a strategic merge replaces. A null would delete, and lists merge by
+#: rules of their own.
 _SCALAR = str | int | float | bool
 
 
@@ -84,7 +85,7 @@ class _Metadata(BaseModel):
 
 
 class _Named(BaseModel):
-    """What tells a resource from others. Kubernetes' schemas have the rest."""
+    """The name of a resource. Kubernetes' schemas have the rest."""
 
     kind: str
     metadata: _Metadata

@@ -45,7 +45,7 @@ def umask() -> Iterator[None]:
 
 @pytest.fixture
 def archived(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What archives are written of, without converting a model."""
+    """The models that archives are written of, without a conversion."""
     written: list[object] = []
     monkeypatch.setattr(preparation, "list_desired", lambda *_, **__: ["fr"])
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""What a stack keeps of the environment that it is started with."""
+"""The variables that a stack keeps of its first environment."""
 
 from __future__ import annotations
 

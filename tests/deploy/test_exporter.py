@@ -1,4 +1,4 @@
-"""What is served about the stack's programs and the machine's GPUs."""
+"""The metrics of the stack's programs and the machine's GPUs."""
 
 from __future__ import annotations
 

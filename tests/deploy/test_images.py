@@ -29,7 +29,7 @@ freeze.timeout='10'
 
 
 def list_copied() -> list[str]:
-    """What the final stage copies from the repository."""
+    """List the files that the final stage copies from the repository."""
     final = TEXT.rpartition("FROM ")[2]
     return re.findall(r"^COPY (?!--from)(\S+) ", final, re.MULTILINE)
 

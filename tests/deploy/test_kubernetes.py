@@ -95,7 +95,7 @@ def list_containers(pod: Resource) -> list[Resource]:
 
 
 def list_values(tree: Any, key: str) -> list[Any]:
-    """What stands under a key, anywhere."""
+    """List the values under a key, anywhere."""
     if isinstance(tree, list):
         return [found for item in tree for found in list_values(item, key)]
     if not isinstance(tree, dict):

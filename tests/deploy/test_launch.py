@@ -1,4 +1,4 @@
-"""What ends with the record of a process group and what is left alone, on real processes."""
+"""Ending a recorded process group and nothing else, on real processes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def start_leader() -> Iterator[StartLeader]:
 
 
 def end(folder: Path, record: object) -> None:
-    """What a program's next life does first."""
+    """End the last life of a program, as the next one does first."""
     path = folder / "gateway.group"
     path.write_text(record if isinstance(record, str) else json.dumps(record))
     launch.end_recorded(path)

@@ -1,4 +1,4 @@
-"""What `up` decides: what is kept, ended, started and shown."""
+"""The decisions of `up`: it keeps, ends, starts and shows."""
 
 from __future__ import annotations
 

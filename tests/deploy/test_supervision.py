@@ -77,13 +77,13 @@ def start(stack: Stack) -> Supervision:
 
 
 def start_all(stack: Stack) -> list[psutil.Process]:
-    """As `start`; returns the programs' main processes."""
+    """Start all programs and return their main processes."""
     start(stack)
     return [stack.find_leader(program) for program in stack.programs]
 
 
 def do(stack: Stack, program: str, script: str) -> None:
-    """What the program does when it is started next."""
+    """Set the program's next action."""
     (stack.run / f"{program}.does").write_text(script)
 
 
@@ -117,7 +117,8 @@ def test_programs_run_where_their_logs_are_on_a_full_disk(troubled: Stack):
 def test_a_program_that_ends_after_two_seconds_is_tried_less_and_less_often(
     troubled: Stack,
 ):
-    # What supervisord takes for started would have EXITED, and be tried at once.
+    # A program that supervisord takes for started would have EXITED, and be tried at
+    # once.
     wait_until(lambda: Supervision(troubled).states()["gateway"] == "BACKOFF")
 
 

@@ -25,7 +25,7 @@ def systemd_analyze() -> Path:
 
 @pytest.fixture
 def printed(tmp_path: Path) -> str:
-    """What an operator gets for a stack of their own."""
+    """The unit that an operator gets for a stack of their own."""
     options = [
         "--run-dir",
         str(tmp_path / "run"),

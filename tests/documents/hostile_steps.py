@@ -1,4 +1,4 @@
-"""What a worker of a sandbox does that has gone wrong, by name."""
+"""Faulty steps of a sandbox's worker, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a worker does, it hurts nobody, and who asked is told which limit has ended it."""
+"""A sandbox's worker hurts nobody, and its caller learns which limit has ended it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_worker_that_nobody_waits_for_ends(hostile, tmp_path, deed):
 
 
 def in_thread(act: Callable[[], object]) -> list[type[Exception]]:
-    """What an act raises, once its thread has ended."""
+    """Run an act in a thread and return the error that it raises."""
     raised: list[type[Exception]] = []
 
     def run() -> None:

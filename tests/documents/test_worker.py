@@ -1,4 +1,4 @@
-"""What becomes of a document of which a worker fails, exceeds a limit, or does its work."""
+"""A document's fate when its worker fails, exceeds a limit, or does its work."""
 
 from __future__ import annotations
 

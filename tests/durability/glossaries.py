@@ -33,7 +33,7 @@ def list_steps(storage: GlossaryStorage) -> Iterator[Callable[[], Any]]:
 
 
 def describe(storage: GlossaryStorage) -> str:
-    """What each owner has."""
+    """Describe the glossaries of each owner."""
     found = {
         owner: [
             [

@@ -23,7 +23,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Fault(StrEnum):
-    """What happens at an operation."""
+    """The fault at an operation."""
 
     KILL = "kill"
     ERROR = "error"

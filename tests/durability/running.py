@@ -33,7 +33,7 @@ _HAS_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 @dataclass(frozen=True)
 class Diary:
-    """What the users of a scenario have asked for and were told, in a file."""
+    """A diary of a scenario's requests and answers, in a file."""
 
     path: Path
 

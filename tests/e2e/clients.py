@@ -22,7 +22,7 @@ _LIMIT_S = 300
 
 
 def ask(topic: str, *arguments: str) -> dict[str, Any]:
-    """What the packages of both languages were answered about a topic, by package."""
+    """The answers to the packages of both languages about a topic, by package."""
     with _installing():
         python = environments.prepare(FOREIGN / "requirements.txt", _PYTHON)
     by_python = run(python, FOREIGN / "ask.py", topic, *arguments, limit_s=_LIMIT_S)

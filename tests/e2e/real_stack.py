@@ -107,7 +107,7 @@ def _find_child(program: str) -> Callable[[Stack], psutil.Process]:
     return lambda stack: stack.find_leader(program).children()[-1]
 
 
-#: What finds each process that a test may kill or stop.
+#: Functions that find each process that a test may kill or stop.
 VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
     "nginx master": _find_leader("nginx"),
     "nginx worker": _find_child("nginx"),

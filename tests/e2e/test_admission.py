@@ -1,4 +1,4 @@
-"""What a real stack does with more than it can do in time."""
+"""A real stack with more requests than it can answer in time."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def count_waiting(stack: Stack, model: str) -> float:
 
 
 def count_rows(stack: Stack, model: str) -> float:
-    """Those that its workers were given."""
+    """Count the rows that its workers got."""
     return read_metric(stack.metrics_url, "BabelgateRows", model)
 
 

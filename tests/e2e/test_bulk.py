@@ -20,7 +20,7 @@ TO_FRENCH = ("--column", "text", "--from", "en", "--to", "fr")
 
 @pytest.fixture(scope="module")
 def french(url: str) -> dict[str, str]:
-    """What the stack says to each text alone."""
+    """The stack's answers to each text alone."""
     return {text: translate(url, text, "en", "fr") for text in NEWCOMERS}
 
 

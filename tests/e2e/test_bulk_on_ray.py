@@ -33,7 +33,7 @@ pytestmark = pytest.mark.faults
 LIMIT_S = 240
 TEXT = "A text of a usual length, which the model only copies, number {}."
 TEXTS = ("--column", "text", "--to", "fr", "--from", "en")
-#: What Ray calls the process of a worker.
+#: Ray's name for the process of a worker.
 WORKER = "BulkWorker"
 #: The rows of a small file.
 SMALL = 50

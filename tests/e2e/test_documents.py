@@ -18,7 +18,7 @@ from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES
 from tests.e2e.test_translation import translate_pairs
 
-#: What must survive, one of each kind and some that are easily mistaken.
+#: Parts that must survive, one of each kind and some that are easily mistaken.
 KEPT = (
     *(
         "https://example.org/a?b=1&c=%20d#e",

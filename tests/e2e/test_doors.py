@@ -112,7 +112,7 @@ def knock(
         return Counter(one.result() for one in asking)
 
 
-#: What is edited so that few connections are too many.
+#: Edits with which few connections are too many.
 CROWDS = {
     "of one address": "conn address 1024",
     "of all": "conn all 4096",

@@ -1,4 +1,5 @@
-"""What a running stack survives: edited maps, full disks, stopped programs, Ctrl-C."""
+"""The faults that a running stack survives: edited maps, full disks, stopped programs,
+Ctrl-C."""
 
 from __future__ import annotations
 
@@ -264,7 +265,7 @@ def test_up_starts_anew_what_it_does_not_know_any_more(
 def test_what_the_unit_watches_is_supervisord_and_up_recovers_from_its_end(
     small: Stack, up: Callable[..., str]
 ):
-    # What PIDFile= names in the unit, and what Restart= runs.
+    # The process of the unit's PIDFile=, and of Restart=.
     supervisord = psutil.Process(int((small.run / "supervisord.pid").read_text()))
     assert "supervisord" in " ".join(supervisord.cmdline())
     supervisord.kill()
@@ -286,7 +287,8 @@ def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path, cache: Path):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # What a shell has started in the background ignores Ctrl-C, and so do its children.
+        # A program that a shell has started in the background ignores Ctrl-C, and so do
+        # its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         wait_until((run / "torchserve.group").exists)

@@ -34,7 +34,7 @@ def add_key(run: Path, name: str, *options: str) -> str:
 
 
 def ask_with_keys(folder: Path) -> dict[str, Any]:
-    """What each key allows, of a gateway that requires one."""
+    """The answers to each key by a gateway that requires one."""
     run = folder / "run"
     settings = {"BABELGATE_KEYS": "required", "BABELGATE_RUN_DIR": str(run)}
     with open_door(folder, None, **settings) as door:

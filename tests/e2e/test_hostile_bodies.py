@@ -28,7 +28,7 @@ COUNT = 3_000
 #: Bodies after which every program has its working memory.
 SETTLED = 1_000
 CLIENTS = 8
-#: What the whole stack may have grown by between the two looks: less than one leaked row in
+#: The growth of the whole stack between the two looks: less than one leaked row in
 #: twenty-five would be.
 GROWTH_BYTES = 80_000_000
 

@@ -97,7 +97,7 @@ def image(buildah: Path) -> str:
 def container(
     buildah: Path, image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Container]:
-    # All that this machine allows, as runtimes do; buildah's own default is too little.
+    # The machine's limit, as runtimes have it; buildah's own default is too little.
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65536)
     name = run(buildah, "from", f"--ulimit=nofile={most}:{most}", image).strip()
     made = Container(

@@ -73,7 +73,7 @@ class Prometheus:
 
 @pytest.fixture(scope="module")
 def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[Prometheus]:
-    """What `make monitor` runs, with a look every two seconds."""
+    """The Prometheus of `make monitor`, with a look every two seconds."""
     process = subprocess.Popen(
         [sys.executable, "-m", "deploy", "monitor", "--run-dir", str(stack.run)],
         cwd=ROOT,

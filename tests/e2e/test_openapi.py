@@ -1,4 +1,4 @@
-"""What a real stack answers is in its own OpenAPI document."""
+"""A real stack's answers are in its own OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator does: up again, status, a model registered by hand, metrics."""
+"""The work of an operator: up again, status, a model registered by hand, metrics."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ EXAMPLES = re.findall(
 
 
 def ask(stack: Stack, command: str, folder: Path) -> object:
-    """What the answer to a curl command says, run in a folder."""
+    """Run a curl command in a folder and return its answer."""
     moved = command.replace(str(DOOR), str(DOOR + stack.port_offset))
     return json.loads(run("bash", "-c", f"{moved} -s", cwd=folder))
 

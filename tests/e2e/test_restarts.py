@@ -1,5 +1,5 @@
-"""What a stack was started with outlives every restart by our own commands, whatever the shell
-of the next command has; and its programs know and show no more than they must.
+"""The settings of a stack outlive every restart, whatever the shell of the next command
+has, and its programs know and show no more than they must.
 """
 
 from __future__ import annotations

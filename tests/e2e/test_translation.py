@@ -94,7 +94,7 @@ def test_a_sentence_with_a_random_date_is_right_in_nearly_all_directions(url: st
 
 
 def newcomer_pairs() -> list[TextPair]:
-    """What a newcomer types first, in all directions and some spellings."""
+    """A newcomer's first texts, in all directions and some spellings."""
     turns = count()
     return [
         vary_typing(item, source, target, next(turns))

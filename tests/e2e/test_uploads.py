@@ -26,7 +26,8 @@ FRAME = bytes(480 * 640 * 3)
 PNG = b"\x89PNG\r\n\x1a\n"
 #: 184 MB: much more than anybody may hold.
 FRAMES = 200
-#: What the process may take beyond what it says that it holds: a few rows are copied.
+#: The memory that the process may take beyond the bytes that it reports: a few rows are
+#: copied.
 SLACK_BYTES = 32 << 20
 
 

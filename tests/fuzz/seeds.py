@@ -141,7 +141,7 @@ _BODY = (
 
 
 def _pack(ending: str) -> Callable[[Path], Path]:
-    """What makes the document of a format that is a zip file."""
+    """Pack the document of a format that is a zip file."""
     kinds = {".odt": "text", ".odp": "presentation", ".ods": "spreadsheet"}
     packers: dict[str, Callable[[Path], Path]] = {
         ".docx": lambda folder: pack_docx(folder, _PARAGRAPH),

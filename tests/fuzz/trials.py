@@ -28,7 +28,7 @@ def find_most_bytes(ending: str) -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a child process may take. A file is read four times and written twice."""
+    """The limits of a child process. A file is read four times and written twice."""
 
     cpu_s: int = 15
     memory_bytes: int = 200 << 20
@@ -39,7 +39,7 @@ LIMITS = Limits()
 
 
 def try_document(ending: str, content: bytes, limits: Limits = LIMITS) -> str:
-    """What a format does wrong with a file; empty if it does nothing."""
+    """Describe a format's fault with a file; empty if there is none."""
 
     def work() -> None:
         with TemporaryDirectory() as folder:
@@ -70,7 +70,7 @@ def read_and_write(source: Path, content: bytes) -> None:
 
 
 def run_apart(work: Callable[[], None], limits: Limits = LIMITS) -> str:
-    """What goes wrong in a child process with limits; empty if nothing does."""
+    """Describe the fault of a child process with limits; empty if there is none."""
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:

@@ -57,5 +57,5 @@ def _fail(error: Exception) -> None:
 
 
 def create_app() -> Flask:
-    """What Gunicorn is told to serve."""
+    """The application that Gunicorn serves."""
     return create(backend=FailingBackend())

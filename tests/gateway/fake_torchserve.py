@@ -68,7 +68,7 @@ class FakeTorchServe:
     ending: threading.Event = field(default_factory=threading.Event)
     #: Characters, and so tokens, that the model takes.
     limit: int = 1 << 30
-    #: What the model makes of a text.
+    #: The model's translation of a text.
     translate: Callable[[str, str], str] = lambda target, text: f"{target}:{text}"
 
     def __post_init__(self) -> None:
@@ -299,7 +299,7 @@ def _wait(handler: _Handler, call: Call) -> None:
 
 Behaviour = Callable[[_Handler, Call], None]
 
-#: What TorchServe says of a full queue and of a model without workers alike.
+#: TorchServe's answer for a full queue, and for a model without workers.
 _UNAVAILABLE = "Model has no worker to serve inference request."
 
 BEHAVIOURS: dict[str, Behaviour] = {

@@ -116,7 +116,7 @@ class Key:
 
 @dataclass(eq=False)
 class Owned:
-    """What belongs to a key."""
+    """The things that belong to a key."""
 
     id: str
     owner: Key

@@ -1,4 +1,4 @@
-"""What is true of every answer, whatever the path: its id, its type, no HTML."""
+"""The properties of every answer, whatever the path: its id, its type, no HTML."""
 
 import re
 

@@ -11,7 +11,7 @@ from gateway.problems import register_error_handlers
 
 
 def answer(error: Exception):
-    """What a client gets from an application that raises `error`."""
+    """The answer of an application that raises `error`."""
     app = Flask(__name__)
     register_error_handlers(app)
 

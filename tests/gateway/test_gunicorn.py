@@ -139,7 +139,7 @@ def post(url: str, text: str | list[str] = "Hello", **headers: str):
 
 
 def count_requests(url: str, route: str, status: int) -> float:
-    """Those that were answered so."""
+    """Count the requests with this answer."""
     metrics = requests.get(f"{url}/metrics", timeout=LIMIT_S).text
     found = re.search(
         rf'requests_total\{{route="{route}",status="{status}"\}} (\S+)', metrics

@@ -160,7 +160,8 @@ def make_worker(refusal: Any) -> Any:
 
 
 def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
-    """What a worker answers to pieces of a connection, and what it leaves to Gunicorn."""
+    """A worker's answers to pieces of a connection, and the bytes that it leaves to
+    Gunicorn."""
     near, far = socket.socketpair()
     sock = Connection(fileno=near.detach())
     waiter = gevent.spawn(ProblemWorker._refuse_next, make_worker(refusal), sock)

@@ -1,4 +1,4 @@
-"""What the environment can set, and what it must not get wrong."""
+"""Settings from the environment, and their refusals."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What processes share: places that end with their process, locks, and memory."""
+"""The memory that processes share: places that end with their process, locks, and memory."""
 
 from __future__ import annotations
 

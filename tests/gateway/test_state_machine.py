@@ -46,7 +46,7 @@ from tests.gateway.service import (
 STEPS = 20
 #: The most that one key may have; few, so that they are reached.
 MOST_GLOSSARIES, MOST_DOCUMENTS = 2, 2
-#: What DeepL says where a key has no limit.
+#: DeepL's limit of a key without one.
 UNLIMITED = 10**12
 SENTENCES = "Hello there", "One more 😀", "The work station is new", "See the red door"
 
@@ -65,7 +65,7 @@ ENTRIES = st.dictionaries(
     min_size=1,
 )
 LIMITS = st.sampled_from([None, 60, 120])
-#: What happens before a step of the program that translates documents.
+#: The events before a step of the program that translates documents.
 EVENTS = st.sampled_from(["nothing", "kill", "stop", "delete", "restart"])
 
 
@@ -229,7 +229,7 @@ class ServiceMachine(RuleBasedStateMachine):
         self.look_at(document.owner, document)
 
     def foresee(self, document: Document, at: int, event: str) -> None:
-        """What a program makes of a document."""
+        """Foresee the program's result for a document."""
         document.status = "translating"
         document.attempts += 1
         problem = "damaged-document" if document.ending == "po" else None
@@ -279,7 +279,7 @@ class ServiceMachine(RuleBasedStateMachine):
             self.service.restart(event)
 
     def wait(self, hours: int) -> None:
-        """Whatever has been over for long enough is deleted, and nothing else."""
+        """Wait: documents that ended long enough ago are deleted, and nothing else."""
         self.service.hours += hours
         now = self.service.hours
         kept = [each for each in self.all_documents if not each.is_deleted]
@@ -291,7 +291,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def look(self, key: Key) -> None:
-        """What a key has, and what it has not."""
+        """Check the things that a key has, and that it has no others."""
         for document in self.all_documents:
             self.look_at(key, document)
         paths = "/documents", "/glossaries"

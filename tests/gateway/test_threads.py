@@ -1,4 +1,4 @@
-"""What functions in threads return and raise, and that nobody logs it."""
+"""The results and errors of functions in threads, which nobody logs."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ class FakeEngine:
     translators: int = 1
     scores: Mapping[str, float] = field(default_factory=dict)
     breaks_on: str = ""
-    #: What it raises then; a bug where there is nothing.
+    #: The error that it raises then; a bug where there is none.
     error: Exception | None = None
     #: How many words, with padding, fit into its memory.
     memory: int = 1_000_000
-    #: What it says to a text when it does not search carefully, and when it does.
+    #: Its answer to a text without a careful search, and with one.
     says: Mapping[str, str] = field(default_factory=dict)
     says_carefully: Mapping[str, str] = field(default_factory=dict)
     tokenizer: Tokenizer = field(default_factory=FakeTokenizer)
@@ -98,7 +98,7 @@ class FakeMetrics:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one row's client gets."""
+    """The answer to one row."""
 
     status: int
     phrase: str
@@ -118,7 +118,7 @@ def make_context(
     gpu: int | None = None,
     metrics: Any = None,
 ) -> Context:
-    """What TorchServe gives a handler, for a batch whose rows have these headers."""
+    """Make TorchServe's context for a handler, for a batch whose rows have these headers."""
     context = Context(
         "ko", "/store/ko", {}, 64, gpu, "0.12.0", model_yaml_config=config
     )
@@ -130,7 +130,7 @@ def make_context(
 
 
 def make_options(task: str, directory: Path, **changes: Any) -> dict[str, Any]:
-    """What an archive of the map's defaults tells a handler on the CPU, with changes."""
+    """Make the options of a handler on the CPU by the map's defaults, with changes."""
     model = Model(task, task, (), ("cpu",), check(SECTIONS[task], {}))
     return describe_handler(model, directory) | changes
 

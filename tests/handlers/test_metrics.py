@@ -1,4 +1,4 @@
-"""What TorchServe is told of a batch, through its own metrics."""
+"""The metrics of a batch, through TorchServe's own."""
 
 from __future__ import annotations
 

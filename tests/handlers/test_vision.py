@@ -1,4 +1,4 @@
-"""What the tasks that take images have in common, as TorchServe calls them."""
+"""The common behaviour of tasks that take images, as TorchServe calls them."""
 
 from __future__ import annotations
 

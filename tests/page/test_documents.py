@@ -44,7 +44,7 @@ def find_documents(tab: Tab, stage: Stage, count: int) -> list[DocumentFolder]:
 
 
 def translate(document: DocumentFolder, **changes: Any) -> None:
-    """What the program does that translates documents."""
+    """Translate as the program for documents does."""
     document.write_state(replace(State("translating", texts=4), **changes))
 
 

@@ -61,8 +61,8 @@ def test_the_request_before_is_aborted_and_its_answer_never_shown(tab, stage):
 
 
 def hold_answers(tab: Tab) -> None:
-    """Whatever has the word `late` is answered when the test says so, also if the page has
-    aborted it meanwhile."""
+    """Hold the answers to requests with the word `late` until the test says so, also if the
+    page has aborted them meanwhile."""
     tab.page.evaluate(
         """() => {
           const ask = window.fetch;

@@ -1,4 +1,5 @@
-"""What all views share: words, theme, history, code, the stack's state, and its absence."""
+"""The common parts of all views: words, theme, history, code, the stack's state, and its
+absence."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def make_arguments(**settings: Any) -> Arguments:
 
 
 def run(coroutine: Awaitable[Result]) -> Result:
-    """What it returns, in a loop of its own."""
+    """Run a coroutine in a loop of its own and return its result."""
 
     async def limited() -> Result:
         async with asyncio.timeout(LIMIT_S):
@@ -49,7 +49,7 @@ def run(coroutine: Awaitable[Result]) -> Result:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client gets."""
+    """The answer to a client."""
 
     status: int
     headers: Mapping[str, str]
@@ -154,7 +154,7 @@ def held() -> Iterator[Held]:
 
 @pytest.fixture
 def counts() -> Counter[str]:
-    """What the replica has counted."""
+    """The counts of the replica."""
     return Counter()
 
 

@@ -1,4 +1,4 @@
-"""What Ray Serve is given: the application, and the counters on its metrics page."""
+"""The input of Ray Serve: the application, and the counters on its metrics page."""
 
 from __future__ import annotations
 

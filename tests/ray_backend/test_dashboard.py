@@ -1,4 +1,4 @@
-"""What is read from Ray's dashboard, over a real socket."""
+"""Reading Ray's dashboard over a real socket."""
 
 from __future__ import annotations
 

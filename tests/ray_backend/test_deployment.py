@@ -1,4 +1,4 @@
-"""What a deployment changes, when it is done, and what is said where it cannot be."""
+"""The changes of a deployment, its end, and the messages where it fails."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def find(
 
 
 class FakeDashboard(Dashboard):
-    """What Serve runs, look by look; the last one stays."""
+    """Serve's applications, look by look; the last one stays."""
 
     def __init__(self, *looks: Mapping[str, Application] | Exception) -> None:
         self.looks = list(looks)

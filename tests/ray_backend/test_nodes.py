@@ -15,7 +15,7 @@ from deploy.stack import GATEWAY, ROOT
 from ray_backend import nodes
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS, Node
 
-#: What Ray would listen on beside ours, were it not told otherwise.
+#: Ray's default ports.
 THEIRS = {6379, 8265, 8404, 8500, 9101, 9500, 10001, 44217, 44227, 52365}
 
 
@@ -34,7 +34,7 @@ def read_options(node: Node, options: str = "") -> dict[str, str]:
 
 
 def list_ports(node: Node) -> set[int]:
-    """All that a command and its environment name."""
+    """List the ports that a command and its environment name."""
     given = {**read_options(node), **nodes.make_environment(node)}
     return {int(v) for k, v in given.items() if "port" in k.lower() and v.isdecimal()}
 

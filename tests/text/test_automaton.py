@@ -23,7 +23,7 @@ def search(
     sequence: Sequence[int],
     may_end: Sequence[bool],
 ) -> list[tuple[int, int, int]]:
-    """What the automaton should find."""
+    """Search as the automaton should."""
     place, found = 0, []
     while place < len(sequence):
         fitting = [

@@ -1,4 +1,4 @@
-"""What is in capitals, and how each language writes its capitals and small letters."""
+"""Texts in capitals, and each language's capitals and small letters."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from text.segmentation import MAX_CHARACTERS
 
 
 def identity(document: Document) -> str:
-    """What a model makes of it that answers every text with itself."""
+    """The result with a model that answers every text with itself."""
     return document.render(
         fill(
             s.text,

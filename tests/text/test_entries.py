@@ -1,4 +1,4 @@
-"""What dictionaries are made from, and what is refused."""
+"""The entries of dictionaries, and the refused ones."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from text.terms import Terms, find_kept, find_terms
 pytestmark = pytest.mark.slow
 
 SIZE, TIMES = 16 << 10, 4
-#: What is linear stays below, what is quadratic reaches TIMES * TIMES.
+#: Linear work stays below, quadratic work reaches TIMES * TIMES.
 MOST = 2.2 * TIMES
 #: Less CPU than that measures nothing.
 NOISE_S = 0.05

@@ -1,4 +1,4 @@
-"""What is protected, hidden from the model, and put back."""
+"""Placeholders are protected, hidden from the model, and put back."""
 
 import sys
 
@@ -119,7 +119,7 @@ def test_a_model_that_copies_placeholders_loses_nothing(text):
         ("{0}}und{1}", None),
         ("{0}und{1} {", None),
         ("& {0}a{1}", "&amp; <b>a</b>"),
-        # What had text has some in the translation.
+        # A tag with text has some in the translation.
         ("a {0} {1}", None),
     ],
 )

@@ -1,4 +1,4 @@
-"""What stands between sentences in a translation, and that nothing else changes."""
+"""The separators of sentences in a translation, and that nothing else changes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from text.terms import Terms, combine, find_kept, find_terms, settle
 def find(
     entries: dict[str, str], text: str, source: str = "en", target: str = "de"
 ) -> list[tuple[str, str]]:
-    """What was found, and what is shown in its place."""
+    """Find terms, and the text that is shown in their place."""
     found = find_terms(text, [Terms(entries.items(), source, target)])
     return [(text[p.start : p.end], p.shown) for p in found]
 

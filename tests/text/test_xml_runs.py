@@ -41,7 +41,7 @@ def test_nothing_is_refused_and_nothing_is_lost(source):
 
 
 def list_sentences(source: str, how: Splitting = "lines", **tags: object) -> list[str]:
-    """What a model gets of it."""
+    """List the sentences that a model gets."""
     given = Tags(is_xml=True, **tags)  # type: ignore[arg-type]
     pieces = scan_tagged(parse(source, given), "en", True, tags=given, splitting=how)
     return [piece.prepared for piece in pieces if isinstance(piece, Segment)]

@@ -32,7 +32,7 @@ def torchserve() -> Iterator[FakeTorchServe]:
 
 @pytest.fixture
 def key_file(tmp_path: Path, torchserve: FakeTorchServe) -> Path:
-    """What TorchServe writes when it starts."""
+    """The file of keys that TorchServe writes when it starts."""
     path = tmp_path / "key_file.json"
     keys = {"management": {"key": torchserve.key}, "inference": {"key": "i-key"}}
     path.write_text(json.dumps(keys))

@@ -16,7 +16,7 @@ LIMIT_S = 120
 
 
 def run(code: str) -> str:
-    """What a new Python prints that starts as TorchServe's do."""
+    """Run a new Python as TorchServe does, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": str(STARTUP)},

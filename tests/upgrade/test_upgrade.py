@@ -34,11 +34,12 @@ from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.upgrade.recipe import SENTENCES
 
 BEFORE = Path(__file__).parent / "before"
-#: What the earlier version had translated for its key, in this month of its own.
+#: The characters that the earlier version had translated for its key, in this month of
+#: its own.
 CHARACTERS, MONTH = 5, 24322
 #: Texts in the journal of the unfinished document.
 DONE = 128
-#: What the earlier version reads of a document. It stops at any other field.
+#: The fields that the earlier version reads of a document. It stops at any other.
 ORDER = {
     *("id", "owner", "caller", "address", "name", "tgt_lang", "src_lang", "glossary"),
     *("password", "created_at"),

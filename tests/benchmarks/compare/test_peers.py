@@ -43,7 +43,7 @@ def options(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> PeerOptions
 
 @pytest.fixture(scope="module")
 def translator(options: PeerOptions) -> PeerTranslator:
-    """What every peer serves."""
+    """The translator that every peer serves."""
     return PeerTranslator(options)
 
 

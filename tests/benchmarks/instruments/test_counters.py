@@ -1,4 +1,4 @@
-"""What the workers counted."""
+"""The counts of the workers."""
 
 from __future__ import annotations
 

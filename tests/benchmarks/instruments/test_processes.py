@@ -1,4 +1,4 @@
-"""What processes cost."""
+"""The costs of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What benchmarks send: the same requests in every run, in the form of each task."""
+"""The requests of benchmarks: the same in every run, in the form of each task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What batches cost: the engines alone, and handlers, on models whose costs are known."""
+"""The costs of batches: of engines alone and of handlers, on models whose costs are known."""
 
 from __future__ import annotations
 

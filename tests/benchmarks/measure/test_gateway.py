@@ -1,4 +1,4 @@
-"""What a gateway spends on a request in each API and with keys, and that both are measured."""
+"""The gateway's CPU for a request in each API and with keys."""
 
 from __future__ import annotations
 

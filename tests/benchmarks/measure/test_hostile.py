@@ -1,4 +1,4 @@
-"""What the benchmark of hostile texts makes of its counts, and that a real gateway answers
+"""The benchmark of hostile texts: its verdicts on counts, and that a real gateway answers
 every shape."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the benchmark of a cluster makes of its measurements."""
+"""The verdicts of a cluster's benchmark on its measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the benchmark of overload makes of replies, and what it says was missed."""
+"""The benchmark of overload: its reading of replies, and the targets that it reports as
+missed."""
 
 from __future__ import annotations
 

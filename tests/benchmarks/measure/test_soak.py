@@ -1,4 +1,4 @@
-"""What the soak makes of its samples, and the mix that it sends."""
+"""The soak's reading of its samples, and the mix that it sends."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_replicas_follow_the_wave_with_serves_delays(make: Make):
     ready = [m.factors["language-1"] * m.parts[0].replicas for m in moments]
     held = [m.held["language-1"] for m in moments]
     most = max(ready)
-    # Those of 12:30 have started at 14:30, and are kept until 18:30.
+    # The replicas of 12:30 have started at 14:30, and are kept until 18:30.
     assert [hour for hour in range(24) if ready[hour] == most] == list(range(14, 19))
     # They are paid for from the moment when they are wanted.
     assert [hour for hour in range(24) if held[hour] == most] == list(range(13, 19))

@@ -19,7 +19,7 @@ from pptx.util import Inches
 
 from tests.documents.formats.paragraphs import CASES, W
 
-#: What needs no other part.
+#: Samples that need no other part.
 RICH = """bold inside a sentence|mostly bold|a break in one run|a content control
 a page number|a link that is a field|a field in a field|a simple field with a link
 what is deleted and inserted|a hard hyphen|signs""".replace("\n", "|").split("|")

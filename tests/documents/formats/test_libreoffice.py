@@ -25,7 +25,7 @@ FORMATS = {
     )
     for suffix in form.suffixes
 }
-#: What LibreOffice makes of each of the libraries' documents.
+#: The formats into which LibreOffice converts each of the libraries' documents.
 OTHERS = {
     ".docx": "odt",
     ".pptx": "odp",
@@ -41,7 +41,7 @@ KEPT = re.compile(
     r"Yes|Fruit|Count|https://example.com/a|<number>|Page \d|IT WAS badGOOD"
     r"|Click to edit.*|\w+ level"
 )
-#: What has paragraphs of its own, or no text.
+#: Elements with paragraphs of their own, or without text.
 APART = {"draw:frame", "office:annotation", "text:note"}
 pytestmark = pytest.mark.slow
 
@@ -110,7 +110,7 @@ def flat_pairs(
 
 #: The last document of each format.
 FEW = {n: MAKERS[n] for n in {Path(name).suffix: name for name in MAKERS}.values()}
-#: What LibreOffice makes of the libraries' documents.
+#: The libraries' documents, converted by LibreOffice.
 CONVERTED = [f"other-{Path(n).stem}.{OTHERS[Path(n).suffix]}" for n in MAKERS]
 NAMES = [
     *(pytest.param("few", name, id=name) for name in FEW),

@@ -83,7 +83,7 @@ def hide_directory(content: bytes, comment: bytes = b"") -> bytes:
 def test_the_list_of_members_is_bounded_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comment: bytes
 ):
-    """Whatever the file says of its size."""
+    """The bound holds whatever size the file claims."""
     monkeypatch.setattr(zipfile, "ZipFile", None)
     source = tmp_path / "a.docx"
     source.write_bytes(hide_directory(list_members((0, 50)), comment))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 
-#: What costs the square of a length costs sixteen times as much for four times as much.
+#: Quadratic work costs sixteen times as much for four times the length.
 TIMES, MOST = 4, 6.0
 
 

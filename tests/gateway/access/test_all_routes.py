@@ -30,7 +30,7 @@ BODIES = [
     (gzip.compress(b" " * 90_000), JSON, "gzip"),
     (b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na\r\n--x', PARTS, ""),
 ]
-#: What a round may leave: less than one small body per hundred requests.
+#: The memory that a round may leave: less than one small body per hundred requests.
 MOST_BYTES = 200_000
 
 

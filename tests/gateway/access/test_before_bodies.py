@@ -1,4 +1,4 @@
-"""What is read and parsed of a body before its key is known."""
+"""The part of a body that is read and parsed before its key is known."""
 
 from __future__ import annotations
 

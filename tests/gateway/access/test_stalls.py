@@ -36,7 +36,7 @@ pytestmark = pytest.mark.faults
 
 #: A slow answer, in each direction.
 DELAY_S = 0.2
-#: What the documentation promises, with room for a busy machine.
+#: The documentation's promise, with a margin for a busy machine.
 CAUGHT_UP_S = 30
 REQUESTS = 16
 
@@ -84,7 +84,7 @@ def stop(*processes: psutil.Process) -> Iterator[None]:
 
 
 def stop_backends(site: Site) -> AbstractContextManager[None]:
-    """Those of the gateway; the server takes other connections."""
+    """Stop the server's processes for the gateway; the server takes other connections."""
     site.storage.close()
     query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
     with site.server.connect() as connection:

@@ -41,7 +41,7 @@ class Speed:
 
 @dataclass
 class Outcome:
-    """What became of the requests of one client."""
+    """The fates of one client's requests."""
 
     answered: int = 0
     refused: int = 0
@@ -60,7 +60,7 @@ class Replica:
     """Computes one batch at a time."""
 
     queued: deque[Sent] = field(default_factory=deque)
-    #: Those that are queued or being computed.
+    #: The rows that are queued or being computed.
     rows: int = 0
     is_busy: bool = False
 

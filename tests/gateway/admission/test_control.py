@@ -1,4 +1,4 @@
-"""What a request has announced, and what becomes of it."""
+"""The announcements of requests, and their ends."""
 
 from __future__ import annotations
 

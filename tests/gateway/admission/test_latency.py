@@ -1,4 +1,4 @@
-"""What is learned from rows that come back."""
+"""The lessons from rows that come back."""
 
 from __future__ import annotations
 

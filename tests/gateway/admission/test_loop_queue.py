@@ -1,4 +1,4 @@
-"""Whose work the loop does next, and what it refuses."""
+"""The order of the loop's work, and its refusals."""
 
 from __future__ import annotations
 

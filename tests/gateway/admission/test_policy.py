@@ -1,4 +1,4 @@
-"""What a model gets, and what is refused, by what is known of it at one moment."""
+"""The rows for a model, and refusals, by its state at one moment."""
 
 from __future__ import annotations
 

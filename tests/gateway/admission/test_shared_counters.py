@@ -1,4 +1,4 @@
-"""What processes see of each other, and the workers of them."""
+"""The counts that processes share, and their workers."""
 
 from __future__ import annotations
 

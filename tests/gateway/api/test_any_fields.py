@@ -1,4 +1,4 @@
-"""Whatever fields come, each API answers in its own shape, and none of it is a fault."""
+"""Each API answers any fields in its own shape, and never with a fault of ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS = {
     "/language/translate/v2/detect": "q",
     "/language/translate/v2/languages": "target",
 }
-#: What `json` reads as half of a surrogate pair, among others.
+#: Texts with half of a surrogate pair, which `json` reads, among others.
 TEXTS = st.text(max_size=5) | st.sampled_from(
     ["en", "KO", "zh-Hant", "html", "xml", "0", "1", "<a>b</a>", "<a", "&", "\ud800"]
 )

@@ -13,7 +13,7 @@ WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 
 def read(client: FlaskClient) -> dict[str, Any]:
-    """What is served, by language or task."""
+    """Read the served models, by language or task."""
     served = client.get("/status").get_json()["served"]
     return {one["language"] or one["task"]: one for one in served}
 

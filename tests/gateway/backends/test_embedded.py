@@ -36,7 +36,7 @@ Ask = Callable[..., dict[str, Any]]
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    """Whatever a test does, `close` ends the threads."""
+    """Fixtures that close backends, so that their threads end with each test."""
     before = set(threading.enumerate())
     yield
     assert set(threading.enumerate()) <= before

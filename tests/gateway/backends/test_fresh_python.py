@@ -1,4 +1,4 @@
-"""What a gateway imports, and the notebook of docs/embedded.md, in a Python of their own."""
+"""The imports of a gateway, and the notebook of docs/embedded.md, in a Python of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call to another program's address says about how it has failed."""
+"""The errors of calls to another program's address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gateway makes of everything that TorchServe can do to it."""
+"""The gateway's answers to everything that TorchServe can do to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gateway holds for glossaries ends with it."""
+"""The gateway's library of glossaries, which ends with it."""
 
 from __future__ import annotations
 

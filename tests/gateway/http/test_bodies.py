@@ -61,7 +61,7 @@ def test_the_limit_is_exact(encoding):
 def watch(
     body: bytes, *, length: int | None = None
 ) -> tuple[list[int], Callable[[], bytes]]:
-    """What is held while a packed body is read, and the function that reads it."""
+    """The bytes that are held while a packed body is read, and the function that reads it."""
     held: list[int] = []
     incoming, options = Incoming(io.BytesIO(body), length), {"rate": LeastRate(60, 1)}
     return held, lambda: read_whole(

@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_refused(body, kind, query):
         read(body, kind, query)
 
 
-#: What a Flask application allows that has no setting of its own.
+#: Flask's own default limit.
 MOST = 1000
 
 

@@ -1,4 +1,4 @@
-"""What a browser is told that asks for a page of another origin."""
+"""The answers to a browser that asks for a page of another origin."""
 
 from __future__ import annotations
 

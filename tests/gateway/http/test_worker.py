@@ -1,4 +1,4 @@
-"""What a client gets whose request does not come as far as the application."""
+"""The answers to requests that do not come as far as the application."""
 
 from __future__ import annotations
 

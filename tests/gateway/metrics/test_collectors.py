@@ -1,4 +1,4 @@
-"""What `GET /metrics` looks up when it is asked: languages, tasks, queues."""
+"""The values that `GET /metrics` looks up when it is asked: languages, tasks, queues."""
 
 from tests.gateway.conftest import TASKS
 from tests.gateway.metrics.test_registry import select

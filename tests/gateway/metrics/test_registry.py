@@ -1,4 +1,4 @@
-"""What `GET /metrics` counts, in one process and in several."""
+"""The counters of `GET /metrics`, in one process and in several."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_it_has_every_route(shared_client, description):
     assert {found[:2] for found in description.list_operations()} == routes
 
 
-#: What may go wrong on every path of ours.
+#: The statuses of errors on every path of ours.
 ALWAYS = {400, 408, 413, 415, 429, 431, 500, 503, 504}
 
 

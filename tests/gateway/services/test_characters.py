@@ -1,4 +1,4 @@
-"""What a key pays for is what the model gets, and blanks: whatever the markup."""
+"""A key pays for the characters that the model gets, and for blanks, whatever the markup."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.gateway.services.test_translation import Model, translate
 from text.document import parse
 from text.options import HTML_TAGS, XML_TAGS, Tags
 
-#: What looks like markup and is text, what is markup, and what is kept. `W` is a word.
+#: Texts that look like markup, real markup, and kept parts. `W` is a word.
 TEXTS = [
     *("W", " ", "\n", "<,W", "<-W", "<(W>", '<"W', "<é W", "<_W>", "<W", "W>", "< W"),
     *("<=W>", "&amp;W", "&#233;W", "W & W"),

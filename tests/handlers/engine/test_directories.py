@@ -1,4 +1,4 @@
-"""What is asked of a vision model's directory before anything is loaded."""
+"""The checks of a vision model's directory before anything is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training sees and what it never sees, and how people type."""
+"""The texts of training, those held out, and those as people type them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted as right, and the score from which an answer is believed."""
+"""The answers that count as right, and the score from which one is believed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_language_that_is_not_known_is_seen(report: PhrasebookReport):
     assert 0.8 < report.overall < 1
     assert 0.8 < report.names < 1
     assert set(report.by_category) >= {"phrases/shop", "dates", "numbers"}
-    # What is right is believed, and what is outside is not.
+    # A right answer is believed, and one outside of the domain is not.
     assert report.min_score == SURE
     assert report.outside_warned == 1
 

@@ -1,4 +1,4 @@
-"""What the shapes' card is written from, and the commands that draw and judge."""
+"""The figures of the shapes' card, and the commands that draw and judge."""
 
 from __future__ import annotations
 

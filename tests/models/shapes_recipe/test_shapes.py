@@ -14,7 +14,7 @@ from models.shapes_recipe.scenes import describe, is_clear
 
 pytestmark = pytest.mark.slow
 
-#: What each model must reach on the card's many pictures, it must reach on these few.
+#: Each model's least score, on the card's many pictures and on these few.
 LEAST = {
     ShapesTask.CAPTIONING: 0.9,
     ShapesTask.CLASSIFICATION: 0.98,

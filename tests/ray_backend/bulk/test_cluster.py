@@ -1,4 +1,4 @@
-"""What is found out of a cluster before Ray is asked, and how many workers it has room for."""
+"""The resources of a cluster before Ray is asked, and the number of workers that fit."""
 
 from __future__ import annotations
 

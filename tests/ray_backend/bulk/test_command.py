@@ -1,4 +1,4 @@
-"""What the command refuses before anything starts."""
+"""The refusals of the command before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run makes of workers that end, and of a cluster without room."""
+"""A run with workers that end, and on a full cluster."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def put(bucket: ObjectFolder, name: str, content: bytes) -> None:
 
 @dataclass
 class ObjectBench(Bench):
-    """As `Bench`, in an object store."""
+    """A `Bench` in an object store."""
 
     url: str = ""
 

@@ -1,4 +1,4 @@
-"""What is in the results of every format, whatever is in the sources."""
+"""The results of every format, whatever is in the sources."""
 
 from __future__ import annotations
 

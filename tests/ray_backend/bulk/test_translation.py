@@ -112,7 +112,7 @@ def client(
 
 
 def ask(client: FlaskClient, text: str, **options: str) -> Reply:
-    """What the API says of a text."""
+    """Return the API's answer to a text."""
     body = {"src_text": text, "tgt_lang": "fr", **options}
     response = client.post("/translate", json=body)
     answer = response.get_json()

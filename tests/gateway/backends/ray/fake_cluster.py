@@ -142,7 +142,7 @@ class _Handler(QuietHandler):
         self.reply(status, json.dumps(problem).encode(), headers)
 
     def fail(self, status: int, text: bytes) -> None:
-        """What is not from a replica."""
+        """Answer with an error that is not a replica's."""
         self.reply(status, text, {"Content-Type": "text/plain"})
 
     def echo(self, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""What is known of one model's replicas, and what a row does with it."""
+"""The state of one model's replicas, and its effect on a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch goes through on its way to the engine, on one that answers at once."""
+"""The way of a batch to the engine, with one that answers at once."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def cut_short(path: Path) -> None:
 
 
 def write_pointer(path: Path) -> None:
-    """What lies in a clone that was made without Git's large file storage."""
+    """Write the pointer that lies in a clone without Git's large file storage."""
     path.write_text("version https://git-lfs.github.com/spec/v1\nsize 15227640\n")
 
 

@@ -1,4 +1,4 @@
-"""What a request may ask of the search, on both engines with the model that ships."""
+"""The options of the search, on both engines with the model that ships."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the guard finds, and that it finds nothing in translations that people made."""
+"""The findings of the guard, and that translations by people have none."""
 
 from __future__ import annotations
 

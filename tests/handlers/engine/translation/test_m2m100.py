@@ -1,4 +1,4 @@
-"""What every engine builds on: the check of a model directory, its settings, the tokenizer."""
+"""The base of every engine: the check of a model directory, its settings, the tokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a vision model reads of a frame, against what its image processor makes of it."""
+"""The input of a vision model, against that of its image processor."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(preprocessor: Preprocessor, frames: Sequence[Frame]) -> list[torch.Tens
 
 
 def expect(directory: Path, frame: Frame) -> torch.Tensor:
-    """What Transformers makes of a frame alone."""
+    """The result of Transformers for a frame alone."""
     processor = AutoImageProcessor.from_pretrained(directory, backend="pil")
     features = processor(frame, input_data_format="channels_last", return_tensors="pt")
     pixels: torch.Tensor = features["pixel_values"][0]
