@@ -1,24 +1,33 @@
-"""The APIs that clients speak beside our own: which paths are theirs, and how their servers
-say that something is wrong.
+"""The APIs that clients speak: one entry each. nginx's error documents, load shedding, keys,
+CORS, OpenAPI and the tests take from it all that they must know of an API.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from contract.options import BEAM_SIZE
 from contract.problems import CONTENT_TYPE, ErrorAnswer
+from contract.tasks import PATHS, TRANSLATION
 
 Document = Mapping[str, Any]
 
-#: The statuses of all three, where ours differ.
+#: Statuses of other APIs' servers, by ours.
 _STATUSES = {401: 403, 422: 400}
 #: Problems that end when a client waits.
 _BUSY = frozenset(
     {"queue-full", "too-many-connections", "rate-limited", "too-many-documents"}
 )
 _TOO_LONG = frozenset({"body-too-large", "too-many-rows", "header-too-large"})
+#: Hypotheses where a client of DeepL asks for quality.
+_WIDE_BEAM = 5
+_FOR_QUALITY = ("quality_optimized", "prefer_quality_optimized")
+
+
+def _count_one(fields: Document, most: int) -> int:
+    return 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,21 +35,44 @@ class Dialect:
     """An API. Its paths begin with one of `paths` and end there or go on with a slash."""
 
     name: str
+    #: As people write it.
+    title: str
     paths: tuple[str, ...]
-    #: Its name for `src_text`.
+    #: The routes that translate texts, and its names of `src_text`, `src_lang`, `tgt_lang`.
+    translating: tuple[str, ...]
     text_field: str
+    source_field: str
+    target_field: str
     #: Writes a problem document that already has this API's status.
     write: Callable[[Document], dict[str, Any]]
+    #: The types of the fields that `write` returns. `?` ends the name of an optional one.
+    shape: Mapping[str, Any] = field(default_factory=dict)
     #: Statuses of slugs that only this API has.
     statuses: Mapping[str, int] = field(default_factory=dict)
     content_type: str = "application/json"
+    #: How many hypotheses a request asks for. The most that it may is the map's.
+    count_beams: Callable[[Document, int], int] = _count_one
+    #: Where clients put their keys beside `Authorization: Bearer`.
+    key_fields: tuple[str, ...] = ()
+    key_header: str | None = None
+    key_scheme: str | None = None
+    #: Paths with documents and with glossaries: closed to the pages of strangers.
+    documents: tuple[str, ...] = ()
+    glossaries: tuple[str, ...] = ()
+    #: Routes that need no key.
+    open_routes: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields by which a request to a shared path shows whose it is."""
+        return frozenset({self.text_field, self.source_field, self.target_field})
 
     def answer(self, document: Document) -> ErrorAnswer:
         """A problem as this API writes it."""
         slug, status = _read_slug(document), document["status"]
-        if self not in (OURS, EITHER):
+        if self in FOREIGN:
             status = self.statuses.get(slug) or _STATUSES.get(status, status)
-            detail = document["detail"].replace("src_text", self.text_field)
+            detail = document["detail"].replace(OURS.text_field, self.text_field)
             document = {**document, "status": status, "detail": detail}
         return ErrorAnswer(status, self.content_type, self.write(document))
 
@@ -48,7 +80,7 @@ class Dialect:
 def find_dialect(path: str) -> Dialect:
     """The API that a path belongs to. `/translate` is ours and LibreTranslate's; only the
     body tells."""
-    for dialect in (DEEPL, GOOGLE, LIBRETRANSLATE):
+    for dialect in FOREIGN:
         if any(f"{path}/".startswith(f"{begin}/") for begin in dialect.paths):
             return dialect
     return OURS
@@ -136,27 +168,94 @@ def _write_google(document: Document) -> dict[str, Any]:
     }
 
 
-OURS = Dialect("babelgate", (), "src_text", dict, content_type=CONTENT_TYPE)
+def _count_alternatives(fields: Document, most: int) -> int:
+    return int(fields.get("alternatives") or 0) + 1
+
+
+def _count_ours(fields: Document, most: int) -> int:
+    return max(int(fields.get("beam_size") or 0), _count_alternatives(fields, most))
+
+
+def _count_deepl(fields: Document, most: int) -> int:
+    is_wide = str(fields.get("model_type")).lower() in _FOR_QUALITY
+    return min(_WIDE_BEAM if is_wide else BEAM_SIZE.default, most)
+
+
+OURS = Dialect(
+    name="babelgate",
+    title="Babelgate",
+    paths=(),
+    translating=("/", PATHS[TRANSLATION]),
+    text_field="src_text",
+    source_field="src_lang",
+    target_field="tgt_lang",
+    write=dict,
+    content_type=CONTENT_TYPE,
+    count_beams=_count_ours,
+    key_header="X-API-Key",
+    key_scheme="Bearer",
+    documents=("/documents",),
+    glossaries=("/glossaries",),
+)
 #: A request to `/translate` that does not tell whose it is.
-EITHER = Dialect("either", (), "src_text", _write_both, content_type=CONTENT_TYPE)
+EITHER = replace(OURS, name="either", write=_write_both)
 LIBRETRANSLATE = Dialect(
-    "libretranslate",
-    ("/detect", "/frontend", "/suggest", "/health", "/spec")
+    name="libretranslate",
+    title="LibreTranslate",
+    paths=("/detect", "/frontend", "/suggest", "/health", "/spec")
     + ("/translate_file", "/download_file"),
-    "q",
-    _write_libretranslate,
-    {"too-many-rows": 400, "unknown-format": 400},
+    translating=(PATHS[TRANSLATION],),
+    text_field="q",
+    source_field="source",
+    target_field="target",
+    write=_write_libretranslate,
+    shape={"error": str},
+    statuses={"too-many-rows": 400, "unknown-format": 400},
+    count_beams=_count_alternatives,
+    key_fields=("api_key",),
+    documents=("/translate_file", "/download_file"),
+    # The name of a file is a secret itself.
+    open_routes=("/health", "/frontend/settings", "/spec", "/download_file/<name>"),
 )
 DEEPL = Dialect(
-    "deepl",
-    ("/v2", "/v3"),
-    "text",
-    _write_deepl,
-    {"quota-exceeded": 456, "unknown-format": 400, "not-done": 503},
+    name="deepl",
+    title="DeepL",
+    paths=("/v2", "/v3"),
+    translating=("/v2/translate",),
+    text_field="text",
+    source_field="source_lang",
+    target_field="target_lang",
+    write=_write_deepl,
+    shape={"message": str, "detail?": str},
+    statuses={"quota-exceeded": 456, "unknown-format": 400, "not-done": 503},
+    count_beams=_count_deepl,
+    key_fields=("auth_key",),
+    key_scheme="DeepL-Auth-Key",
+    documents=("/v2/document",),
+    glossaries=("/v2/glossaries", "/v3/glossaries"),
 )
 GOOGLE = Dialect(
-    "google",
-    ("/language/translate",),
-    "q",
-    _write_google,
+    name="google",
+    title="Google",
+    paths=("/language/translate",),
+    translating=("/language/translate/v2",),
+    text_field="q",
+    source_field="source",
+    target_field="target",
+    write=_write_google,
+    shape={
+        "error": {
+            "code": int,
+            "message": str,
+            "errors": [{"message": str, "domain": str, "reason": str}],
+            "status": str,
+        }
+    },
+    key_fields=("key",),
+    key_header="X-Goog-Api-Key",
 )
+#: The APIs beside ours.
+FOREIGN = (LIBRETRANSLATE, DEEPL, GOOGLE)
+#: The headers that hold a key alone, and the fields.
+KEY_HEADERS = tuple(each.key_header for each in (OURS, *FOREIGN) if each.key_header)
+KEY_FIELDS = tuple(name for each in FOREIGN for name in each.key_fields)

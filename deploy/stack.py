@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from contract import durable, variables
 from contract.variables import Variable
-from deploy import statefiles
+from deploy import nginx_errors, statefiles
 from ray_backend import nodes
 from ray_backend.nodes import LOOPBACK, Node
 
@@ -232,6 +232,7 @@ class Stack:
         ours = f"server {self.node.address}:{GATEWAY} "
         text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
         durable.write(main, move_ports(text, self.port_offset))
+        durable.write(folder / nginx_errors.FILE, nginx_errors.render())
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
 

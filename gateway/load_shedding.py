@@ -7,22 +7,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httptools
 
 from catalog import Catalog
-from contract.dialects import (
-    DEEPL,
-    GOOGLE,
-    LIBRETRANSLATE,
-    OURS,
-    Dialect,
-    find_dialect,
-)
+from contract.dialects import FOREIGN, LIBRETRANSLATE, OURS, Dialect, find_dialect
 from contract.languages import normalize_language
-from contract.tasks import PATHS, TRANSLATION
+from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
 from gateway.http.caller import read_caller, read_request_id
@@ -30,17 +24,7 @@ from gateway.metrics.registry import Telemetry
 from gateway.services.translation import weigh
 from gateway.settings import Settings
 
-_ROUTES = {
-    path.encode(): path
-    for path in ("/", PATHS[TRANSLATION], "/v2/translate", "/language/translate/v2")
-}
-#: The fields of the texts and of the target.
-_FIELDS = {
-    OURS: ("src_text", "tgt_lang"),
-    LIBRETRANSLATE: ("q", "target"),
-    DEEPL: ("text", "target_lang"),
-    GOOGLE: ("q", "target"),
-}
+_ROUTES = {path.encode(): path for api in (OURS, *FOREIGN) for path in api.translating}
 #: Looking at a larger body costs more than it saves.
 _MOST_BYTES = 4096
 #: The headers that matter, and their names in WSGI.
@@ -129,10 +113,9 @@ class LoadShedder:
         try:
             wanted = json.loads(message.body)
             dialect = _find_dialect(message.route, wanted)
-            text_field, target_field = _FIELDS[dialect]
-            target = normalize_language(wanted[target_field])
+            target = normalize_language(wanted[dialect.target_field])
             model = self.catalog.route(TRANSLATION, target).name
-            costs = _weigh_all(wanted[text_field])
+            costs = self._weigh(wanted, dialect)
             caller = read_caller(message.environ, self.settings.timeout_s)
         except _NO_REQUEST:
             return None
@@ -147,16 +130,21 @@ class LoadShedder:
             return answer.write({"X-Request-ID": request_id, **problem.headers})
         return None
 
+    def _weigh(self, wanted: Mapping[str, Any], dialect: Dialect) -> list[float]:
+        """The work of each text. Raises ValueError for more hypotheses than the map allows."""
+        given = wanted[dialect.text_field]
+        texts = given if isinstance(given, list) else [given]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise TypeError(given)
+        limits = self.catalog.translation
+        beams = dialect.count_beams(wanted, limits.max_beam_size)
+        if beams > max(limits.max_beam_size, limits.max_alternatives + 1):
+            raise ValueError(beams)
+        return [weigh(text, beams) for text in texts]
+
 
 def _find_dialect(route: str, wanted: Any) -> Dialect:
     """The API of a request; on `/translate`, its fields tell."""
-    if route == PATHS[TRANSLATION] and "src_text" not in wanted:
+    if route in LIBRETRANSLATE.translating and OURS.text_field not in wanted:
         return LIBRETRANSLATE
     return find_dialect(route)
-
-
-def _weigh_all(given: Any) -> list[float]:
-    texts = given if isinstance(given, list) else [given]
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise TypeError(given)
-    return [weigh(text) for text in texts]

@@ -19,6 +19,7 @@ from benchmarks.tune.plan import LoadEntry, ModelEntry, SearchEntry, SlaEntry, r
 from catalog.sections import PRECISION
 from catalog.sections.translation import ENGINES
 from deploy import reference
+from deploy.nginx_errors import ERRORS
 from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import Settings
@@ -98,12 +99,6 @@ def list_handler_problems() -> set[tuple[str, int]]:
     }
 
 
-def list_nginx_problems() -> set[tuple[str, int]]:
-    """Slug and status of every document in nginx.conf."""
-    found = re.findall(r"return (\d+) '\{\"type\":\"urn:babelgate:([a-z-]+)\"", NGINX)
-    return {(slug, int(status)) for status, slug in found}
-
-
 def list_undocumented(text: str, cells: Mapping[str, str]) -> list[str]:
     """Names without exactly one row of a table that begins with them and has their cell."""
     lines = text.splitlines()
@@ -178,7 +173,7 @@ def test_routes_are_documented():
 
 
 def test_problems_are_documented_once_with_their_status():
-    problems = list_gateway_problems() | list_handler_problems() | list_nginx_problems()
+    problems = list_gateway_problems() | list_handler_problems() | set(ERRORS.values())
     rows = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \|", API, re.MULTILINE)
     assert sorted((slug, int(status)) for slug, status in rows) == sorted(problems)
 

@@ -9,34 +9,28 @@ import pytest
 
 from benchmarks.instruments.generator import GRACE_S
 from contract.dialects import (
-    DEEPL,
-    GOOGLE,
-    LIBRETRANSLATE,
+    EITHER,
+    FOREIGN,
     OURS,
-    Dialect,
     find_dialect,
 )
 from contract.problems import write_problem
+from deploy.nginx_errors import ERRORS, render
 from tests.test_docs import NGINX, default_of, read_location, read_nginx
 
-MAP = re.compile(r"^    map \$(\w+) \$(\w+) \{\n(.*?)^    \}", re.DOTALL | re.MULTILINE)
+MAP = re.compile(r"^ *map \$(\w+) \$(\w+) \{\n(.*?)^ *\}$", re.DOTALL | re.MULTILINE)
 ENTRY = re.compile(r"^\s*(?:\"(~.+?)\"|(\S+))\s+(?:\"(.*)\"|'(.*)'|(\S+));$", re.M)
 #: By the variable that it sets: what it looks at, and its patterns with their values.
 MAPS = {
     name: (source, [(a or b, c or d or e) for a, b, c, d, e in ENTRY.findall(entries)])
-    for source, name, entries in MAP.findall(NGINX)
+    for source, name, entries in MAP.findall(NGINX + render())
 }
-DOCUMENT = re.compile(
-    r"location = /problems/(\w+) \{[^}]*?return (\d+) '(\{\"type\":\"urn:babelgate:"
-    r"([a-z-]+)\".*?\})\\n'"
-)
-#: Name of the page, status, text and slug.
-DOCUMENTS = DOCUMENT.findall(NGINX)
-OTHERS = {dialect.name: dialect for dialect in (LIBRETRANSLATE, DEEPL, GOOGLE)}
+APIS = {dialect.name: dialect for dialect in (OURS, EITHER, *FOREIGN)}
+#: Paths of each API, paths below them, and paths that only begin alike.
 PATHS = (
-    *("/", "/translate", "/languages", "/detect", "/detect-objects", "/frontend/x"),
-    *("/suggest", "/health", "/healthz", "/spec", "/translate_file", "/v2", "/v2/x"),
-    *("/download_file/a.txt", "/v3/x", "/v20", "/language/translate/v2/x", "/nowhere"),
+    *("/", "/languages", "/detect-objects", "/healthz", "/v20", "/x"),
+    *(f"{path}{end}" for api in FOREIGN for path in api.paths for end in ("", "/x")),
+    *(path for api in FOREIGN for path in api.translating),
 )
 
 
@@ -61,12 +55,6 @@ def find_timeout_s(limit: str) -> float:
     """How long nginx waits for the gateway's answer, by what X-Timeout-Ms says."""
     location = read_location(expand("$within", http_x_timeout_ms=limit))
     return float(read_nginx("proxy_read_timeout", location).removesuffix("ms")) / 1000
-
-
-def read_page(dialect: Dialect) -> str:
-    inside = NGINX.partition(f"location /problems/{dialect.name}/ {{")[2]
-    (text,) = re.findall(r"return 200 '(.*?)\\n'", inside.partition("}\n")[0])
-    return str(text)
 
 
 ID = "0123456789abcdef0123456789abcdef"
@@ -110,26 +98,30 @@ def test_web_pages_may_read_its_errors_and_only_these(uri, origin):
     assert NGINX.count("add_header Access-Control-Allow-Origin $error_origin") == 1
 
 
-def test_every_error_has_a_page():
-    pages = set(re.findall(r"error_page [^;]*\$errors/(\w+);", NGINX))
-    assert pages == {name for name, *_ in DOCUMENTS}
+def test_every_error_has_its_text_and_its_status():
+    rules = re.findall(r"error_page ([\d ]+?)( =\d+)? \$errors/(\w+);", NGINX)
+    for codes, changed, name in rules:
+        assert ERRORS[name][1] == int(changed.strip(" =") or codes)
+        assert expand("$detail", uri=f"/problems/{name}")
+    assert [name for *_, name in rules] == [*dict.fromkeys(name for *_, name in rules)]
+    assert {name for *_, name in rules} == ERRORS.keys()
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_nginx_and_the_gateway_agree_whose_path_it_is(path):
-    name = find_dialect(path).name
-    expected = "/problems" if name == OURS.name else f"/problems/{name}"
+    name = EITHER.name if path == "/translate" else find_dialect(path).name
     for line in (f"GET {path} HTTP/1.1", f"POST {path}?q=a HTTP/1.1"):
-        assert expand("$errors", request=line, http_accept="*/*") == expected
+        found = expand("$errors", request=line, http_accept="*/*")
+        assert found == f"/problems/{name}"
 
 
 @pytest.mark.parametrize(
     ("line", "accept", "expected"),
     [
         pytest.param("GET /?q=a", "text/html,*/*", "/problems/page", id="page"),
-        pytest.param("GET /", "*/*", "/problems", id="program"),
-        pytest.param("POST /", "text/html", "/problems", id="request"),
-        pytest.param("GET /languages", "text/html", "/problems", id="other"),
+        pytest.param("GET /", "*/*", "/problems/babelgate", id="program"),
+        pytest.param("POST /", "text/html", "/problems/babelgate", id="request"),
+        pytest.param("GET /languages", "text/html", "/problems/babelgate", id="other"),
     ],
 )
 def test_who_opens_the_page_gets_a_page(line, accept, expected):
@@ -137,32 +129,24 @@ def test_who_opens_the_page_gets_a_page(line, accept, expected):
     assert found == expected
 
 
-@pytest.mark.parametrize(("page", "status", "text", "slug"), DOCUMENTS)
-def test_our_document_is_the_gateways(page, status, text, slug):
-    known = {"uri": f"/problems/{page}", "request_id": "", "request": "POST / HTTP/1.1"}
-    found = json.loads(expand(text, **known))
-    assert found["detail"]
-    assert found == write_problem(slug, int(status), found["detail"], request_id="")
-
-
-@pytest.mark.parametrize("dialect", OTHERS.values(), ids=OTHERS)
-@pytest.mark.parametrize(("page", "status", "text", "slug"), DOCUMENTS)
-def test_another_apis_page_is_the_gateways(dialect, page, status, text, slug):
-    uri = f"/problems/{dialect.name}/{page}"
+@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("dialect", APIS.values(), ids=APIS)
+def test_an_error_of_nginx_is_what_the_gateway_would_write(dialect, name):
+    slug, status = ERRORS[name]
+    uri = f"/problems/{dialect.name}/{name}"
+    found = expand("$problem", uri=uri, request_id="1")
     detail = expand("$detail", uri=uri)
-    found = expand(read_page(dialect), uri=uri, status=status)
-    answer = dialect.answer(write_problem(slug, int(status), detail))
+    answer = dialect.answer(write_problem(slug, status, detail, request_id="1"))
     assert json.loads(found) == answer.content
-    assert answer.status == int(status)
+    assert answer.status == status, "nginx keeps the status of its error"
+    is_ours = re.match(read_kinds()["application/problem+json"], uri) is not None
+    assert answer.content_type == f"application/{'problem+' * is_ours}json"
 
 
-@pytest.mark.parametrize(("page", "status", "text", "slug"), DOCUMENTS)
-def test_a_document_for_both_apis_has_both_members(page, status, text, slug):
-    line = "POST /translate HTTP/1.1"
-    known = {"uri": f"/problems/{page}", "request_id": "", "request": line}
-    found = json.loads(expand(text, **known))
-    answer = LIBRETRANSLATE.answer(write_problem(slug, int(status), found["detail"]))
-    assert found["error"] == answer.content["error"]
+def read_kinds() -> dict[str, str]:
+    """The locations of documents, by their types."""
+    kinds = re.findall(r"location ~ (\S+) \{\s+default_type (\S+);", NGINX)
+    return {kind: location for location, kind in kinds}
 
 
 @pytest.mark.parametrize("zeros", ["", "00"])

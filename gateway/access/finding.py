@@ -10,13 +10,12 @@ from typing import Any
 
 from flask import Request
 
+from contract.dialects import FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
 from gateway.errors import BodyTooLarge, MalformedRequest
-from gateway.http.fields import AUTHORIZATION, KEY_HEADERS, read_fields
+from gateway.http.fields import AUTHORIZATION, read_fields
 
-#: The schemes of `Authorization`: ours, and that of DeepL's clients.
-_SCHEMES = ("bearer", "deepl-auth-key")
-#: The fields of LibreTranslate, of DeepL's older clients, and of Google.
-_FIELDS = ("api_key", "auth_key", "key")
+#: The schemes of `Authorization`.
+_SCHEMES = {api.key_scheme.lower() for api in (OURS, *FOREIGN) if api.key_scheme}
 #: The largest body in which a key is looked for: as large as DeepL takes any. A client
 #: without a key can make the gateway read no more than this.
 KEY_BODY_BYTES = 128 << 10
@@ -29,7 +28,7 @@ def find_token(request: Request) -> str | None:
 
 def find_token_in_body(request: Request) -> str | None:
     """The key among the fields of the body, None without one."""
-    if any(name.encode() in request.get_data() for name in _FIELDS):
+    if any(name.encode() in request.get_data() for name in KEY_FIELDS):
         with suppress(MalformedRequest, BodyTooLarge):  # it has no fields that are read
             return pick_token(read_fields(request))
     return None
@@ -37,7 +36,7 @@ def find_token_in_body(request: Request) -> str | None:
 
 def pick_token(fields: Mapping[str, Any]) -> str | None:
     """The key among a request's fields."""
-    given = (fields.get(name) for name in _FIELDS)
+    given = (fields.get(name) for name in KEY_FIELDS)
     return next((key for key in given if isinstance(key, str) and key), None)
 
 

@@ -11,7 +11,7 @@ from flask import Blueprint, request
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from contract.options import BEAM_SIZE
+from contract.dialects import DEEPL
 from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.api.languages import name_language
@@ -40,8 +40,6 @@ WORDING = Wording(
 )
 #: DeepL's limit where nothing bounds the characters of a month.
 _UNLIMITED = 10**12
-#: Hypotheses for `quality_optimized`.
-_WIDE_BEAM = 5
 _CODES = {"no": "NB"}
 #: The target languages that DeepL has in several variants. The model knows one of each.
 _VARIANTS = {
@@ -262,7 +260,9 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
         is_list=isinstance(given.text, list),
         tags=_read_tags(given),
         splitting=_read_splitting(given),
-        beam_size=_choose_beam(given, limits.max_beam_size),
+        beam_size=DEEPL.count_beams(
+            {"model_type": given.model_type}, limits.max_beam_size
+        ),
         glossaries=_read_glossaries(given),
     )
     if given.tag_handling == "xml" and given.tag_handling_version == "v2":
@@ -319,11 +319,6 @@ def _read_tags(given: TranslateFields) -> Tags | None:
 def _read_splitting(given: TranslateFields) -> Splitting:
     default = "nonewlines" if given.tag_handling == "html" else "1"
     return _SPLITTINGS[given.split_sentences or default]
-
-
-def _choose_beam(given: TranslateFields, most: int) -> int:
-    is_wide = given.model_type in ("quality_optimized", "prefer_quality_optimized")
-    return min(_WIDE_BEAM if is_wide else BEAM_SIZE.default, most)
 
 
 def _check_xml(texts: tuple[str, ...]) -> None:

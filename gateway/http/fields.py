@@ -16,7 +16,14 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.formparser import FormDataParser
 from werkzeug.http import parse_options_header
 
-from contract.dialects import EITHER, LIBRETRANSLATE, OURS, Dialect, find_dialect
+from contract.dialects import (
+    EITHER,
+    KEY_HEADERS,
+    LIBRETRANSLATE,
+    OURS,
+    Dialect,
+    find_dialect,
+)
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import BodyTooLarge, MalformedRequest, Problem
 from gateway.http.connection import WholeBody
@@ -24,11 +31,8 @@ from gateway.schemas import read_object
 
 Fields = Mapping[str, Any]
 
-#: The fields by which the two APIs of `/translate` are told apart.
-_OURS = frozenset({"src_text", "src_lang", "tgt_lang"})
-_LIBRETRANSLATES = frozenset({"q", "source", "target"})
-#: The headers that hold a key alone, and the one that holds it with its scheme.
-KEY_HEADERS, AUTHORIZATION = ("X-API-Key", "X-Goog-Api-Key"), "Authorization"
+#: The header that holds a key with its scheme.
+AUTHORIZATION = "Authorization"
 
 #: Where a request's environment has what was read of it, and, if its body is large, the
 #: function that parses it.
@@ -61,10 +65,10 @@ def read_json(request: Request) -> dict[str, Any]:
 
 def speaks_libretranslate(fields: Fields) -> bool:
     """Whether a request to `/translate` has LibreTranslate's fields and not ours."""
-    if "src_text" in fields:
+    if OURS.text_field in fields:
         return False
-    return "q" in fields or not (
-        _LIBRETRANSLATES.isdisjoint(fields) or _OURS & fields.keys()
+    return LIBRETRANSLATE.text_field in fields or not (
+        LIBRETRANSLATE.fields.isdisjoint(fields) or OURS.fields & fields.keys()
     )
 
 
@@ -85,7 +89,7 @@ def find_spoken(request: Request) -> Dialect:
         return EITHER
     if speaks_libretranslate(fields):
         return LIBRETRANSLATE
-    return OURS if _OURS & fields.keys() else EITHER
+    return OURS if OURS.fields & fields.keys() else EITHER
 
 
 def _read_once(

@@ -8,16 +8,15 @@ from __future__ import annotations
 from flask import Flask, Response, request
 from werkzeug.datastructures import HeaderSet
 
-from contract.dialects import OURS, find_dialect
-from contract.tasks import PATHS, TRANSLATION
+from contract.dialects import FOREIGN, OURS, find_dialect
 from gateway.errors import Forbidden
 
 #: Our own routes for texts; those of other APIs are open as well.
-_TEXTS = ("/", PATHS[TRANSLATION], "/identify", "/languages")
+_TEXTS = (*OURS.translating, "/identify", "/languages")
 #: Routes for what is kept: ours, and those of other APIs. What some have may be changed.
-_OURS_KEPT = ("/documents/", "/glossaries/")
-_CHANGED = (*_OURS_KEPT, "/v2/glossaries/", "/v3/glossaries/")
-_KEPT = (*_CHANGED, "/v2/document/", "/translate_file/", "/download_file/")
+_OURS_KEPT = tuple(f"{path}/" for path in OURS.documents + OURS.glossaries)
+_CHANGED = _OURS_KEPT + tuple(f"{path}/" for api in FOREIGN for path in api.glossaries)
+_KEPT = _CHANGED + tuple(f"{path}/" for api in FOREIGN for path in api.documents)
 _METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 _CHANGES = ("PUT", "PATCH", "DELETE")
 _EXPOSED = "Content-Disposition, Location, Retry-After, X-Request-ID"

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from werkzeug.routing import Rule
 
-from contract.dialects import Dialect, find_dialect
+from contract.dialects import FOREIGN, Dialect, find_dialect
 from contract.problems import title
 from gateway.openapi.operations import (
     BINARY,
@@ -27,7 +27,12 @@ from gateway.openapi.operations import (
     Operation,
     find_operation,
 )
-from gateway.openapi.refusals import EVERYWHERE, SHAPES, list_statuses
+from gateway.openapi.refusals import (
+    EVERYWHERE,
+    ProblemDocument,
+    describe_shape,
+    list_statuses,
+)
 from gateway.openapi.security import REFUSALS, SCHEMES, Keys
 
 Json = dict[str, Any]
@@ -159,13 +164,18 @@ class _Schemas:
             ]
             + [
                 (answer, "serialization", TypeAdapter(answer))
-                for answer in dict.fromkeys([*answers, *SHAPES.values()])
+                for answer in dict.fromkeys([*answers, ProblemDocument])
             ],
             ref_template=_REFERENCE,
             schema_generator=_Untitled,
         )
         self._found = {model: schema for (model, _), schema in found.items()}
         self.definitions: Json = definitions["$defs"]
+        for api in FOREIGN:
+            described = {"description": f"{api.title}'s errors."}
+            self.definitions[f"{api.title}Error"] = described | describe_shape(
+                api.shape
+            )
         for body in bodies:
             self._bound(body)
 
@@ -282,7 +292,8 @@ def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
                     "content": {},
                 },
             )
-            schema = schemas[SHAPES[dialect]]
+            model = f"{dialect.title}Error" if dialect.shape else "ProblemDocument"
+            schema = {"$ref": _REFERENCE.format(model=model)}
             response["content"][dialect.content_type] = {"schema": schema}
     return responses
 

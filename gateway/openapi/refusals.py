@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from contract.dialects import DEEPL, GOOGLE, LIBRETRANSLATE, OURS, Dialect
+from contract.dialects import Dialect
 from contract.problems import write_problem
 from gateway import errors
 from gateway.errors import Problem
@@ -93,48 +93,20 @@ class ProblemDocument(TypedDict):
     error: NotRequired[str | dict[str, Any]]
 
 
-class LibreTranslateError(TypedDict):
-    """LibreTranslate's errors."""
-
-    error: str
-
-
-class DeepLError(TypedDict):
-    """DeepL's errors."""
-
-    message: str
-    detail: NotRequired[str]
-
-
-class GoogleReason(TypedDict):
-    """An entry of Google's errors."""
-
-    message: str
-    domain: str
-    reason: str
-
-
-class GoogleFault(TypedDict):
-    """The inner part of Google's errors."""
-
-    code: int
-    message: str
-    errors: list[GoogleReason]
-    status: str
-
-
-class GoogleError(TypedDict):
-    """Google's errors."""
-
-    error: GoogleFault
-
-
-SHAPES: Mapping[Dialect, Any] = {
-    OURS: ProblemDocument,
-    LIBRETRANSLATE: LibreTranslateError,
-    DEEPL: DeepLError,
-    GOOGLE: GoogleError,
-}
+def describe_shape(shape: Any) -> dict[str, Any]:
+    """The JSON Schema of an API's errors, from the types of its fields."""
+    if isinstance(shape, type):
+        return {"type": {str: "string", int: "integer"}[shape]}
+    if isinstance(shape, list):
+        return {"type": "array", "items": describe_shape(shape[0])}
+    return {
+        "type": "object",
+        "properties": {
+            name.removesuffix("?"): describe_shape(value)
+            for name, value in shape.items()
+        },
+        "required": [name for name in shape if not name.endswith("?")],
+    }
 
 
 def list_statuses(

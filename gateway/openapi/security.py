@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from contract.dialects import FOREIGN, OURS, Dialect
 from gateway import errors
 
 
@@ -13,25 +14,23 @@ def _name_place(place: str, name: str, description: str) -> dict[str, str]:
     return {"type": "apiKey", "in": place, "name": name, "description": description}
 
 
+def _list_places(api: Dialect, sent: str) -> Iterator[tuple[str, dict[str, str]]]:
+    if name := api.key_header:
+        yield name, _name_place("header", name, f"{sent}.")
+    if name := api.key_scheme:
+        yield name, _name_place("header", "Authorization", f"{sent}: `{name} KEY`.")
+    for name in api.key_fields:
+        yield name, _name_place("query", name, f"{sent}; also as a field of a body.")
+
+
 #: One of them is enough.
 SCHEMES: dict[str, dict[str, Any]] = {
     "bearer": {"type": "http", "scheme": "bearer"},
-    "x-api-key": _name_place("header", "X-API-Key", "The key alone."),
-    "x-goog-api-key": _name_place(
-        "header", "X-Goog-Api-Key", "As Google's clients send it."
-    ),
-    "deepl-auth-key": _name_place(
-        "header", "Authorization", "As DeepL's clients send it: `DeepL-Auth-Key KEY`."
-    ),
+    "x-api-key": _name_place("header", OURS.key_header or "", "The key alone."),
     **{
-        name: _name_place(
-            "query", name, f"As {owner} clients send it; also as a field of a body."
-        )
-        for name, owner in (
-            ("api_key", "LibreTranslate's"),
-            ("auth_key", "older DeepL"),
-            ("key", "Google's"),
-        )
+        name.lower(): place
+        for api in FOREIGN
+        for name, place in _list_places(api, f"As {api.title}'s clients send it")
     },
 }
 

@@ -213,8 +213,6 @@ class _Job:
         self._documents: dict[int, Document] = {}
         self._more_rows = 0
         self._model = service.catalog.route(TRANSLATION, wanted.target).name
-        beams = max(wanted.beam_size, wanted.alternatives + 1, BEAM_SIZE.default)
-        self._cost_factor = beams / BEAM_SIZE.default
         self._answers: dict[tuple[str, str], AsyncResult[dict[str, Any]]] = {}
         self._is_blamed = False
 
@@ -367,10 +365,11 @@ class _Job:
         return known.get()  # type: ignore[no-any-return]
 
     def _weigh(self, text: str) -> float:
-        """The work of a row at this request's beam size."""
-        return weigh(text) * self._cost_factor
+        return weigh(text, max(self._wanted.beam_size, self._wanted.alternatives + 1))
 
 
-def weigh(text: str) -> float:
-    """The work of a row at the default beam size: its characters, and a constant."""
-    return len(text) + _ROW_CHARACTERS
+def weigh(text: str, beams: int) -> float:
+    """The work of a row with this number of hypotheses: its characters, and a constant. Less
+    than the default number saves nothing."""
+    factor = max(beams, BEAM_SIZE.default) / BEAM_SIZE.default
+    return (len(text) + _ROW_CHARACTERS) * factor
