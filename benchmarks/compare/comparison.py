@@ -2,20 +2,242 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks import driver
-from benchmarks.compare.contenders import OWN, ContenderTurn, Workload, choose, prepare
+from benchmarks.compare.baseline import launch
 from benchmarks.compare.peers.launch import PEERS
-from benchmarks.figures import Spread, find_ratio
-from benchmarks.instruments import bare
-from benchmarks.instruments.load import LoadFigures, sum_cpu, sum_memory
-from benchmarks.instruments.sentences import draw
-from benchmarks.instruments.workload import REQUESTS
-from benchmarks.report import Columns, FigureTable, Findings, compare_turns
+from benchmarks.driver import say
+from benchmarks.instruments import passes, running
+from benchmarks.instruments.generator import ask_once
+from benchmarks.instruments.load import LoadFigures, measure_closed, sum_cpu, sum_memory
+from benchmarks.instruments.workload import REQUESTS, draw, write_request
+from benchmarks.report import (
+    Columns,
+    FigureTable,
+    Findings,
+    Spread,
+    compare_turns,
+    find_ratio,
+    summarize_latencies,
+)
+from catalog import checkpoint
+from contract.tasks import TRANSLATION
+from deploy.stack import ROOT, StackError
+from handlers.engine.translation.loading import load_engine
+from handlers.engine.translation.m2m100 import Engine, Sentence
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The load, map and model that every contender gets."""
+
+    #: For run directories and maps.
+    folder: Path
+    model: Path
+    sentences: tuple[Sentence, ...]
+    #: One closed loop each.
+    clients: tuple[int, ...]
+    seconds: float
+    warm_s: float
+    #: The map's languages to serve; all where none are named.
+    languages: tuple[str, ...] = ()
+    #: Keys of the map's translation section, for every contender.
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ContenderTurn:
+    """The results of a contender in one turn."""
+
+    #: One per number of clients.
+    loads: Sequence[LoadFigures]
+    #: From the start command to the first answer; None of what is not started.
+    cold_start_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One side of a comparison."""
+
+    name: str
+    take_turn: Callable[[Workload], ContenderTurn]
+    #: Installs what it needs, before the first turn.
+    prepare: Callable[[], object] = lambda: None
+
+
+def choose(names: Sequence[str]) -> tuple[Contender, ...]:
+    """Ours, then the named others. Raises ValueError for unknown and unlike ones."""
+    if len(names) == 1 and names[0] in PAIRS:
+        return PAIRS[names[0]]
+    unknown = [name for name in names if name not in OTHERS]
+    if unknown or not names:
+        raise ValueError(
+            f"{', '.join(unknown)!r}: expected some of {', '.join(OTHERS)} to compare "
+            f"with, or one of {', '.join(PAIRS)} alone"
+        )
+    return (OURS, *(OTHERS[name] for name in dict.fromkeys(names)))
+
+
+def prepare(contenders: Sequence[Contender], workload: Workload) -> None:
+    """Installs packages and converts the model, so that no first start is slower."""
+    for contender in contenders:
+        say(f"preparing {contender.name}")
+        contender.prepare()
+    map_path = _write_map(workload, "prepared", {})
+    for model in running.read_map(map_path, workload.model).models:
+        checkpoint.prepare(model, checkpoint.default_cache())
+
+
+def _make_stack(
+    name: str,
+    start: running.Start,
+    *,
+    prepare: Callable[[], object] = lambda: None,
+    **settings: Any,
+) -> Contender:
+    """Starts a stack with these settings of the map."""
+
+    def take_turn(workload: Workload) -> ContenderTurn:
+        map_path = _write_map(workload, name, settings)
+        began = time.perf_counter()
+        with start(workload.folder / name, map_path, workload.model) as stack:
+            asked = stack.aim(
+                [
+                    write_request(sentence, stack.paths.get(sentence.target, "/"))
+                    for sentence in workload.sentences
+                ]
+            )
+            status = ask_once(asked).status
+            if status != "200":
+                raise StackError(f"{name} has come up, but answers {status}.")
+            cold_start_s = time.perf_counter() - began
+            most = max(workload.clients)
+            measure_closed(asked, clients=most, seconds=workload.warm_s)
+            loads = [
+                measure_closed(asked, clients=clients, seconds=workload.seconds)
+                for clients in workload.clients
+            ]
+        return ContenderTurn(loads, cold_start_s)
+
+    return Contender(name, take_turn, prepare)
+
+
+def _run_engine(
+    workload: Workload, *, threads: int | None = None, size: int | None = None
+) -> ContenderTurn:
+    """Runs the map's engine in this process, with batches of the map's size or of `size`, on
+    `threads` threads or all cores. It has no clients, so its figures stand for every number
+    of them."""
+    engine, batch_size = _load_engine(workload)
+    batches = divide(workload.sentences, size or batch_size)
+    passes.translate(engine, batches[:1], threads)
+    count, took_s, began = 0, [], time.perf_counter()
+    for batch in itertools.cycle(batches):
+        took_s.append(passes.translate(engine, [batch], threads))
+        count += len(batch)
+        if time.perf_counter() - began >= workload.seconds:
+            break
+    elapsed_s = time.perf_counter() - began
+    load = LoadFigures(
+        loop="engine",
+        level=0,
+        seconds=elapsed_s,
+        answers=count,
+        requests_per_s=count / elapsed_s,
+        errors=0,
+        # A batch's time would tell nothing about one of its sentences.
+        latencies=summarize_latencies(took_s if size == 1 else ()),
+        statuses={},
+    )
+    return ContenderTurn([replace(load, level=clients) for clients in workload.clients])
+
+
+def _load_engine(workload: Workload) -> tuple[Engine, int]:
+    """The map's engine, and the size of its batches."""
+    map_path = _write_map(workload, "engine", {})
+    model = running.merge(running.read_map(map_path, workload.model))
+    engine = load_engine(
+        model.settings.engine,
+        checkpoint.prepare(model, checkpoint.default_cache()),
+        device="cuda" if model.is_on_gpu else "cpu",
+        compute_type=model.compute_type,
+    )
+    return engine, model.settings.batch_size
+
+
+def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...]]:
+    """Batches of this size; the last may be smaller."""
+    return [
+        tuple(sentences[start : start + size])
+        for start in range(0, len(sentences), size)
+    ]
+
+
+def _read_differences(name: str) -> dict[str, Any]:
+    """The translation settings in which a map differs from the one that `make up` takes."""
+    usual, other = (
+        json.loads((ROOT / "torchserve_backend" / map_name).read_text("utf-8"))[
+            TRANSLATION
+        ]
+        for map_name in ("setup_config.json", name)
+    )
+    return {key: value for key, value in other.items() if usual.get(key) != value}
+
+
+def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
+    """A contender's own settings win over those of all."""
+    return running.write_map(
+        workload.folder / f"{name}.json",
+        {**(workload.settings or {}), **settings},
+        workload.languages,
+    )
+
+
+#: The ways in which ours runs.
+OURS = _make_stack("babelgate", running.start)
+_INTERACTIVE = _make_stack(
+    "interactive", running.start, **_read_differences("interactive.json")
+)
+_EMBEDDED = _make_stack("embedded", running.start_embedded)
+OWN = (OURS.name, _INTERACTIVE.name, _EMBEDDED.name)
+#: The contenders that ours is compared with, by their names for `--against`.
+OTHERS: Mapping[str, Contender] = {
+    "baseline": _make_stack("baseline", launch.start),
+    "interactive": _INTERACTIVE,
+    "embedded": _EMBEDDED,
+    **{
+        name: _make_stack(name, peer.start, prepare=peer.prepare)
+        for name, peer in PEERS.items()
+    },
+    "engine": Contender("engine", _run_engine),
+    "thread": Contender("engine-thread", partial(_run_engine, threads=1)),
+    "sentence": Contender("engine-sentence", partial(_run_engine, threads=1, size=1)),
+    "torchserve": _make_stack("torchserve", running.start_torchserve),
+}
+#: Our stack with two settings, to compare with each other.
+PAIRS: Mapping[str, tuple[Contender, Contender]] = {
+    "packing": (
+        _make_stack("packed", running.start),
+        _make_stack("unpacked", running.start, max_batch_tokens=0),
+    ),
+    "vocabulary": (
+        _make_stack("listed", running.start, vocabulary="language"),
+        _make_stack("all-pieces", running.start, vocabulary="all"),
+    ),
+    "placement": (
+        _make_stack("by-device", running.start, placement="device"),
+        _make_stack("by-language", running.start, placement="language"),
+    ),
+}
+
 
 #: A contender's load with one number of clients, and its turn.
 TurnLoad = tuple[LoadFigures, ContenderTurn]
@@ -67,7 +289,7 @@ def answer(
     lengths = driver.read_range(tokens or ("3-200" if names == ["packing"] else ""))
     workload = Workload(
         folder=folder.resolve(),
-        model=bare.find_model(model),
+        model=passes.find_model(model),
         sentences=draw(REQUESTS, driver.read_words(target) or served, tokens=lengths),
         clients=tuple(driver.read_numbers(clients)),
         seconds=seconds,

@@ -1,19 +1,73 @@
-"""Faults of a cluster under load, and what clients notice of them."""
+"""Clients that ask a server all the time while a fault happens to a cluster."""
 
 from __future__ import annotations
 
 import copy
+import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import psutil
 
-from benchmarks.figures import percentile
-from benchmarks.instruments.asking import CLIENTS, keep_asking
 from benchmarks.instruments.cluster import NamespaceCluster, wait_until
-from benchmarks.instruments.generator import Target, ask_within
+from benchmarks.instruments.generator import (
+    Generator,
+    LoadReply,
+    Manner,
+    Target,
+    ask_within,
+)
 from benchmarks.instruments.namespaces import Host, end
+from benchmarks.report import percentile
+
+CLIENTS = 16
+#: Before a client's next request. Without it the clients alone would fill the cores, and
+#: what fails would fail for that.
+_PAUSE_S = 0.05
+_JOIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The answers that the clients got, complete once they have stopped."""
+
+    replies: list[LoadReply] = field(default_factory=list)
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """How many were not answered with 200, by what they got."""
+        return Counter(one.status for one in self.replies if not one.is_good)
+
+    @property
+    def slowest_s(self) -> float:
+        return max((one.latency_s - one.lag_s for one in self.replies), default=0.0)
+
+
+@contextmanager
+def keep_asking(
+    target: Target, manner: Manner, *, clients: int = CLIENTS
+) -> Iterator[Asked]:
+    """`clients` of them ask during the block, each with a pause after its answer."""
+    asked = Asked()
+    stop = threading.Event()
+
+    def keep(reply: LoadReply) -> float | None:
+        asked.replies.append(reply)
+        return None if stop.is_set() else reply.ended_s + _PAUSE_S
+
+    thread = threading.Thread(
+        target=Generator(target, manner).run, args=([0.0] * clients, keep), daemon=True
+    )
+    thread.start()
+    try:
+        yield asked
+    finally:
+        stop.set()
+        thread.join(_JOIN_S)
+
 
 #: The time limit of each request.
 LIMIT_MS = 10_000

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from benchmarks.figures import Latencies, percentile, summarize_latencies
 from benchmarks.instruments import generator, processes
-from benchmarks.report import Columns
+from benchmarks.report import Columns, Latencies, percentile, summarize_latencies
 
 OPEN, CLOSED = "open", "closed"
 

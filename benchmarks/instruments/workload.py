@@ -1,18 +1,136 @@
-"""The requests that benchmarks send for each task: sentences, or images of shapes."""
+"""The requests that benchmarks send for each task: the phrasebook's sentences, or images of
+shapes, the same in every run.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator
+import itertools
+import json
+import math
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
 from PIL import Image
 
-from benchmarks.instruments import sentences
+from benchmarks.instruments import workload
 from benchmarks.instruments.generator import Request
 from contract.tasks import CAPTIONING, PATHS, TRANSLATION
+from handlers.engine.translation.m2m100 import Sentence, Tokenizer
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import Corpus
 from models.shapes_recipe import samples
+
+_FINAL_MARKS = ".!?。！？।؟"
+#: For texts of a length: phrases, tries for each, and the share that is long enough.
+_POOL, _CANDIDATES, _NEAR = 4000, 8, 0.9
+#: Draws per sentence before they repeat themselves.
+_ATTEMPTS = 50
+
+
+def draw(
+    count: int,
+    targets: Collection[str] = (),
+    *,
+    tokens: tuple[int, int] | None = None,
+    seed: int = 0,
+) -> tuple[Sentence, ...]:
+    """Sentences in random directions into `targets` or any language, all different as
+    long as there are enough. With `tokens`, texts between about these lengths, phrases
+    with commas between."""
+    rng = random.Random(seed)
+    if tokens is None:
+        return _draw_phrases(rng, count, targets)
+    pools: dict[str, list[Sentence]] = {}
+    for sentence in _draw_phrases(rng, _POOL, targets):
+        pools.setdefault(sentence.source, []).append(sentence)
+    least, most = map(math.log, tokens)
+    return tuple(
+        _join(rng, pools, math.exp(rng.uniform(least, most))) for _ in range(count)
+    )
+
+
+def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
+    """A text of at least this size in UTF-8, with one phrase per line."""
+    rng = random.Random(seed)
+    phrases = [p for p in _load_corpus().phrases if p.domain != phrasebook.WORDS]
+    lines: list[str] = []
+    missing = size_bytes
+    while missing > 0:
+        line = rng.choice(phrases).draw(rng).text(language) + "\n"
+        lines.append(line)
+        missing -= len(line.encode())
+    return "".join(lines)
+
+
+def write_request(sentence: Sentence, path: str = "/", **options: str) -> Request:
+    """The request for its translation."""
+    body = {
+        "src_lang": sentence.source,
+        "src_text": sentence.text,
+        "tgt_lang": sentence.target,
+        **options,
+    }
+    return Request(json.dumps(body, ensure_ascii=False).encode(), path)
+
+
+def _draw_phrases(
+    rng: random.Random, count: int, targets: Collection[str]
+) -> tuple[Sentence, ...]:
+    sentences: dict[Sentence, None] = {}
+    for _ in range(_ATTEMPTS * count):
+        sentence = _draw_sentence(rng, targets)
+        # A mask stands for what the gateway has taken out of a text; it is no text.
+        if sentence.source != sentence.target and "{" not in sentence.text:
+            sentences[sentence] = None
+        if len(sentences) == count:
+            break
+    return tuple(itertools.islice(itertools.cycle(sentences), count))
+
+
+def _join(
+    rng: random.Random, pools: Mapping[str, list[Sentence]], tokens: float
+) -> Sentence:
+    """The text with the nearest length, out of several."""
+    first = rng.choice(pools[rng.choice(list(pools))])
+    texts = (
+        _lengthen(rng, first, pools[first.source], tokens) for _ in range(_CANDIDATES)
+    )
+    encode = _load_tokenizer().encode
+    text = min(texts, key=lambda text: abs(len(encode(text, first.source)) - tokens))
+    return replace(first, text=text)
+
+
+def _lengthen(
+    rng: random.Random, sentence: Sentence, pool: Sequence[Sentence], tokens: float
+) -> str:
+    encode = _load_tokenizer().encode
+    text = rng.choice(pool).text
+    while len(encode(text, sentence.source)) < _NEAR * tokens:
+        text = f"{text.rstrip(_FINAL_MARKS)}, {rng.choice(pool).text}"
+    return text
+
+
+def _draw_sentence(rng: random.Random, targets: Collection[str]) -> Sentence:
+    """A sentence in the phrasebook's own direction, unless others are wanted."""
+    pair = _load_corpus().draw(rng)
+    target = rng.choice(sorted(targets)) if targets else pair.target_language
+    return Sentence(pair.source, pair.source_language, target)
+
+
+@cache
+def _load_corpus() -> Corpus:
+    return Corpus(phrasebook.load())
+
+
+@cache
+def _load_tokenizer() -> Tokenizer:
+    return Tokenizer(phrasebook.MODEL)
+
 
 #: The tasks that can be measured.
 MeasuredTask = Literal["translation", "captioning", "classification", "detection"]
@@ -30,10 +148,10 @@ def draw_requests(
     targets: Collection[str] = (),
     tokens: tuple[int, int] | None = None,
 ) -> list[Request]:
-    """The same requests in every run; `targets` and `tokens` are those of `sentences.draw`."""
+    """The same requests in every run; `targets` and `tokens` are those of `workload.draw`."""
     if task == TRANSLATION:
-        drawn = sentences.draw(count, targets, tokens=tokens)
-        return [sentences.write_request(sentence) for sentence in drawn]
+        drawn = workload.draw(count, targets, tokens=tokens)
+        return [workload.write_request(sentence) for sentence in drawn]
     bodies = list(_draw_bodies(task, min(count, _PICTURES)))
     return [Request(bodies[i % len(bodies)], PATHS[task]) for i in range(count)]
 

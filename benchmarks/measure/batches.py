@@ -16,12 +16,10 @@ from typing import Any
 
 import catalog
 from benchmarks import driver
-from benchmarks.figures import group
-from benchmarks.instruments import bare, passes, running
+from benchmarks.instruments import passes, running
 from benchmarks.instruments.passes import Measurement, SkippedSubject
-from benchmarks.instruments.sentences import draw
-from benchmarks.instruments.workload import MeasuredTask, draw_requests
-from benchmarks.report import Chart, Columns, Findings, tabulate
+from benchmarks.instruments.workload import MeasuredTask, draw, draw_requests
+from benchmarks.report import Chart, Columns, Findings, group, tabulate
 from catalog import checkpoint, describe_handler
 from handlers import base
 
@@ -58,9 +56,9 @@ def measure_engines(
     Each engine in each precision runs in its own process.
     """
     sizes = tuple(sorted(driver.read_numbers(batches)))
-    directory, items = bare.find_model(model), draw(max(sentences, *sizes))
+    directory, items = passes.find_model(model), draw(max(sentences, *sizes))
     pairs = product(driver.read_words(engines), driver.read_words(compute_types))
-    subjects = [bare.EngineSubject(directory, *pair, device) for pair in pairs]
+    subjects = [passes.EngineSubject(directory, *pair, device) for pair in pairs]
     return _measure_all(
         passes.PassPlan(subject, sizes, items, sentences, repetitions, limit_s)
         for subject in subjects

@@ -17,8 +17,8 @@ from typing import Any
 
 import catalog
 from benchmarks.driver import console, take_turns
-from benchmarks.instruments import bare
-from benchmarks.instruments.sentences import write_document
+from benchmarks.instruments import passes
+from benchmarks.instruments.workload import write_document
 from benchmarks.report import FigureGoal, Findings, compare_turns
 from catalog import checkpoint
 from clients.sources import TABLES, find_sources
@@ -47,7 +47,7 @@ def answer(
     """
     with TemporaryDirectory() as folder:
         sentences = draw(chunks * chunk, phrases)
-        bench = _BulkBench(Path(folder), bare.find_model(model), sentences, chunk)
+        bench = _BulkBench(Path(folder), passes.find_model(model), sentences, chunk)
         bench.write()
         ways = {"files in bulk": bench.run_bulk, "the bare engine": bench.run_bare}
         return describe(take_turns(ways, rounds))
@@ -77,7 +77,7 @@ class _BulkBench:
     def run_bare(self, _: int) -> float:
         """Measure the engine without the first chunk, as below."""
         model = catalog.load(model=str(self.model)).route(TRANSLATION, _TARGET)
-        subject = bare.EngineSubject(
+        subject = passes.EngineSubject(
             self.model, model.settings.engine, model.compute_type
         )
         translate = subject.load(checkpoint.prepare(model, checkpoint.default_cache()))

@@ -14,11 +14,10 @@ import av
 from av.video.frame import VideoFrame
 
 from benchmarks import driver
-from benchmarks.figures import find_ratio
 from benchmarks.instruments.keeping import keep
 from benchmarks.instruments.processes import deal_cores, divide, measure_cpu
 from benchmarks.instruments.running import Running, find_running
-from benchmarks.report import Findings, compare_turns
+from benchmarks.report import Findings, compare_turns, find_ratio
 from catalog import checkpoint
 from clients.captioner import Mode, Sending, caption_video
 from clients.decoding import FrameReader

@@ -18,7 +18,7 @@ import requests
 from benchmarks import driver
 from benchmarks.instruments.load import LOAD_COLUMNS, LoadFigures, measure_closed
 from benchmarks.instruments.running import find_running
-from benchmarks.instruments.sentences import draw, write_document, write_request
+from benchmarks.instruments.workload import draw, write_document, write_request
 from benchmarks.report import FigureGoal, Findings, compare_turns
 from deploy.stack import StackError
 

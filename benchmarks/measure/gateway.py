@@ -21,7 +21,7 @@ from benchmarks.driver import take_turns
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.running import Running, start_gateway, write_map
-from benchmarks.instruments.sentences import draw, write_request
+from benchmarks.instruments.workload import draw, write_request
 from benchmarks.report import ADDED, Columns, FigureGoal, Findings, compare_turns
 from deploy.stack import ROOT
 from handlers.engine.translation.m2m100 import Sentence

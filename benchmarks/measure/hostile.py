@@ -15,7 +15,6 @@ from typing import Any
 import requests
 
 from benchmarks.driver import say
-from benchmarks.figures import judge, percentile, show
 from benchmarks.instruments.generator import Manner, Target, ask_again, ask_once
 from benchmarks.instruments.processes import measure_cpu
 from benchmarks.instruments.running import (
@@ -24,9 +23,9 @@ from benchmarks.instruments.running import (
     start_gateway,
     write_map,
 )
-from benchmarks.instruments.sentences import write_request
+from benchmarks.instruments.workload import write_request
 from benchmarks.measure.hostile_inputs import SHAPES, TextShape, aim
-from benchmarks.report import Findings, tabulate
+from benchmarks.report import Findings, judge, percentile, show, tabulate
 from handlers.engine.translation.m2m100 import Sentence
 
 #: The targets: the CPU of a whole text, against that of half of it, and in seconds;

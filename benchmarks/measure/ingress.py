@@ -18,7 +18,6 @@ import psutil
 
 import catalog
 from benchmarks.driver import read_words, say
-from benchmarks.figures import list_counts
 from benchmarks.instruments import faults, running
 from benchmarks.instruments.cluster import (
     ClusterError,
@@ -34,7 +33,7 @@ from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.namespaces import NoNamespaces
 from benchmarks.instruments.processes import Leaders
 from benchmarks.instruments.running import Running
-from benchmarks.report import Columns, Findings, tabulate
+from benchmarks.report import Columns, Findings, list_counts, tabulate
 from catalog import checkpoint
 from contract import rows
 from deploy.stack import StackError

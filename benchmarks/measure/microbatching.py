@@ -9,12 +9,11 @@ from pathlib import Path
 import psutil
 
 from benchmarks import driver
-from benchmarks.figures import list_counts, show
 from benchmarks.instruments import running
 from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
-from benchmarks.report import Columns, Findings, compare_turns
+from benchmarks.report import Columns, Findings, compare_turns, list_counts, show
 from catalog import checkpoint
 from contract.tasks import CLASSIFICATION
 

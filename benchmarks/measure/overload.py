@@ -16,14 +16,21 @@ import numpy as np
 
 from benchmarks import driver
 from benchmarks.compare.peers.launch import PEERS
-from benchmarks.figures import list_counts, percentile, show
-from benchmarks.instruments import bare, generator, running
+from benchmarks.instruments import generator, passes, running
 from benchmarks.instruments.counters import read_counters
 from benchmarks.instruments.processes import CLIENT, measure_cpu
 from benchmarks.instruments.running import Running
-from benchmarks.instruments.sentences import draw, write_request
-from benchmarks.instruments.workload import REQUESTS
-from benchmarks.report import Chart, Columns, Findings, nest, tabulate
+from benchmarks.instruments.workload import REQUESTS, draw, write_request
+from benchmarks.report import (
+    Chart,
+    Columns,
+    Findings,
+    list_counts,
+    nest,
+    percentile,
+    show,
+    tabulate,
+)
 from catalog import checkpoint
 
 OURS, TARGET = "babelgate", "fr"
@@ -127,7 +134,7 @@ def answer(
     ladder = Ladder(multiples, seconds, sizes, peak_s, addresses)
     limits_ms = sorted(driver.read_numbers(limits), reverse=True)
     servers = choose(driver.read_words(against))
-    directory = bare.find_model(model)
+    directory = passes.find_model(model)
     map_path = folder.resolve() / "map.json"
     running.write_map(map_path, driver.read_settings(setting), (TARGET,))
     for served in running.read_map(map_path, directory).models:
@@ -144,7 +151,7 @@ def answer(
                 steps += bench.press(limit_ms, capacity)
             capacity = capacity or steps[0].good_per_s
         pressed.append(Pressed(name, steps, find_refusal_cost(steps)))
-    return describe(pressed, LARGE if model == bare.RANDOM else SMALL)
+    return describe(pressed, LARGE if model == passes.RANDOM else SMALL)
 
 
 def choose(names: Sequence[str]) -> dict[str, running.Start]:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.figures import judge, spread
 from benchmarks.instruments.running import find_running
-from benchmarks.instruments.sentences import write_document
-from benchmarks.report import FigureTable, Findings
+from benchmarks.instruments.workload import write_document
+from benchmarks.report import FigureTable, Findings, judge, spread
 from deploy.programs import CHROMIUM, find, install
 
 #: The target: milliseconds on top of the API's.

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import driver
-from benchmarks.figures import list_counts, show
 from benchmarks.instruments.load import (
     LOAD_COLUMNS,
     LoadFigures,
@@ -16,7 +15,7 @@ from benchmarks.instruments.load import (
 )
 from benchmarks.instruments.running import find_running
 from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
-from benchmarks.report import Chart, Columns, Findings, tabulate
+from benchmarks.report import Chart, Columns, Findings, list_counts, show, tabulate
 
 
 def answer(

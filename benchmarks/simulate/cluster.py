@@ -67,43 +67,35 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """More replicas or fewer, and since when that is wanted without a break."""
-
-    is_up: bool
-    since_s: float
-
-
-@dataclass(frozen=True)
-class Decision:
-    """How many replicas there shall be, and the wish that does not yet count."""
+class ScalingDecision:
+    """The number of replicas, and the wish for more or fewer that does not yet count."""
 
     target: int
-    wish: Wish | None = None
+    is_up: bool | None = None
+    #: When the wish began, which has had no break since.
+    since_s: float = 0.0
 
 
 def decide(
     entry: AutoscalingEntry,
-    last: Decision,
+    last: ScalingDecision,
     *,
     now_s: float,
     wanted: float,
     bounds: tuple[int, int],
-) -> Decision:
-    """Serve's next decision, where the requests are those of `wanted` replicas. A wish
-    becomes the target after its delay."""
+) -> ScalingDecision:
+    """Return Serve's next decision, where the requests are those of `wanted` replicas. A
+    wish becomes the target after its delay."""
     least, most = bounds
     desired = min(most, max(least, math.ceil(wanted)))
     if desired == last.target:
-        return Decision(last.target)
+        return ScalingDecision(last.target)
     is_up = desired > last.target
-    wish = last.wish
-    if wish is None or wish.is_up != is_up:
-        wish = Wish(is_up, now_s)
+    since_s = last.since_s if last.is_up is is_up else now_s
     delay_s = entry.upscale_delay_s if is_up else entry.downscale_delay_s
-    if now_s - wish.since_s + _EPSILON_S < delay_s:
-        return Decision(last.target, wish)
-    return Decision(desired)
+    if now_s - since_s + _EPSILON_S < delay_s:
+        return ScalingDecision(last.target, is_up, since_s)
+    return ScalingDecision(desired)
 
 
 class _Row(NamedTuple):
@@ -145,7 +137,7 @@ class _Pool:
         self.starting = 0
         #: Replicas that start and are not wanted any more.
         self.unwanted = 0
-        self.decision = Decision(part.replicas)
+        self.decision = ScalingDecision(part.replicas)
         #: Ongoing requests, their sum over time, and earlier sums with their times.
         self.ongoing = 0
         self.area_s = 0.0
@@ -175,17 +167,17 @@ class _Pool:
         return (self.area_s - area_s) / (now - since)
 
     def find_least(self, ingress: int) -> _Replica:
-        """The replica with the fewest requests of this ingress; alike ones in turns."""
+        """Return the replica with the fewest requests of this ingress; alike ones in turns."""
         count = len(self.replicas)
         start = self.turns[ingress] % count
-        chosen, fewest = start, self.replicas[start].connections[ingress]
-        for step in range(1, count):
-            if not fewest:
-                break
+        chosen, fewest = start, math.inf
+        for step in range(count):
             place = (start + step) % count
             connections = self.replicas[place].connections[ingress]
             if connections < fewest:
                 chosen, fewest = place, connections
+                if not fewest:
+                    break
         self.turns[ingress] = chosen + 1
         return self.replicas[chosen]
 
@@ -219,7 +211,7 @@ class Simulation:
         self._wait_s = replica.max_batch_delay / 1000
         self._batch_size = scenario.batch_size
         #: Seconds of a batch, by its rows.
-        self._table = scenario.make_service().tabulate(scenario.batch_size)
+        self._table = scenario.tabulate()
         self._draw_length = make_lengths(scenario.traffic.tokens_spread, self._rng)
         self._is_closed = scenario.traffic.clients is not None
         self._pools = [

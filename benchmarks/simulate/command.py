@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,9 +12,16 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from benchmarks import driver
-from benchmarks.figures import Latencies, group, show
 from benchmarks.instruments.load import CLOSED, OPEN
-from benchmarks.report import Columns, Findings, tabulate
+from benchmarks.report import (
+    Columns,
+    FigureTable,
+    Findings,
+    Latencies,
+    group,
+    show,
+    tabulate,
+)
 from benchmarks.simulate.cluster import LanguagePart, Simulation, Tally
 from benchmarks.simulate.day import simulate_day
 from benchmarks.simulate.scenario import HOUR_S, Scenario, change, read_scenario
@@ -23,7 +29,7 @@ from benchmarks.simulate.scenario import HOUR_S, Scenario, change, read_scenario
 ALL = "all"
 #: How far the simulated requests/s and mean batch may be from the measured ones.
 TOLERANCE = 0.15
-#: A simulation is cheap: it lasts this much longer than what it is compared with.
+#: A simulation is cheap: it lasts this much longer than the load that it is compared with.
 _LONGER = 20
 _SHARES = (0.5, 0.95, 0.99, 0.9)
 
@@ -53,7 +59,7 @@ class LanguageOutcome:
 
 
 class MeasuredLoad(BaseModel):
-    """A load and what it made."""
+    """A load and its figures."""
 
     loop: Literal["open", "closed"]
     #: Clients of a closed loop, requests/s of an open one.
@@ -131,23 +137,21 @@ def answer(
         plan = plan.model_copy(update={"stretch": stretch})
         loads = read_measured(Path(check))
         return compare([(load, run(apply(plan, load), 0)[0]) for load in loads])
-    named = [(load.name, apply(plan, load)) for load in list_loads(clients, rates)]
-    outcomes = [(name, run(one, seed)) for name, one in named or [("", plan)]]
+    loads = [
+        *(
+            MeasuredLoad(loop=CLOSED, level=number)
+            for number in (driver.read_numbers(clients) if clients else ())
+        ),
+        *(MeasuredLoad(loop=OPEN, level=rate) for rate in driver.read_rates(rates)),
+    ]
+    named = [(load.name, apply(plan, load)) for load in loads] or [("", plan)]
+    outcomes = [(name, run(one, seed)) for name, one in named]
     rows = [(name, outcome) for name, many in outcomes for outcome in many]
     return Findings(tabulate(rows, COLUMNS), outcomes)
 
 
-def list_loads(clients: str, rates: str) -> list[MeasuredLoad]:
-    """The loads of the command line, of which nothing is known yet. Raises ValueError."""
-    numbers = driver.read_numbers(clients) if clients else []
-    return [
-        *(MeasuredLoad(loop=CLOSED, level=number) for number in numbers),
-        *(MeasuredLoad(loop=OPEN, level=rate) for rate in driver.read_rates(rates)),
-    ]
-
-
 def read_measured(path: Path) -> list[MeasuredLoad]:
-    """The loads of a benchmark's file. Raises ValueError."""
+    """Read the loads of a benchmark's file. Raises ValueError."""
     try:
         results = _Content.model_validate_json(path.read_bytes()).results
     except (OSError, ValidationError) as error:
@@ -165,41 +169,31 @@ def read_measured(path: Path) -> list[MeasuredLoad]:
 
 
 def apply(scenario: Scenario, load: MeasuredLoad) -> Scenario:
-    """The scenario with a load's traffic and replicas."""
+    """Return the scenario with a load's traffic and replicas."""
+    is_open, count = load.loop == OPEN, load.replicas
     update = {
-        "requests_per_s": load.level if load.loop == OPEN else None,
-        "clients": None if load.loop == OPEN else int(load.level),
+        "requests_per_s": load.level if is_open else None,
+        "clients": None if is_open else int(load.level),
         "wave": 0.0,
     }
     traffic = scenario.traffic.model_copy(update=update)
-    count = load.replicas
     replicas = (count, count) if count else scenario.replicas
     return scenario.model_copy(update={"traffic": traffic, "replicas": replicas})
 
 
 def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
-    """Simulates a scenario. The first outcome is that of all languages."""
+    """Simulate a scenario. The first outcome is that of all languages."""
     if scenario.day:
-        tallies = list(simulate_day(scenario, scenario.day, seed=seed))
-        return summarize(scenario, tallies)
-    stretch = scenario.stretch
-    simulation = Simulation(
-        scenario,
-        list_parts(scenario),
-        seconds=stretch.seconds,
-        settle_s=stretch.settle_s,
-        seed=str(seed),
-    )
-    return summarize(scenario, simulation.run())
-
-
-def list_parts(scenario: Scenario) -> list[LanguagePart]:
-    """Every language with all its replicas and its traffic."""
-    traffic, (least, most) = scenario.traffic, scenario.replicas
-    began_s = scenario.stretch.from_hour * HOUR_S
+        return summarize(
+            scenario, list(simulate_day(scenario, scenario.day, seed=seed))
+        )
+    stretch, traffic = scenario.stretch, scenario.traffic
+    least, most = scenario.replicas
+    began_s = stretch.from_hour * HOUR_S
     peak = (traffic.requests_per_s or 0.0) * (1 + traffic.wave)
 
     def make(language: str, share: float) -> LanguagePart:
+        """A language with all its replicas and its traffic."""
         return LanguagePart(
             language,
             lambda now: traffic.find_rate(began_s + now) * share,
@@ -209,12 +203,17 @@ def list_parts(scenario: Scenario) -> list[LanguagePart]:
             (least, most) if least < most else None,
         )
 
-    return [make(*item) for item in traffic.find_shares().items()]
+    parts = [make(*item) for item in traffic.find_shares().items()]
+    seconds, settle_s = stretch.seconds, stretch.settle_s
+    simulation = Simulation(
+        scenario, parts, seconds=seconds, settle_s=settle_s, seed=str(seed)
+    )
+    return summarize(scenario, simulation.run())
 
 
 def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> Findings:
     """A row per load as it was measured and as it is simulated, and what is far apart."""
-    rows, misses = [], []
+    rows, misses, headers = [], [], ["load"]
     for measured, outcome in pairs:
         figures = {
             "requests/s": (measured.requests_per_s, outcome.requests_per_s),
@@ -222,22 +221,20 @@ def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> Findings:
             "p50 ms": (measured.latencies.p50_ms, outcome.latencies.p50_ms),
             "p99 ms": (measured.latencies.p99_ms, outcome.latencies.p99_ms),
         }
-        cells = {"load": measured.name}
+        cells = [measured.name]
         for name, (real, simulated) in figures.items():
             ratio = simulated / real if real and simulated is not None else None
-            shown = (show(real), show(simulated), show(ratio))
-            cells |= dict(
-                zip((name, f"{name}, simulated", f"{name}, ratio"), shown, strict=True)
-            )
+            cells += map(show, (real, simulated, ratio))
             is_checked = name in ("requests/s", "mean batch") and ratio is not None
             if is_checked and abs((ratio or 0) - 1) > TOLERANCE:
                 misses.append(
-                    f"{measured.name}: {name} {shown[1]} instead of {shown[0]}"
+                    f"{measured.name}: {name} {show(simulated)} instead of {show(real)}"
                 )
-        rows.append(cells)
-    headers = rows[0].keys()
+        rows.append(tuple(cells))
+    for name in figures:
+        headers += (name, f"{name}, simulated", f"{name}, ratio")
     return Findings(
-        tabulate(rows, {name: itemgetter(name) for name in headers}),
+        FigureTable(tuple(headers), tuple(rows)),
         [{"measured": measured, "simulated": outcome} for measured, outcome in pairs],
         remarks=misses or ["within 15 %"],
         has_failed=bool(misses),
@@ -245,7 +242,7 @@ def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> Findings:
 
 
 def summarize(scenario: Scenario, tallies: Sequence[Tally]) -> list[LanguageOutcome]:
-    """All languages together, then each one if there are several."""
+    """Return all languages together, then each one if there are several."""
     whole = _summarize(scenario, ALL, tallies)
     gateways_hour = scenario.gateways.processes * scenario.price.gateway_hour
     gateways = gateways_hour / HOUR_S / (whole.requests_per_s or math.inf) * 1e6
@@ -260,7 +257,7 @@ def summarize(scenario: Scenario, tallies: Sequence[Tally]) -> list[LanguageOutc
 
 
 def find_latencies(tallies: Sequence[Tally]) -> Latencies:
-    """Percentiles where each tally's times count with its weight."""
+    """Return percentiles where each tally's times count with its weight."""
     times = np.concatenate([np.frombuffer(t.latencies_s) for t in tallies]) * 1000
     if not len(times):
         return Latencies(None, None, None)

@@ -22,9 +22,8 @@ _LOOK_REQUESTS, _LOOK_S = 5000, 5.0
 
 @dataclass(frozen=True)
 class Moment:
-    """The simulation of a moment of the day."""
+    """A moment of the day, as it is simulated."""
 
-    at_s: float
     parts: tuple[LanguagePart, ...]
     #: Replicas of each language that each simulated one stands for.
     factors: Mapping[str, float]
@@ -56,13 +55,8 @@ class Planner:
         kept = sum(part.most_per_s for part in parts) / rate if rate else 1.0
         gateways = self._scenario.gateways
         processes = math.ceil(round(gateways.processes * kept, 6))
-        return Moment(
-            at_s,
-            tuple(parts),
-            factors,
-            held,
-            gateways.model_copy(update={"processes": processes}),
-        )
+        gateways = gateways.model_copy(update={"processes": processes})
+        return Moment(tuple(parts), factors, held, gateways)
 
     def _find_replicas(self, share: float, at_s: float) -> tuple[int, int]:
         """Replicas that answer and those that are paid for. Serve keeps what was wanted
@@ -99,8 +93,8 @@ class Planner:
 
 def find_rate(scenario: Scenario, replicas: int) -> float:
     """The requests/s of one of `replicas` at which it has `target_ongoing_requests`."""
-    service, workers = scenario.make_service(), scenario.replica.workers
-    low, high = 0.0, service.find_capacity(scenario.batch_size) * workers
+    full_s = scenario.tabulate()[-1]
+    low, high = 0.0, scenario.batch_size / full_s * scenario.replica.workers
     gateways = scenario.gateways.model_copy(update={"request_ms": 0.0})
     scenario = scenario.model_copy(update={"gateways": gateways})
     for _ in range(_STEPS):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pydantic
 import yaml
 
@@ -21,36 +20,6 @@ DAY_S = 24 * HOUR_S
 
 Natural = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False, strict=False)]
 Count = Annotated[int, pydantic.Field(ge=1)]
-
-
-@dataclass(frozen=True)
-class Service:
-    """Milliseconds of a batch, by its rows, the smallest first."""
-
-    points: tuple[tuple[float, float], ...]
-
-    def scale(self, ratio: float) -> Service:
-        """The same with all times multiplied."""
-        return Service(tuple((rows, ms * ratio) for rows, ms in self.points))
-
-    def find_ms(self, rows: float) -> float:
-        """Milliseconds of a batch. Beyond the table, the line of its last two sizes goes
-        on, and below it the first size's time holds."""
-        if rows <= self.points[0][0] or len(self.points) == 1:
-            return self.points[0][1]
-        lines = list(pairwise(self.points))
-        (size, ms), (next_size, next_ms) = next(
-            (line for line in lines if rows <= line[1][0]), lines[-1]
-        )
-        return ms + (rows - size) * (next_ms - ms) / (next_size - size)
-
-    def tabulate(self, batch_size: int) -> list[float]:
-        """Seconds for each number of rows up to a batch's size, none included."""
-        return [0.0, *(self.find_ms(n) / 1000 for n in range(1, batch_size + 1))]
-
-    def find_capacity(self, batch_size: int) -> float:
-        """Rows/s of one work that always has full batches."""
-        return batch_size / self.find_ms(batch_size) * 1000
 
 
 class ServiceEntry(PlanEntry):
@@ -75,17 +44,18 @@ class ServiceEntry(PlanEntry):
             raise ValueError("expected both fixed_ms and row_ms, and one above 0")
         return self
 
-    def make_service(self) -> Service:
-        """Raises ValueError if the file is not as `study` writes it."""
+    def read_points(self) -> list[tuple[float, float]]:
+        """Return milliseconds of a batch by its rows, the smallest first. Raises ValueError
+        if the file is not as `study` writes it."""
         if self.file is not None:
-            return Service(_read_study(Path(self.file)))
+            return _read_study(Path(self.file))
         if self.fixed_ms is not None and self.row_ms is not None:
             first = self.fixed_ms + self.row_ms
-            return Service(((1, first), (2, first + self.row_ms)))
-        return Service(tuple(sorted(self.ms.items())))
+            return [(1, first), (2, first + self.row_ms)]
+        return sorted(self.ms.items())
 
 
-def _read_study(path: Path) -> tuple[tuple[float, float], ...]:
+def _read_study(path: Path) -> list[tuple[float, float]]:
     try:
         measured = json.loads(path.read_text("utf-8"))["results"]["measured"]
         points = {int(m["batch"]): float(m["ms_per_batch"]["median"]) for m in measured}
@@ -95,7 +65,7 @@ def _read_study(path: Path) -> tuple[tuple[float, float], ...]:
         ) from error
     if not points or len(points) < len(measured):
         raise ValueError(f"{path}: expected one device with each batch size once")
-    return tuple(sorted(points.items()))
+    return sorted(points.items())
 
 
 def _make_bounds(value: Any) -> Any:
@@ -265,11 +235,18 @@ class Scenario(PlanEntry):
         """The mean length of a sentence: that of the measured ones if none is named."""
         return self.traffic.tokens or self.replica.service.tokens
 
-    def make_service(self) -> Service:
-        """How long batches of sentences of the mean length take. Raises ValueError if the
-        file with them is no good."""
+    def tabulate(self) -> list[float]:
+        """Return the seconds of a batch of sentences of the mean length, by its rows from 0.
+        Beyond the measured sizes, the line of the last two goes on, and below them the
+        first one's time holds. Raises ValueError if the file with them is no good."""
         entry = self.replica.service
-        return entry.make_service().scale(self.tokens / entry.tokens)
+        sizes, times = map(np.array, zip(*entry.read_points(), strict=True))
+        rows = np.arange(1, self.batch_size + 1)
+        ms = np.interp(rows, sizes, times)
+        if len(sizes) > 1:
+            slope = (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
+            ms += np.maximum(rows - sizes[-1], 0) * slope
+        return [0.0, *(ms * self.tokens / entry.tokens / 1000).tolist()]
 
 
 def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
-from benchmarks.figures import show
 from benchmarks.instruments.counters import WorkerFigures
 from benchmarks.instruments.load import OPEN, LoadFigures, sum_cpu, sum_memory
-from benchmarks.report import Chart
+from benchmarks.report import Chart, show
 from benchmarks.tune.plan import KNOBS, Combination, TuningPlan
 from catalog.map import SECTIONS
 

@@ -10,7 +10,7 @@ import typer
 from PIL import Image
 
 from models.shapes_recipe import card, clips, evaluation, samples
-from models.shapes_recipe.learners import LEARNERS, SHAPES
+from models.shapes_recipe.evaluation import LEARNERS, SHAPES
 from models.shapes_recipe.samples import ShapesTask
 from models.shapes_recipe.training import ShapesTrainer
 from models.training import Machine, Work, read_facts, write_facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from models.shapes_recipe.captioning import CaptioningLearner
 from models.shapes_recipe.classification import ClassificationLearner
@@ -13,6 +14,15 @@ from models.shapes_recipe.detection import DetectionLearner
 from models.shapes_recipe.samples import Sample, ShapesTask, held_out, held_out_at
 from models.shapes_recipe.scenes import is_clear
 from models.shapes_recipe.training import Learner
+
+#: Where the models that ship are, a directory per task.
+SHAPES: Final = Path(__file__).parents[1] / "shapes"
+
+LEARNERS: Final[dict[ShapesTask, type[Learner]]] = {
+    learner.task: learner
+    for learner in (CaptioningLearner, ClassificationLearner, DetectionLearner)
+}
+
 
 #: Widths and heights of frames that come in unscaled.
 FRAME_SIZES = ((480, 270), (1920, 1080))

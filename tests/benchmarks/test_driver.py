@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 from benchmarks import driver, plan_file, report
 from benchmarks.__main__ import ANSWERS, app
-from benchmarks.figures import Spread
 from benchmarks.report import (
     ADDED,
     Chart,
     FigureGoal,
     FigureTable,
     Findings,
+    Spread,
     tabulate,
 )
 from deploy.stack import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import figures
+from benchmarks import report
 
 
 @pytest.mark.parametrize(
@@ -13,32 +13,22 @@ from benchmarks import figures
 )
 def test_a_percentile_is_a_value_that_was_measured(share: float, expected: int):
     values = list(range(100, 0, -1))
-    assert figures.percentile(values, share) == expected
+    assert report.percentile(values, share) == expected
 
 
 def test_no_values_have_no_percentile():
-    assert figures.percentile([], 0.5) is None
-    assert figures.summarize_latencies([]) == figures.Latencies(None, None, None)
-
-
-def test_latencies_are_in_milliseconds():
-    assert figures.summarize_latencies([0.25]) == figures.Latencies(
-        250, 250, 250, 250, 250
-    )
-
-
-def test_a_spread_is_median_and_extremes():
-    assert figures.spread([3, 1, 2, 10]) == figures.Spread(median=2.5, low=1, high=10)
+    assert report.percentile([], 0.5) is None
+    assert report.summarize_latencies([]) == report.Latencies(None, None, None)
 
 
 def test_ratios_are_taken_round_by_round():
     # The machine was half as fast in the second round, for both.
-    assert figures.find_ratio([200, 100], [100, 50]) == figures.Spread(2, 2, 2)
+    assert report.find_ratio([200, 100], [100, 50]) == report.Spread(2, 2, 2)
 
 
 def test_rounds_without_a_figure_do_not_count():
-    assert figures.find_ratio([4, None, 9], [2, 5, 0]) == figures.Spread(2, 2, 2)
-    assert figures.find_ratio([None], [1]) is None
+    assert report.find_ratio([4, None, 9], [2, 5, 0]) == report.Spread(2, 2, 2)
+    assert report.find_ratio([None], [1]) is None
 
 
 @pytest.mark.parametrize(
@@ -57,4 +47,4 @@ def test_rounds_without_a_figure_do_not_count():
     ],
 )
 def test_figures_are_shown_with_three_digits(value: float | None, expected: str):
-    assert figures.show(value) == expected
+    assert report.show(value) == expected

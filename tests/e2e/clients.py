@@ -11,7 +11,7 @@ from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare.peers import environments
+from benchmarks.compare.peers import launch
 from deploy import programs
 from deploy.stack import ROOT
 from tests.programs import run
@@ -24,7 +24,7 @@ _LIMIT_S = 300
 def ask(topic: str, *arguments: str) -> dict[str, Any]:
     """The answers to the packages of both languages about a topic, by package."""
     with _installing():
-        python = environments.prepare(FOREIGN / "requirements.txt", _PYTHON)
+        python = launch.prepare_environment(FOREIGN / "requirements.txt", _PYTHON)
     by_python = run(python, FOREIGN / "ask.py", topic, *arguments, limit_s=_LIMIT_S)
     by_node = run(
         "node", prepare_node() / "ask.mjs", topic, *arguments, limit_s=_LIMIT_S

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.instruments.asking import Asked, keep_asking
+from benchmarks.instruments.faults import Asked, keep_asking
 from benchmarks.instruments.generator import Request, Target, ask_within
 from deploy.stack import Stack
 from tests.e2e.real_stack import is_ready, kill, wait_until

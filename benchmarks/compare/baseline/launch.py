@@ -18,8 +18,13 @@ import yaml
 
 import catalog
 from benchmarks.instruments.ports import claim_port_offset
-from benchmarks.instruments.programs import START_S, run_program, wait_until_ready
-from benchmarks.instruments.running import Running, read_map
+from benchmarks.instruments.running import (
+    START_S,
+    Running,
+    read_map,
+    run_program,
+    wait_until_ready,
+)
 from deploy import programs
 from deploy.stack import (
     DOOR,

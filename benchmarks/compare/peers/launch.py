@@ -1,9 +1,12 @@
-"""Starts a peer's server with a map's model and batch settings."""
+"""Starts other serving systems, with our engine, in environments of their own."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -13,11 +16,15 @@ from pathlib import Path
 
 import requests
 
-from benchmarks.compare.peers import environments
 from benchmarks.compare.peers.translator import PeerOptions
-from benchmarks.instruments.programs import run_program, wait_until_ready
-from benchmarks.instruments.running import Running, merge, read_map
-from benchmarks.instruments.sentences import write_request
+from benchmarks.instruments.running import (
+    Running,
+    merge,
+    read_map,
+    run_program,
+    wait_until_ready,
+)
+from benchmarks.instruments.workload import write_request
 from catalog import checkpoint
 from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
@@ -41,7 +48,7 @@ class Peer:
     def prepare(self) -> Path:
         """The Python with its packages, installed if they are missing. Raises StackError."""
         directory = checkpoint.default_cache() / "benchmarks" / "peers" / self.name
-        return environments.prepare(HERE / f"requirements-{self.name}.txt", directory)
+        return prepare_environment(HERE / f"requirements-{self.name}.txt", directory)
 
     def start(
         self, run: Path, map_path: Path, model: Path
@@ -119,3 +126,37 @@ def _choose_sentence(options: PeerOptions) -> Sentence:
     """Any sentence in languages that the model knows."""
     source, target, *_ = read_settings(Path(options.model)).get("languages", LANGUAGES)
     return Sentence("1", source, target)
+
+
+#: Our own versions, which hold for the peers' environments wherever they need the same.
+_CONSTRAINTS = ROOT / "constraints.txt"
+_INSTALL_S = 900
+_TAIL_LINES = 20
+
+
+def prepare_environment(requirements: Path, directory: Path) -> Path:
+    """The Python of an environment, made again for other packages. Raises StackError."""
+    python = directory / "bin" / "python"
+    mark = directory / "made-of"
+    texts = (path.read_bytes() for path in (requirements, _CONSTRAINTS))
+    digest = hashlib.sha256(b"\0".join((sys.version.encode(), *texts))).hexdigest()
+    if mark.exists() and mark.read_text("utf-8") == digest:
+        return python
+    ours = (sys.executable, "-m")
+    _run([*ours, "venv", "--clear", "--without-pip", str(directory)])
+    _run(
+        [
+            *(*ours, "pip", "--python", str(python), "install", "--quiet"),
+            *("--disable-pip-version-check", "--constraint", str(_CONSTRAINTS)),
+            *("--requirement", str(requirements)),
+        ]
+    )
+    mark.write_text(digest, "utf-8")
+    return python
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_S)
+    if done.returncode != 0:
+        lines = f"{done.stdout}{done.stderr}".splitlines()
+        raise StackError("\n".join([" ".join(command), *lines[-_TAIL_LINES:]]))

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compare import contenders
-from benchmarks.compare.comparison import Lead, describe
-from benchmarks.compare.contenders import (
+from benchmarks.compare import comparison
+from benchmarks.compare.comparison import (
     OURS,
     ContenderTurn,
+    Lead,
     Workload,
     choose,
+    describe,
 )
-from benchmarks.figures import Latencies, Spread
 from benchmarks.instruments.load import LoadFigures
-from benchmarks.instruments.sentences import draw
+from benchmarks.instruments.workload import draw
+from benchmarks.report import Latencies, Spread
 
 
 def load(rate: float, p95_ms: float | None = 100, clients: int = 1) -> LoadFigures:
@@ -118,7 +119,7 @@ def test_several_are_compared_with_ours_and_the_same_one_once():
 
 def test_a_map_that_ships_gives_only_what_it_changes():
     changes = {"max_batch_delay": 2, "placement": "device"}
-    assert contenders._read_differences("interactive.json") == changes
+    assert comparison._read_differences("interactive.json") == changes
 
 
 @pytest.mark.parametrize("names", [[], ["yesterday"], ["flask", "packing"]], ids=str)

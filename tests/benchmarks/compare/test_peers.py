@@ -14,8 +14,8 @@ import psutil
 import pytest
 import requests
 
-from benchmarks.compare.peers import environments, launch
-from benchmarks.compare.peers.launch import HERE, PEERS, find_free_port
+from benchmarks.compare.peers import launch
+from benchmarks.compare.peers.launch import HERE, PEERS, Peer, find_free_port
 from benchmarks.compare.peers.translator import (
     PeerOptions,
     PeerRefusal,
@@ -67,29 +67,6 @@ def test_what_cannot_be_translated_is_refused(translator: PeerTranslator, body: 
         translator.parse(body)
 
 
-def test_a_peer_gets_the_model_and_the_batches_of_the_map(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    settings = {"batch_size": 8, "max_batch_delay": 5}
-    chosen = launch.choose(write_map(tmp_path / "map.json", settings), tiny)
-    assert (chosen.batch_size, chosen.wait_s) == (8, 0.005)
-    assert Path(chosen.model, "model.bin").exists()
-
-
-@pytest.mark.parametrize(
-    ("gpus", "engine"), [(0, "transformers"), (16, "ctranslate2")], ids=str
-)
-def test_what_a_peer_lacks_the_packages_for_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, engine: str
-):
-    monkeypatch.setattr(running, "count_gpus", lambda: gpus)
-    map_path = write_map(tmp_path / "map.json", {"engine": engine})
-    with pytest.raises(StackError, match="CTranslate2 on the CPU"):
-        launch.choose(map_path, tmp_path)
-
-
 @pytest.mark.parametrize(
     ("name", "find_python", "processes"),
     [
@@ -128,13 +105,13 @@ def test_a_peer_serves_batches_and_leaves_nothing_behind(
 def test_an_environment_is_made_once_and_anew_for_other_versions(tmp_path: Path):
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("")
-    python = environments.prepare(requirements, tmp_path / "environment")
+    python = launch.prepare_environment(requirements, tmp_path / "environment")
     stamp = python.lstat().st_mtime_ns
-    assert environments.prepare(requirements, tmp_path / "environment") == python
+    assert launch.prepare_environment(requirements, tmp_path / "environment") == python
     assert python.lstat().st_mtime_ns == stamp
     requirements.write_text("/there/is/no/such.whl\n")
     with pytest.raises(StackError, match=r"install(?s:.*)such\.whl"):
-        environments.prepare(requirements, tmp_path / "environment")
+        launch.prepare_environment(requirements, tmp_path / "environment")
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -145,3 +122,26 @@ def test_every_package_of_a_peer_is_pinned_once(name: str):
         package, pinned, _ = line.partition("==")
         assert bool(pinned) != (package.partition("[")[0].lower() in ours), line
     assert (ROOT / f"{PEERS[name].module.replace('.', '/')}.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "engine"), [(0, "transformers"), (16, "ctranslate2")], ids=str
+)
+def test_what_a_peer_lacks_the_packages_for_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, engine: str
+):
+    monkeypatch.setattr(running, "count_gpus", lambda: gpus)
+    map_path = write_map(tmp_path / "map.json", {"engine": engine})
+    with pytest.raises(StackError, match="CTranslate2 on the CPU"):
+        launch.choose(map_path, tmp_path)
+
+
+def test_a_peer_that_does_not_come_up_is_said_with_the_end_of_its_log(
+    options: PeerOptions, tmp_path: Path
+):
+    broken = Peer("broken", "benchmarks.compare.peers.serve_nothing")
+    with (
+        pytest.raises(StackError, match=r"(?s)broken does not come up:.*serve_nothing"),
+        launch.serve(broken, Path(sys.executable), tmp_path / "run", options),
+    ):
+        pass

@@ -1,8 +1,11 @@
-"""The generator of overload against servers that answer, wait, hang up, or are not there."""
+"""The generator against servers that answer, wait, hang up, or are not there, the schedule of
+the open loop, and the figures of a load. No test asserts a time of its own."""
 
 from __future__ import annotations
 
+import math
 import socket
+import statistics
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +14,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from benchmarks.instruments import generator
+from benchmarks.instruments.load import measure_open, summarize
 from tests.benchmarks.conftest import Server
 
 REQUESTS = [generator.Request(b'{"number": %d}' % number) for number in range(3)]
@@ -137,3 +141,62 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(monkeypa
 )
 def test_an_answer_has_a_status_when_it_is_complete(received: bytes, status: str):
     assert generator.read_status(received) == status
+
+
+RATE, SECONDS = 50.0, 200.0
+
+
+def test_the_same_seed_gives_the_same_arrivals():
+    assert generator.draw_arrivals(RATE, 10, 1) == generator.draw_arrivals(RATE, 10, 1)
+    assert generator.draw_arrivals(RATE, 10, 1) != generator.draw_arrivals(RATE, 10, 2)
+
+
+def test_on_average_they_come_at_the_rate():
+    expected = RATE * SECONDS
+    count = len(generator.draw_arrivals(RATE, SECONDS, 0))
+    assert abs(count - expected) < 4 * math.sqrt(expected)
+
+
+def test_gaps_are_exponential():
+    times = generator.draw_arrivals(RATE, SECONDS, 0)
+    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    mean, deviation = statistics.mean(gaps), statistics.pstdev(gaps)
+    assert abs(deviation / mean - 1) < 0.05  # those of an even schedule would have 0
+
+
+def test_an_open_loop_sends_a_request_per_arrival(server: Server):
+    target = generator.Target(server.url, REQUESTS)
+    load = measure_open(target, rate=100, seconds=0.5, connections=4, seed=3)
+    assert (
+        load.answers == len(server.asked) == len(generator.draw_arrivals(100, 0.5, 3))
+    )
+    assert load.loop == "open"
+    assert load.lag_p99_ms is not None
+
+
+def test_what_is_no_translation_is_an_error(server: Server):
+    server.statuses = [429, 503]
+    target = generator.Target(server.url, REQUESTS)
+    load = measure_open(target, rate=100, seconds=0.3, connections=1)
+    assert load.errors == 2
+    assert load.statuses == {"200": load.answers - 2, "429": 1, "503": 1}
+
+
+def test_errors_have_no_part_in_the_latencies():
+    replies = [
+        generator.LoadReply(0, "200", 1.0, latency_s=1.0, lag_s=0.0),
+        generator.LoadReply(1, "429", 1.0, latency_s=0.001, lag_s=0.0),
+        generator.LoadReply(2, "timeout", 60.0, latency_s=60.0, lag_s=0.0),
+    ]
+    load = summarize("closed", 3, 2.0, replies)
+    assert load.latencies.p50_ms == load.latencies.p99_ms == pytest.approx(1000)
+    assert load.requests_per_s == pytest.approx(0.5)
+    assert load.errors == 2
+
+
+def test_lateness_of_the_client_is_shown():
+    replies = [generator.LoadReply(0, "200", 1.0, latency_s=1.0, lag_s=0.5)]
+    opened, closed = (summarize(loop, 3, 2.0, replies) for loop in ("open", "closed"))
+    assert opened.lag_p99_ms == pytest.approx(500)
+    assert opened.latencies.p50_ms == pytest.approx(1000)
+    assert closed.latencies.p50_ms == pytest.approx(500)

@@ -32,3 +32,8 @@ def test_a_language_uses_a_part_of_the_vocabulary(vocabulary: dict[str, int]):
         len(list_pieces(vocabulary, [language])) / SIZE for language in ("fr", "ja")
     )
     assert 0.35 < japanese < french < 0.6
+
+
+def test_a_vocabulary_without_the_phrasebooks_pieces_is_refused():
+    with pytest.raises(ValueError, match="alone has 16001 tokens, not 9"):
+        invent_vocabulary(9)

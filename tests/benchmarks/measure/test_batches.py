@@ -12,10 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.figures import Spread, spread
 from benchmarks.instruments import passes
-from benchmarks.instruments.bare import EngineSubject
 from benchmarks.instruments.passes import (
+    EngineSubject,
     Measurement,
     MemoryEnds,
     Pass,
@@ -24,16 +23,13 @@ from benchmarks.instruments.passes import (
     Unsupported,
     measure_apart,
 )
-from benchmarks.instruments.sentences import draw
-from benchmarks.instruments.workload import draw_requests
+from benchmarks.instruments.workload import draw
 from benchmarks.measure.batches import (
-    TaskSubject,
     describe,
     find_knee,
-    find_model,
     run_handler,
 )
-from contract.tasks import CLASSIFICATION
+from benchmarks.report import Spread, spread
 from handlers.base import Outcome, TaskError
 from handlers.engine.directories import SETTINGS_FILE
 from tests.random_m2m100 import PHRASEBOOK
@@ -69,14 +65,6 @@ def measure(plan: PassPlan, batch: int, directory: Path) -> Measurement:
     """In this process."""
     passes._load(plan.subject, directory)
     return passes.measure(plan, batch)
-
-
-def test_a_task_that_takes_images_is_measured(tmp_path: Path):
-    model = find_model(CLASSIFICATION, "fr", "cpu", {"threads": 1})
-    bodies = tuple(request.body for request in draw_requests(CLASSIFICATION, 2))
-    two = PassPlan(TaskSubject(model), (2,), bodies, 2, repetitions=1, limit_s=9)
-    measured = measure(two, 2, two.subject.prepare(tmp_path))
-    assert (measured.batch, measured.label) == (2, ("cpu",))
 
 
 @pytest.mark.parametrize(
@@ -139,20 +127,6 @@ def invoke(command: str, out: Path, *options: str):
     return CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
 
 
-def test_the_engines_are_measured_by_their_command(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
-    out = tmp_path / "engine.json"
-    chosen = ("--engines", "echo,transformers", "--compute-types", "int8")
-    fast = ("--sentences", "4", "--repetitions", "2", "--batches", "2")
-    done = invoke("engine", out, "--model", str(tiny), *chosen, *fast)
-    assert done.exit_code == 0, done.output
-    results = json.loads(out.read_text("utf-8"))["results"]
-    assert [(m["label"][0], m["batch"]) for m in results["measured"]] == [("echo", 2)]
-    assert [s["reason"] for s in results["skipped"]] == ["Transformers has no int8"]
-
-
 def test_the_cost_of_a_batch_is_found(tmp_path: Path):
     """The model's batches take 20 ms, however large they are."""
     model = tmp_path / "echo"
@@ -169,24 +143,6 @@ def test_the_cost_of_a_batch_is_found(tmp_path: Path):
     # 64 rows cost as much as one; half of that leaves room for a busy machine.
     assert many["items_per_s"]["median"] > 32 * one["items_per_s"]["median"]
     assert plot.exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--devices", "cuda"), "expected"),
-        (("--task", "detection", "--set", "engine=echo"), "engine: unknown"),
-        (("--batches", "0"), "whole numbers from 1"),
-        (("--set", "engine=triton"), "engine"),
-        (("--language", "xx"), "not in the map"),
-        (("--model", "models"), "lacks"),
-    ],
-)
-def test_what_cannot_be_studied_is_told(
-    tmp_path: Path, options: tuple[str, ...], message: str
-):
-    done = invoke("study", tmp_path / "study.json", "--batches", "1", *options)
-    assert message in done.output
 
 
 @dataclass
@@ -218,3 +174,21 @@ def test_a_batch_that_is_not_done_is_no_measurement(
 ):
     with pytest.raises(error):
         run_handler(cast(Any, handler), [[b"{}"]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--devices", "cuda"), "expected"),
+        (("--task", "detection", "--set", "engine=echo"), "engine: unknown"),
+        (("--batches", "0"), "whole numbers from 1"),
+        (("--set", "engine=triton"), "engine"),
+        (("--language", "xx"), "not in the map"),
+        (("--model", "models"), "lacks"),
+    ],
+)
+def test_what_cannot_be_studied_is_told(
+    tmp_path: Path, options: tuple[str, ...], message: str
+):
+    done = invoke("study", tmp_path / "study.json", "--batches", "1", *options)
+    assert message in done.output

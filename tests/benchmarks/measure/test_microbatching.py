@@ -7,10 +7,10 @@ import sys
 
 import psutil
 
-from benchmarks.figures import Latencies, Spread
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.running import Running
 from benchmarks.measure.microbatching import ALONE, BATCHED, bound_memory, describe
+from benchmarks.report import Latencies, Spread
 
 
 def make_load(clients: int, rate: float) -> LoadFigures:

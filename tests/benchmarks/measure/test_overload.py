@@ -9,13 +9,14 @@ import pytest
 
 from benchmarks.instruments.generator import LoadReply, Target
 from benchmarks.instruments.running import Running
-from benchmarks.instruments.sentences import draw, write_request
+from benchmarks.instruments.workload import draw, write_request
 from benchmarks.measure import overload
 from benchmarks.measure.overload import (
     LARGE,
     SMALL,
     Bench,
     Ladder,
+    choose,
     find_misses,
     find_refusal_cost,
     summarize,
@@ -96,3 +97,14 @@ def test_a_server_that_answers_nothing_has_no_peak(
     bench = Bench(Running(server.url, {}), target, ladder)
     with pytest.raises(ValueError, match="no request is answered within 500 ms"):
         bench.press(500, None)
+
+
+def test_every_missed_promise_is_named():
+    assert len(find_misses([replace(STEP, refusal_p99_ms=250.0)], SMALL)) == 5
+    assert find_misses([replace(STEP, load=0.0)], SMALL) == []
+
+
+def test_an_unknown_server_is_refused():
+    assert list(choose([])) == ["babelgate"]
+    with pytest.raises(ValueError, match="expected some of litserve"):
+        choose(["nobody"])

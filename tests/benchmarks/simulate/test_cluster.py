@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.simulate.cluster import Decision, Wish, decide
+from benchmarks.simulate.cluster import ScalingDecision, decide
 from benchmarks.simulate.command import LanguageOutcome, run
 from benchmarks.simulate.scenario import AutoscalingEntry, Scenario
 from tests.benchmarks.simulate.conftest import Make
@@ -134,46 +134,27 @@ def test_replicas_come_after_their_delay_and_their_start(make: Make):
     assert outcome.refused == pytest.approx(1 - (6000 + 7000) / 28_000, abs=0.02)
 
 
-def test_replicas_that_are_not_needed_end_and_answer_what_they_have(make: Make):
-    outcome = simulate(
-        make(
-            traffic={"requests_per_s": 50},
-            replicas=[1, 8],
-            autoscaling={**SCALING, "initial_replicas": 8},
-            stretch={"seconds": 600, "settle_s": 0},
-        )
-    )
-    assert outcome.refused == outcome.late == 0
-    # Serve's 60 s, the look back and 35 s of draining.
-    assert outcome.replicas < 3
-
-
 ENTRY = AutoscalingEntry(upscale_delay_s=30, downscale_delay_s=600)
-UP, DOWN = Wish(is_up=True, since_s=70), Wish(is_up=False, since_s=70)
+UP, DOWN = ScalingDecision(2, True, 70), ScalingDecision(2, False, 70)
+NONE = ScalingDecision(2)
 
 
 @pytest.mark.parametrize(
     ("last", "now_s", "wanted", "expected"),
     [
-        pytest.param(Decision(2), 100, 2.0, Decision(2), id="as it is"),
-        pytest.param(
-            Decision(2), 100, 2.1, Decision(2, Wish(True, 100)), id="more: a wish"
-        ),
-        pytest.param(Decision(2, UP), 99, 2.1, Decision(2, UP), id="not yet"),
-        pytest.param(Decision(2, UP), 100, 4.5, Decision(5), id="more"),
-        pytest.param(Decision(2, UP), 100, 99, Decision(8), id="not beyond the most"),
-        pytest.param(Decision(2, UP), 100, 2.0, Decision(2), id="given up"),
-        pytest.param(
-            Decision(2, UP), 100, 0.5, Decision(2, Wish(False, 100)), id="the other way"
-        ),
-        pytest.param(
-            Decision(2, DOWN), 669, 0.5, Decision(2, DOWN), id="fewer, not yet"
-        ),
-        pytest.param(Decision(2, DOWN), 670, 0, Decision(1), id="fewer, but one"),
+        pytest.param(NONE, 100, 2.0, NONE, id="as it is"),
+        pytest.param(NONE, 100, 2.1, ScalingDecision(2, True, 100), id="more: a wish"),
+        pytest.param(UP, 99, 2.1, UP, id="not yet"),
+        pytest.param(UP, 100, 4.5, ScalingDecision(5), id="more"),
+        pytest.param(UP, 100, 99, ScalingDecision(8), id="not beyond the most"),
+        pytest.param(UP, 100, 2.0, NONE, id="given up"),
+        pytest.param(UP, 100, 0.5, ScalingDecision(2, False, 100), id="the other way"),
+        pytest.param(DOWN, 669, 0.5, DOWN, id="fewer, not yet"),
+        pytest.param(DOWN, 670, 0, ScalingDecision(1), id="fewer, but one"),
     ],
 )
 def test_a_wish_counts_after_its_delay(
-    last: Decision, now_s: float, wanted: float, expected: Decision
+    last: ScalingDecision, now_s: float, wanted: float, expected: ScalingDecision
 ):
     found = decide(ENTRY, last, now_s=now_s, wanted=wanted, bounds=(1, 8))
     assert found == expected

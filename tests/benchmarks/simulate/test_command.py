@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from benchmarks.__main__ import app
+from benchmarks.simulate.command import read_measured
 
 SCENARIO = """\
 traffic: {requests_per_s: 50, languages: 2}
@@ -89,3 +90,24 @@ def test_what_cannot_be_done_is_said(
     assert result.exit_code == 1
     assert message in " ".join(result.output.split())
     assert content is None
+
+
+def test_other_loads_replace_the_traffic(tmp_path: Path):
+    result, content = invoke(tmp_path, "--clients", "1,8", "--rates", "0.5")
+    assert result.exit_code == 0, result.output
+    names = [name for name, _ in content["results"]]
+    assert names == ["1 clients", "8 clients", "0.5 requests/s"]
+
+
+def test_loads_of_a_cluster_say_their_machines_and_batches(tmp_path: Path):
+    load = {**FULL, "latencies": TIMES}
+    entries = [
+        {"name": "HAProxy", "load": load, "batch_fill": 3.9},
+        {"load": load, "machines": 2},
+    ]
+    path = tmp_path / "ingress.json"
+    path.write_text(json.dumps({"results": entries}), "utf-8")
+    one, two = read_measured(path)
+    assert (one.mean_batch, one.replicas) == (3.9, None)
+    assert (two.mean_batch, two.replicas) == (None, 2)
+    assert one.requests_per_s == two.requests_per_s == 400

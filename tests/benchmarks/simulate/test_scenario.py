@@ -34,7 +34,7 @@ def write(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/scenarios/*.yaml")))
 def test_a_scenario_that_ships_is_a_scenario(path: Path):
     scenario = read_scenario(path)
-    assert scenario.make_service().find_capacity(scenario.batch_size) > 0
+    assert scenario.tabulate()[-1] > 0
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,10 @@ def test_traffic_makes_a_wave_in_a_day(hour: float, rate: float):
     assert traffic.find_rate(hour * HOUR_S) == pytest.approx(rate)
 
 
-def test_a_table_has_straight_lines_between_its_sizes(tmp_path: Path):
-    service = read_scenario(write(tmp_path, SCENARIO)).make_service()
-    found = [service.find_ms(rows) for rows in (1, 4.5, 8, 12)]
-    assert found == pytest.approx([10, 17, 24, 32])
-    assert service.tabulate(2) == pytest.approx([0, 0.01, 0.012])
-    assert service.find_capacity(8) == pytest.approx(8 / 0.024)
+def test_a_table_has_straight_lines_between_its_sizes_and_beyond(tmp_path: Path):
+    seconds = read_scenario(write(tmp_path, SCENARIO)).tabulate()
+    found = [seconds[rows] for rows in (0, 1, 4, 8, 12)]
+    assert found == pytest.approx([0, 0.01, 0.016, 0.024, 0.032])
 
 
 def test_the_table_may_be_what_study_wrote_beside_the_scenario(tmp_path: Path):
@@ -94,8 +92,8 @@ def test_the_table_may_be_what_study_wrote_beside_the_scenario(tmp_path: Path):
     content = {"results": {"measured": measured}}
     (tmp_path / "study.json").write_text(json.dumps(content), "utf-8")
     text = SCENARIO.replace("{ms: {1: 10, 8: 24}}", "{file: study.json}")
-    service = read_scenario(write(tmp_path, text)).make_service()
-    assert service.points == ((1, 10.0), (8, 24.0))
+    scenario = read_scenario(write(tmp_path, text))
+    assert scenario.replica.service.read_points() == [(1, 10.0), (8, 24.0)]
 
 
 def test_values_can_be_changed(tmp_path: Path):

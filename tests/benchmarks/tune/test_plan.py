@@ -30,17 +30,6 @@ def read(tmp_path: Path, text: str) -> TuningPlan:
     return read_plan(path)
 
 
-def test_every_combination_is_made_once_after_the_default(tmp_path: Path):
-    default, *others = read(tmp_path, PLAN).combine()
-    assert default.settings == ()
-    assert [dict(combination.settings) for combination in others] == [
-        {"workers": 1, "batch_size": size, "max_batch_delay": delay}
-        for size in (16, 64)
-        for delay in (5, 20)
-    ]
-    assert {combination.languages for combination in others} == {("fr", "de")}
-
-
 DETECTION = """\
 models:
   - task: detection

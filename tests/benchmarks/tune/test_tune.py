@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.figures import Latencies
 from benchmarks.instruments.counters import WorkerFigures
 from benchmarks.instruments.load import LoadFigures
+from benchmarks.report import Latencies
 from benchmarks.tune import search as tune
 from benchmarks.tune.plan import Combination, SlaEntry, TuningPlan
 from benchmarks.tune.report import Trial, TrialPoint, find_front, list_points
@@ -160,18 +160,6 @@ def test_where_time_is_over_what_is_left_is_counted(plan: Path, stacks: Stacks):
     assert len(stacks.tried) <= 6
 
 
-def test_a_combination_that_is_no_map_is_refused_before_the_search(
-    plan: Path, stacks: Stacks
-):
-    plan.write_text(
-        PLAN.replace("[8, 64]", "8\n    engine: transformers\n    compute_type: int8")
-    )
-    result = run(plan)
-    assert result.exit_code == 1
-    assert "compute_type" in result.output
-    assert stacks.tried == []
-
-
 @pytest.mark.parametrize(
     ("p99_ms", "errors", "is_kept"),
     [
@@ -221,3 +209,15 @@ def test_a_combination_has_its_last_point_of_each_level():
 def test_on_the_front_nobody_is_faster_and_answers_more():
     points = {(10.0, 5.0), (20.0, 9.0), (15.0, 20.0), (20.0, 12.0), (30.0, 40.0)}
     assert set(find_front(points)) == {(10, 5), (20, 9), (30, 40)}
+
+
+def test_a_combination_that_is_no_map_is_refused_before_the_search(
+    plan: Path, stacks: Stacks
+):
+    plan.write_text(
+        PLAN.replace("[8, 64]", "8\n    engine: transformers\n    compute_type: int8")
+    )
+    result = run(plan)
+    assert result.exit_code == 1
+    assert "compute_type" in result.output
+    assert stacks.tried == []

@@ -36,13 +36,6 @@ def test_a_value_is_written_in_every_language(category: str):
             ), f"{language}: {text}"
 
 
-@pytest.mark.parametrize("slot", cldr.SLOTS)
-def test_a_slots_value_is_in_every_language(slot: str):
-    value = cldr.SLOTS[slot](random.Random(2))
-    assert set(value) == set(LANGUAGES)
-    assert all(value.values())
-
-
 def test_no_clock_is_singular():
     """In Spanish, Italian and Portuguese one o'clock takes another article."""
     rng = random.Random(3)

@@ -36,16 +36,6 @@ def trainer(
     return PhrasebookTrainer(corpus, Vocabulary(MODEL), recipe, tmp_path)
 
 
-def test_the_vocabulary_numbers_tokens_as_the_model_does():
-    vocabulary = Vocabulary(MODEL)
-    ids = vocabulary.encode("Good morning ☃", "fr")
-    assert ids[0] == vocabulary.languages["fr"] >= len(vocabulary.ids)
-    assert ids[-1] == vocabulary.eos == vocabulary.ids["</s>"]
-    assert vocabulary.unk in ids
-    assert vocabulary.ids["<pad>"] == vocabulary.pad
-    assert max(vocabulary.languages.values()) < vocabulary.size
-
-
 def test_a_tokenizer_knows_every_character_of_its_corpus(
     corpus: Corpus, tmp_path: Path
 ):
@@ -136,3 +126,13 @@ def test_what_is_exported_can_be_begun_with(trainer: PhrasebookTrainer, tmp_path
         trainer.model.lm_head.weight.zero_()
     trainer.load_weights(tmp_path / "out")
     assert torch.allclose(trainer.model.lm_head.weight, expected, atol=1e-3)
+
+
+def test_the_vocabulary_numbers_tokens_as_the_model_does():
+    vocabulary = Vocabulary(MODEL)
+    ids = vocabulary.encode("Good morning ☃", "fr")
+    assert ids[0] == vocabulary.languages["fr"] >= len(vocabulary.ids)
+    assert ids[-1] == vocabulary.eos == vocabulary.ids["</s>"]
+    assert vocabulary.unk in ids
+    assert vocabulary.ids["<pad>"] == vocabulary.pad
+    assert max(vocabulary.languages.values()) < vocabulary.size

@@ -13,31 +13,10 @@ from typer.testing import CliRunner
 
 from models.shapes_recipe import evaluation
 from models.shapes_recipe.__main__ import app
-from models.shapes_recipe.card import Facts, write_card
-from models.shapes_recipe.evaluation import FRAME_SIZES, ShapesReport, TaskJudgement
-from models.shapes_recipe.learners import SHAPES
+from models.shapes_recipe.evaluation import (
+    SHAPES,
+)
 from models.shapes_recipe.samples import ShapesTask, held_out
-
-
-def judge(held_out: float, **by_label: float) -> TaskJudgement:
-    return TaskJudgement(held_out, dict.fromkeys(FRAME_SIZES, 0.75), by_label)
-
-
-def test_the_card_has_the_figures_of_every_task():
-    report = ShapesReport(
-        2000, judge(0.912, all=0.81, clear=0.99), judge(0.987), judge(0.93, ring=0.5)
-    )
-    facts = [
-        Facts(60, 12500, 32, 1_234_000, 2.5, note="Begun twice."),
-        *[Facts(5, 400, 64, 99_000, 0.2)] * 2,
-    ]
-    text = write_card(report, facts, "two cores")
-    assert "| captioning | exact match | 91.2% | 75.0% | 75.0% |" in text
-    assert "| Parameters | 1.23 M | 0.10 M | 0.10 M |" in text
-    assert "| Training, batches | 12,500 of 32 | 400 of 64 | 400 of 64 |" in text
-    assert "over the labels: ring 50.0%." in text
-    assert "Begun twice." in text
-    assert "{" not in text
 
 
 @pytest.mark.parametrize("is_clip", [False, True], ids=["pictures", "a clip"])

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from models.shapes_recipe.clips import plan_clip
-from models.shapes_recipe.learners import LEARNERS, SHAPES
+from models.shapes_recipe.evaluation import LEARNERS, SHAPES
 from models.shapes_recipe.rendering import render
 from models.shapes_recipe.samples import Sample, ShapesTask, held_out, held_out_at
 from models.shapes_recipe.scenes import describe, is_clear
