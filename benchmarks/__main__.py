@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 try:
@@ -21,8 +22,10 @@ try:
         soak,
         stack,
     )
+    from benchmarks.report import write_tables
     from benchmarks.simulate import command as simulate
     from benchmarks.tune import search as tune
+    from deploy.stack import ROOT
 except ModuleNotFoundError as error:
     raise SystemExit(f"{error}: `make .venv/ready-dev` installs it.") from error
 
@@ -46,6 +49,7 @@ ANSWERS: dict[str, Answer] = {
     "ingress": ingress.answer,
     "tune": tune.answer,
 }
+DOCS = ROOT / "docs"
 app = make_app(ANSWERS, "Measure on this machine what docs/performance.md reports.")
 
 
@@ -54,6 +58,14 @@ def main() -> None:
     """Measure on this machine what docs/performance.md reports."""
     # SIGTERM must stop the stacks of a benchmark as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@app.command()
+def tables() -> None:
+    """Write the tables of docs/performance.md from docs/figures/performance.json."""
+    figures = json.loads((DOCS / "figures/performance.json").read_text("utf-8"))
+    page = (DOCS / "performance.md").read_text("utf-8")
+    (DOCS / "performance.md").write_text(write_tables(page, figures), "utf-8")
 
 
 if __name__ == "__main__":

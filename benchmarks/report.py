@@ -6,6 +6,7 @@ import math
 import operator
 import os
 import platform
+import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -261,9 +262,26 @@ def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 
 def to_markdown(table: FigureTable) -> str:
-    """The table for docs/performance.md."""
-    lines = [table.headers, ("---",) * len(table.headers), *table.rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    """Return the table for a page in Markdown."""
+    header, *rows = (
+        f"|{''.join(f' {cell} |' if cell else ' |' for cell in line)}\n"
+        for line in (table.headers, *table.rows)
+    )
+    return "".join((header, f"|{'---|' * len(table.headers)}\n", *rows))
+
+
+def write_tables(page: str, tables: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    """Return a page in Markdown with these tables, by section; the first row of a table has
+    its headers. Raises ValueError for a section without a table."""
+    for section, (headers, *rows) in tables.items():
+        table = to_markdown(FigureTable(tuple(headers), tuple(map(tuple, rows))))
+        place = re.compile(
+            rf"(?ms)(^## {re.escape(section)}$(?:(?!^## ).)*?)(?:^\|.*?\n)+"
+        )
+        page, count = place.subn(lambda found, new=table: found[1] + new, page)
+        if not count:
+            raise ValueError(f"expected a table in the section {section!r}")
+    return page
 
 
 def to_rich(table: FigureTable) -> rich_table.Table:

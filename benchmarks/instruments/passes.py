@@ -20,7 +20,7 @@ import catalog
 from benchmarks.report import Spread, spread
 from catalog import checkpoint
 from catalog.sections.translation import ENGINES
-from handlers.engine.translation import packing
+from handlers.engine.translation import batching
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Engine, Sentence
 
@@ -303,7 +303,7 @@ def translate(
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
         for batch in map(engine.tokenizer.tokenize, batches):
-            packs = packing.spread(
+            packs = batching.spread(
                 [len(sentence.tokens) for sentence in batch],
                 max_tokens=MAX_TOKENS,
                 translators=threads,

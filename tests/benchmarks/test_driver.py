@@ -60,7 +60,7 @@ def test_findings_are_published_with_options_and_machine(tmp_path: Path):
     }
     assert document["machine"]["cores"] >= 1
     assert out.with_suffix(".md").read_text("utf-8") == (
-        "| clients | requests/s |\n| --- | --- |\n| 1 | 9.00 |\n| 64 | 180 |\n"
+        "| clients | requests/s |\n|---|---|\n| 1 | 9.00 |\n| 64 | 180 |\n"
     )
     assert plot.read_bytes().startswith(b"\x89PNG")
 
@@ -181,7 +181,15 @@ def test_cells_are_texts_as_they_are_and_numbers_with_three_digits():
     columns = {"x": lambda x: x, "y": lambda x: x and str(x)}
     rows = tabulate([1, 2.5, None, Spread(2, 1, 3)], columns).rows
     assert [row[0] for row in rows] == ["1", "2.50", "–", "2.00 (1.00–3.00)"]
-    assert report.to_markdown(FigureTable(("a",), ())) == "| a |\n| --- |\n"
+    assert report.to_markdown(FigureTable(("", "a"), ())) == "| | a |\n|---|---|\n"
+
+
+def test_the_tables_of_the_page_are_those_of_the_figures():
+    page = (ROOT / "docs/performance.md").read_text("utf-8")
+    figures = json.loads((ROOT / "docs/figures/performance.json").read_text("utf-8"))
+    assert report.write_tables(page, figures) == page
+    with pytest.raises(ValueError, match="in the section 'none'"):
+        report.write_tables(page, {"none": [["a"]]})
 
 
 @pytest.mark.parametrize("text", ["", "0", "1,-2"])
