@@ -278,7 +278,8 @@ def write_tables(page: str, tables: Mapping[str, Sequence[Sequence[str]]]) -> st
         place = re.compile(
             rf"(?ms)(^## {re.escape(section)}$(?:(?!^## ).)*?)(?:^\|.*?\n)+"
         )
-        page, count = place.subn(lambda found, new=table: found[1] + new, page)
+        escaped = table.replace("\\", r"\\")
+        page, count = place.subn(rf"\g<1>{escaped}", page)
         if not count:
             raise ValueError(f"expected a table in the section {section!r}")
     return page

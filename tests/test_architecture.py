@@ -126,12 +126,11 @@ LINES = """
 """
 #: Class names that stand in several files, until each has one of its own.
 REPEATED = """
-    Box BulkJob Captions Cluster DetectFields Detected Detection DictionaryInfo
-    DocumentForm DocumentJob Judgement Language Languages LanguagesFields Pair Part
-    Recipe Reply Report Table Task TextFormat Trainer TranslateFields Translated
+    BulkJob Captions DetectFields Detection DictionaryInfo DocumentForm DocumentJob
+    Language Languages LanguagesFields Table TextFormat TranslateFields Translated
     Translation Translations
 """.split()
-MAX_REPEATED = 27
+MAX_REPEATED = 16
 #: Words of TorchServe's protocols, and the one file that knows each.
 TORCHSERVE = {
     "/predictions/": "contract/rows.py",

@@ -283,7 +283,7 @@ class _Bench:
 
 
 def list_faults(absent_s: float) -> list[ClusterFault]:
-    """Every machine. Ray may place a lost replica on the head again, which is lost first."""
+    """Return all faults. The head is lost first, on which Ray may place a lost replica."""
     return [
         ClusterFault(
             f"the head is gone for {absent_s:g} s",
