@@ -110,7 +110,7 @@ BOUNDS = {
     "lines of source": 51_850,
     "lines of tests": 56_300,
     "modules": 405,
-    "words of documentation": 39_000,
+    "words of documentation": 38_300,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
