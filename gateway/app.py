@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response
+from flask.globals import request_ctx
 
 import catalog
 from catalog import Catalog, checkpoint
 from contract import variables
-from gateway.access import Access, register_access
+from gateway.access import Access, open_access
 from gateway.admission import Admission
 from gateway.api import Services, list_blueprints
 from gateway.backends.backend import Backend
 from gateway.backends.ray.backend import RayBackend
 from gateway.backends.torchserve import TorchServeBackend
 from gateway.glossaries.library import Glossaries
-from gateway.http.bodies import Bodies, register_bodies
-from gateway.http.caller import read_request_id
-from gateway.http.connection import register_reading
-from gateway.http.fields import find_spoken, register_fields
-from gateway.http.origins import register_origins
-from gateway.http.paths import register_paths
-from gateway.http.worker import ACCESS, EXTENSION
+from gateway.http.bodies import Bodies
+from gateway.http.middleware import (
+    Arrival,
+    BodyReader,
+    BodyRest,
+    Middleware,
+    NoRedirects,
+    Origins,
+    QueryLimit,
+    answer_errors,
+    clean_path,
+)
+from gateway.http.request import GatewayRequest
 from gateway.load_shedding import LoadShedder
-from gateway.metrics.collectors import States
-from gateway.metrics.registry import Telemetry, register_telemetry
+from gateway.metrics.registry import RequestMetrics, Telemetry
 from gateway.metrics.status import Figures
-from gateway.problems import register_error_handlers
 from gateway.services.images import ImageService
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
@@ -39,12 +44,70 @@ from gateway.uploads.documents import Documents
 from text.langid import Identifier
 from torchserve_backend.management import Management
 
-#: The application's extension that has the glossaries.
-GLOSSARIES = "babelgate.glossaries"
 #: Fields of a form beside its texts.
 _OTHER_FIELDS = 100
 #: Processes that read long texts: one, so that long texts leave the CPU to other requests.
 _READERS = 1
+
+
+class GatewayApp(Flask):
+    """Flask with requests of our own, layers around its routes, and parts to close. It has no
+    asynchronous functions, for which Flask would look at every hook of every request."""
+
+    request_class = GatewayRequest
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(__name__, static_folder=None)
+        self.config["MAX_FORM_PARTS"] = settings.max_texts + _OTHER_FIELDS
+        # Flask's own answer to OPTIONS is text/html.
+        self.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+        self.json.ensure_ascii = False  # type: ignore[attr-defined]
+        self.json.sort_keys = False  # type: ignore[attr-defined]
+        answer_errors(self)
+
+    def fold(self, middleware: Sequence[Middleware]) -> None:
+        """Puts these layers around every route, the outermost first."""
+        self.middleware = middleware
+        self._before = [m.before for m in middleware if _has(m, "before")]
+        self._after = [m.after for m in reversed(middleware) if _has(m, "after")]
+
+    def assemble(self, services: Services, load_shedder: LoadShedder) -> None:
+        """Takes its parts, and the routes that call them."""
+        self.access, self.load_shedder = services.access, load_shedder
+        self._glossaries = services.translation.glossaries
+        for blueprint in list_blueprints(services):
+            self.register_blueprint(blueprint)
+
+    def close(self) -> None:
+        """Writes what keys have used, and ends what runs beside the loop."""
+        self.access.close()
+        self._glossaries.close()
+
+    def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
+        """As Flask's, for the path that the client means."""
+        environ["PATH_INFO"] = clean_path(environ["PATH_INFO"])
+        return super().wsgi_app(environ, start_response)
+
+    def preprocess_request(self) -> Response | None:
+        """Asks the layers, from the outermost on, for an answer in the route's place."""
+        request = cast(GatewayRequest, request_ctx.request)
+        for before in self._before:
+            answer = before(request)
+            if answer is not None:
+                return answer
+        return None
+
+    def process_response(self, response: Response) -> Response:
+        """Shows the layers an answer, the outermost last."""
+        response = super().process_response(response)
+        request = cast(GatewayRequest, request_ctx.request)
+        for after in self._after:
+            after(request, response)
+        return response
+
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself."""
+        return func
 
 
 def create_app(
@@ -52,7 +115,7 @@ def create_app(
     *,
     models: Catalog | None = None,
     backend: Backend | None = None,
-) -> Flask:
+) -> GatewayApp:
     """The application that Gunicorn serves; tests pass parts of their own."""
     settings = settings or read_settings()
     models = models or _load(settings)
@@ -61,17 +124,13 @@ def create_app(
         models, backend = _embed(models, telemetry)
     backend = backend or _connect(settings, models)
     admission = Admission(backend, models.models, _place_board(settings))
-    app = _make_flask(settings)
-    register_paths(app)
-    register_reading(app)
-    _register_request_id(app)
-    register_telemetry(app, telemetry, States(models, admission))
-    register_error_handlers(app, find_spoken)
-    access = app.extensions[ACCESS] = _register_checks(app, settings)
+    bodies = Bodies(settings)
+    access = open_access(settings, bodies)
+    app = GatewayApp(settings)
+    app.fold(list_middleware(settings, telemetry, access, bodies))
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(_READERS)
-    stored = app.extensions[GLOSSARIES] = Glossaries(settings)
     services = Services(
         models,
         backend,
@@ -79,27 +138,35 @@ def create_app(
         TranslationService(
             *(models, admission, identifier, telemetry, readers, settings),
             sources=sources,
-            glossaries=stored,
+            glossaries=Glossaries(settings),
         ),
         ImageService(models, Uploads(admission, settings), telemetry, settings),
         Documents(settings),
         Figures(models, admission, telemetry, settings.metrics_url),
     )
-    for blueprint in list_blueprints(services):
-        app.register_blueprint(blueprint)
-    app.extensions[EXTENSION] = LoadShedder(admission, models, settings, telemetry)
+    app.assemble(services, LoadShedder(admission, models, settings, telemetry))
     return app
 
 
-def _register_checks(app: Flask, settings: Settings) -> Access:
-    """Register the checks before a route, in this order."""
-    is_key_required = settings.keys == "required"
-    register_origins(app, settings.cors_origins, is_key_required=is_key_required)
-    register_fields(app)
-    bodies = Bodies(settings)
-    access = register_access(app, settings, bodies)
-    register_bodies(app, bodies, settings.max_body_bytes)
-    return access
+def list_middleware(
+    settings: Settings, telemetry: Telemetry, access: Access, bodies: Bodies
+) -> list[Middleware]:
+    """The layers around every route, the outermost first."""
+    return [
+        BodyRest(),
+        Arrival(settings.timeout_s),
+        RequestMetrics(telemetry),
+        NoRedirects(),
+        Origins(settings.cors_origins, is_key_required=access.is_required),
+        QueryLimit(),
+        *access.middleware,
+        BodyReader(bodies, settings.max_body_bytes),
+    ]
+
+
+def _has(layer: Middleware, half: str) -> bool:
+    """Whether a layer has this half: the other ones cost no request anything."""
+    return getattr(type(layer), half) is not getattr(Middleware, half)
 
 
 def _connect(settings: Settings, models: Catalog) -> Backend:
@@ -135,40 +202,9 @@ def _place_board(settings: Settings) -> Path | None:
     return run / "admission" if run else None
 
 
-class _Gateway(Flask):
-    """Flask without asynchronous functions: it would look at every hook of every request
-    whether it is one."""
-
-    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        return func
-
-
-def _make_flask(settings: Settings) -> Flask:
-    app = _Gateway(__name__, static_folder=None)
-    app.config["MAX_FORM_PARTS"] = settings.max_texts + _OTHER_FIELDS
-    # Flask's own answer to OPTIONS is text/html.
-    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
-    app.json.ensure_ascii = False  # type: ignore[attr-defined]
-    app.json.sort_keys = False  # type: ignore[attr-defined]
-    return app
-
-
 def _embed(models: Catalog, telemetry: Telemetry) -> tuple[Catalog, Backend]:
     """The models in this process. Nothing else needs the handlers' libraries."""
     from gateway.backends.embedded import EmbeddedBackend, share
 
     shared = share(models)
     return shared, EmbeddedBackend(shared.models, telemetry.registry)
-
-
-def _register_request_id(app: Flask) -> None:
-    """nginx gives every request an id; it comes back in the answer and in each problem."""
-
-    @app.before_request
-    def take_request_id() -> None:
-        g.request_id = read_request_id(request.environ)
-
-    @app.after_request
-    def answer_request_id(response: Response) -> Response:
-        response.headers["X-Request-ID"] = g.request_id
-        return response

@@ -304,6 +304,9 @@ class ClientGone(Problem):
 
     status, slug = 499, "client-gone"
 
+    def __init__(self) -> None:
+        super().__init__("The client has closed the connection.")
+
 
 class TooManyDocuments(Problem):
     """Too many documents wait, of this client or of all. The first ones must be done before
@@ -345,9 +348,12 @@ class NotReady(Problem):
 
 
 class DeadlineExceeded(Problem):
-    """The request's time limit has passed."""
+    """The request's time limit has passed before a stage such as "the texts were read"."""
 
     status, slug = 504, "deadline"
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(f"The deadline passed before {stage}.")
 
 
 class InternalError(Problem):

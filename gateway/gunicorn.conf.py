@@ -9,7 +9,6 @@ from prometheus_client import multiprocess
 
 from contract import variables
 from contract.cpus import count_cpus
-from gateway.http.worker import ACCESS
 from text.langid import load_model
 
 # Loopback only: clients ask nginx.
@@ -88,8 +87,8 @@ def post_worker_init(worker: Any) -> None:
 def worker_exit(server: Any, worker: Any) -> None:
     """Write the usage of keys before the process ends."""
     app = getattr(worker, "wsgi", None)  # none where it could not be made
-    if app and ACCESS in app.extensions:
-        app.extensions[ACCESS].close()
+    if app:
+        app.access.close()
 
 
 def child_exit(server: Any, worker: Any) -> None:

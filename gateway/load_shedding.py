@@ -19,7 +19,7 @@ from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.errors import Overloaded, Problem
-from gateway.http.caller import read_caller, read_request_id
+from gateway.http.call import read_call, read_request_id
 from gateway.metrics.registry import Telemetry
 from gateway.services.translation import weigh
 from gateway.settings import Settings
@@ -116,7 +116,7 @@ class LoadShedder:
             target = normalize_language(wanted[dialect.target_field])
             model = self.catalog.route(TRANSLATION, target).name
             costs = self._weigh(wanted, dialect)
-            caller = read_caller(message.environ, self.settings.timeout_s)
+            caller = read_call(message.environ, self.settings.timeout_s)
         except _NO_REQUEST:
             return None
         try:

@@ -4,18 +4,17 @@ nothing here costs a request anything, and the libraries for databases are not l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask import Flask, g
-
 from contract.dialects import FOREIGN
-from documents.storage import NOBODY
 from gateway.access.usage import Usage
 from gateway.http.bodies import Bodies
+from gateway.http.middleware import Middleware
+from gateway.http.request import request
 from gateway.settings import Settings
 
-__all__ = ["OPEN_ROUTES", "Access", "Usage", "find_owner", "register_access"]
+__all__ = ["OPEN_ROUTES", "Access", "Usage", "open_access"]
 
 #: Routes without a key: health, metrics, and what clients read before they have one. One with
 #: a method is open for that only.
@@ -28,19 +27,14 @@ OPEN_ROUTES = frozenset(
 )
 
 
-def find_owner() -> str:
-    """The id of the current request's key, NOBODY where there are no keys: whose glossaries
-    and documents it sees."""
-    key = g.get("key")
-    return key.id if key else NOBODY
-
-
 class Access:
     """The interface of access for routes; here while keys are off. `control.py` has the
     other."""
 
     #: Whether requests without a key are refused.
     is_required = False
+    #: The layer that checks keys.
+    middleware: Sequence[Middleware] = ()
 
     def read_usage(self) -> Usage:
         """Return the current key's usage of this month, and its limit."""
@@ -49,19 +43,16 @@ class Access:
     def find_owner(self, fields: Mapping[str, Any]) -> str:
         """The owner of what the current request makes or asks for; a form's fields may have
         the key."""
-        return find_owner()
+        return request.owner
 
     def close(self) -> None:
         """Writes what was used."""
 
 
-def register_access(app: Flask, settings: Settings, bodies: Bodies) -> Access:
-    """From now on requests need a key, if the settings say so: before their bodies are read,
-    unless these may have it."""
+def open_access(settings: Settings, bodies: Bodies) -> Access:
+    """The keys of this stack, if its settings ask for them."""
     if settings.keys == "off":
         return Access()
-    from gateway.access.control import Guard, register_guard
+    from gateway.access.control import Guard
 
-    guard = Guard.open(settings)
-    register_guard(app, guard, bodies)
-    return guard
+    return Guard(settings, bodies)

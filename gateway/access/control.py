@@ -10,11 +10,9 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from flask import Flask, g, request
-
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from documents.paths import read_secret
-from gateway.access import OPEN_ROUTES, Access, find_owner
+from gateway.access import OPEN_ROUTES, Access
 from gateway.access.finding import (
     KEY_BODY_BYTES,
     find_token,
@@ -28,8 +26,9 @@ from gateway.access.storage import KeyStorage
 from gateway.access.usage import Usage, UsageLedger
 from gateway.database import find_database, find_folder
 from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
-from gateway.http.bodies import Bodies, is_upload, takes_document
-from gateway.http.caller import CHARGE
+from gateway.http.bodies import Bodies, DocumentBlueprint, UploadBlueprint
+from gateway.http.middleware import Middleware
+from gateway.http.request import GatewayRequest, request
 from gateway.openapi.security import is_open
 from gateway.settings import Settings
 
@@ -39,41 +38,25 @@ class Guard(Access):
 
     is_required = True
 
-    def __init__(
-        self, registry: Registry, ledger: UsageLedger, limiter: Limiter, secret: str
-    ) -> None:
-        self.ledger = ledger
-        self._secret = secret
-        self._registry = registry
-        self._limiter = limiter
-
-    @classmethod
-    def open(cls, settings: Settings) -> Guard:
-        """The guard of this stack. Raises StorageError if the database's URL is wrong."""
+    def __init__(self, settings: Settings, bodies: Bodies) -> None:
+        """Raises StorageError if the database's URL is wrong."""
         folder = find_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        storage, ledger = (
-            KeyStorage(find_database(settings)),
-            UsageLedger(folder / "accounts"),
-        )
-        registry = Registry(storage, ledger)
-        registry.start()
-        return cls(
-            registry,
-            ledger,
-            Limiter(folder / "limits", settings.limits_url),
-            read_secret(),
-        )
+        self.middleware = (KeyCheck(self, bodies),)
+        self.ledger = UsageLedger(folder / "accounts")
+        self._registry = Registry(KeyStorage(find_database(settings)), self.ledger)
+        self._registry.start()
+        self._limiter = Limiter(folder / "limits", settings.limits_url)
+        self._secret = read_secret()
 
-    def admit(self, token: str | None) -> None:
-        """Lets the current request in. Raises what `check` raises."""
+    def admit(self, request: GatewayRequest, token: str | None) -> None:
+        """Lets a request in. Raises what `check` raises."""
         rule = request.url_rule
         assert rule
-        key = self.check(token, rule.rule)
-        g.key = key
-        request.environ[CHARGE] = partial(self._charge, key)
+        request.key = key = self.check(token, rule.rule)
+        request.charge = partial(self._charge, key)
 
-    def admit_worker(self) -> bool:
+    def admit_worker(self, request: GatewayRequest) -> bool:
         """Lets the program in that translates documents, for their owner: only characters are
         counted then. Raises InvalidKey where the owner's key has been revoked."""
         given = request.headers.get(WORKER_HEADER)
@@ -81,15 +64,15 @@ class Guard(Access):
         if not given or not hmac.compare_digest(given.encode(), expected):
             return False
         key_id = request.headers.get(OWNER_HEADER, "")
-        g.key = key = self._registry.find_by_id(key_id)
-        request.environ[CHARGE] = partial(self.ledger.charge, key)
+        request.key = key = self._registry.find_by_id(key_id)
+        request.charge = partial(self.ledger.charge, key)
         return True
 
     def find_owner(self, fields: Mapping[str, Any]) -> str:
         """The key's id. Raises what `check` raises."""
-        if "key" not in g:
-            self.admit(pick_token(fields))
-        return find_owner()
+        if request.key is None:
+            self.admit(request, pick_token(fields))
+        return request.owner
 
     def check(self, token: str | None, route: str) -> ApiKey:
         """The key of a token, and counts its request. Raises InvalidKey, KeyNotAllowed,
@@ -102,8 +85,8 @@ class Guard(Access):
 
     def read_usage(self) -> Usage:
         """Return the current key's usage of this month, and its limit."""
-        key = g.get("key")
-        return self.ledger.read(key) if key else super().read_usage()
+        key = request.key
+        return self.ledger.read(key) if isinstance(key, ApiKey) else Usage(0, None)
 
     def close(self) -> None:
         """Writes what was used."""
@@ -122,27 +105,29 @@ class Guard(Access):
             yield
 
 
-def register_guard(app: Flask, guard: Guard, bodies: Bodies) -> None:
+class KeyCheck(Middleware):
     """Every route needs a key, except those that are open. Without one in a header or in the
     query, as much of the body is read as may hold one; of an upload, nothing. Routes that
     take documents call `find_owner` once they know the fields."""
 
-    @app.before_request
-    def check_key() -> None:
+    def __init__(self, guard: Guard, bodies: Bodies) -> None:
+        self._guard, self._bodies = guard, bodies
+
+    def before(self, request: GatewayRequest) -> None:
         rule = request.url_rule
         if rule is None or request.method == "OPTIONS":
             return
         if is_open(OPEN_ROUTES, rule.rule, request.method):
-            bodies.read_for_key(KEY_BODY_BYTES)
+            self._bodies.read_for_key(request, KEY_BODY_BYTES)
             return
-        if guard.admit_worker():
+        if self._guard.admit_worker(request):
             return
-        token = find_token(request)
-        if token is None and not is_upload(app):
+        token, blueprint = find_token(request), request.find_blueprint()
+        if token is None and not isinstance(blueprint, UploadBlueprint):
             try:
-                bodies.read_for_key(KEY_BODY_BYTES)
+                self._bodies.read_for_key(request, KEY_BODY_BYTES)
             except BodyTooLarge as error:
                 raise InvalidKey(is_given=False) from error
             token = find_token_in_body(request)
-        if token is not None or not takes_document(app):
-            guard.admit(token)
+        if token is not None or not isinstance(blueprint, DocumentBlueprint):
+            self._guard.admit(request, token)

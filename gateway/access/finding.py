@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from flask import Request
-
 from contract.dialects import FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
 from gateway.errors import BodyTooLarge, MalformedRequest
-from gateway.http.fields import AUTHORIZATION, read_fields
+from gateway.http.request import AUTHORIZATION, GatewayRequest, read_fields
 
 #: The schemes of `Authorization`.
 _SCHEMES = {api.key_scheme.lower() for api in (OURS, *FOREIGN) if api.key_scheme}
@@ -21,12 +19,12 @@ _SCHEMES = {api.key_scheme.lower() for api in (OURS, *FOREIGN) if api.key_scheme
 KEY_BODY_BYTES = 128 << 10
 
 
-def find_token(request: Request) -> str | None:
+def find_token(request: GatewayRequest) -> str | None:
     """The key in the headers or in the query, None without one. Nothing of the body is read."""
     return _find_in_headers(request) or pick_token(request.args)
 
 
-def find_token_in_body(request: Request) -> str | None:
+def find_token_in_body(request: GatewayRequest) -> str | None:
     """The key among the fields of the body, None without one."""
     if any(name.encode() in request.get_data() for name in KEY_FIELDS):
         with suppress(MalformedRequest, BodyTooLarge):  # it has no fields that are read
@@ -40,7 +38,7 @@ def pick_token(fields: Mapping[str, Any]) -> str | None:
     return next((key for key in given if isinstance(key, str) and key), None)
 
 
-def _find_in_headers(request: Request) -> str | None:
+def _find_in_headers(request: GatewayRequest) -> str | None:
     scheme, _, token = request.headers.get(AUTHORIZATION, "").partition(" ")
     if scheme.lower() in _SCHEMES and token.strip():
         return token.strip()

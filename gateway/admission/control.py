@@ -20,7 +20,7 @@ from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
 from gateway.backends.backend import Backend, Cancellation, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
-from gateway.http.caller import Caller
+from gateway.http.call import Call
 
 #: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0
@@ -55,7 +55,7 @@ class Admission:
         """Whether a request was refused a moment ago."""
         return time.monotonic() < self._refused_at + _MOMENT_S
 
-    def check(self, model: str, caller: Caller, costs: Sequence[float]) -> None:
+    def check(self, model: str, caller: Call, costs: Sequence[float]) -> None:
         """Raises Overloaded if `admit` would, without the work of finding out the rows."""
         queue = ClientQueue(caller.address)
         with self._note_refusal():
@@ -63,7 +63,7 @@ class Admission:
 
     @contextmanager
     def admit(
-        self, model: str, caller: Caller, costs: Sequence[float], *, is_bulk: bool
+        self, model: str, caller: Call, costs: Sequence[float], *, is_bulk: bool
     ) -> Iterator[Ticket]:
         """Admits rows of these costs, which may have any unit, to `model`.
 
@@ -100,7 +100,7 @@ class Ticket:
     _dispatcher: ModelDispatcher
     _model: str
     _queue: ClientQueue
-    _caller: Caller
+    _caller: Call
     #: The announced rows that have not been sent, and their cost.
     _cost: float
     _rows: int
@@ -176,4 +176,4 @@ class Ticket:
 
 
 def _gone() -> ClientGone:
-    return ClientGone("The client has closed the connection.")
+    return ClientGone()

@@ -19,7 +19,7 @@ from gateway.admission.queue import AnnouncedWork, ClientQueue, FairQueue
 from gateway.admission.shared_counters import ModelCounters, ModelLoad
 from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
-from gateway.http.caller import Caller
+from gateway.http.call import Call
 
 
 @dataclass(eq=False)
@@ -77,7 +77,7 @@ class ModelDispatcher:
         return self._counters.read()[0].heard_at <= then
 
     def announce(
-        self, client: ClientQueue, cost: float, rows: int, caller: Caller
+        self, client: ClientQueue, cost: float, rows: int, caller: Call
     ) -> None:
         """Announce rows that will come. Raises what `check` raises."""
         self.check(client, cost, rows, caller)
@@ -85,9 +85,7 @@ class ModelDispatcher:
         self._announced.add(client, cost, rows)
         self._publish_waiting()
 
-    def check(
-        self, client: ClientQueue, cost: float, rows: int, caller: Caller
-    ) -> None:
+    def check(self, client: ClientQueue, cost: float, rows: int, caller: Call) -> None:
         """Raise Overloaded if such rows cannot be done in time."""
         seen, mean_cost = self._look(), self._queue.mean_cost
         load = seen.load
@@ -224,7 +222,7 @@ class ModelDispatcher:
 
 
 def _hung() -> DeadlineExceeded:
-    return DeadlineExceeded("The deadline passes while the model is silent.")
+    return DeadlineExceeded("the silent model answered")
 
 
 def late() -> Overloaded:

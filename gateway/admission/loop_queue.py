@@ -14,8 +14,8 @@ from gevent.event import Event
 from gateway.admission.policy import LONGEST_RETRY_S, MARGIN
 from gateway.admission.queue import AnnouncedWork, ClientQueue, FairQueue
 from gateway.errors import Overloaded
-from gateway.http.caller import Caller
-from gateway.http.connection import let_others_run
+from gateway.http.call import Call
+from gateway.threads import let_others_run
 
 #: The work after which every other request has a turn: about a millisecond's.
 _SLICE = 2000
@@ -47,7 +47,7 @@ class LoopQueue:
         self._is_running = False
 
     def take_turns(
-        self, texts: Sequence[str], caller: Caller, weigh: Callable[[str], int]
+        self, texts: Sequence[str], caller: Call, weigh: Callable[[str], int]
     ) -> Generator[str, None, None]:
         """The texts, each when it is its turn; `weigh` tells the work of one.
 
@@ -68,7 +68,7 @@ class LoopQueue:
         finally:
             self._announced.remove(client, cost, left)
 
-    def _check(self, client: ClientQueue, cost: int, caller: Caller) -> None:
+    def _check(self, client: ClientQueue, cost: int, caller: Call) -> None:
         """Raise Overloaded if other clients' turns and the caller's own take too long."""
         if not self._announced.rows:
             return
@@ -82,15 +82,15 @@ class LoopQueue:
                 retry_after_s=min(LONGEST_RETRY_S, needed_s - left_s * MARGIN),
             )
 
-    def _wait(self, client: ClientQueue, part: _Slice, caller: Caller) -> None:
-        caller.patience.check()
+    def _wait(self, client: ClientQueue, part: _Slice, caller: Call) -> None:
+        caller.check("the texts were read")
         if not self._is_running:
             self._is_running = True
             gevent.spawn(self._run)
             return
         self._queue.push(client, part.cost, part)
         try:
-            while not part.called.wait(caller.patience.check()):
+            while not part.called.wait(caller.check("the texts were read")):
                 pass
         except BaseException:
             part.is_given_up = True

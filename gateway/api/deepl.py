@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Annotated, Any, Literal, NotRequired
 
-from flask import Blueprint, request
+from flask import Blueprint
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
@@ -16,7 +16,7 @@ from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.api.languages import name_language
 from gateway.errors import NotFound
-from gateway.http.fields import Fields, read_fields
+from gateway.http.request import Fields, read_fields, request
 from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.schemas import (
@@ -269,7 +269,11 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
         _check_xml(texts)
     translations = [
         _write(text, answer, wanted)
-        for text, answer in zip(texts, service.translate(wanted), strict=True)
+        for text, answer in zip(
+            texts,
+            service.translate(wanted, request.open_call(wanted.target)),
+            strict=True,
+        )
     ]
     if given.model_type:
         for translation in translations:

@@ -6,7 +6,7 @@ import hmac
 import time
 from typing import Literal, NotRequired
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -17,7 +17,7 @@ from gateway.api.deepl import WORDING, list_targets
 from gateway.api.documents import FINDING, RECEIVING, send
 from gateway.errors import NoDocument, NotDone, NotFound
 from gateway.http.bodies import DocumentBlueprint
-from gateway.http.fields import Fields, read_fields
+from gateway.http.request import Fields, read_fields, request
 from gateway.openapi.operations import (
     BINARY,
     FIELDS,

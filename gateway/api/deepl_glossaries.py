@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
-from gateway.access import find_owner
 from gateway.api import Services
 from gateway.api.deepl import WORDING, write_code
 from gateway.api.glossaries import (
@@ -35,7 +34,7 @@ from gateway.glossaries.bodies import (
 from gateway.glossaries.glossary import Dictionary, DictionaryDraft, Glossary
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import GlossaryContent, GlossaryFault
-from gateway.http.fields import read_fields
+from gateway.http.request import read_fields, request
 from gateway.openapi.operations import BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import STORING_GLOSSARIES
 from gateway.schemas import ForeignSchema, Text, parse_fields, refuse
@@ -133,7 +132,7 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
     @blueprint.get("/v2/glossaries")
     @describe(_describe("The glossaries of one pair of languages"))
     def list_2() -> MonolingualList:
-        found = glossaries.list_all(find_owner())
+        found = glossaries.list_all(request.owner)
         return {"glossaries": [_show_2(one) for one in found if _is_monolingual(one)]}
 
     @blueprint.get("/v2/glossaries/<glossary_id>")
@@ -151,7 +150,7 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
     @blueprint.delete("/v2/glossaries/<glossary_id>")
     @describe(_describe("Deletes it", path=_ANY, status=204))
     def delete_2(glossary_id: str) -> Response:
-        glossaries.delete(find_owner(), _find_2(glossaries, glossary_id).id)
+        glossaries.delete(request.owner, _find_2(glossaries, glossary_id).id)
         return write_nothing()
 
 
@@ -172,17 +171,17 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     @blueprint.get("/v3/glossaries")
     @describe(_describe("All glossaries"))
     def list_3() -> MultilingualList:
-        return {"glossaries": list(map(_show_3, glossaries.list_all(find_owner())))}
+        return {"glossaries": list(map(_show_3, glossaries.list_all(request.owner)))}
 
     @blueprint.get("/v3/glossaries/<glossary_id>")
     @describe(_describe("A glossary", path=_ANY))
     def find_3(glossary_id: str) -> MultilingualInfo:
-        return _show_3(glossaries.find(find_owner(), glossary_id))
+        return _show_3(glossaries.find(request.owner, glossary_id))
 
     @blueprint.delete("/v3/glossaries/<glossary_id>")
     @describe(_describe("Deletes it", path=_ANY, status=204))
     def delete_3(glossary_id: str) -> Response:
-        glossaries.delete(find_owner(), glossary_id)
+        glossaries.delete(request.owner, glossary_id)
         return write_nothing()
 
 
@@ -198,7 +197,7 @@ def _add_changes(blueprint: Blueprint, service: TranslationService) -> None:
     def change_3(glossary_id: str) -> MultilingualInfo:
         reading = _read(service, ChangeFields.__name__)
         changed = glossaries.change(
-            find_owner(),
+            request.owner,
             glossary_id,
             name=reading.name,
             drafts=reading.drafts,
@@ -215,7 +214,7 @@ def _add_changes(blueprint: Blueprint, service: TranslationService) -> None:
     def replace_3(glossary_id: str) -> DictionaryInfo:
         reading = _read(service, DictionaryFields.__name__)
         (draft,) = reading.drafts
-        changed = glossaries.change(find_owner(), glossary_id, drafts=[draft])
+        changed = glossaries.change(request.owner, glossary_id, drafts=[draft])
         found = changed.find(draft.source, draft.target)
         return _show_dictionary(found or changed.dictionaries[0])
 
@@ -227,7 +226,7 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
     @describe(_describe("A dictionary's entries", BodySchema(PairFields), path=_ANY))
     def entries_3(glossary_id: str) -> EntriesList:
         pair = _read_pair()
-        found = glossaries.find(find_owner(), glossary_id)
+        found = glossaries.find(request.owner, glossary_id)
         entries = glossaries.read_entries(found, pair).decode()
         source, target = (write_code(language).lower() for language in pair)
         dictionary: DictionaryEntries = {
@@ -243,13 +242,13 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
         _describe("Deletes a dictionary", BodySchema(PairFields), path=_ANY, status=204)
     )
     def delete_dictionary_3(glossary_id: str) -> Response:
-        glossaries.delete_dictionary(find_owner(), glossary_id, _read_pair())
+        glossaries.delete_dictionary(request.owner, glossary_id, _read_pair())
         return write_nothing()
 
 
 def _create(service: TranslationService, schema: str) -> Glossary:
     reading = _read(service, schema)
-    return service.glossaries.create(find_owner(), reading.name or "", reading.drafts)
+    return service.glossaries.create(request.owner, reading.name or "", reading.drafts)
 
 
 def _read(service: TranslationService, schema: str) -> GlossaryContent:
@@ -291,7 +290,7 @@ def _read_pair() -> tuple[str, str]:
 
 
 def _find_2(glossaries: Glossaries, glossary_id: str) -> Glossary:
-    found = glossaries.find(find_owner(), glossary_id)
+    found = glossaries.find(request.owner, glossary_id)
     if not _is_monolingual(found):
         raise UnknownGlossary(
             "This glossary has several language pairs; ask /v3/glossaries for it."

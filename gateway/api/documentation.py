@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Response, current_app, make_response, request
+from flask import Blueprint, Response, current_app, make_response
 
 from contract.tasks import TRANSLATION
 from gateway.access import OPEN_ROUTES
 from gateway.api import Services
 from gateway.errors import NotFound
+from gateway.http.request import request
 from gateway.openapi.document import build
 from gateway.openapi.operations import Operation, describe
 from gateway.openapi.security import Keys

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from flask import Blueprint, Response, jsonify, request, url_for
+from flask import Blueprint, Response, jsonify, url_for
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
@@ -25,6 +25,7 @@ from gateway.errors import (
     UnsupportedDocument,
 )
 from gateway.http.bodies import DocumentBlueprint
+from gateway.http.request import request
 from gateway.openapi.operations import (
     BINARY,
     MULTIPART,

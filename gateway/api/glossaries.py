@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from flask import Blueprint, Response, after_this_request, request
+from flask import Blueprint, Response, after_this_request
 from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
-from gateway.access import find_owner
 from gateway.api import Services
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
 from gateway.glossaries.bodies import OurGlossary
@@ -20,6 +19,7 @@ from gateway.glossaries.glossary import DictionaryDraft, Glossary
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import GlossaryContent, GlossaryFault, GlossaryUpload
 from gateway.http.bodies import LargeBlueprint
+from gateway.http.request import request
 from gateway.openapi.operations import JSON, BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import STORING_GLOSSARIES
 from gateway.schemas import Schema, parse_parameters
@@ -75,32 +75,32 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         reading = read_upload(glossaries, OurGlossary.__name__, _translate)
         for draft in reading.drafts:
             _check_languages(draft, service)
-        made = glossaries.create(find_owner(), reading.name or "", reading.drafts)
+        made = glossaries.create(request.owner, reading.name or "", reading.drafts)
         mark_created(f"/glossaries/{made.id}")
         return _show(made)
 
     @blueprint.get("/glossaries")
     @describe(_describe("All glossaries"))
     def list_all() -> GlossaryList:
-        return {"glossaries": list(map(_show, glossaries.list_all(find_owner())))}
+        return {"glossaries": list(map(_show, glossaries.list_all(request.owner)))}
 
     @blueprint.get("/glossaries/<glossary_id>")
     @describe(_describe("A glossary", path=_ANY))
     def find(glossary_id: str) -> GlossaryInfo:
-        return _show(glossaries.find(find_owner(), glossary_id))
+        return _show(glossaries.find(request.owner, glossary_id))
 
     @blueprint.get("/glossaries/<glossary_id>/entries")
     @describe(_describe("Its entries", path=_ANY, query=PairParameters, media=(TSV,)))
     def read_entries(glossary_id: str) -> Response:
-        found = glossaries.find(find_owner(), glossary_id)
+        found = glossaries.find(request.owner, glossary_id)
         given = parse_parameters(PairParameters, request.args)
         return write_table(glossaries.read_entries(found, _choose_pair(found, given)))
 
     @blueprint.delete("/glossaries/<glossary_id>")
     @describe(_describe("Deletes it", path=_ANY, status=204))
     def delete(glossary_id: str) -> Response:
-        found = glossaries.find(find_owner(), glossary_id)
-        glossaries.delete(find_owner(), found.id)
+        found = glossaries.find(request.owner, glossary_id)
+        glossaries.delete(request.owner, found.id)
         return write_nothing()
 
     return [blueprint]

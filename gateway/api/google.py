@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from flask import Blueprint, request
+from flask import Blueprint
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
@@ -14,7 +14,7 @@ from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.api.languages import name_language
-from gateway.http.fields import Fields, read_fields
+from gateway.http.request import Fields, read_fields, request
 from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING
 from gateway.schemas import (
@@ -145,7 +145,10 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     def detect() -> Detected:
         given = parse_fields(DetectFields, read_fields(request), _WORDING)
         texts = _check_number(list_texts(given.q), service.bounds.max_texts)
-        found = [_write_detections(ranked) for ranked in service.identify(texts)]
+        found = [
+            _write_detections(ranked)
+            for ranked in service.identify(texts, request.open_call())
+        ]
         return {"data": {"detections": found}}
 
     @blueprint.route("/languages", methods=methods)
@@ -199,7 +202,7 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
         tags=HTML_TAGS if is_html else None,
         splitting="sentences" if is_html else "lines",
     )
-    answers = service.translate(wanted)
+    answers = service.translate(wanted, request.open_call(wanted.target))
     return [_write(answer) for answer in answers]
 
 

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from gateway.api import Services
 from gateway.errors import NotReady
-from gateway.metrics.collectors import find_ready, find_ready_tasks, find_reasons
+from gateway.metrics.status import find_ready, find_ready_tasks, find_reasons
 from gateway.openapi.operations import Operation, describe
 
 

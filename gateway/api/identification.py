@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, request
+from flask import Blueprint
 from typing_extensions import TypedDict
 
 from gateway.api import Services
 from gateway.errors import InvalidRequest
-from gateway.http.fields import read_json
+from gateway.http.request import read_json, request
 from gateway.openapi.operations import BodySchema, Operation, describe
 from gateway.schemas import limit_identification, parse_identification
 
@@ -57,7 +57,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
                 {"language": guess.language, "confidence": guess.confidence}
                 for guess in guesses[:_MOST]
             ]
-            for guesses in service.identify(wanted.texts)
+            for guesses in service.identify(wanted.texts, request.open_call())
         ]
         return {"languages": ranked if wanted.is_list else ranked[0]}
 

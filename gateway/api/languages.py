@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import TRANSLATION
 from gateway.api import Services
-from gateway.metrics.collectors import find_ready
+from gateway.metrics.status import find_ready
 from gateway.openapi.operations import Operation, describe
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NoReturn, NotRequired
 
-from flask import Blueprint, request
+from flask import Blueprint
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -15,7 +15,7 @@ from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.api.languages import name_language
 from gateway.errors import Forbidden
-from gateway.http.fields import Fields, read_fields
+from gateway.http.request import Fields, read_fields, request
 from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
 from gateway.schemas import (
     AUTO,
@@ -117,7 +117,10 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         given = parse_fields(DetectFields, read_fields(request), WORDING)
         texts = list_texts(given.q)
         _check_number(texts, service.bounds.max_texts)
-        ranked = [_write_detections(guesses) for guesses in service.identify(texts)]
+        ranked = [
+            _write_detections(guesses)
+            for guesses in service.identify(texts, request.open_call())
+        ]
         return ranked if isinstance(given.q, list) else ranked[0]
 
     @blueprint.get("/frontend/settings")
@@ -184,7 +187,7 @@ def translate(fields: Fields, service: TranslationService) -> Translation:
         splitting="sentences" if given.format == "html" else "lines",
         alternatives=_check_alternatives(given.alternatives, limits.max_alternatives),
     )
-    return _join(wanted, service.translate(wanted))
+    return _join(wanted, service.translate(wanted, request.open_call(wanted.target)))
 
 
 def read_source(tag: str, service: TranslationService) -> str | None:

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import hmac
-import time
 
 import gevent
-from flask import Blueprint, Response, request, url_for
+from flask import Blueprint, Response, url_for
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -17,10 +16,10 @@ from documents.storage import DocumentFolder
 from gateway.api import Services
 from gateway.api.documents import FINDING, RECEIVING, name_result, send
 from gateway.api.libretranslate import WORDING, read_source, read_target
-from gateway.errors import ClientGone, DeadlineExceeded, DocumentFailed, NoDocument
+from gateway.errors import DocumentFailed, NoDocument
 from gateway.http.bodies import DocumentBlueprint
-from gateway.http.caller import Caller, read_caller
-from gateway.http.fields import Fields
+from gateway.http.call import Call
+from gateway.http.request import Fields, request
 from gateway.openapi.operations import (
     BINARY,
     MULTIPART,
@@ -79,12 +78,12 @@ def _make_upload_blueprint(services: Services) -> Blueprint:
         )
     )
     def translate_file() -> TranslatedFile:
-        caller = read_caller(request.environ, service.settings.upload_timeout_s)
+        call = request.open_call(limit_s=service.settings.upload_timeout_s)
         document = documents.receive(
             services.access.find_owner, lambda fields, _: _read(fields, service)
         )
         try:
-            _wait(document, documents, caller)
+            _wait(document, documents, call)
         except BaseException:
             documents.delete(document)
             raise
@@ -130,16 +129,10 @@ def _read(fields: Fields, service: TranslationService) -> DocumentRequest:
     )
 
 
-def _wait(document: DocumentFolder, documents: Documents, caller: Caller) -> None:
+def _wait(document: DocumentFolder, documents: Documents, call: Call) -> None:
     """Returns when the document is done. Raises why it is not."""
     while not (state := documents.read_state(document)).is_over:
-        if caller.has_gone():
-            raise ClientGone("The client has closed the connection.")
-        if time.monotonic() > caller.deadline:
-            raise DeadlineExceeded(
-                "The deadline passed before the file was translated; POST /documents "
-                "waits for nobody."
-            )
+        call.check("the file was translated; POST /documents waits for nobody")
         gevent.sleep(_LOOK_S)
     if state.error:
         raise DocumentFailed(state.error)

@@ -14,7 +14,7 @@ from typing import Any
 
 from babel import Locale
 from babel.core import UnknownLocaleError
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import Field
 
@@ -24,10 +24,10 @@ from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.assets import PAGE, Asset, read_assets
 from gateway.errors import MethodNotAllowed, NotFound, Problem
-from gateway.http.fields import read_fields
+from gateway.http.middleware import write_problem_response
+from gateway.http.request import read_fields, request
 from gateway.openapi.operations import BodySchema, Operation, describe
 from gateway.openapi.refusals import TRANSLATING
-from gateway.problems import write_problem_response
 from gateway.schemas import AUTO, Schema, parse_parameters, parse_translation
 from gateway.services.translation import TranslationService
 from text.composition import TranslatedText
@@ -131,12 +131,6 @@ def _watch(blueprint: Blueprint, page: _Page, service: TranslationService) -> No
             return write_problem_response(problem, OURS)
         return page.show_problem(problem)
 
-    @blueprint.after_request
-    def count(response: Response) -> Response:
-        if "target" in g:
-            service.count_request(g.target, response.status_code)
-        return response
-
 
 def _describe_operation(languages: Collection[str]) -> Operation:
     bounds = {"target": {"enum": ["", *languages]}}
@@ -222,7 +216,7 @@ class _Page:
         }
         limits = self._service.limits
         wanted = parse_translation(body, limits)
-        (answer,) = self._service.translate(wanted)
+        (answer,) = self._service.translate(wanted, request.open_call(wanted.target))
         return answer
 
     def _send(self, shown: Shown) -> Response:

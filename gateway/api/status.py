@@ -1,16 +1,18 @@
 """`GET /status`: what each language and task is doing, as running totals. Two answers tell
-what has happened in between.
+what has happened in between. `GET /metrics`: the same for Prometheus.
 """
 
 from __future__ import annotations
 
-from flask import Blueprint
+from flask import Blueprint, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 from typing_extensions import TypedDict
 
 from gateway.api import Services
 from gateway.metrics.registry import BUCKETS
 from gateway.metrics.status import Served
 from gateway.openapi.operations import Operation, describe
+from gateway.openapi.refusals import FROM_THIS_MACHINE_ONLY
 
 
 class ServedStatus(TypedDict):
@@ -42,7 +44,7 @@ class Status(TypedDict):
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The status route."""
+    """The routes for those who watch the service."""
     blueprint = Blueprint("status", __name__)
 
     @blueprint.get("/status")
@@ -54,6 +56,17 @@ def make_blueprints(services: Services) -> list[Blueprint]:
             "bounds_s": list(BUCKETS),
             "served": [_describe(one) for one in found.served],
         }
+
+    @blueprint.get("/metrics")
+    @describe(
+        Operation(
+            "Prometheus metrics, from this machine only",
+            refusals=(FROM_THIS_MACHINE_ONLY,),
+            media=("text/plain",),
+        )
+    )
+    def metrics() -> Response:
+        return Response(services.figures.render(), content_type=CONTENT_TYPE_LATEST)
 
     return [blueprint]
 

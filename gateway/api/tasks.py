@@ -11,7 +11,7 @@ from catalog import Catalog
 from catalog.checkpoint import find_input_size
 from contract.tasks import PATHS
 from gateway.api import Services
-from gateway.metrics.collectors import find_ready_tasks
+from gateway.metrics.status import find_ready_tasks
 from gateway.openapi.operations import Operation, describe
 
 

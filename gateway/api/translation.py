@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NotRequired, cast
 
-from flask import Blueprint, request
+from flask import Blueprint
 from typing_extensions import TypedDict
 
 from contract.dialects import LIBRETRANSLATE, OURS, Dialect
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services, libretranslate
 from gateway.errors import InvalidRequest, MalformedRequest
-from gateway.http.fields import read_fields, read_json, speaks_libretranslate
+from gateway.http.request import read_fields, read_json, request, speaks_libretranslate
 from gateway.openapi.operations import BodySchema, Operation, choose, describe
 from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
 from gateway.schemas import limit_translation, parse_translation
@@ -58,7 +58,9 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         wanted = parse_translation(read_json(request), limits)
         if wanted.tags and wanted.tags.is_xml:
             _check_xml(wanted)
-        return _join(wanted, service.translate(wanted))
+        return _join(
+            wanted, service.translate(wanted, request.open_call(wanted.target))
+        )
 
     @blueprint.post(PATHS[TRANSLATION])
     @describe(_describe_operation(body, theirs, dialects=(OURS, LIBRETRANSLATE)))

@@ -140,7 +140,7 @@ class EmbeddedBackend:
         finally:
             if future.cancel():
                 self._count(model, {"BabelgateDroppedRows": 1})
-        raise DeadlineExceeded("The deadline passed before the model answered.")
+        raise DeadlineExceeded("the model answered")
 
 
 class _Served:

@@ -137,9 +137,7 @@ class Slots:
     def take(self, deadline: float) -> Iterator[None]:
         """One of them. Raises DeadlineExceeded where none is free in time."""
         if not self._free.acquire(timeout=count_remaining(deadline)):
-            raise DeadlineExceeded(
-                "The deadline passed while waiting for a connection."
-            )
+            raise DeadlineExceeded("a connection was free")
         try:
             yield
         finally:
@@ -150,7 +148,7 @@ def count_remaining(deadline: float) -> float:
     """Seconds until then. Raises DeadlineExceeded if there are none."""
     remaining = deadline - time.monotonic()
     if remaining <= 0:
-        raise DeadlineExceeded("The deadline passed before the model was asked.")
+        raise DeadlineExceeded("the model was asked")
     return remaining
 
 

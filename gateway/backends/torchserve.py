@@ -118,9 +118,7 @@ class TorchServeBackend:
         except ConnectError as error:
             raise NotReady("TorchServe does not accept connections.") from error
         except ReadTimeout as error:
-            raise DeadlineExceeded(
-                "The deadline passed before the model answered."
-            ) from error
+            raise DeadlineExceeded("the model answered") from error
         except ConnectionClosed as error:
             raise WorkerDied from error
         return self._read(model, reply)

@@ -73,7 +73,7 @@ class Glossaries:
             return read(upload)
         if not self._turn.acquire(timeout=self._timeout_s):
             raise Overloaded("Too many large glossaries wait to be read.")
-        late = DeadlineExceeded("The deadline passed before the glossary was read.")
+        late = DeadlineExceeded("the glossary was read")
         try:
             with gevent.Timeout(self._timeout_s, late):
                 return read_answer(_run_reader(write_upload(upload)))

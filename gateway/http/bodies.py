@@ -1,31 +1,40 @@
-"""Reads a request's whole body: in time, within its size limit and the process's budget, and
-decompressed. Uploads are read piece by piece elsewhere.
+"""Reads bodies from their connections in pieces and in time, and whole ones within their size
+limit and the process's budget, and decompressed.
 """
 
 from __future__ import annotations
 
+import socket
 import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from typing import Any, Protocol, TypeVar
 
-from flask import Blueprint, Flask, g, request
-from gevent import get_hub
+from flask import Blueprint
+from gevent import Timeout, get_hub
 from gevent.lock import BoundedSemaphore
+from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
 from gateway.errors import (
     TOO_LARGE,
     BodyTooLarge,
+    BodyTooSlow,
+    ClientGone,
+    DeadlineExceeded,
     MalformedRequest,
     Overloaded,
     UnsupportedEncoding,
 )
-from gateway.http.connection import Incoming, WholeBody, let_others_run
-from gateway.http.fields import PARSE
-from gateway.http.sending import LeastRate
+from gateway.http.call import Deadline
+from gateway.http.request import GatewayRequest
+from gateway.http.sending import Connection, LeastRate, Silence, TooSlow
 from gateway.settings import Settings
-from gateway.threads import call_in_thread
+from gateway.threads import call_in_thread, let_others_run
 
 #: `x-gzip` is the old name.
 _GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
@@ -34,10 +43,77 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _BROKEN = "The body is not what its Content-Encoding says: "
 #: Others have a turn after this many unpacked bytes.
 _UNPACKED_BYTES = 64 << 10
+#: The largest and the first read, in bytes.
+READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
+_STAGE = "the whole body was there"
 #: Parsing a body of this size may take milliseconds.
 _LARGE_BYTES = 32 << 10
 
 Out = TypeVar("Out")
+
+
+class RequestBody(Protocol):
+    """A request's body, as Gunicorn gives it."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes, none at the end."""
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A body that is still arriving. A chunked body has no `length`."""
+
+    body: RequestBody
+    length: int | None = None
+    #: The connection, if there is one.
+    client: socket.socket | None = None
+
+    def read(
+        self,
+        deadline: Deadline,
+        rate: LeastRate,
+        expect: Callable[[int], None] = lambda _: None,
+    ) -> Iterator[bytes]:
+        """The whole body, in pieces. Before each read, `expect` is told how many bytes have
+        come and may come with it, which is at most twice what has come. Raises what
+        `read_chunk` raises, and ClientGone if the body ends early.
+        """
+        found, silence = 0, Silence(rate)
+        while self.length is None or found < self.length:
+            size = min(READ_BYTES, max(_FIRST_BYTES, found))
+            expect(found + size)
+            with self._bear(silence, size):
+                chunk = read_chunk(self.body, deadline, size)
+            if not chunk:
+                if self.length is None:
+                    return
+                raise ClientGone
+            found += len(chunk)
+            yield chunk
+
+    def _bear(self, silence: Silence, most_bytes: int) -> AbstractContextManager[None]:
+        if isinstance(self.client, Connection):
+            return self.client.bear(silence, most_bytes)
+        return nullcontext()
+
+
+def read_chunk(body: RequestBody, deadline: Deadline, size: int = READ_BYTES) -> bytes:
+    """The next piece, empty at the end.
+
+    Raises DeadlineExceeded, BodyTooSlow, ClientGone or MalformedRequest.
+    """
+    try:
+        # This kind of error tells Gunicorn to close the connection.
+        with Timeout(deadline.check(_STAGE), TimeoutError):
+            return body.read(size)
+    except TimeoutError as error:
+        raise DeadlineExceeded(_STAGE) from error
+    except TooSlow as error:
+        raise BodyTooSlow("The body came too slowly.") from error
+    except OSError as error:
+        raise ClientGone from error
+    except ParseException as error:
+        raise MalformedRequest("The body's chunks cannot be read.") from error
 
 
 class UploadBlueprint(Blueprint):
@@ -89,25 +165,26 @@ class Bodies:
         self._budget = BodyBudget(max(settings.upload_buffer_bytes, largest))
         self._turn = BoundedSemaphore(1)
 
-    def read_for_key(self, most_bytes: int) -> None:
+    def read_for_key(self, request: GatewayRequest, most_bytes: int) -> None:
         """Reads the body of a client that has shown no key yet: all such clients may hold half
         of the budget. Raises what `read` raises."""
         most_bytes = min(most_bytes, self._settings.max_body_bytes)
-        self.read(most_bytes, kept=self._budget.size // 2)
+        self.read(request, most_bytes, kept=self._budget.size // 2)
 
-    def read(self, most_bytes: int, *, kept: int = 0) -> None:
-        """Puts the current request's whole body, unpacked, where the one still to come was.
+    def read(self, request: GatewayRequest, most_bytes: int, *, kept: int = 0) -> None:
+        """Puts a request's whole body, unpacked, where the one still to come was.
         Raises what `read_whole` raises, and Overloaded."""
-        environ = request.environ
-        if isinstance(environ["wsgi.input"], WholeBody):
+        if request.is_read:
             return
-        body = b""
+        environ, body = request.environ, b""
         if _has_body(environ):
-            g.holding = HeldBytes(self._budget, kept=kept)
-            body = self._receive(environ, most_bytes, g.holding.resize)
+            held = HeldBytes(self._budget, kept=kept)
+            request.release = partial(held.resize, 0)
+            body = self._receive(environ, most_bytes, held.resize)
         if len(body) > _LARGE_BYTES:
-            environ[PARSE] = self._parse_beside
-        environ["wsgi.input"] = WholeBody(body)
+            request.parse_beside = self._parse_beside
+        request.is_read = True
+        environ["wsgi.input"] = BytesIO(body)
         environ["CONTENT_LENGTH"] = str(len(body))
         environ.pop("HTTP_TRANSFER_ENCODING", None)
 
@@ -123,7 +200,7 @@ class Bodies:
             ),
             environ.get("HTTP_CONTENT_ENCODING", ""),
             most_bytes,
-            deadline=time.monotonic() + settings.timeout_s,
+            deadline=Deadline(time.monotonic() + settings.timeout_s),
             rate=LeastRate(settings.body_grace_s),
             hold=hold,
         )
@@ -139,36 +216,6 @@ class Bodies:
             self._turn.release()
 
 
-def register_bodies(app: Flask, bodies: Bodies, most_bytes: int) -> None:
-    """Every other body is read before its route is asked, which finds it unpacked. Where no
-    route is, nothing is read."""
-
-    @app.before_request
-    def read_body() -> None:
-        if request.routing_exception:
-            return
-        blueprint = app.blueprints.get(request.blueprint or "")
-        if isinstance(blueprint, LargeBlueprint):
-            bodies.read(blueprint.most_bytes)
-        elif not isinstance(blueprint, UploadBlueprint):
-            bodies.read(most_bytes)
-
-    @app.teardown_request
-    def make_room(_: BaseException | None) -> None:
-        if holding := g.pop("holding", None):
-            holding.resize(0)
-
-
-def is_upload(app: Flask) -> bool:
-    """Whether the route of the current request reads its body itself."""
-    return isinstance(app.blueprints.get(request.blueprint or ""), UploadBlueprint)
-
-
-def takes_document(app: Flask) -> bool:
-    """Whether the route of the current request looks for a key in its form."""
-    return isinstance(app.blueprints.get(request.blueprint or ""), DocumentBlueprint)
-
-
 def _has_body(environ: dict[str, Any]) -> bool:
     is_chunked = "HTTP_TRANSFER_ENCODING" in environ
     return is_chunked or environ.get("CONTENT_LENGTH", "") not in ("", "0")
@@ -179,7 +226,7 @@ def read_whole(
     encoding: str,
     most_bytes: int,
     *,
-    deadline: float,
+    deadline: Deadline,
     rate: LeastRate,
     hold: Callable[[int], None] = lambda _: None,
 ) -> bytes:

@@ -36,10 +36,6 @@ from gateway.redaction import describe, reduce_logs
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
 #: Seconds in which a client may go on with a body that is not read any more.
 _REST_S = 10
-#: The application's extension that decides which requests are refused.
-EXTENSION = "babelgate.refusal"
-#: The one that counts what keys have used.
-ACCESS = "babelgate.access"
 #: Bytes that are read of a request that may be refused, and seconds by which its body may
 #: follow its head.
 _READ_BYTES, _BODY_S = 8192, 0.05
@@ -100,7 +96,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
 
     def _refuse_next(self, sock: Connection) -> None:
         """Refuses requests until one is for Gunicorn. Raises StopIteration if none comes."""
-        refusal = self.wsgi.extensions[EXTENSION]
+        refusal = self.wsgi.load_shedder
         while self.alive:
             data = b""
             with self.timeout_ctx():

@@ -11,9 +11,8 @@ from functools import cache, partial
 from itertools import product
 from typing import Any
 
-from flask import Flask, Response, g, request
+from flask import Response
 from prometheus_client import (
-    CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
     Histogram,
@@ -23,8 +22,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from gateway.openapi.operations import Operation, describe
-from gateway.openapi.refusals import FROM_THIS_MACHINE_ONLY
+from gateway.http.middleware import Middleware
+from gateway.http.request import GatewayRequest
 
 #: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
 #: at most where service levels are promised, from 50 ms to 3 s.
@@ -47,6 +46,8 @@ class Telemetry:
         self, languages: Sequence[str] = (), tasks: Iterable[str] = ()
     ) -> None:
         self.registry = CollectorRegistry()
+        #: The blueprints and paths that translate.
+        self.routes: set[tuple[str | None, str]] = set()
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS)
         self.requests = counter(
@@ -135,27 +136,24 @@ def _find(metric: Counter | Histogram, *labels: object) -> Any:
     return metric.labels(*labels)
 
 
-def register_telemetry(app: Flask, telemetry: Telemetry, collector: Collector) -> None:
-    """Times and counts every request and serves `GET /metrics`."""
+class RequestMetrics(Middleware):
+    """Times and counts every request, and those to translate by their targets."""
 
-    @app.before_request
-    def start_clock() -> None:
-        g.started = time.perf_counter()
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
 
-    @app.after_request
-    def count_request(response: Response) -> Response:
-        route = request.url_rule.rule if request.url_rule else "none"
-        seconds = time.perf_counter() - g.started
-        telemetry.count_request(route, response.status_code, seconds)
-        return response
+    def before(self, request: GatewayRequest) -> None:
+        request.started_at = time.perf_counter()
 
-    @app.get("/metrics")
-    @describe(
-        Operation(
-            "Prometheus metrics, from this machine only",
-            refusals=(FROM_THIS_MACHINE_ONLY,),
-            media=("text/plain",),
-        )
-    )
-    def metrics() -> Response:
-        return Response(telemetry.render(collector), content_type=CONTENT_TYPE_LATEST)
+    def after(self, request: GatewayRequest, response: Response) -> None:
+        rule, status = request.url_rule, response.status_code
+        seconds = time.perf_counter() - request.started_at
+        self._telemetry.count_request(rule.rule if rule else "none", status, seconds)
+        target = request.target
+        if (
+            target is None
+            and (request.blueprint, request.path) in self._telemetry.routes
+        ):
+            target = NO_TARGET
+        if target is not None:
+            self._telemetry.count_translation(target, status, seconds)

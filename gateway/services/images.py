@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import request
-
 from catalog import Catalog
 from gateway.errors import TaskNotServed, UnsupportedEncoding
-from gateway.http.caller import read_caller
-from gateway.http.connection import Incoming
+from gateway.http.bodies import Incoming
+from gateway.http.request import request
 from gateway.metrics.registry import Telemetry
 from gateway.schemas import Schema, parse_parameters
 from gateway.settings import Settings
@@ -40,11 +38,11 @@ class ImageService:
             raise UnsupportedEncoding("Expected images as they are.", "identity")
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
-        caller = read_caller(request.environ, self.settings.upload_timeout_s)
+        call = request.open_call(limit_s=self.settings.upload_timeout_s)
         upload = ImageUpload(
-            Incoming(request.stream, request.content_length, caller.client),
+            Incoming(request.stream, request.content_length, call.client),
             request.content_type or "",
-            caller,
+            call,
         )
         answers = self.uploads.answer(
             upload,

@@ -30,9 +30,9 @@ from gateway.errors import (
     TooManyRows,
 )
 from gateway.glossaries.terms import read_entries
-from gateway.http.connection import Deadline, let_others_run
+from gateway.http.call import Call
 from gateway.services.reader import read_pieces, write_job
-from gateway.threads import call_in_thread
+from gateway.threads import call_in_thread, let_others_run
 from text.document import Document, Piece
 from text.errors import TermsUnavailable, TooManySentences
 from text.reading import ReadingJob, collect, scan
@@ -46,6 +46,7 @@ _SHORT = 2000
 _CHARACTERS_PER_S = 250_000
 _MOST_WAITING = 100
 _CHUNK_BYTES = 64 << 10
+_STAGE = "the texts were read"
 #: gevent takes 0 for no limit.
 _LEAST_S = 0.001
 
@@ -68,7 +69,7 @@ class Readers:
         self._terms = TermCache(read_entries, lambda: _sleep(0))
         self._thread: ThreadPool | None = None
 
-    def read(self, job: ReadingJob, patience: Deadline) -> list[Document]:
+    def read(self, job: ReadingJob, call: Call) -> list[Document]:
         """A document for each text.
 
         Raises TooManyRows, DeadlineExceeded, ClientGone, Overloaded, GlossariesUnavailable,
@@ -77,10 +78,10 @@ class Readers:
         size = sum(len(text) for text, _ in job.texts)
         try:
             if size <= _SHORT:
-                self._make_terms(job, patience)
+                self._make_terms(job, call)
                 return list(collect(job, scan(job, self._terms)))
-            with self._take_place(size, patience), self._take_reader() as reader:
-                return list(collect(job, reader.read(job, patience)))
+            with self._take_place(size, call), self._take_reader() as reader:
+                return list(collect(job, reader.read(job, call)))
         except TooManySentences as error:
             raise TooManyRows(job.max_rows) from error
         except TermsUnavailable as error:
@@ -95,7 +96,7 @@ class Readers:
         while self._idle:
             self._idle.pop().end()
 
-    def _make_terms(self, job: ReadingJob, patience: Deadline) -> None:
+    def _make_terms(self, job: ReadingJob, call: Call) -> None:
         """Makes the terms that are not in the cache, in a thread: other requests go on."""
         choice, target = job.dictionaries, job.target
         if choice is None or target is None:
@@ -105,17 +106,16 @@ class Readers:
                 continue
             if self._thread is None:
                 self._thread = ThreadPool(1)
-            late = DeadlineExceeded("The deadline passed before the glossary was read.")
-            limit_s = max(_LEAST_S, patience.deadline - time.monotonic())
-            with Timeout(limit_s, late):
+            stage = "the glossary was read"
+            with Timeout(call.deadline.check(stage), DeadlineExceeded(stage)):
                 call_in_thread(self._thread, self._terms.take, choice, source, target)
 
     @contextmanager
-    def _take_place(self, size: int, patience: Deadline) -> Iterator[None]:
+    def _take_place(self, size: int, call: Call) -> Iterator[None]:
         if self._free:
             self._free -= 1
         elif len(self._waiting) < _MOST_WAITING:
-            self._wait(size, patience)
+            self._wait(size, call)
         else:
             raise Overloaded("Too many long texts wait to be read.")
         try:
@@ -123,7 +123,7 @@ class Readers:
         finally:
             self._leave()
 
-    def _wait(self, size: int, patience: Deadline) -> None:
+    def _wait(self, size: int, call: Call) -> None:
         turn = Event()
         rank = time.monotonic() + size / _CHARACTERS_PER_S
         place = (rank, next(self._arrivals), turn)
@@ -131,7 +131,7 @@ class Readers:
         has_turn = False
         try:
             while not has_turn:
-                has_turn = turn.wait(patience.check())
+                has_turn = turn.wait(call.check(_STAGE))
         finally:
             if not has_turn:
                 self._give_up(place)
@@ -195,14 +195,14 @@ class _Reader:
             pass
         return False  # where there is something to read, it is the end
 
-    def read(self, job: ReadingJob, patience: Deadline) -> Iterator[Piece | int]:
+    def read(self, job: ReadingJob, call: Call) -> Iterator[Piece | int]:
         """Like `reading.scan`. Also raises what `Readers.read` raises."""
-        patience.check()
+        call.check(_STAGE)
         self._is_busy = True
-        limit_s = max(_LEAST_S, patience.deadline - time.monotonic())
-        self._send(write_job(job, limit_s), patience)
+        limit_s = max(_LEAST_S, call.deadline - time.monotonic())
+        self._send(write_job(job, limit_s), call)
         missing = len(job.texts)
-        for line in self._receive(patience):
+        for line in self._receive(call):
             let_others_run()  # lines may come faster than their turn
             try:
                 pieces = read_pieces(line)
@@ -214,40 +214,40 @@ class _Reader:
             yield from pieces
             if not missing:
                 return
-        patience.check()
+        call.check(_STAGE)
         # A fault of its own is 1. After a kill it is 0 where libev has taken the status.
         if self._process.wait() <= 0:
             raise NotReady("The process that read the text was killed.")
         raise InternalError("The text could not be read.")
 
-    def _send(self, content: bytes, patience: Deadline) -> None:
+    def _send(self, content: bytes, call: Call) -> None:
         rest = memoryview(content)
         while rest:
             try:
                 rest = rest[self._socket.send(rest) :]
             except BlockingIOError:
                 with suppress(TimeoutError):
-                    wait_write(self._socket.fileno(), patience.check())
+                    wait_write(self._socket.fileno(), call.check(_STAGE))
             except OSError:
                 return  # it has ended, and so does its answer
 
-    def _receive(self, patience: Deadline) -> Iterator[bytes]:
+    def _receive(self, call: Call) -> Iterator[bytes]:
         """The answer's lines, up to the end of the process."""
         begun: list[bytes] = []
-        while chunk := self._receive_chunk(patience):
+        while chunk := self._receive_chunk(call):
             *ended, rest = chunk.split(b"\n")
             for line in ended:
                 yield b"".join([*begun, line])
                 begun = []
             begun.append(rest)
 
-    def _receive_chunk(self, patience: Deadline) -> bytes:
+    def _receive_chunk(self, call: Call) -> bytes:
         while True:
             try:
                 chunk: bytes = self._socket.recv(_CHUNK_BYTES)
             except BlockingIOError:
                 with suppress(TimeoutError):
-                    wait_read(self._socket.fileno(), patience.check())
+                    wait_read(self._socket.fileno(), call.check(_STAGE))
             except OSError:  # the socket is closed where this process is ending
                 return b""
             else:

@@ -4,27 +4,25 @@ to the backend at a time, and joins the answers.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import gevent
-from flask import Blueprint, Response, g, request
+from flask import Blueprint
 from gevent.event import AsyncResult
 
 from catalog import Catalog
 from contract.languages import is_traditional_chinese, normalize_language
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
-from gateway.access import find_owner
 from gateway.admission import Admission, LoopQueue
 from gateway.backends.backend import write_row
 from gateway.errors import Problem, RowProblem, TaskNotServed, TooManyRows
 from gateway.glossaries.library import Glossaries
-from gateway.http.caller import Caller, read_caller
-from gateway.metrics.registry import NO_TARGET, Telemetry
+from gateway.http.call import Call
+from gateway.metrics.registry import Telemetry
 from gateway.schemas import AUTO, DocumentRequest, TranslationLimits, Wording
 from gateway.services.readers import Readers
 from gateway.settings import Settings
@@ -78,30 +76,18 @@ class TranslationService:
             raise TaskNotServed(TRANSLATION)
         return self.bounds
 
-    def translate(self, wanted: TranslationRequest) -> list[TranslatedText]:
-        """An answer for each text of the current request. Raises what `translate_for` and
-        `Glossaries.choose` raise, and MalformedRequest."""
-        caller = read_caller(request.environ, self.settings.timeout_s)
-        g.target = wanted.target
+    def translate(self, wanted: TranslationRequest, call: Call) -> list[TranslatedText]:
+        """One answer per text. Raises the first Problem of a text, Overloaded if time is too
+        short for all texts, ClientGone as soon as the client hangs up, and what
+        `Glossaries.choose` raises. The call's key pays for the texts' characters."""
         dictionaries = None
         if wanted.glossaries:
             dictionaries = self.glossaries.choose(
-                find_owner(), wanted.glossaries, wanted.source, wanted.target
+                call.owner, wanted.glossaries, wanted.source, wanted.target
             )
-        answers = self.translate_for(wanted, caller, dictionaries)
+        answers = _Job(self, wanted, call, dictionaries).run()
         self.telemetry.count_texts(wanted.target, wanted.texts)
         return answers
-
-    def translate_for(
-        self,
-        wanted: TranslationRequest,
-        caller: Caller,
-        dictionaries: Choice | None = None,
-    ) -> list[TranslatedText]:
-        """One answer per text. Raises the first Problem of a text, Overloaded if time is too
-        short for all texts, and ClientGone as soon as the client hangs up. The caller's key
-        pays for the texts' characters."""
-        return _Job(self, wanted, caller, dictionaries).run()
 
     def check_glossary(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:
         """The same request if the owner has its glossary, with a dictionary that fits. Raises
@@ -111,11 +97,10 @@ class TranslationService:
             self.glossaries.choose(owner, (wanted.glossary,), *pair)
         return wanted
 
-    def identify(self, texts: Sequence[str]) -> list[list[Guess]]:
-        """The likely languages of each text of the current request, best first. Raises what
-        `LoopQueue.take_turns` raises, and MalformedRequest."""
-        caller = read_caller(request.environ, self.settings.timeout_s)
-        turns = self.identifying.take_turns(texts, caller, weigh_identification)
+    def identify(self, texts: Sequence[str], call: Call) -> list[list[Guess]]:
+        """The likely languages of each text, best first. Raises what `LoopQueue.take_turns`
+        raises."""
+        turns = self.identifying.take_turns(texts, call, weigh_identification)
         return [self.identifier.rank(text) for text in turns]
 
     def find_target(self, tag: str) -> str | None:
@@ -167,19 +152,9 @@ class TranslationService:
             )
         return expected
 
-    def count_request(self, target: str, status: int) -> None:
-        """Counts and times the current request by its target and status."""
-        seconds = time.perf_counter() - g.started
-        self.telemetry.count_translation(target, status, seconds)
-
     def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
         """Counts the requests to these of a blueprint's paths by target and status."""
-
-        @blueprint.after_request
-        def count(response: Response) -> Response:
-            if request.path in paths:
-                self.count_request(g.get("target", NO_TARGET), response.status_code)
-            return response
+        self.telemetry.routes |= {(blueprint.name, path) for path in paths}
 
 
 def name_source(guess: Guess | None, *, other: str) -> Guess:
@@ -200,14 +175,13 @@ class _Job:
         self,
         service: TranslationService,
         wanted: TranslationRequest,
-        caller: Caller,
+        call: Call,
         dictionaries: Choice | None,
     ) -> None:
         self._service = service
         self._dictionaries = dictionaries
         self._wanted = wanted
-        self._caller = caller
-        self._patience = caller.patience
+        self._call = call
         self._at_once = service.settings.sentences_at_once
         self._guesses: list[Guess | None] = []
         self._documents: dict[int, Document] = {}
@@ -221,7 +195,7 @@ class _Job:
         texts = self._wanted.texts
         self._guesses = self._identify()
         self._documents = self._read()
-        with self._caller.charge(sum(map(self._count, range(len(texts))))):
+        with self._call.charge(sum(map(self._count, range(len(texts))))):
             return self._translate()
 
     def _translate(self) -> list[TranslatedText]:
@@ -237,9 +211,9 @@ class _Job:
         costs = [self._weigh(text) for _, text in rows]
         if not costs:
             return [self._answer_text(index) for index in range(len(texts))]
-        is_bulk = self._caller.is_bulk or len(costs) > self._at_once
+        is_bulk = self._call.is_bulk or len(costs) > self._at_once
         with self._service.admission.admit(
-            self._model, self._caller, costs, is_bulk=is_bulk
+            self._model, self._call, costs, is_bulk=is_bulk
         ) as self._ticket:
             return self._map(self._answer_text, range(len(texts)))
 
@@ -250,7 +224,7 @@ class _Job:
             return [None] * len(texts)
         identifier, tags = self._service.identifier, self._wanted.tags
         turns = self._service.identifying.take_turns(
-            texts, self._caller, weigh_identification
+            texts, self._call, weigh_identification
         )
         return [composition.identify(identifier, text, tags) for text in turns]
 
@@ -261,7 +235,7 @@ class _Job:
         needed, job = composition.plan_reading(
             self._wanted, sources, max_rows, self._dictionaries, is_counted=True
         )
-        documents = self._service.readers.read(job, self._patience)
+        documents = self._service.readers.read(job, self._call)
         return dict(zip(needed, documents, strict=True))
 
     def _count(self, index: int) -> int:

@@ -15,8 +15,8 @@ from gevent.pool import Pool
 from gateway.admission import Admission, Ticket
 from gateway.backends.backend import RowRequest
 from gateway.errors import BodyTooLarge, ClientGone, Problem
-from gateway.http.caller import Caller
-from gateway.http.connection import Incoming
+from gateway.http.bodies import Incoming
+from gateway.http.call import Call
 from gateway.http.sending import LeastRate
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
 from gateway.uploads.buffering import Buffer, UploadShare
@@ -35,7 +35,7 @@ class ImageUpload:
 
     incoming: Incoming
     content_type: str
-    caller: Caller
+    call: Call
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Uploads:
         is_bulk = length is None or length > ROW_BYTES
         with (
             self.admission.admit(
-                model, upload.caller, [_ROW_COST], is_bulk=is_bulk
+                model, upload.call, [_ROW_COST], is_bulk=is_bulk
             ) as ticket,
-            self.buffer.share(upload.caller.deadline) as share,
+            self.buffer.share(upload.call.deadline) as share,
         ):
             job = _Job(upload, ticket, parameters, self.limits, share, self.rate)
             return job.run(is_single=is_single)
@@ -123,7 +123,7 @@ class _Job:
             self.pool.kill(block=False)
 
     def _read(self) -> Iterator[bytes]:
-        deadline = self.upload.caller.deadline
+        deadline = self.upload.call.deadline
         chunks = self.upload.incoming.read(deadline, self.rate, self._expect)
         while True:
             self._check()

@@ -47,9 +47,7 @@ class Buffer:
         self._admit()
         try:
             if not ticket.admitted.wait(max(0.0, deadline - time.monotonic())):
-                raise DeadlineExceeded(
-                    "The deadline passed while other uploads were being read."
-                )
+                raise DeadlineExceeded("there was room to read the upload")
         finally:
             if not ticket.admitted.is_set():
                 self._waiting.remove(ticket)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import gevent
-from flask import request
 from werkzeug.http import parse_options_header
 
 from contract import durable
@@ -46,9 +45,9 @@ from gateway.errors import (
     UnsupportedDocument,
     UnsupportedEncoding,
 )
-from gateway.http.caller import Caller, read_caller
-from gateway.http.connection import Incoming
-from gateway.http.fields import Fields
+from gateway.http.bodies import Incoming
+from gateway.http.call import Call
+from gateway.http.request import Fields, request
 from gateway.http.sending import LeastRate
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
@@ -102,14 +101,14 @@ class Documents:
         translated. `find_owner` gets the fields before the file, `read` all of them with
         the name, and the owner. Both may raise a Problem, and so does this; whatever is
         raised, nothing is left."""
-        caller = read_caller(request.environ, self._limit_s)
+        call = request.open_call(limit_s=self._limit_s)
         with _explained():
-            taken = self._take(self._read_form(caller), find_owner, caller)
+            taken = self._take(self._read_form(call), find_owner, call)
             try:
                 name = _choose_name(taken)
                 wanted = read({**taken.fields, "filename": name}, taken.owner)
                 _check_format(name)
-                order = _write_order(taken, wanted, name, caller.address)
+                order = _write_order(taken, wanted, name, call.address)
                 return run(taken.place.accept, order)
             except BaseException:
                 run(taken.place.drop)
@@ -134,7 +133,7 @@ class Documents:
         """Deletes it, also while it is being translated."""
         run(self._storage.delete, document)
 
-    def _read_form(self, caller: Caller) -> Form:
+    def _read_form(self, call: Call) -> Form:
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
             raise UnsupportedEncoding("Expected a form as it is.", "identity")
         content_type = request.content_type or ""
@@ -145,12 +144,12 @@ class Documents:
         most = self._most_bytes + _FORM_BYTES
         if (request.content_length or 0) > most:
             raise self._refuse_size()
-        incoming = Incoming(request.stream, request.content_length, caller.client)
-        pieces = self._limit(incoming.read(caller.deadline, self._rate), most)
+        incoming = Incoming(request.stream, request.content_length, call.client)
+        pieces = self._limit(incoming.read(call.deadline, self._rate), most)
         return Form(Stream(pieces), find_boundary(content_type))
 
     def _take(
-        self, form: Form, find_owner: Callable[[Fields], str], caller: Caller
+        self, form: Form, find_owner: Callable[[Fields], str], call: Call
     ) -> Taken:
         """The whole form."""
         fields: dict[str, str] = {}
@@ -165,7 +164,7 @@ class Documents:
                     raise _refuse_file("found a second one, expected one file")
                 else:
                     owner = find_owner(fields)
-                    place = self._reserve(owner, caller.address)
+                    place = self._reserve(owner, call.address)
                     taken = Taken(owner, fields, part.filename, place)
                     self._write(part.stream, place.path)
         except BaseException:

@@ -20,7 +20,7 @@ from werkzeug.sansio.multipart import (
 )
 
 from gateway.errors import BodyTooLarge, InvalidRequest, MalformedRequest
-from gateway.http.connection import READ_BYTES
+from gateway.http.bodies import READ_BYTES
 
 #: RFC 2046 allows 70; programs that make one of random numbers send a few more.
 _MOST_BOUNDARY_BYTES = 200

@@ -19,7 +19,7 @@ The cases that have the name of another API's package are requests of that packa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
@@ -36,7 +36,7 @@ import catalog
 from contract import variables
 from contract.tasks import TRANSLATION
 from documents.storage import NOBODY, DocumentFolder, Order, State
-from gateway.access import OPEN_ROUTES, Access
+from gateway.access import OPEN_ROUTES
 from gateway.access.keys import Grant, read_id
 from gateway.access.storage import KeyStorage
 from gateway.app import create_app
@@ -49,7 +49,6 @@ from gateway.errors import (
     ForeignProblem,
     Problem,
 )
-from gateway.http.worker import ACCESS
 from gateway.openapi.document import build
 from gateway.openapi.security import Keys
 from gateway.settings import Settings
@@ -121,10 +120,9 @@ def description(tmp_path_factory) -> Description:
 
 
 @pytest.fixture
-def make_keyed(make_client, tmp_path, monkeypatch) -> Iterator[MakeClient]:
+def make_keyed(make_client, tmp_path, monkeypatch) -> MakeClient:
     """Makes a client of a gateway with these keys; takes settings."""
     monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
-    accesses: list[Access] = []
 
     def make(keys: dict[str, dict[str, Any]], /, **settings: Any) -> FlaskClient:
         if keys:
@@ -135,12 +133,9 @@ def make_keyed(make_client, tmp_path, monkeypatch) -> Iterator[MakeClient]:
                 monkeypatch.setattr("gateway.access.storage.make_token", made)
                 storage.add(token, Grant(**grant))
         client: FlaskClient = make_client(**settings)
-        accesses.append(client.application.extensions[ACCESS])
         return client
 
-    yield make
-    for access in accesses:
-        access.close()
+    return make
 
 
 def keep(folder: Path, **states: dict[str, Any]) -> None:

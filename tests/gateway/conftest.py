@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
 import catalog
-from gateway.app import GLOSSARIES, create_app
+from gateway.app import GatewayApp, create_app
 from gateway.settings import PREFIX, Settings
 from tests.gateway.fake_torchserve import FakeTorchServe
 
@@ -85,7 +84,7 @@ def make_clients(
     torchserve: FakeTorchServe, map_path: Path, folder: Path
 ) -> Iterator[MakeClient]:
     """Makes clients of gateways before the fake; takes settings."""
-    apps: list[Flask] = []
+    apps: list[GatewayApp] = []
 
     def make(**given: object) -> FlaskClient:
         values = {
@@ -105,7 +104,7 @@ def make_clients(
 
     yield make
     for app in apps:
-        app.extensions[GLOSSARIES].close()
+        app.close()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -34,8 +34,7 @@ from documents.sandbox import Allowance, Sandbox
 from documents.storage import DocumentStorage, Order
 from gateway.__main__ import app as commands
 from gateway.access.keys import make_token
-from gateway.app import GLOSSARIES, create_app
-from gateway.http.worker import ACCESS
+from gateway.app import GatewayApp, create_app
 from gateway.settings import Settings
 
 #: Hours for which documents are kept, texts of a request for one, and programs that may end
@@ -236,9 +235,7 @@ class Service:
         return create_app(self._settings, models=self._models).test_client()
 
     def _close(self, client: FlaskClient) -> None:
-        extensions = client.application.extensions
-        extensions[ACCESS].close()
-        extensions[GLOSSARIES].close()
+        cast(GatewayApp, client.application).close()
 
     def add_key(self, name: str, limit: int | None) -> str:
         """The token of a new key."""

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from contract import variables
+
 PROBLEM = "application/problem+json"
 
 
@@ -108,3 +110,17 @@ def test_a_fault_of_ours_is_a_500_without_its_reason(client, torchserve, caplog)
     }
     assert "request abc failed" in caplog.text
     assert "secret" not in caplog.text
+
+
+def test_the_layers_around_a_route_have_this_order(client):
+    layers = [type(layer).__name__ for layer in client.application.middleware]
+    assert layers == [
+        *("BodyRest", "Arrival", "RequestMetrics", "NoRedirects"),
+        *("Origins", "QueryLimit", "BodyReader"),
+    ]
+
+
+def test_keys_are_checked_before_a_body_is_read(make_client, tmp_path, monkeypatch):
+    monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
+    layers = make_client(keys="required").application.middleware
+    assert [type(layer).__name__ for layer in layers[-2:]] == ["KeyCheck", "BodyReader"]

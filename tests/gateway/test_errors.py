@@ -7,13 +7,15 @@ from werkzeug.exceptions import UnsupportedMediaType
 
 from gateway import errors
 from gateway.errors import Problem
-from gateway.problems import register_error_handlers
+from gateway.http.middleware import answer_errors
+from gateway.http.request import GatewayRequest
 
 
 def answer(error: Exception):
     """The answer of an application that raises `error`."""
     app = Flask(__name__)
-    register_error_handlers(app)
+    app.request_class = GatewayRequest
+    answer_errors(app)
 
     @app.get("/")
     def fail() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import gevent
 import pytest
@@ -13,9 +13,10 @@ from flask.testing import FlaskClient
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from gateway.admission.dispatcher import ModelDispatcher
+from gateway.app import GatewayApp
 from gateway.errors import Overloaded
 from gateway.http.sending import Connection
-from gateway.http.worker import EXTENSION, ProblemWorker
+from gateway.http.worker import ProblemWorker
 from gateway.load_shedding import LoadShedder
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -38,8 +39,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
 
 @pytest.fixture
 def refusal(client: FlaskClient) -> LoadShedder:
-    found: LoadShedder = client.application.extensions[EXTENSION]
-    return found
+    return cast(GatewayApp, client.application).load_shedder
 
 
 def write(*headers: str, line: str = "POST /translate", body: Any = WANTED) -> bytes:
@@ -155,7 +155,7 @@ def make_worker(refusal: Any) -> Any:
     return SimpleNamespace(
         alive=True,
         timeout_ctx=lambda: gevent.Timeout(5, False),
-        wsgi=SimpleNamespace(extensions={EXTENSION: refusal}),
+        wsgi=SimpleNamespace(load_shedder=refusal),
     )
 
 

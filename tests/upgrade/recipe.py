@@ -24,7 +24,6 @@ from documents.storage import DocumentStorage as Documents
 from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
 from gateway.database import find_database
-from gateway.http.worker import ACCESS
 from gateway.settings import Settings
 from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
@@ -94,7 +93,6 @@ def _use_gateway(scratch: Path) -> dict[str, str]:
                 headers=headers,
             )
             assert answer.status_code == 202, answer.text
-        client.application.extensions[ACCESS].close()
     return tokens
 
 

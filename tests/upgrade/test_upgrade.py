@@ -26,7 +26,6 @@ from deploy import stack
 from deploy.stack import ROOT, Stack
 from documents.storage import DocumentLimits, DocumentStorage, Order, State
 from gateway.access.usage import find_month
-from gateway.http.worker import ACCESS
 from tests.documents.fake_gateway import FakeGateway
 from tests.e2e.real_stack import wait_until
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map
@@ -105,7 +104,6 @@ def client(
     ):
         client = make(keys="required", documents=run / "documents")
         yield client
-        client.application.extensions[ACCESS].close()
 
 
 def ask(client: FlaskClient, path: str, headers: dict[str, str]) -> dict[str, Any]:

@@ -196,10 +196,10 @@ def _is_wanted(row: RowRequest, deadline: float) -> bool:
 def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
     """Why a row has no answer."""
     if row.cancellation.is_cancelled:
-        return ClientGone("The client has closed the connection.")
+        return ClientGone()
     match fault:
         case None | ReadTimeout():
-            return DeadlineExceeded("The deadline passed before the model answered.")
+            return DeadlineExceeded("the model answered")
         case ReplicaFailed() | NotServed():
             return NotReady(str(fault))
         case ConnectionClosed():

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import pytest
-from flask.testing import FlaskClient
 
 from contract import variables
-from gateway.access import Access
 from gateway.access.storage import KeyStorage
 from gateway.database import find_database
-from gateway.http.worker import ACCESS
 from gateway.settings import Settings
 from tests.gateway.access.servers import make_postgresql, run_redis
 from tests.gateway.conftest import MakeClient
@@ -74,18 +72,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def make_guarded(run: Path, make_client: MakeClient) -> Iterator[MakeClient]:
+def make_guarded(run: Path, make_client: MakeClient) -> MakeClient:
     """Makes a client of a gateway that requires keys; takes settings."""
-    accesses: list[Access] = []
-
-    def make(**given: object) -> FlaskClient:
-        client = make_client(keys="required", **given)
-        accesses.append(client.application.extensions[ACCESS])
-        return client
-
-    yield make
-    for access in accesses:
-        access.close()
+    return partial(make_client, keys="required")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.access.finding import KEY_BODY_BYTES
 from gateway.access.keys import Grant, make_token
-from gateway.http import fields
+from gateway.http import request as fields
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 #: And how each API refuses a wrong key.

@@ -18,7 +18,6 @@ from flask.testing import FlaskClient
 from gateway.access import OPEN_ROUTES, Usage
 from gateway.access.keys import Grant, make_token, read_id
 from gateway.database import connections
-from gateway.http.worker import ACCESS
 from tests.e2e.real_stack import wait_until
 from tests.programs import run
 
@@ -33,7 +32,7 @@ def post(client: FlaskClient, token: str | None = None, **fields: Any) -> Any:
 def test_without_keys_a_key_is_ignored(client):
     assert post(client, "anything", api_key="else").status_code == 200
     with client.application.test_request_context():
-        usage = client.application.extensions[ACCESS].read_usage()
+        usage = client.application.access.read_usage()
     assert usage == Usage(0, None)
 
 
@@ -158,16 +157,14 @@ def test_characters_are_code_points_of_the_texts_that_were_translated(
     )
     assert [refused.json[n] for n in ("asked", "used", "limit")] == [16, 5, 20]
     assert post(client, token, src_text="a" * 15).status_code == 200
-    client.application.extensions[ACCESS].close()
+    client.application.close()
     assert [listed.characters for listed in keys.list_all()] == [20]
 
 
 def test_a_route_can_ask_what_its_key_has_used(make_guarded, keys):
     client, token = make_guarded(), keys.add("cat", Grant(characters_per_month=20))
     app = client.application
-    app.add_url_rule(
-        "/usage", view_func=lambda: vars(app.extensions[ACCESS].read_usage())
-    )
+    app.add_url_rule("/usage", view_func=lambda: vars(app.access.read_usage()))
     post(client, token)
     assert client.get(f"/usage?key={token}").json == {"count": 5, "limit": 20}
 

@@ -132,13 +132,13 @@ def test_nobody_else_asks_for_others(client, add, secret):
 
 def test_what_documents_ask_for_is_bulk(client, add, monkeypatch):
     seen = []
-    translate = TranslationService.translate_for
+    translate = TranslationService.translate
 
-    def note(self, wanted, caller, *more):
-        seen.append(caller.is_bulk)
-        return translate(self, wanted, caller, *more)
+    def note(self, wanted, call):
+        seen.append(call.is_bulk)
+        return translate(self, wanted, call)
 
-    monkeypatch.setattr(TranslationService, "translate_for", note)
+    monkeypatch.setattr(TranslationService, "translate", note)
     token = add()
     ask_as_worker(client, token)
     client.post("/translate", json=TEXT, headers=bear(token))

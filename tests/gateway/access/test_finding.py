@@ -6,16 +6,16 @@ import io
 from typing import Any
 
 import pytest
-from flask import Request
 from werkzeug.test import EnvironBuilder
 
 from gateway.access.finding import find_token, find_token_in_body
+from gateway.http.request import GatewayRequest
 
 FORM = "application/x-www-form-urlencoded"
 
 
 def find(**given: Any) -> str | None:
-    request = Request(EnvironBuilder(method="POST", **given).get_environ())
+    request = GatewayRequest(EnvironBuilder(method="POST", **given).get_environ())
     found = find_token(request) or find_token_in_body(request)
     if isinstance(given.get("data"), str):
         assert request.get_data() == given["data"].encode()
@@ -83,5 +83,5 @@ def test_no_key_is_none(given):
 def test_for_headers_and_the_query_nothing_of_the_body_is_read():
     body = io.BytesIO(b"key=a")
     environ = EnvironBuilder(method="POST", input_stream=body).get_environ()
-    assert find_token(Request(environ)) is None
+    assert find_token(GatewayRequest(environ)) is None
     assert body.tell() == 0

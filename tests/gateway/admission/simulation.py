@@ -21,7 +21,7 @@ from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
 from gateway.backends.backend import Capacity
 from gateway.errors import Overloaded
-from gateway.http.caller import Caller
+from gateway.http.call import Call, Deadline
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Replica:
     is_busy: bool = False
 
 
-class Call(Event):  # type: ignore[misc]
+class Called(Event):  # type: ignore[misc]
     """Says that a row may be sent, or has ended. To look at all that wait would take
     most of a simulation's time."""
 
@@ -132,14 +132,14 @@ class Simulation:
     def _arrive(self, client: str, limit_s: float) -> None:
         cost = self._random.uniform(40, 60)
         queue = ClientQueue(client)
-        caller = Caller(client, limit_s, self.now + limit_s)
+        caller = Call(client, limit_s, Deadline(self.now + limit_s))
         try:
             self.dispatcher.announce(queue, cost, 1, caller)
         except Overloaded:
             self.outcomes[client].refused += 1
             return
         row = PendingRow(cost, 100, caller.deadline)
-        row.called = Call(partial(self._called.append, row))
+        row.called = Called(partial(self._called.append, row))
         self._waiting[row] = (client, queue)
         self.dispatcher.join(queue, row)
         self._at(caller.deadline, lambda: self._expire(row))

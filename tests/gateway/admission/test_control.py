@@ -14,7 +14,7 @@ from contract.tasks import TRANSLATION
 from gateway.admission import Admission
 from gateway.backends.backend import Capacity, ModelState, RowRequest, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
-from tests.gateway.callers import make_caller
+from tests.gateway.calls import make_call
 
 KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection())
 ROWS, LIMIT_S = 10, 30
@@ -49,7 +49,7 @@ def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way():
     admission = Admission(backend, [KO])
     here, there = socket.socketpair()
     with here, there:
-        caller = make_caller(client=here)
+        caller = make_call(client=here)
         with admission.admit("ko", caller, [1.0] * ROWS, is_bulk=False) as ticket:
             asked = gevent.spawn(ticket.predict, write_row({}), 1.0)
             assert backend.is_asked.wait(LIMIT_S)
@@ -64,9 +64,7 @@ def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way():
 
 def ask_twice(backend: Slow) -> tuple[gevent.Greenlet[[], Any], ...]:
     """Two rows of one request, both with the model."""
-    ticket = Admission(backend, [KO]).admit(
-        "ko", make_caller(), [1.0] * 2, is_bulk=False
-    )
+    ticket = Admission(backend, [KO]).admit("ko", make_call(), [1.0] * 2, is_bulk=False)
     with ticket as admitted:
         asked = [gevent.spawn(admitted.predict, write_row({}), 1.0) for _ in range(2)]
         while admitted._rows:

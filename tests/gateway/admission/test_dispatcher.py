@@ -21,7 +21,7 @@ from gateway.admission.shared_counters import ModelLoad, SharedCounters
 from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.admission.simulation import Simulation, Speed
-from tests.gateway.callers import make_caller
+from tests.gateway.calls import make_call
 
 #: The phrasebook on two cores, with TorchServe's window as it ships and as tuned.
 PHRASEBOOK, TUNED = Speed(0.01, 0.0033), Speed(0.01, 0.0033, delay_s=0.005)
@@ -169,7 +169,7 @@ def make(**settings: int) -> ModelDispatcher:
 def join(
     dispatcher: ModelDispatcher, count: int, *, size: int = 1, client: str = "a"
 ) -> list[PendingRow]:
-    caller = make_caller(address=client)
+    caller = make_call(address=client)
     dispatcher.announce(ClientQueue(client), float(count), count, caller)
     rows = [PendingRow(1.0, size, caller.deadline) for _ in range(count)]
     for row in rows:
@@ -215,9 +215,9 @@ def test_only_the_time_limits_of_admitted_rows_make_the_work_in_hand_short():
     before_s = dispatcher._limit_s
     for _ in range(9):
         with suppress(Overloaded):
-            dispatcher.announce(client, 9.0, 9, make_caller(0.001))
+            dispatcher.announce(client, 9.0, 9, make_call(0.001))
     assert dispatcher._limit_s == before_s
-    dispatcher.announce(client, 1.0, 1, make_caller(10))
+    dispatcher.announce(client, 1.0, 1, make_call(10))
     assert dispatcher._limit_s < before_s
 
 
@@ -241,7 +241,7 @@ def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
     rows = join(dispatcher, 10)
     for row in rows[:6]:
         dispatcher.finish(row, 2.0, is_answered=True)
-    caller = make_caller(3)
+    caller = make_call(3)
     with pytest.raises(Overloaded, match="take about [0-9.]+ s, it has [23]") as caught:
         dispatcher.announce(ClientQueue("b"), 5.0, 5, caller)
     assert int(caught.value.headers["Retry-After"]) > 1
@@ -332,7 +332,7 @@ def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(
     other.publish(ModelLoad(sent_rows=1, sent=1.0, heard_at=time.monotonic()))
     join(dispatcher, 1)
     other.publish(ModelLoad())
-    dispatcher.check(ClientQueue("b"), 1.0, 1, make_caller(30))
+    dispatcher.check(ClientQueue("b"), 1.0, 1, make_call(30))
 
 
 def test_what_comes_too_late_to_be_answered_is_not_even_tried():
@@ -341,4 +341,4 @@ def test_what_comes_too_late_to_be_answered_is_not_even_tried():
     dispatcher.finish(row, 1.0, is_answered=True)
     dispatcher.withdraw(ClientQueue("a"), 1.0, 1)
     with pytest.raises(Overloaded, match=r"it has 0\.0 s"):
-        dispatcher.announce(ClientQueue("a"), 1.0, 1, make_caller(-1))
+        dispatcher.announce(ClientQueue("a"), 1.0, 1, make_call(-1))

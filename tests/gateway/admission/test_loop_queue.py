@@ -11,8 +11,8 @@ from gevent.socket import wait_read
 
 from gateway.admission.loop_queue import LoopQueue
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
-from gateway.http.caller import Caller
-from tests.gateway.callers import make_caller, make_gone
+from gateway.http.call import Call
+from tests.gateway.calls import make_call, make_gone
 from text.langid import Guess, Identifier
 
 #: A text of these characters is a slice of its own.
@@ -28,7 +28,7 @@ class Crowd:
         self.done: Counter[str] = Counter()
 
     def ask(self, client: str, texts: int, text: str = LONG) -> None:
-        caller = make_caller(LIMIT_S, address=client)
+        caller = make_call(LIMIT_S, address=client)
         for _ in self.queue.take_turns([text] * texts, caller, len):
             self.done[client] += 1
 
@@ -88,7 +88,7 @@ def test_clients_take_turns_however_much_each_asks():
 def test_what_takes_too_long_with_what_waits_is_refused_at_once():
     crowd = Crowd()
     crowd.queue._unit_s = 0.000_1
-    begun = crowd.queue.take_turns([LONG] * 300, make_caller(address="a"), len)
+    begun = crowd.queue.take_turns([LONG] * 300, make_call(address="a"), len)
     next(begun)
     with pytest.raises(Overloaded, match="takes about") as caught:
         crowd.ask("a", 100)
@@ -102,13 +102,13 @@ def test_what_takes_too_long_with_what_waits_is_refused_at_once():
 @pytest.mark.parametrize(
     ("caller", "problem"),
     [
-        pytest.param(make_caller(-1), DeadlineExceeded, id="late"),
+        pytest.param(make_call(-1), DeadlineExceeded, id="late"),
         pytest.param(make_gone(), ClientGone, id="gone"),
     ],
 )
 @pytest.mark.parametrize("is_first", [True, False])
 def test_for_whoever_does_not_wait_nothing_is_done(
-    caller: Caller, problem: type[Exception], is_first: bool
+    caller: Call, problem: type[Exception], is_first: bool
 ):
     crowd = Crowd()
     others = [] if is_first else [gevent.spawn(crowd.ask, "b", 9) for _ in range(3)]

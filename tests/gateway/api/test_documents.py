@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from documents.storage import NOBODY, DocumentFolder, DocumentJob, DocumentLimits, State
-from gateway.http.caller import Caller
+from gateway.http.call import Call
 
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
 OURS = {"tgt_lang": "ko"}
@@ -351,7 +351,7 @@ def test_libretranslates_file_that_takes_too_long_is_deleted(client, folder):
 
 
 def test_libretranslates_file_goes_with_its_client(upload, folder, monkeypatch):
-    monkeypatch.setattr(Caller, "has_gone", lambda _: True)
+    monkeypatch.setattr(Call, "has_gone", lambda _: True)
     assert upload("/translate_file", **LIBRE).status_code == 499
     assert list_files(folder) == []
 

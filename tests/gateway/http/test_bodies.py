@@ -23,12 +23,12 @@ from gateway.errors import (
     Overloaded,
     UnsupportedEncoding,
 )
-from gateway.http.bodies import BodyBudget, HeldBytes, read_whole
-from gateway.http.connection import Incoming
+from gateway.http.bodies import BodyBudget, HeldBytes, Incoming, read_whole
+from gateway.http.call import Deadline
 from gateway.http.sending import LeastRate
 
 MOST = 1 << 20
-LATER = time.monotonic() + 3600
+LATER = Deadline(time.monotonic() + 3600)
 
 
 def read(body: bytes, encoding: str = "", *, length: int | None = None) -> bytes:

@@ -11,7 +11,8 @@ import pytest
 from gunicorn.http.errors import InvalidChunkSize, NoMoreData  # type: ignore[import-untyped]
 
 from gateway.errors import ClientGone, DeadlineExceeded, MalformedRequest
-from gateway.http.connection import read_chunk
+from gateway.http.bodies import read_chunk
+from gateway.http.call import Deadline
 from gateway.http.sending import has_gone
 
 LIMIT_S = 60
@@ -33,7 +34,7 @@ class Silent:
 
 def test_a_body_is_read_in_pieces_to_its_end():
     body = io.BytesIO(bytes(300 << 10))
-    later = time.monotonic() + 60
+    later = Deadline(time.monotonic() + 60)
     assert len(read_chunk(body, later)) == 256 << 10
     assert len(read_chunk(body, later)) == 44 << 10
     assert read_chunk(body, later) == b""
@@ -49,13 +50,13 @@ def test_a_body_is_read_in_pieces_to_its_end():
 )
 def test_what_gunicorn_raises_is_a_problem(error, problem):
     with pytest.raises(problem):
-        read_chunk(Failing(error), time.monotonic() + 60)
+        read_chunk(Failing(error), Deadline(time.monotonic() + 60))
 
 
 @pytest.mark.parametrize("limit_s", [-1, 0, 0.01])
 def test_a_body_that_does_not_come_is_a_deadline_that_passed(limit_s):
     with pytest.raises(DeadlineExceeded):
-        read_chunk(Silent(), time.monotonic() + limit_s)
+        read_chunk(Silent(), Deadline(time.monotonic() + limit_s))
 
 
 def test_a_client_has_gone_once_it_has_closed_even_where_something_is_unread():

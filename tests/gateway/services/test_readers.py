@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ from gateway.errors import (
 )
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
 from gateway.glossaries.storage import open_storage
-from gateway.http.connection import Deadline
+from gateway.http.call import Call, Deadline
 from gateway.services.readers import Readers, _Reader
 from text.options import HTML_TAGS, Tags
 from text.reading import ReadingJob, collect, scan
@@ -45,8 +45,14 @@ def make_job(*texts: str, max_rows: int = 10_000, is_html: bool = False) -> Read
     return ReadingJob(tuple((text, "en") for text in texts), tags, True, max_rows)
 
 
-def wait(seconds: float = PATIENT) -> Deadline:
-    return Deadline(time.monotonic() + seconds)
+def wait(
+    seconds: float = PATIENT, has_gone: Callable[[], bool] = lambda: False
+) -> Call:
+    class Watched(Call):
+        def has_gone(self) -> bool:
+            return has_gone()
+
+    return Watched("", seconds, Deadline(time.monotonic() + seconds))
 
 
 def find_processes() -> list[psutil.Process]:
@@ -128,9 +134,9 @@ def test_what_is_too_late_from_the_start_costs_no_reader(readers):
 
 def test_a_client_that_goes_ends_the_reading(readers):
     looks = iter([False, False])
-    patience = Deadline(time.monotonic() + PATIENT, lambda: next(looks, True))
+    call = wait(has_gone=lambda: next(looks, True))
     with pytest.raises(ClientGone):
-        readers.read(make_job(ENDLESS, max_rows=1 << 30), patience)
+        readers.read(make_job(ENDLESS, max_rows=1 << 30), call)
     assert readers.read(make_job(LONG), wait())
 
 
@@ -143,10 +149,7 @@ def test_a_reader_that_is_killed_is_replaced(readers):
     # From then on libev takes the statuses of all children.
     gevent.subprocess.run(["true"], check=True)
     with pytest.raises(NotReady):
-        readers.read(
-            make_job(ENDLESS, max_rows=1 << 30),
-            Deadline(time.monotonic() + PATIENT, kill),
-        )
+        readers.read(make_job(ENDLESS, max_rows=1 << 30), wait(has_gone=kill))
     assert readers.read(make_job(LONG), wait())
     (idle,) = find_processes()
     idle.send_signal(signal.SIGKILL)
@@ -164,10 +167,7 @@ def test_a_request_that_goes_on_while_its_process_exits_is_not_ready(readers):
         return False
 
     with pytest.raises(NotReady):
-        readers.read(
-            make_job(ENDLESS, max_rows=1 << 30),
-            Deadline(time.monotonic() + PATIENT, exit_soon),
-        )
+        readers.read(make_job(ENDLESS, max_rows=1 << 30), wait(has_gone=exit_soon))
 
 
 def test_a_short_text_goes_before_longer_ones(readers, monkeypatch):

@@ -21,7 +21,7 @@ from gateway.metrics.registry import Telemetry
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
 from gateway.settings import Settings
-from tests.gateway.callers import make_caller, make_gone
+from tests.gateway.calls import make_call, make_gone
 from text.langid import Identifier
 from text.options import HTML_TAGS, TranslationRequest
 
@@ -98,8 +98,8 @@ def translate(
         LANGUAGES,
         Glossaries(settings),
     )
-    caller = make_gone() if has_gone else make_caller(limit_s)
-    return service.translate_for(wanted, caller)
+    caller = make_gone() if has_gone else make_call(limit_s)
+    return service.translate(wanted, caller)
 
 
 @given(st.text(), st.booleans(), st.integers(40, 60))

@@ -24,10 +24,10 @@ from gateway.errors import (
     RowProblem,
     UnsupportedImage,
 )
-from gateway.http.connection import Incoming
+from gateway.http.bodies import Incoming
 from gateway.settings import Settings
 from gateway.uploads.answering import ROWS_AT_ONCE, FrameAnswer, ImageUpload, Uploads
-from tests.gateway.callers import make_caller
+from tests.gateway.calls import make_call
 
 FRAMES = 32 * 10
 #: Room for one image.
@@ -104,7 +104,7 @@ def ask(
     length = options.pop("length", None)
     uploads = options.pop("uploads", None) or make_uploads(backend)
     return uploads.answer(
-        ImageUpload(Incoming(body, length), "", make_caller(limit_s)),
+        ImageUpload(Incoming(body, length), "", make_call(limit_s)),
         "captioning",
         parameters={"a": "b"},
         **options,

@@ -14,7 +14,7 @@ import catalog
 from catalog import ROOT, Catalog, checkpoint
 from clients.translator import Reply
 from contract.tasks import TRANSLATION
-from gateway.app import GLOSSARIES, create_app
+from gateway.app import create_app
 from gateway.backends.backend import Capacity, ModelState, RowRequest
 from gateway.errors import RowProblem
 from gateway.services.readers import Readers
@@ -107,7 +107,7 @@ def client(
             Settings.model_validate(values), models=models, backend=Backend(handler)
         )
     yield app.test_client()
-    app.extensions[GLOSSARIES].close()
+    app.close()
     made[0].close()
 
 

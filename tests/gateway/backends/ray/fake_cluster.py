@@ -28,7 +28,7 @@ _DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
 
 
 @dataclass(frozen=True)
-class Call:
+class RowCall:
     """A row that has come."""
 
     path: str
@@ -43,7 +43,7 @@ class FakeIngress:
     """Answers each row with an echo, unless `will` has told it something else."""
 
     key: str = "first"
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RowCall] = field(default_factory=list)
     #: How the state of a model is answered.
     state: str = "ready"
     looks: int = 0
@@ -71,7 +71,7 @@ class FakeIngress:
         """Answers the next rows so, one each; those after them get an echo."""
         self._script = list(behaviours)
 
-    def take(self, call: Call) -> str:
+    def take(self, call: RowCall) -> str:
         with self._arrival:
             self.calls.append(call)
             self._arrival.notify_all()
@@ -119,7 +119,7 @@ class _Handler(QuietHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = dict(self.headers.items())
-        call = Call(self.path, body, headers, self.client_address[1])
+        call = RowCall(self.path, body, headers, self.client_address[1])
         behaviour = self.fake.take(call)
         if not self._has_key():
             return self.refuse(401, "invalid-key")
@@ -145,33 +145,33 @@ class _Handler(QuietHandler):
         """Answer with an error that is not a replica's."""
         self.reply(status, text, {"Content-Type": "text/plain"})
 
-    def echo(self, call: Call) -> None:
+    def echo(self, call: RowCall) -> None:
         row = json.loads(call.body)
         content = {"translated": f"{row['tgt_lang']}:{row['src_text']}"}
         named = {"X-Replica": self.fake.replica} if self.fake.replica else {}
         self.reply(200, json.dumps(content).encode(), named)
 
 
-def _close(handler: _Handler, _: Call) -> None:
+def _close(handler: _Handler, _: RowCall) -> None:
     handler.close_connection = True
 
 
-def _cut(handler: _Handler, _: Call) -> None:
+def _cut(handler: _Handler, _: RowCall) -> None:
     handler.reply(200, b'{"translated": "ha', {"Content-Length": "1000"})
     handler.close_connection = True
 
 
-def _hang(handler: _Handler, _: Call) -> None:
+def _hang(handler: _Handler, _: RowCall) -> None:
     handler.fake.ending.wait(LIMIT_S)
     handler.close_connection = True
 
 
-def _wait_for_look(handler: _Handler, call: Call) -> None:
+def _wait_for_look(handler: _Handler, call: RowCall) -> None:
     assert handler.fake.has_looked.wait(LIMIT_S)
     handler.echo(call)
 
 
-def _wait(handler: _Handler, _: Call) -> None:
+def _wait(handler: _Handler, _: RowCall) -> None:
     with suppress(ConnectionError):
         assert not handler.rfile.read(1)
     handler.fake.has_left.set()
@@ -219,7 +219,7 @@ STATES: dict[str, Callable[[_Handler], None]] = {
     "crash": _fail(500, b"Internal Server Error"),
     "unserved": _UNSERVED,
     "other": _tell({"is_ready": "perhaps"}),
-    "hang": lambda handler: _hang(handler, Call("", b"", {}, 0)),
+    "hang": lambda handler: _hang(handler, RowCall("", b"", {}, 0)),
 }
 
 

@@ -1,4 +1,6 @@
-"""The client of a request: its address, its deadline, and whether it still waits."""
+"""The client, the deadline and the key of a request. They travel as one argument with all work
+that is done for it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from contract.documents import WORKER_HEADER
-from gateway.http.connection import Deadline
+from documents.storage import NOBODY
+from gateway.errors import ClientGone, DeadlineExceeded
 from gateway.http.sending import has_gone
 from gateway.schemas import parse_timeout_ms
 
@@ -23,11 +26,25 @@ _REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 _WORKER = "HTTP_" + WORKER_HEADER.upper().replace("-", "_")
 #: nginx does not wait longer, so an older time is from another clock.
 _OLDEST_S = 60.0
-#: Where a request's environment has the `Charge` of its key.
-CHARGE = "babelgate.charge"
+#: Seconds between two looks at whether waiting is still useful.
+_LOOK_S = 0.25
 
 #: Counts characters if a block succeeds.
 Charge = Callable[[int], AbstractContextManager[None]]
+
+
+class Deadline(float):
+    """The moment at which a request's time is over, in seconds of the monotonic clock."""
+
+    __slots__ = ()
+
+    def check(self, stage: str) -> float:
+        """Return the seconds that are left for a stage such as "the texts were read". Raises
+        DeadlineExceeded if there are none."""
+        remaining_s = self - time.monotonic()
+        if remaining_s <= 0:
+            raise DeadlineExceeded(stage)
+        return remaining_s
 
 
 def charge_nobody(characters: int) -> AbstractContextManager[None]:
@@ -36,15 +53,17 @@ def charge_nobody(characters: int) -> AbstractContextManager[None]:
 
 
 @dataclass(frozen=True)
-class Caller:
-    """One request's client. `deadline` is in the machine's monotonic time."""
+class Call:
+    """One request's client, time and owner."""
 
     address: str
     #: The time limit of the whole request in seconds.
     limit_s: float
-    deadline: float
+    deadline: Deadline
     #: The connection, if there is one.
     client: socket.socket | None = None
+    #: The id of the key whose glossaries and documents the request sees.
+    owner: str = NOBODY
     charge: Charge = charge_nobody
     #: Whether nobody looks at a screen meanwhile.
     is_bulk: bool = False
@@ -53,24 +72,32 @@ class Caller:
         """Whether the client has closed the connection."""
         return has_gone(self.client)
 
-    @property
-    def patience(self) -> Deadline:
-        """The limit for work that is done before rows are sent."""
-        return Deadline(self.deadline, self.has_gone)
+    def check(self, stage: str) -> float:
+        """Return the seconds after which to look again while something waits for a stage.
+        Raises ClientGone, and what `Deadline.check` raises."""
+        if self.has_gone():
+            raise ClientGone
+        return min(self.deadline.check(stage), _LOOK_S)
 
 
-def read_caller(environ: Mapping[str, Any], longest_s: float) -> Caller:
-    """The client of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`.
-    The time since its arrival at nginx counts. Raises MalformedRequest.
+def read_call(
+    environ: Mapping[str, Any],
+    longest_s: float,
+    owner: str = NOBODY,
+    charge: Charge = charge_nobody,
+) -> Call:
+    """The call of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`. The
+    time since its arrival at nginx counts. Raises MalformedRequest.
     """
     limit_s = parse_timeout_ms(environ.get("HTTP_X_TIMEOUT_MS"), longest_s)
     waited_s = _read_age(environ.get(_ARRIVAL, ""))
-    return Caller(
+    return Call(
         environ.get(_ADDRESS) or environ.get("REMOTE_ADDR", ""),
         limit_s,
-        time.monotonic() + limit_s - waited_s,
+        Deadline(time.monotonic() + limit_s - waited_s),
         environ.get("gunicorn.socket"),
-        environ.get(CHARGE, charge_nobody),
+        owner,
+        charge,
         _WORKER in environ,
     )
 

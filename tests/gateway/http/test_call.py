@@ -8,17 +8,17 @@ import pytest
 from werkzeug.datastructures import Headers
 from werkzeug.test import EnvironBuilder
 
-from gateway.http.caller import Caller, read_caller
+from gateway.http.call import Call, read_call
 
 
-def read(given: dict[str, str], address: str = "198.51.100.7") -> Caller:
+def read(given: dict[str, str], address: str = "198.51.100.7") -> Call:
     environment = EnvironBuilder(
         headers=Headers(given), environ_base={"REMOTE_ADDR": address}
     ).get_environ()
-    return read_caller(environment, 30)
+    return read_call(environment, 30)
 
 
-def left_s(caller: Caller) -> float:
+def left_s(caller: Call) -> float:
     return caller.deadline - time.monotonic()
 
 

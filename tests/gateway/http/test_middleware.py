@@ -1,4 +1,4 @@
-"""The answers to a browser that asks for a page of another origin."""
+"""The layers around every route: the paths of clients, and pages of other origins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from flask.testing import FlaskClient
 
 from contract import variables
-from gateway.http.worker import ACCESS
 
 PAGE = "https://example.org"
 ASKED = {
@@ -34,9 +33,7 @@ ALLOWED = "Access-Control-Allow-Origin"
 def keyed(make_client, tmp_path, monkeypatch):
     """A gateway that requires keys."""
     monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
-    client = make_client(keys="required")
-    yield client
-    client.application.extensions[ACCESS].close()
+    return make_client(keys="required")
 
 
 def test_a_page_may_ask_for_translations(shared_client):
@@ -146,3 +143,30 @@ def test_no_page_may_ask_where_none_is_named(make_client):
     client = make_client(cors_origins="")
     assert client.options("/v2/translate", headers=ASKED).status_code == 405
     assert ALLOWED not in client.get("/languages", headers={"Origin": PAGE}).headers
+
+
+WANTED = {"q": "Hello", "source": "en", "target": "ko"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/translate", "//translate", "/translate/", "//translate//"]
+)
+def test_slashes_that_are_too_many_do_not_matter(client, path):
+    response = client.post("/", json=WANTED, environ_overrides={"PATH_INFO": path})
+    assert response.json == {"translatedText": "ko:Hello"}
+
+
+@pytest.mark.parametrize("path", ["/languages/", "/v2/languages/", "/health/"])
+def test_a_slash_at_the_end_of_a_path_for_texts_does_not_matter(client, path):
+    assert client.get(path).data == client.get(path[:-1]).data
+
+
+def test_other_paths_end_without_a_slash(client):
+    """nginx keeps `/metrics` to its own machine, and no other path must lead there."""
+    assert client.get("/metrics/").status_code == 404
+
+
+def test_an_error_is_told_in_the_api_of_the_path(client):
+    given = {"PATH_INFO": "//v2//nothing"}
+    response = client.get("/", environ_overrides=given)
+    assert (response.status_code, response.json["message"]) == (404, "Not found")

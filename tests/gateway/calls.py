@@ -5,21 +5,21 @@ from __future__ import annotations
 import socket
 import time
 
-from gateway.http.caller import Caller
+from gateway.http.call import Call, Deadline
 
 
-def make_caller(
+def make_call(
     limit_s: float = 60.0,
     *,
     address: str = "192.0.2.1",
     client: socket.socket | None = None,
-) -> Caller:
-    return Caller(address, limit_s, time.monotonic() + limit_s, client)
+) -> Call:
+    return Call(address, limit_s, Deadline(time.monotonic() + limit_s), client)
 
 
-def make_gone() -> Caller:
+def make_gone() -> Call:
     """A client that has closed its connection; its socket is no longer open here either."""
     client, other = socket.socketpair()
     other.close()
     client.close()
-    return make_caller(client=client)
+    return make_call(client=client)

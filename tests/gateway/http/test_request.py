@@ -7,14 +7,21 @@ import threading
 from typing import Any
 
 import pytest
-from flask import Flask, request
+from flask import Flask
 
 from contract.dialects import DEEPL, EITHER, LIBRETRANSLATE, OURS
 from gateway.errors import BodyTooLarge, MalformedRequest
-from gateway.http import fields
-from gateway.http.connection import WholeBody
-from gateway.http.fields import find_spoken, read_fields, speaks_libretranslate
+from gateway.http import request as fields
+from gateway.http.request import (
+    GatewayRequest,
+    find_spoken,
+    read_fields,
+    request,
+    speaks_libretranslate,
+)
 
+APP = Flask(__name__)
+APP.request_class = GatewayRequest
 LISTS = {"q": ["a"], "s": ["b", "c"]}
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 PARTS = (
@@ -27,7 +34,7 @@ NAMELESS = b'--x\r\nContent-Disposition: form-data; name="q\\"\r\n\r\na\r\n--x--
 
 
 def read(body: bytes = b"", kind: str | None = None, query: str = "", **given: str):
-    context = Flask(__name__).test_request_context(
+    context = APP.test_request_context(
         f"/translate{query}", data=body, content_type=kind, **{"method": "POST"} | given
     )
     with context:
@@ -128,7 +135,7 @@ def test_a_body_is_parsed_once_whatever_is_in_it(body, monkeypatch):
             return parse(text, **options)
 
         monkeypatch.setattr(fields, name, note)
-    with Flask(__name__).test_request_context(method="POST", data=body):
+    with APP.test_request_context(method="POST", data=body):
         results = []
         for _ in range(3):
             try:
@@ -202,12 +209,12 @@ def test_the_fields_say_whose_request_it_is(names, is_theirs):
     ],
 )
 def test_an_error_is_told_in_the_clients_api(path, body, dialect):
-    with Flask(__name__).test_request_context(path, method="POST", data=body):
+    with APP.test_request_context(path, method="POST", data=body):
         assert find_spoken(request) is find_spoken(request)
-        request.environ["wsgi.input"] = WholeBody(body)
+        request.is_read = True
         assert find_spoken(request) is dialect
 
 
 def test_a_body_that_has_not_come_is_not_waited_for():
-    with Flask(__name__).test_request_context("/translate", data=b'{"q": "a"}'):
+    with APP.test_request_context("/translate", data=b'{"q": "a"}'):
         assert find_spoken(request) is EITHER

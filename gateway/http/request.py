@@ -1,17 +1,19 @@
-"""The fields of a request, wherever its client puts them: in JSON, in a form or in the URL.
-Each is parsed once.
+"""The requests of this application, and their fields, wherever a client puts them: in JSON, in
+a form or in the URL. Each is parsed once.
 """
 
 from __future__ import annotations
 
+import math
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from io import BytesIO
-from typing import Any, cast
+from typing import Any, Literal, Protocol, cast
 from urllib.parse import parse_qsl
 
-from flask import Flask, Request, request
+import flask
+from flask import Request
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.formparser import FormDataParser
 from werkzeug.http import parse_options_header
@@ -25,8 +27,9 @@ from contract.dialects import (
     find_dialect,
 )
 from contract.tasks import PATHS, TRANSLATION
+from documents.storage import NOBODY
 from gateway.errors import BodyTooLarge, MalformedRequest, Problem
-from gateway.http.connection import WholeBody
+from gateway.http.call import Call, Charge, charge_nobody, read_call
 from gateway.schemas import read_object
 
 Fields = Mapping[str, Any]
@@ -34,32 +37,85 @@ Fields = Mapping[str, Any]
 #: The header that holds a key with its scheme.
 AUTHORIZATION = "Authorization"
 
-#: Where a request's environment has what was read of it, and, if its body is large, the
-#: function that parses it.
-_FIELDS, _JSON, PARSE = "babelgate.fields", "babelgate.json", "babelgate.parse"
+
+class Owner(Protocol):
+    """The key of a request."""
+
+    @property
+    def id(self) -> str:
+        """Its public part."""
 
 
-def register_fields(app: Flask) -> None:
-    """Refuses a URL with too many fields before anybody parses them."""
+class GatewayRequest(Request):
+    """A request, with what is found out about it on the way to its route."""
 
-    @app.before_request
-    def count_fields() -> None:
-        if query := request.query_string:
-            _check_number(query, _count_allowed(request))
+    id = ""
+    #: When it arrived, in seconds of the performance counter.
+    started_at = 0.0
+    #: The seconds that it may take.
+    limit_s = math.inf
+    #: The language under which it is counted, if it is one to translate.
+    target: str | None = None
+    key: Owner | None = None
+    #: Counts the key's characters.
+    charge: Charge | None = None
+    #: Whether its whole body is here.
+    is_read = False
+    #: Gives back the memory that its body takes.
+    release: Callable[[], None] | None = None
+    #: Parses its body, if that is large.
+    parse_beside: Callable[..., dict[str, Any]] | None = None
+    _fields: dict[str, Any] | Problem | None = None
+    _json: dict[str, Any] | Problem | None = None
+
+    @property
+    def owner(self) -> str:
+        """The id of its key, NOBODY where there are no keys: whose glossaries and documents
+        it sees."""
+        return self.key.id if self.key else NOBODY
+
+    def open_call(
+        self, target: str | None = None, *, limit_s: float | None = None
+    ) -> Call:
+        """Return what travels with the work for this request, which counts for `target` from
+        now on. It may have a `limit_s` of its own. Raises MalformedRequest."""
+        self.target = target or self.target
+        return read_call(
+            self.environ,
+            limit_s or self.limit_s,
+            self.owner,
+            self.charge or charge_nobody,
+        )
+
+    def find_blueprint(self) -> object:
+        """The blueprint of its route."""
+        return flask.current_app.blueprints.get(self.blueprint or "")
+
+    def close(self) -> None:
+        """Ends with the answer, and gives back the memory of its body."""
+        super().close()
+        if self.release:
+            self.release()
 
 
-def read_fields(request: Request) -> Fields:
+#: The current request.
+request = cast(GatewayRequest, flask.request)
+
+
+def read_fields(request: GatewayRequest) -> Fields:
     """All fields, those of the body before those of the URL. What comes several times is a
     list; what is null is left out. The content of a body says what it is: curl sends JSON as
     a form. Raises MalformedRequest and BodyTooLarge.
     """
-    return _read_once(request, _FIELDS, _read_fields)
+    return _read_once(request, "_fields", _read_fields)
 
 
-def read_json(request: Request) -> dict[str, Any]:
+def read_json(request: GatewayRequest) -> dict[str, Any]:
     """The JSON object in the body. Raises MalformedRequest."""
     return _read_once(
-        request, _JSON, lambda request: _parse(request, read_object, request.get_data())
+        request,
+        "_json",
+        lambda request: _parse(request, read_object, request.get_data()),
     )
 
 
@@ -72,12 +128,12 @@ def speaks_libretranslate(fields: Fields) -> bool:
     )
 
 
-def find_spoken(request: Request) -> Dialect:
+def find_spoken(request: GatewayRequest) -> Dialect:
     """The API that a client speaks: its path says that, and on `/translate` its fields, once
     they are there."""
     if request.path != PATHS[TRANSLATION]:
         return find_dialect(request.path)
-    if not isinstance(request.environ["wsgi.input"], WholeBody):
+    if not request.is_read:
         # LibreTranslate's clients show their keys in fields, some in those of the query.
         if speaks_libretranslate(request.args):
             return LIBRETRANSLATE
@@ -93,23 +149,26 @@ def find_spoken(request: Request) -> Dialect:
 
 
 def _read_once(
-    request: Request, name: str, read: Callable[[Request], dict[str, Any]]
+    request: GatewayRequest,
+    name: Literal["_fields", "_json"],
+    read: Callable[[GatewayRequest], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return or raise the result of `read`, also a second time."""
-    if name not in request.environ:
+    """Read a part of the request once; later calls return or raise the same."""
+    found: dict[str, Any] | Problem | None = getattr(request, name)
+    if found is None:
         try:
-            request.environ[name] = read(request)
+            found = read(request)
         except Problem as problem:
-            request.environ[name] = copy(problem)  # without its frames
+            setattr(request, name, copy(problem))  # without its frames
             raise
-    found = request.environ[name]
+        setattr(request, name, found)
     if isinstance(found, Problem):
         raise copy(found)
-    return cast(dict[str, Any], found)
+    return found
 
 
-def _read_fields(request: Request) -> dict[str, Any]:
-    most = _count_allowed(request)
+def _read_fields(request: GatewayRequest) -> dict[str, Any]:
+    most = count_allowed(request)
     fields = _read_pairs(request.query_string, most) | _read_body(request, most)
     lists = (value for value in fields.values() if isinstance(value, list))
     if max(len(fields), *map(len, lists), 0) > most:  # in JSON
@@ -117,7 +176,7 @@ def _read_fields(request: Request) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _read_body(request: Request, most: int) -> dict[str, Any]:
+def _read_body(request: GatewayRequest, most: int) -> dict[str, Any]:
     body = request.get_data().removeprefix(BOM_UTF8)
     if request.is_json or body.lstrip()[:1] in (b"{", b"["):
         return read_json(request) if body else {}
@@ -127,11 +186,11 @@ def _read_body(request: Request, most: int) -> dict[str, Any]:
 
 
 def _parse(
-    request: Request, function: Callable[..., dict[str, Any]], *given: Any
+    request: GatewayRequest, function: Callable[..., dict[str, Any]], *given: Any
 ) -> dict[str, Any]:
     """Parse the request's body by the function, a large one beside the loop."""
-    parse = request.environ.get(PARSE)
-    return cast(dict[str, Any], parse(function, *given)) if parse else function(*given)
+    parse = request.parse_beside
+    return parse(function, *given) if parse else function(*given)
 
 
 def _read_parts(body: bytes, content_type: str, most: int) -> dict[str, Any]:
@@ -151,11 +210,13 @@ def _read_parts(body: bytes, content_type: str, most: int) -> dict[str, Any]:
     return _merge(cast(list[tuple[str, str]], parts))
 
 
-def _count_allowed(request: Request) -> int:
+def count_allowed(request: GatewayRequest) -> int:
+    """The fields that a query or a form may have."""
     return cast(int, request.max_form_parts)  # a setting of the application's
 
 
-def _check_number(text: bytes, most: int) -> None:
+def check_number(text: bytes, most: int) -> None:
+    """Raises BodyTooLarge if a query or form has more fields, before it is parsed."""
     if text.count(b"&") >= most:
         raise _refuse_number(most)
 
@@ -168,7 +229,7 @@ def _refuse_number(most: int) -> BodyTooLarge:
 
 def _read_pairs(text: bytes, most: int) -> dict[str, Any]:
     """A query, or a form of the same kind."""
-    _check_number(text, most)
+    check_number(text, most)
     try:
         return _merge(parse_qsl(text.decode(), keep_blank_values=True, errors="strict"))
     except UnicodeDecodeError as error:

@@ -1,0 +1,277 @@
+"""The layers around every route, and what becomes of errors. `gateway/app.py` lists the layers
+in their order.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from http import HTTPStatus
+
+from flask import Flask, Response, jsonify
+from werkzeug.datastructures import HeaderSet
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import RequestRedirect
+
+from contract.dialects import FOREIGN, OURS, Dialect, find_dialect
+from contract.tasks import PATHS, TRANSLATION
+from gateway.errors import (
+    TOO_LARGE,
+    BodyTooLarge,
+    Forbidden,
+    InternalError,
+    MalformedRequest,
+    MethodNotAllowed,
+    NotFound,
+    Problem,
+)
+from gateway.http.bodies import Bodies, LargeBlueprint, UploadBlueprint, read_chunk
+from gateway.http.call import Deadline, read_request_id
+from gateway.http.request import (
+    GatewayRequest,
+    check_number,
+    count_allowed,
+    find_spoken,
+    request,
+)
+from gateway.redaction import describe
+
+_SLASHES = re.compile("//+")
+#: Our own paths that may end with a slash. nginx has rules for others, which end without one.
+_WITH_SLASH = (f"{PATHS[TRANSLATION]}/", "/languages/", "/identify/")
+_NO_PATH = "There is no such path; see GET /languages and POST /translate."
+#: Seconds for the rest of a body whose answer is known: then its connection can be used again.
+_REST_S = 2
+#: Our own routes for texts; those of other APIs are open as well.
+_TEXTS = (*OURS.translating, "/identify", "/languages")
+#: Routes for what is kept: ours, and those of other APIs. What some have may be changed.
+_OURS_KEPT = tuple(f"{path}/" for path in OURS.documents + OURS.glossaries)
+_CHANGED = _OURS_KEPT + tuple(f"{path}/" for api in FOREIGN for path in api.glossaries)
+_KEPT = _CHANGED + tuple(f"{path}/" for api in FOREIGN for path in api.documents)
+_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+_CHANGES = ("PUT", "PATCH", "DELETE")
+_EXPOSED = "Content-Disposition, Location, Retry-After, X-Request-ID"
+#: Seconds for which a browser remembers what it may do.
+_MOST_AGE_S = 86_400
+
+
+class Middleware:
+    """A layer around every route."""
+
+    def before(self, request: GatewayRequest) -> Response | None:
+        """Prepares a request, refuses it with a Problem, or answers it itself."""
+        return None
+
+    def after(self, request: GatewayRequest, response: Response) -> None:
+        """Completes an answer, whatever it is."""
+
+
+def clean_path(path: str) -> str:
+    """The path that a client means. Several slashes are one, and one at the end of a path for
+    texts is none: clients put their URLs together from parts. Flask would redirect them, and
+    some would ask again without their body."""
+    if "//" in path:
+        path = _SLASHES.sub("/", path)
+    is_long = len(path) > 1 and path.endswith("/")
+    if is_long and (path in _WITH_SLASH or find_dialect(path) is not OURS):
+        return path[:-1]
+    return path
+
+
+class BodyRest(Middleware):
+    """Reads the rest of the body of every failed request before its answer. After an early
+    answer nginx fails to tell the client that it closes the connection."""
+
+    def after(self, request: GatewayRequest, response: Response) -> None:
+        if response.status_code >= HTTPStatus.BAD_REQUEST and not request.is_read:
+            body = request.environ["wsgi.input"]
+            deadline = Deadline(time.monotonic() + _REST_S)
+            with suppress(Problem):
+                while read_chunk(body, deadline):
+                    pass
+
+
+class Arrival(Middleware):
+    """Notes a request's id and the seconds that it may take. nginx gives every request an id;
+    it comes back in the answer and in each problem."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+
+    def before(self, request: GatewayRequest) -> None:
+        request.id = read_request_id(request.environ)
+        request.limit_s = self._limit_s
+
+    def after(self, request: GatewayRequest, response: Response) -> None:
+        response.headers["X-Request-ID"] = request.id
+
+
+class NoRedirects(Middleware):
+    """Flask answers a path that is nearly right with a redirect in HTML."""
+
+    def before(self, request: GatewayRequest) -> None:
+        if isinstance(request.routing_exception, RequestRedirect):
+            raise NotFound(_NO_PATH)
+
+
+class QueryLimit(Middleware):
+    """Refuses a URL with too many fields before anybody parses them."""
+
+    def before(self, request: GatewayRequest) -> None:
+        if query := request.query_string:
+            check_number(query, count_allowed(request))
+
+
+class BodyReader(Middleware):
+    """Reads every other body before its route is asked, which finds it unpacked. Where no
+    route is, nothing is read."""
+
+    def __init__(self, bodies: Bodies, most_bytes: int) -> None:
+        self._bodies, self._most_bytes = bodies, most_bytes
+
+    def before(self, request: GatewayRequest) -> None:
+        if request.routing_exception:
+            return
+        blueprint = request.find_blueprint()
+        if isinstance(blueprint, LargeBlueprint):
+            self._bodies.read(request, blueprint.most_bytes)
+        elif not isinstance(blueprint, UploadBlueprint):
+            self._bodies.read(request, self._most_bytes)
+
+
+class Origins(Middleware):
+    """CORS: lets the pages of these origins ask for translations: a list with commas, `*` for
+    all, empty for none. Cookies never count, so that a page can do nothing that its visitor
+    could not do without it. Its author is another matter: without keys, `*` is not for what is
+    kept; there a page must be ours, or of an origin in the list."""
+
+    def __init__(self, origins: str, *, is_key_required: bool) -> None:
+        allowed = frozenset(origin.strip() for origin in origins.split(",")) - {""}
+        self._allowed = allowed
+        self._of_kept = allowed if is_key_required else allowed - {"*"}
+        self._is_key_required = is_key_required
+
+    def before(self, request: GatewayRequest) -> Response | None:
+        """Also answers a browser that asks whether it may; not all requests make it ask."""
+        origin = request.headers.get("Origin")
+        if origin and not self._is_key_required and _is_kept(request.path):
+            _refuse_stranger(request, origin, self._of_kept)
+        if request.method == "OPTIONS" and self._find_allowed(request.path):
+            return _answer_options(request.path, origin)
+        return None
+
+    def after(self, request: GatewayRequest, response: Response) -> None:
+        origin = request.headers.get("Origin")
+        if origin and _is_open(request.path):
+            _allow(request, response, origin, self._find_allowed(request.path))
+
+    def _find_allowed(self, path: str) -> frozenset[str]:
+        return self._of_kept if _is_kept(path) else self._allowed
+
+
+def answer_errors(app: Flask) -> None:
+    """Makes every error of the application a problem document, or what the API has that the
+    request speaks."""
+
+    @app.errorhandler(Problem)
+    def answer_problem(problem: Problem) -> Response:
+        return write_problem_response(problem, find_spoken(request))
+
+    @app.errorhandler(HTTPException)
+    def answer_http_exception(error: HTTPException) -> Response:
+        return answer_problem(_translate(error))
+
+    @app.errorhandler(Exception)
+    def answer_fault(error: Exception) -> Response:
+        app.logger.error("request %s failed: %s", request.id, describe(error))
+        return answer_problem(InternalError("The gateway failed on this request."))
+
+
+def write_problem_response(problem: Problem, dialect: Dialect) -> Response:
+    """The answer to the current request, in the words of an API."""
+    answer = dialect.answer(problem.to_document(request.id))
+    response = jsonify(answer.content)
+    response.status_code = answer.status
+    response.content_type = answer.content_type
+    response.headers.update(problem.headers)
+    return response
+
+
+def _translate(error: HTTPException) -> Problem:
+    match error.code:
+        case 404:
+            return NotFound(_NO_PATH)
+        case 405:
+            allowed = list(getattr(error, "valid_methods", None) or [])
+            return MethodNotAllowed(
+                f"This path takes {', '.join(sorted(allowed))}.", allowed
+            )
+        case 413:
+            return BodyTooLarge(TOO_LARGE)
+        case _:
+            return MalformedRequest(error.description or "The request cannot be read.")
+
+
+def _refuse_stranger(
+    request: GatewayRequest, origin: str, allowed: frozenset[str]
+) -> None:
+    # Behind a proxy the host may be another one. No page can set the header.
+    is_own = (
+        origin.partition("://")[2] == request.host
+        or request.headers.get("Sec-Fetch-Site") == "same-origin"
+    )
+    if origin not in allowed and not is_own:
+        raise Forbidden(
+            "Pages of other origins may use this path only where keys are required, or "
+            "where BABELGATE_CORS_ORIGINS names them."
+        )
+
+
+def _answer_options(path: str, origin: str | None) -> Response | None:
+    # Only pages ask for options of our own routes.
+    if not _is_open(path) or not (origin or _is_foreign(path)):
+        return None
+    response = Response(status=204)
+    del response.content_type
+    response.allow = HeaderSet(_list_methods(path))
+    return response
+
+
+def _is_foreign(path: str) -> bool:
+    return find_dialect(path) is not OURS
+
+
+def _is_kept(path: str) -> bool:
+    return f"{path}/".startswith(_KEPT)
+
+
+def _is_open(path: str) -> bool:
+    return path in _TEXTS or f"{path}/".startswith(_OURS_KEPT) or _is_foreign(path)
+
+
+def _list_methods(path: str) -> tuple[str, ...]:
+    may_change = f"{path}/".startswith(_CHANGED)
+    return _METHODS + _CHANGES if may_change else _METHODS
+
+
+def _allow(
+    request: GatewayRequest,
+    response: Response,
+    origin: str,
+    allowed: frozenset[str],
+) -> None:
+    if not allowed:
+        return
+    if "*" not in allowed:
+        response.vary.add("Origin")
+        if origin not in allowed:
+            return
+    headers = response.headers
+    headers["Access-Control-Allow-Origin"] = "*" if "*" in allowed else origin
+    headers["Access-Control-Expose-Headers"] = _EXPOSED
+    if request.method == "OPTIONS":
+        asked = request.headers.get("Access-Control-Request-Headers", "Content-Type")
+        headers["Access-Control-Allow-Headers"] = asked
+        headers["Access-Control-Allow-Methods"] = ", ".join(_list_methods(request.path))
+        headers["Access-Control-Max-Age"] = str(_MOST_AGE_S)
