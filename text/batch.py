@@ -10,19 +10,23 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from text import composition, xml_runs
-from text.composition import Result, TranslatedText
+from text.composition import (
+    PlannedSentence,
+    Result,
+    Row,
+    TranslatedText,
+    TranslationPlan,
+)
 from text.document import Document
 from text.errors import NotWellFormed, SentenceRefused, TextError
-from text.langid import UNDETERMINED, Guess, Identifier
+from text.langid import Identifier
 from text.options import TranslationRequest
 from text.reading import collect, scan
 
-#: A sentence as the model gets it, after its language.
-_Sentence = tuple[str, str]
-_Answers = dict[_Sentence, dict[str, Any] | SentenceRefused]
+_Answers = dict[Row, dict[str, Any] | SentenceRefused]
 _Found = TypeVar("_Found")
-#: Asks for sentences, again and again until it has its result.
-_Translation = Generator[Iterable[_Sentence], _Answers, _Found]
+#: Asks for rows, again and again until it has its result.
+_Asking = Generator[Iterable[Row], _Answers, _Found]
 
 
 def translate_batch(
@@ -42,7 +46,7 @@ def translate_batch(
     }
     answers: Any = None
     while running:
-        sentences: dict[_Sentence, None] = {}
+        sentences: dict[Row, None] = {}
         for place, translation in [*running.items()]:
             try:
                 sentences |= dict.fromkeys(translation.send(answers))
@@ -52,35 +56,32 @@ def translate_batch(
             except TextError as error:
                 found[place] = error
                 del running[place]
-        rows = [composition.describe_row(request, *each) for each in sentences]
+        rows = [composition.describe_row(request, each) for each in sentences]
         answers = dict(zip(sentences, ask(rows) if rows else (), strict=True))
     return [found[place] for place in range(len(texts))]
 
 
 def _translate(
     request: TranslationRequest, identifier: Identifier
-) -> _Translation[TranslatedText]:
+) -> _Asking[TranslatedText]:
     """Raises TextError."""
-    source, guess, document = _read(request, identifier)
-    if document is None:
-        return composition.leave(request.texts[0], source, guess)
-    result = yield from _translate_document(document, (source, request.target))
-    return composition.answer(document, result, guess)
+    plan, found = _read(request, identifier), None
+    if read := plan.find(0):
+        found = yield from _translate_document(*read, request.target)
+    return plan.finish(0, found)
 
 
-def _read(
-    request: TranslationRequest, identifier: Identifier
-) -> tuple[str, Guess | None, Document | None]:
-    """The language of a request's text, and what is to be translated."""
+def _read(request: TranslationRequest, identifier: Identifier) -> TranslationPlan:
+    """The plan of a request for one text, which is read."""
     (text,), guess = request.texts, None
     try:
         if request.tags and request.tags.is_xml:
             xml_runs.check(text)
         if not request.source:
             guess = composition.identify(identifier, text, request.tags)
-        source = request.source or (guess.language if guess else UNDETERMINED)
-        _, job = composition.plan_reading(request, [source], sys.maxsize)
-        return source, guess, next(collect(job, scan(job)), None)
+        plan = TranslationPlan(request, [guess], sys.maxsize)
+        plan.read(collect(plan.job, scan(plan.job)))
+        return plan
     except NotWellFormed as error:
         said = f"src_text: expected well-formed XML, found: {error}"
         raise TextError(said) from error
@@ -89,24 +90,23 @@ def _read(
 
 
 def _translate_document(
-    document: Document, pair: tuple[str, str]
-) -> _Translation[Result]:
-    sentences = [
-        (pair[0], composition.prepare(segment, pair[0]))
-        for segment in document.segments
-    ]
-    answers = yield sentences
+    document: Document, sentences: Sequence[PlannedSentence], target: str
+) -> _Asking[Result]:
+    answers = yield [sentence.row for sentence in sentences]
     results = []
-    for segment, sentence in zip(document.segments, sentences, strict=True):
+    for sentence in sentences:
         found: Result | Document | None
-        answer = answers[sentence]
+        answer = answers[sentence.row]
         if isinstance(answer, SentenceRefused):
-            found = composition.divide_further(segment, document.format, answer.members)
+            found = composition.divide_further(
+                sentence.segment, document.format, answer.members
+            )
             if found is None:
                 raise answer
         else:
-            found = composition.compose(segment, document.format, pair, answer)
+            found = composition.compose(sentence, document.format, target, answer)
         if isinstance(found, Document):
-            found = yield from _translate_document(found, pair)
+            parts = composition.list_sentences(found, sentence.source)
+            found = yield from _translate_document(found, parts, target)
         results.append(found)
     return composition.join(document, results)

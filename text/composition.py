@@ -5,17 +5,16 @@ answers make up new texts. The gateway and bulk work share it.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from text import html_runs
 from text.capitals import to_capitals, to_sentence_case
 from text.document import Document, Segment, TextFormat, divide, take_apart
 from text.langid import UNDETERMINED, Guess, Identifier
 from text.options import Tags, TranslationRequest
-from text.placeholders import Placeholder, Role, restore
+from text.placeholders import Role, restore
 from text.punctuation import mend
 from text.reading import ReadingJob
 from text.term_cache import Choice
@@ -29,7 +28,25 @@ _LOOKED_AT = 20_000
 _PLACES = 3
 
 _UNIDENTIFIED = "too little evidence for the language of this text: name src_lang"
+_NO_DICTIONARY = "the glossary has no dictionary from {} to {}"
 _TORN = "cut from a sentence that is longer than the model takes"
+
+
+#: A row's language and text.
+Row = tuple[str, str]
+
+
+class PlannedSentence(NamedTuple):
+    """A sentence, its language, and its text as the model gets it."""
+
+    segment: Segment
+    source: str
+    prepared: str
+
+    @property
+    def row(self) -> Row:
+        """The row that it needs."""
+        return self.source, self.prepared
 
 
 @dataclass(frozen=True)
@@ -73,52 +90,116 @@ def identify(identifier: Identifier, text: str, tags: Tags | None) -> Guess:
     return identifier.identify(html_runs.strip(text[:_LOOKED_AT]) if tags else text)
 
 
-def plan_reading(
-    wanted: TranslationRequest,
-    sources: Sequence[str],
-    max_rows: int,
-    dictionaries: Choice | None = None,
-    *,
-    is_counted: bool = False,
-) -> tuple[list[int], ReadingJob]:
-    """The job for all texts that need a translation, or, if it `is_counted`, a look at their
-    markup, and their indices. `sources` are the languages of the request's texts."""
-    needed = {
-        index: source
-        if text.strip() and source not in (wanted.target, UNDETERMINED)
-        else ""
-        for index, (text, source) in enumerate(zip(wanted.texts, sources, strict=True))
-    }
-    chosen = [
-        index
-        for index, source in needed.items()
-        if source or (is_counted and wanted.tags)
+class TranslationPlan:
+    """One request: which of its texts are read and how, the rows that their sentences need, and
+    the answers to its texts. A text with a guess is in the language that was identified."""
+
+    def __init__(
+        self,
+        wanted: TranslationRequest,
+        guesses: Sequence[Guess | None],
+        max_rows: int,
+        dictionaries: Choice | None = None,
+        *,
+        is_counted: bool = False,
+    ) -> None:
+        """The `job` reads all texts that need a translation, or, if they are `is_counted`,
+        a look at their markup."""
+        self.wanted = wanted
+        self.sources = [
+            guess.language if guess else wanted.source or UNDETERMINED
+            for guess in guesses
+        ]
+        self._guesses = guesses
+        self._dictionaries = dictionaries
+        needed = {
+            index: source
+            if text.strip() and source not in (wanted.target, UNDETERMINED)
+            else ""
+            for index, (text, source) in enumerate(
+                zip(wanted.texts, self.sources, strict=True)
+            )
+        }
+        self._read = [
+            index
+            for index, source in needed.items()
+            if source or (is_counted and wanted.tags)
+        ]
+        self.job = ReadingJob(
+            tuple((wanted.texts[index], needed[index]) for index in self._read),
+            wanted.tags,
+            wanted.is_protected,
+            max_rows,
+            wanted.splitting,
+            wanted.target,
+            dictionaries,
+        )
+
+    def read(self, documents: Iterable[Document]) -> None:
+        """Takes the documents of the job, and finds out the rows. Equal ones are one."""
+        self._documents = dict(zip(self._read, documents, strict=True))
+        self._sentences = {
+            index: list_sentences(document, self.sources[index])
+            for index, document in self._documents.items()
+        }
+        self.rows = dict.fromkeys(
+            sentence.row
+            for sentences in self._sentences.values()
+            for sentence in sentences
+        )
+
+    @property
+    def characters(self) -> int:
+        """The characters of all texts: what of them is no markup, translated or not."""
+        return sum(map(self._count, range(len(self.wanted.texts))))
+
+    def find(self, index: int) -> tuple[Document, list[PlannedSentence]] | None:
+        """The document of a text, and its sentences. None if the text stays as it is."""
+        document = self._documents.get(index)
+        if document is None or not document.pieces:
+            return None
+        return document, self._sentences[index]
+
+    def finish(self, index: int, result: Result | None) -> TranslatedText:
+        """The answer to a text; one without a result stays as it is."""
+        guess, source = self._guesses[index], self.sources[index]
+        count = self._count(index)
+        if result is None:
+            text = self.wanted.texts[index]
+            is_unknown = text.strip() and source == UNDETERMINED
+            warned = (_UNIDENTIFIED,) if is_unknown else ()
+            return TranslatedText((Rendering(text),), warned, guess, count)
+        is_whole = len(self._sentences[index]) == 1
+        warnings = tuple(_summarize(result.warned, is_whole=is_whole))
+        if self._dictionaries and source not in self._dictionaries.by_source:
+            warnings += (_NO_DICTIONARY.format(source, self.wanted.target),)
+        return TranslatedText(result.renderings, warnings, guess, count)
+
+    def _count(self, index: int) -> int:
+        document = self._documents.get(index)
+        return document.characters if document else len(self.wanted.texts[index])
+
+
+def list_sentences(document: Document, source: str) -> list[PlannedSentence]:
+    """The sentences of a document, as the model gets them."""
+    return [
+        PlannedSentence(
+            segment,
+            source,
+            to_sentence_case(segment.prepared, source)
+            if segment.is_in_capitals
+            else segment.prepared,
+        )
+        for segment in document.segments
     ]
-    return chosen, ReadingJob(
-        tuple((wanted.texts[index], needed[index]) for index in chosen),
-        wanted.tags,
-        wanted.is_protected,
-        max_rows,
-        wanted.splitting,
-        wanted.target,
-        dictionaries,
-    )
 
 
-def prepare(segment: Segment, source: str) -> str:
-    """A sentence as the model gets it."""
-    if segment.is_in_capitals:
-        return to_sentence_case(segment.prepared, source)
-    return segment.prepared
-
-
-def describe_row(
-    wanted: TranslationRequest, source: str, prepared: str
-) -> dict[str, Any]:
+def describe_row(wanted: TranslationRequest, row: Row) -> dict[str, Any]:
     """The row that asks a model for a sentence."""
+    source, text = row
     return {
         "src_lang": source,
-        "src_text": prepared,
+        "src_text": text,
         "tgt_lang": wanted.target,
         "beam_size": wanted.beam_size,
         "alternatives": wanted.alternatives,
@@ -126,14 +207,15 @@ def describe_row(
 
 
 def compose(
-    segment: Segment,
+    sentence: PlannedSentence,
     format: TextFormat,
-    pair: tuple[str, str],
+    target: str,
     answer: Mapping[str, Any],
 ) -> Result | Document:
-    """Compose the translation from a model's answer to a sentence in a pair of languages.
-    Returns the parts to translate instead if the answer has lost a placeholder."""
-    renderings = list(_read_renderings(answer, segment, format, pair))
+    """Compose the translation from a model's answer to a sentence. Returns the parts to
+    translate instead if the answer has lost a placeholder."""
+    segment = sentence.segment
+    renderings = list(_read_renderings(answer, sentence, format, target))
     if not renderings:
         return take_apart(segment, format)
     warnings = [*answer.get("warnings", []), *([_TORN] if segment.is_torn else [])]
@@ -171,34 +253,21 @@ def join(document: Document, results: Sequence[Result]) -> Result:
     return Result(tuple(renderings), tuple(warned))
 
 
-def leave(text: str, source: str, guess: Guess | None) -> TranslatedText:
-    """The answer to a text that stays as it is."""
-    is_unknown = text.strip() and source == UNDETERMINED
-    warned = (_UNIDENTIFIED,) if is_unknown else ()
-    return TranslatedText((Rendering(text),), warned, guess)
-
-
-def answer(document: Document, result: Result, guess: Guess | None) -> TranslatedText:
-    """The answer to a text that was read as `document`."""
-    is_whole = len(document.segments) == 1
-    warnings = _summarize(result.warned, is_whole=is_whole)
-    return TranslatedText(result.renderings, tuple(warnings), guess)
-
-
 def _read_renderings(
     answer: Mapping[str, Any],
-    segment: Segment,
+    sentence: PlannedSentence,
     format: TextFormat,
-    pair: tuple[str, str],
+    target: str,
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty
     if the translation has lost one. What differs in its final mark only is one rendering."""
-    finish: Callable[[str], tuple[str, Sequence[Placeholder]]]
-    finish = partial(_finish, segment, prepare(segment, pair[0]), pair)
+    segment, pair = sentence.segment, (sentence.source, target)
     seen: set[str] = set()
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        text = restore(*finish(found["text"]), format.write)
+        written = _write(sentence, target, found["text"])
+        placeholders = settle(segment.text, segment.placeholders, written, pair)
+        text = restore(written, placeholders, format.write)
         if text is None and number == 0:
             return
         if text is not None and text not in seen:
@@ -206,22 +275,12 @@ def _read_renderings(
             yield Rendering(text, found["score"])
 
 
-def _finish(
-    segment: Segment, prepared: str, pair: tuple[str, str], translated: str
-) -> tuple[str, Sequence[Placeholder]]:
-    """A model's translation as it is to be written, with its placeholders."""
-    text = _write(segment, prepared, pair, translated)
-    return text, settle(segment.text, segment.placeholders, text, pair)
-
-
-def _write(
-    segment: Segment, prepared: str, pair: tuple[str, str], translated: str
-) -> str:
+def _write(sentence: PlannedSentence, target: str, translated: str) -> str:
     """A model's translation with the text's final marks and capitals. What the model
     copies stays as it was."""
+    segment, source, prepared = sentence
     if translated == prepared:
         return segment.prepared
-    source, target = pair
     tags = _find_last_tags(segment, prepared)
     ending = tags if translated.endswith(tags) else ""
     bare = translated.removesuffix(ending)

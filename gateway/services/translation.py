@@ -5,7 +5,7 @@ to the backend at a time, and joins the answers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -27,8 +27,14 @@ from gateway.schemas import AUTO, DocumentRequest, TranslationLimits, Wording
 from gateway.services.readers import Readers
 from gateway.settings import Settings
 from text import composition
-from text.composition import Result, TranslatedText
-from text.document import Document, Segment, TextFormat
+from text.composition import (
+    PlannedSentence,
+    Result,
+    Row,
+    TranslatedText,
+    TranslationPlan,
+)
+from text.document import Document, TextFormat
 from text.langid import UNDETERMINED, Guess, Identifier, weigh_identification
 from text.options import TranslationRequest
 from text.term_cache import Choice
@@ -37,7 +43,6 @@ from text.term_cache import Choice
 _UNKNOWN = ("", AUTO, UNDETERMINED)
 #: The work that each row takes beside its characters, in characters.
 _ROW_CHARACTERS = 20
-_NO_DICTIONARY = "the glossary has no dictionary from {} to {}"
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -179,73 +184,42 @@ class _Job:
         dictionaries: Choice | None,
     ) -> None:
         self._service = service
-        self._dictionaries = dictionaries
         self._wanted = wanted
         self._call = call
         self._at_once = service.settings.sentences_at_once
-        self._guesses: list[Guess | None] = []
-        self._documents: dict[int, Document] = {}
+        self._max_rows = service.settings.max_rows
         self._more_rows = 0
-        self._model = service.catalog.route(TRANSLATION, wanted.target).name
-        self._answers: dict[tuple[str, str], AsyncResult[dict[str, Any]]] = {}
+        self._costs: dict[Row, float] = {}
+        self._answers: dict[Row, AsyncResult[dict[str, Any]]] = {}
         self._is_blamed = False
+        self._plan = TranslationPlan(
+            wanted, self._identify(), self._max_rows, dictionaries, is_counted=True
+        )
 
     def run(self) -> list[TranslatedText]:
         """All texts, side by side."""
-        texts = self._wanted.texts
-        self._guesses = self._identify()
-        self._documents = self._read()
-        with self._call.charge(sum(map(self._count, range(len(texts))))):
-            return self._translate()
-
-    def _translate(self) -> list[TranslatedText]:
-        texts = self._wanted.texts
-        rows = {
-            (
-                self._source_of(index),
-                composition.prepare(segment, self._source_of(index)),
-            )
-            for index, document in self._documents.items()
-            for segment in document.segments
-        }
-        costs = [self._weigh(text) for _, text in rows]
-        if not costs:
-            return [self._answer_text(index) for index in range(len(texts))]
-        is_bulk = self._call.is_bulk or len(costs) > self._at_once
-        with self._service.admission.admit(
-            self._model, self._call, costs, is_bulk=is_bulk
-        ) as self._ticket:
-            return self._map(self._answer_text, range(len(texts)))
+        plan, texts = self._plan, range(len(self._wanted.texts))
+        plan.read(self._service.readers.read(plan.job, self._call))
+        with self._call.charge(plan.characters):
+            if not plan.rows:
+                return [self._answer_text(index) for index in texts]
+            self._costs = {row: self._weigh(row) for row in plan.rows}
+            costs = list(self._costs.values())
+            model = self._service.catalog.route(TRANSLATION, self._wanted.target).name
+            is_bulk = self._call.is_bulk or len(costs) > self._at_once
+            with self._service.admission.admit(
+                model, self._call, costs, is_bulk=is_bulk
+            ) as self._ticket:
+                return self._map(self._answer_text, texts)
 
     def _identify(self) -> list[Guess | None]:
         """Each text's language if the client has not named it."""
-        texts = self._wanted.texts
+        texts, tags = self._wanted.texts, self._wanted.tags
         if self._wanted.source:
             return [None] * len(texts)
-        identifier, tags = self._service.identifier, self._wanted.tags
-        turns = self._service.identifying.take_turns(
-            texts, self._call, weigh_identification
-        )
+        identifier, identifying = self._service.identifier, self._service.identifying
+        turns = identifying.take_turns(texts, self._call, weigh_identification)
         return [composition.identify(identifier, text, tags) for text in turns]
-
-    def _read(self) -> dict[int, Document]:
-        """The texts that need a translation, or were counted, by their indices."""
-        sources = [self._source_of(index) for index in range(len(self._wanted.texts))]
-        max_rows = self._service.settings.max_rows
-        needed, job = composition.plan_reading(
-            self._wanted, sources, max_rows, self._dictionaries, is_counted=True
-        )
-        documents = self._service.readers.read(job, self._call)
-        return dict(zip(needed, documents, strict=True))
-
-    def _count(self, index: int) -> int:
-        """The characters of a text: what of it is no markup, translated or not."""
-        document = self._documents.get(index)
-        return document.characters if document else len(self._wanted.texts[index])
-
-    def _source_of(self, index: int) -> str:
-        guess = self._guesses[index]
-        return guess.language if guess else self._wanted.source or UNDETERMINED
 
     def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
         """Like `map`, in greenlets. The first error cancels the rest."""
@@ -272,74 +246,67 @@ class _Job:
         return outcomes
 
     def _answer_text(self, index: int) -> TranslatedText:
-        answered = self._find_answer(index)
-        return replace(answered, characters=self._count(index))
-
-    def _find_answer(self, index: int) -> TranslatedText:
-        text, guess = self._wanted.texts[index], self._guesses[index]
-        source, document = self._source_of(index), self._documents.get(index)
-        if document is None or not document.pieces:
-            return composition.leave(text, source, guess)
+        found = self._plan.find(index)
+        if found is None:
+            return self._plan.finish(index, None)
         try:
-            result = self._translate_document(document, source)
+            result = self._translate_document(*found)
         except Problem as problem:
             if self._wanted.is_list and not self._is_blamed:
                 self._is_blamed = True  # equal sentences have the same problem
                 problem.detail = f"src_text[{index}]: {problem.detail}"
             raise
-        answered = composition.answer(document, result, guess)
-        if self._dictionaries and source not in self._dictionaries.by_source:
-            missing = _NO_DICTIONARY.format(source, self._wanted.target)
-            return replace(answered, warnings=(*answered.warnings, missing))
-        return answered
+        return self._plan.finish(index, result)
 
-    def _translate_document(self, document: Document, source: str) -> Result:
-        translate = partial(
-            self._translate_segment, source=source, format=document.format
-        )
-        results = self._map(translate, document.segments)
-        return composition.join(document, results)
-
-    def _translate_segment(
-        self, segment: Segment, *, source: str, format: TextFormat
+    def _translate_document(
+        self, document: Document, sentences: Sequence[PlannedSentence]
     ) -> Result:
+        translate = partial(self._translate_sentence, format=document.format)
+        return composition.join(document, self._map(translate, sentences))
+
+    def _translate_sentence(
+        self, sentence: PlannedSentence, *, format: TextFormat
+    ) -> Result:
+        segment = sentence.segment
         try:
-            answer = self._predict(composition.prepare(segment, source), source)
+            answer = self._predict(sentence.row)
         except RowProblem as problem:
             parts = composition.divide_further(segment, format, problem.extra)
             if parts is None:
                 raise
-            return self._translate_parts(parts, source)
-        pair = source, self._wanted.target
-        composed = composition.compose(segment, format, pair, answer)
+            return self._translate_parts(parts, sentence.source)
+        composed = composition.compose(sentence, format, self._wanted.target, answer)
         is_kept = isinstance(composed, Result)
         if segment.placeholders:
             self._service.telemetry.count_placeholders(is_kept=is_kept)
         if isinstance(composed, Result):
             return composed
-        return self._translate_parts(composed, source)
+        return self._translate_parts(composed, sentence.source)
 
     def _translate_parts(self, document: Document, source: str) -> Result:
         """Translates parts of a sentence. All parts of a request together are limited like
         its sentences."""
-        self._more_rows += len(document.segments)
-        if self._more_rows > self._service.settings.max_rows:
-            raise TooManyRows(self._service.settings.max_rows)
-        return self._translate_document(document, source)
+        sentences = composition.list_sentences(document, source)
+        self._more_rows += len(sentences)
+        if self._more_rows > self._max_rows:
+            raise TooManyRows(self._max_rows)
+        return self._translate_document(document, sentences)
 
-    def _predict(self, text: str, source: str) -> dict[str, Any]:
-        known = self._answers.get((source, text))
+    def _predict(self, row: Row) -> dict[str, Any]:
+        known = self._answers.get(row)
         if known is None:
-            known = self._answers[source, text] = AsyncResult()
-            row = write_row(composition.describe_row(self._wanted, source, text))
+            known = self._answers[row] = AsyncResult()
+            cost = self._costs.get(row) or self._weigh(row)
+            asked = write_row(composition.describe_row(self._wanted, row))
             try:
-                known.set(self._ticket.predict(row, self._weigh(text)))
+                known.set(self._ticket.predict(asked, cost))
             except Exception as error:
                 known.set_exception(error)
         return known.get()  # type: ignore[no-any-return]
 
-    def _weigh(self, text: str) -> float:
-        return weigh(text, max(self._wanted.beam_size, self._wanted.alternatives + 1))
+    def _weigh(self, row: Row) -> float:
+        beams = max(self._wanted.beam_size, self._wanted.alternatives + 1)
+        return weigh(row[1], beams)
 
 
 def weigh(text: str, beams: int) -> float:
