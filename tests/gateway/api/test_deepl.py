@@ -230,7 +230,7 @@ def test_the_usage_is_that_of_the_key(map_path, torchserve, monkeypatch):
         def read_usage(self) -> Usage:
             return Usage(7, 10)
 
-    monkeypatch.setattr("gateway.app.register_access", lambda *_: Counting())
+    monkeypatch.setattr("gateway.app.open_access", lambda *_: Counting())
     app = create_app(Settings(map=map_path), models=catalog.load(map_path))
     client = app.test_client()
     assert client.get("/v2/usage").json == {"character_count": 7, "character_limit": 10}
